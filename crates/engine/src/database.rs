@@ -1,21 +1,24 @@
 //! A database of one instance: tables are made from a schema, loaded, and worked on through sessions. Durable databases are
 //! opened and closed in `recovery/opening.rs`.
 
-use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
-use platform::{Node, OutOfMemory, Platform};
+use cc::{Abort, Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
+use platform::{Nanos, Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::log::LogUse;
-use storage::{MemoryUse, Optimisation};
+use storage::log::{LogUse, complete};
+use storage::{Epoch, MemoryUse, Optimisation};
 
 use crate::columns::Columns;
 use crate::contention::Elder;
 use crate::declaration::SchemaBuilder;
 use crate::description::TableDescription;
-use crate::durable::{Decision, Durable, PartOf, RedoWriter};
+use crate::durable::{Decision, Durable, PartOf, RedoWriter, not_durable};
 use crate::parts::{KeptPart, Prepared};
 use crate::session::Session;
 use crate::transaction::Scratch;
 use crate::undecided::Undecided;
+
+/// Between two looks at a commit of another worker that is waited for.
+const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
@@ -58,6 +61,44 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// What the log has done since the database was opened; `None` if the database is not durable.
     pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
         self.durable.as_ref().map(|durable| durable.journal.used(c, self.instance.epochs()))
+    }
+
+    /// Whether an outcome survives whatever happens: see [`Session::is_durable`].
+    pub fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
+        self.durable.as_ref().is_none_or(|durable| durable.journal.durable(c) >= outcome.0)
+    }
+
+    /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells whether it is. No session of
+    /// the caller is inside an epoch: see [`Session::wait_durable_until`].
+    ///
+    /// # Errors
+    /// The log has stopped: the outcome is not to be acknowledged.
+    pub fn wait_durable_until(
+        &self,
+        c: P::Core,
+        outcome: Epoch,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, Abort> {
+        let Some(durable) = &self.durable else { return Ok(true) };
+        let waited = durable.journal.wait(c, self.instance.epochs(), outcome.0, deadline);
+        waited.map_err(|error| not_durable(&error))
+    }
+
+    /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
+    /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none.
+    pub fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {
+        let epochs = self.instance.epochs();
+        // A snapshot shows the epochs that are complete when its transaction enters.
+        let wanted = epochs.current(c).0;
+        while complete(epochs.current(c).0) < wanted {
+            if !epochs.try_advance(c) {
+                if P::now(c) >= deadline {
+                    return false;
+                }
+                P::rest(c, COMMIT_PAUSE_NANOS);
+            }
+        }
+        true
     }
 
     /// Ends loading: from now on read-only tables are never written, need no concurrency control, and have a copy on each of

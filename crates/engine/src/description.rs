@@ -330,18 +330,29 @@ impl TableDescription {
             columns.push(if column.nullable { described.nullable() } else { described });
             places.push(Place::Fixed { offset: column.offset, null });
         }
-        if R::HAS_TAIL {
+        for (number, column) in R::TAIL_COLUMNS.iter().enumerate() {
+            let kind = if column.is_text { ValueType::String } else { ValueType::Bytes };
+            let described = ColumnDescription::new(column.name, kind);
+            columns.insert(column.position, if column.nullable { described.nullable() } else { described });
+            places.insert(column.position, Place::Tail(number));
+        }
+        let tail = match (R::HAS_TAIL, R::TAIL_COLUMNS) {
+            (false, _) => TailForm::None,
+            (true, []) => TailForm::Whole,
+            (true, _) => TailForm::Directory,
+        };
+        if tail == TailForm::Whole {
             columns.push(ColumnDescription::new(R::TAIL_NAME, ValueType::Bytes));
             places.push(Place::WholeTail);
         }
-        let position = |name: &&str| R::COLUMNS.iter().position(|column| column.name == *name);
+        let position =
+            |name: &&str| columns.iter().position(|column: &ColumnDescription| column.name == *name);
         let index = |index: &IndexInfo| IndexDescription {
             name: index.name.to_owned(),
             unique: index.unique,
             columns: index.columns.iter().filter_map(position).collect(),
             key_bits: index.key_bits,
         };
-        let tail = if R::HAS_TAIL { TailForm::Whole } else { TailForm::None };
         let indexes = R::INDEXES.iter().map(index).collect();
         let table = TableDescription {
             name: name.into(),

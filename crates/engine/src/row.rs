@@ -9,7 +9,8 @@
 //!     w_id: u16, d_id: u8, o_id: u32, c_id: u16,
 //!     entry: OrderEntry,          // a group: any struct with #[derive(Value)]
 //!     token: u64,
-//!     #[row(tail)] note: Vec<u8>, // at most one, the last field: variable length
+//!     carrier: Option<u8>,        // a column that may be without a value
+//!     note: String,               // any number of columns of variable length: `String`, `Vec<u8>`, and options of these
 //! }
 //! ```
 //!
@@ -17,15 +18,18 @@
 //! `Order::BY_CUSTOMER: IndexId<Order, (u16, u8, u16, u32)>` (the key of an index that is not unique is completed with
 //! the primary-key columns that it lacks), `Order::BY_TOKEN: IndexId<Order, u64>`.
 //!
-//! Layout: fields in the order of declaration, each at the next multiple of its alignment; rows are padded to 8 bytes;
-//! little-endian. [`crate::TableDescription::of`] describes the same bytes at run time.
+//! Layout: fields of fixed length in the order of declaration, each at the next multiple of its alignment; a bit for each that may be
+//! without a value; rows are padded to 8 bytes; little-endian. All others are in the tail, behind a directory. A row with one field of
+//! variable length, the last and marked `#[row(tail)]`, a `Vec<u8>`, has its bytes alone there, which is shorter. [`crate::TableDescription::of`] describes the same bytes at run time.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use crate::key::{Key, KeyBuffer};
 use crate::text::Text;
 use crate::value_type::ValueType;
 // For `#[derive(Row)]`.
+pub use crate::row_format::{TAIL_BYTES_MAX, TailColumns, TailWriter};
 pub use crate::value_type::align_up;
 
 /// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes a struct of values a value.
@@ -58,6 +62,19 @@ pub struct Column {
     pub nullable: bool,
 }
 
+/// A field of variable length, in a tail with a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct TailColumn {
+    /// The field's name.
+    pub name: &'static str,
+    /// Its number among all fields of the row.
+    pub position: usize,
+    /// Whether it is text; bytes otherwise.
+    pub is_text: bool,
+    /// Whether the field may be without a value.
+    pub nullable: bool,
+}
+
 /// An index of a row type as declared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexInfo {
@@ -85,6 +102,8 @@ pub trait Row: Sized {
     const HAS_TAIL: bool;
     /// The name of the variable-length part, if there is one.
     const TAIL_NAME: &'static str = "tail";
+    /// Columns of the variable-length part, if it has a directory: none if it is the bytes of one field.
+    const TAIL_COLUMNS: &'static [TailColumn] = &[];
     /// The primary key.
     type Key: Key;
     /// The row's primary key.
@@ -96,8 +115,9 @@ pub trait Row: Sized {
     /// Reads a row from its fixed part and tail.
     fn fetch(from: &[u8], tail: &[u8]) -> Self;
     /// The variable-length part.
-    fn tail(&self) -> &[u8] {
-        &[]
+    #[inline(always)]
+    fn tail(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
     }
 }
 
@@ -139,6 +159,41 @@ impl<R, V: Value, const N: usize> Field<R, [V; N]> {
     pub const fn at(self, index: usize) -> Field<R, V> {
         assert!(index < N);
         Field::new(self.offset as usize + index * V::BYTES)
+    }
+}
+
+/// The place of a field that may be without a value, in rows of type `R`: as a [`Field`], and the bit that says so.
+pub struct NullableField<R, V> {
+    field: Field<R, V>,
+    /// The byte with the bit.
+    byte: u32,
+    mask: u8,
+}
+
+impl<R, V> Clone for NullableField<R, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, V> Copy for NullableField<R, V> {}
+
+impl<R, V: Value> NullableField<R, V> {
+    /// For `#[derive(Row)]`: a field `offset` bytes from the start of the row, whose bit is number `bit` from byte `nulls_at` on.
+    pub const fn new(offset: usize, nulls_at: usize, bit: usize) -> Self {
+        NullableField { field: Field::new(offset), byte: (nulls_at + bit / 8) as u32, mask: 1 << (bit % 8) }
+    }
+
+    /// Where the value is, if there is one; zeros if not.
+    #[inline(always)]
+    pub const fn value(self) -> Field<R, V> {
+        self.field
+    }
+
+    /// The byte that has the bit, and the bit in that byte: set if there is no value.
+    #[inline(always)]
+    pub const fn null(self) -> (usize, u8) {
+        (self.byte as usize, self.mask)
     }
 }
 
@@ -194,6 +249,45 @@ number_values!(
     u64 => ValueType::Unsigned(8), i8 => ValueType::Signed(1), i16 => ValueType::Signed(2),
     i32 => ValueType::Signed(4), i64 => ValueType::Signed(8), f32 => ValueType::Float(4), f64 => ValueType::Float(8),
 );
+
+/// Integers of 16 bytes are arrays of bytes to descriptions: highest byte first, with the sign's bit turned round, so that they sort as
+/// numbers.
+macro_rules! long_values {
+    ($($number:ty: $to:expr, $from:expr;)*) => { $(
+        impl Value for $number {
+            const BYTES: usize = 16;
+            const ALIGN: usize = 1;
+            fn value_type() -> ValueType {
+                ValueType::Array(Box::new(ValueType::Unsigned(1)), 16)
+            }
+            #[inline(always)]
+            fn store(&self, to: &mut [u8]) {
+                let normalized: u128 = $to(*self);
+                to[..16].copy_from_slice(&normalized.to_be_bytes());
+            }
+            #[inline(always)]
+            fn fetch(from: &[u8]) -> Self {
+                let mut bytes = [0; 16];
+                bytes.copy_from_slice(&from[..16]);
+                $from(u128::from_be_bytes(bytes))
+            }
+        }
+
+        impl Key for $number {
+            const BITS: u32 = 128;
+            #[inline(always)]
+            fn append(&self, to: &mut KeyBuffer) {
+                let normalized: u128 = $to(*self);
+                to.push((normalized >> 64) as u64, 64);
+                to.push(normalized as u64, 64);
+            }
+        }
+    )* };
+}
+long_values! {
+    u128: |number: u128| number, |number: u128| number;
+    i128: |number: i128| number.cast_unsigned() ^ 1 << 127, |number: u128| (number ^ 1 << 127).cast_signed();
+}
 
 impl Value for bool {
     const BYTES: usize = 1;

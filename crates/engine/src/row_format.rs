@@ -129,7 +129,7 @@ enum Stored<'a> {
 
 /// A tail with a directory.
 #[derive(Clone, Copy)]
-struct TailColumns<'a> {
+pub struct TailColumns<'a> {
     count: usize,
     wide: bool,
     ends: &'a [u8],
@@ -137,6 +137,24 @@ struct TailColumns<'a> {
 }
 
 impl<'a> TailColumns<'a> {
+    /// For `#[derive(Row)]`: the columns of a tail that the engine has given; of bytes that are none, no columns.
+    pub fn of(tail: &'a [u8]) -> Self {
+        TailColumns::read(tail).unwrap_or(TailColumns { count: 0, wide: false, ends: &[], data: &[] })
+    }
+
+    /// For `#[derive(Row)]`: what a column has, if it has a value.
+    pub fn bytes(&self, number: usize) -> Option<&'a [u8]> {
+        match self.column(number) {
+            Some(Stored::Value(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// For `#[derive(Row)]`: the text that a column has, if it has a value.
+    pub fn text(&self, number: usize) -> Option<String> {
+        self.bytes(number).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
     fn read(tail: &'a [u8]) -> Option<Self> {
         let Some((head, rest)) = tail.split_first_chunk() else {
             let none = TailColumns { count: 0, wide: false, ends: &[], data: &[] };
@@ -172,12 +190,30 @@ impl<'a> TailColumns<'a> {
 
 /// A tail with a directory in the making.
 #[derive(Default)]
-struct TailWriter {
+pub struct TailWriter {
     ends: Vec<u32>,
     data: Vec<u8>,
 }
 
 impl TailWriter {
+    /// For `#[derive(Row)]`: a tail without columns.
+    pub fn new() -> Self {
+        TailWriter::default()
+    }
+
+    /// For `#[derive(Row)]`: one more column.
+    pub fn column(&mut self, bytes: Option<&[u8]>) {
+        self.data.extend_from_slice(bytes.unwrap_or(&[]));
+        self.end(bytes.is_none());
+    }
+
+    /// For `#[derive(Row)]`: the tail.
+    pub fn into_tail(self) -> Vec<u8> {
+        let mut tail = Vec::with_capacity(self.data.len() + 4 * self.ends.len() + 2);
+        self.finish(&mut tail);
+        tail
+    }
+
     /// Ends a column, whose bytes were appended to the data.
     fn end(&mut self, null: bool) {
         self.ends.push(self.data.len() as u32 | if null { NULL } else { 0 });

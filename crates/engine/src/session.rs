@@ -13,6 +13,7 @@ use crate::inline::run_inline;
 use crate::look_ahead::Ahead;
 use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
+use crate::transaction::object::Attempt;
 use crate::transaction::{Scratch, Transaction, end_commit};
 use crate::undecided::{PartRecord, Undecided};
 
@@ -250,6 +251,21 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     pub(crate) fn begin_as(&mut self, mode: Mode, bounds: &Bounds) -> Transaction<'_, 'd, P, S> {
         let redo = self.redo.as_mut();
         Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline)
+    }
+
+    /// Begins one attempt of a transaction that is an object, and counted.
+    pub(crate) fn begin_attempt(
+        &mut self,
+        mode: Mode,
+        bounds: &Bounds,
+    ) -> Result<Attempt<'_, 'd, P, S>, Abort> {
+        self.check_log()?;
+        if self.elder.is_there(self.inner.core()) {
+            self.give_way();
+        }
+        let (redo, stats) = (self.redo.as_mut(), &mut self.stats);
+        let transaction = Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline);
+        Ok(Attempt::new(transaction, stats))
     }
 
     /// Runs a transaction until it commits, rolls back, or fails for good.

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a text that did not fit, to tell which one.
+const START_BYTES: usize = 16;
+
 /// Up to `N` bytes of UTF-8 without zero bytes, stored in place, padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text<const N: usize> {
@@ -9,8 +12,8 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    /// The text, cut at the last whole character that fits; zero bytes are dropped.
-    pub fn new(text: &str) -> Self {
+    /// The text, cut at the last whole character that fits; zero bytes are dropped. `TryFrom` cuts nothing.
+    pub fn truncated(text: &str) -> Self {
         let mut end = text.len().min(N);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -22,9 +25,21 @@ impl<const N: usize> Text<N> {
         Text { bytes }
     }
 
-    /// The text, if it fits as it is: at most `N` bytes, none of them zero.
-    pub fn checked(text: &str) -> Option<Self> {
-        (text.len() <= N && !text.bytes().any(|byte| byte == 0)).then(|| Text::new(text))
+    /// A text that is known when the program is compiled, for constants: `const { Text::literal("ada") }` does not compile if the text
+    /// does not fit. See [`crate::text!`].
+    ///
+    /// # Panics
+    /// If the text does not fit, when it is not used in a constant.
+    pub const fn literal(text: &str) -> Self {
+        let from = text.as_bytes();
+        assert!(from.len() <= N, "the text has more bytes than there is room for");
+        let (mut bytes, mut at) = ([0; N], 0);
+        while at < from.len() {
+            assert!(from[at] != 0, "the text has a zero byte");
+            bytes[at] = from[at];
+            at += 1;
+        }
+        Text { bytes }
     }
 
     /// The text padded with zero bytes.
@@ -73,10 +88,84 @@ impl<const N: usize> std::fmt::Display for Text<N> {
     }
 }
 
-impl<const N: usize> From<&str> for Text<N> {
-    fn from(text: &str) -> Self {
-        Text::new(text)
+/// A text that does not fit as it is: it is too long, or has a zero byte.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// There are more bytes than there is room for.
+    #[error(
+        "a text of {bytes} bytes where {bytes_max} are possible: {start:?}..; shorten it, or make the column a `String`"
+    )]
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+        /// Most bytes.
+        bytes_max: usize,
+        /// How it begins.
+        start: String,
+    },
+    /// A byte is zero, which ends texts of this kind.
+    #[error("a text with a zero byte: leave it out, or make the column a `String`")]
+    Zero,
+}
+
+impl<const N: usize> TryFrom<&str> for Text<N> {
+    type Error = TextError;
+
+    fn try_from(text: &str) -> Result<Self, TextError> {
+        if text.len() > N {
+            let start = Text::<START_BYTES>::truncated(text).as_str().to_owned();
+            return Err(TextError::TooLong { bytes: text.len(), bytes_max: N, start });
+        }
+        match text.bytes().any(|byte| byte == 0) {
+            true => Err(TextError::Zero),
+            false => Ok(Text::truncated(text)),
+        }
     }
+}
+
+impl<const N: usize> TryFrom<String> for Text<N> {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        Text::try_from(&*text)
+    }
+}
+
+impl<const N: usize> std::str::FromStr for Text<N> {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        Text::try_from(text)
+    }
+}
+
+impl<const N: usize> PartialEq<str> for Text<N> {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl<const N: usize> PartialEq<&str> for Text<N> {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+/// A [`Text`](crate::Text) that is known when the program is compiled. One that does not fit does not compile:
+///
+/// ```
+/// let town: engine::Text<8> = engine::text!("Paris");
+/// assert_eq!(town, "Paris");
+/// ```
+///
+/// ```compile_fail
+/// let town: engine::Text<4> = engine::text!("Paris");
+/// ```
+#[macro_export]
+macro_rules! text {
+    ($text:expr) => {
+        const { $crate::Text::literal($text) }
+    };
 }
 
 /// To people as text; between programs as the bytes that they are.
@@ -108,8 +197,8 @@ impl<const N: usize> serde::de::Visitor<'_> for TextVisitor<N> {
         write!(to, "a text of at most {N} bytes")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Text<N>, E> {
-        Ok(Text::new(text))
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text<N>, E> {
+        Text::try_from(text).map_err(E::custom)
     }
 
     fn visit_bytes<E: serde::de::Error>(self, text: &[u8]) -> Result<Text<N>, E> {
@@ -122,33 +211,42 @@ impl<const N: usize> serde::de::Visitor<'_> for TextVisitor<N> {
 
 #[cfg(test)]
 mod tests {
+    use serde::de::value::StrDeserializer;
+
     use super::*;
 
     #[test]
     fn texts_are_cut_at_characters() {
-        assert_eq!(Text::<4>::new("abcdef").as_str(), "abcd");
-        assert_eq!(Text::<4>::new("abcé").as_str(), "abc");
-        assert_eq!(Text::<4>::new("").as_str(), "");
-        assert_eq!(Text::<4>::new("a\0b").as_str(), "ab");
+        assert_eq!(Text::<4>::truncated("abcdef").as_str(), "abcd");
+        assert_eq!(Text::<4>::truncated("abcé").as_str(), "abc");
+        assert_eq!(Text::<4>::truncated("").as_str(), "");
+        assert_eq!(Text::<4>::truncated("a\0b").as_str(), "ab");
     }
 
     #[test]
-    fn checked_texts_are_whole() {
-        assert_eq!(Text::<4>::checked("abcd"), Some(Text::new("abcd")));
-        assert_eq!(Text::<4>::checked("abcde"), None);
-        assert_eq!(Text::<4>::checked("a\0"), None);
+    fn texts_that_do_not_fit_are_refused() {
+        let text = |text: &str| Text::<4>::try_from(text);
+        assert_eq!(text("abcd"), Ok(text!("abcd")));
+        assert_eq!("abé".parse(), text("abé"));
+        let long = "eighteen and more bytes";
+        let refusal = TextError::TooLong { bytes: 23, bytes_max: 4, start: "eighteen and mor".to_owned() };
+        assert_eq!(text(long), Err(refusal));
+        assert_eq!(Text::<4>::try_from("a\0".to_owned()), Err(TextError::Zero));
+        let read = |text| Text::<4>::deserialize(StrDeserializer::<serde::de::value::Error>::new(text));
+        assert_eq!(read("abcd"), Ok(text!("abcd")));
+        assert!(read("abcde").expect_err("cut").to_string().contains("5 bytes"));
     }
 
     #[test]
     fn texts_travel_as_they_are() {
         for text in ["", "ab", "abcd", "abé"] {
-            let sent = postcard::to_allocvec(&Text::<4>::new(text)).expect("a text");
+            let sent = postcard::to_allocvec(&Text::<4>::truncated(text)).expect("a text");
             assert_eq!(sent.len(), 1 + text.len());
-            assert_eq!(postcard::from_bytes(&sent), Ok(Text::<4>::new(text)));
+            assert_eq!(postcard::from_bytes(&sent), Ok(Text::<4>::truncated(text)));
         }
         let cut = Text::<2>::from_padded([b'a', 0xc3]);
         assert_eq!(postcard::from_bytes(&postcard::to_allocvec(&cut).expect("a text")), Ok(cut));
-        let long = postcard::to_allocvec(&Text::<5>::new("abcde")).expect("a text");
+        let long = postcard::to_allocvec(&Text::<5>::truncated("abcde")).expect("a text");
         assert!(postcard::from_bytes::<Text<4>>(&long).is_err());
     }
 }

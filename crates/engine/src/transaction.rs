@@ -14,6 +14,7 @@ macro_rules! call {
 
 mod erased;
 mod interpreted;
+pub(crate) mod object;
 mod told;
 mod typed;
 
@@ -181,8 +182,14 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// Commits. Errors are as [`Self::explain`] gives them.
     #[inline]
     pub(crate) fn commit(mut self) -> Result<Commit, (Abort, Epoch)> {
+        self.commit_in_place()
+    }
+
+    /// As [`Self::commit`]; the transaction is over, and only to be dropped.
+    #[inline(always)]
+    fn commit_in_place(&mut self) -> Result<Commit, (Abort, Epoch)> {
         if let Err(abort) = self.look() {
-            return Err(self.explain(abort));
+            return Err(self.explain_in_place(abort));
         }
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context());
@@ -198,6 +205,12 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// conclusion from, was never true at one moment. Also gives the epoch that has to be durable before the reason may be told.
     #[cold]
     pub(crate) fn explain(mut self, abort: Abort) -> (Abort, Epoch) {
+        self.explain_in_place(abort)
+    }
+
+    /// As [`Self::explain`]; the transaction is to be dropped.
+    #[cold]
+    fn explain_in_place(&mut self, abort: Abort) -> (Abort, Epoch) {
         let abort = match (self.failed.take(), abort) {
             (Some(conflict @ Abort::Conflict(_)), _) | (_, conflict @ Abort::Conflict(_)) => {
                 return (conflict, Epoch(0));
@@ -432,12 +445,21 @@ pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
     Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() }
 }
 
-impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
-    fn drop(&mut self) {
+impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
+    /// Undoes what the transaction has done, unless it has ended.
+    #[inline]
+    fn abort(&mut self) {
         if let Some(inner) = self.inner.take()
             && !P::is_gone(self.session.core())
         {
             S::abort(inner, &mut self.session.context());
         }
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Drop for Transaction<'_, '_, P, S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.abort();
     }
 }

@@ -54,7 +54,7 @@ pub fn open(scheme: Scheme) -> isles::Result<(Database, Table<Account>)> {
 
 /// Moves money, all of it or nothing.
 pub fn transfer(
-    session: &mut isles::Session<'_>,
+    session: &mut isles::Session,
     accounts: Table<Account>,
     (from, to): (u64, u64),
     amount: i64,
@@ -76,7 +76,7 @@ pub fn transfer(
 }
 
 /// The money in the bank at one moment.
-pub fn total(session: &mut isles::Session<'_>, accounts: Table<Account>) -> isles::Result<i64> {
+pub fn total(session: &mut isles::Session, accounts: Table<Account>) -> isles::Result<i64> {
     session.transaction(|t| Ok(t.scan(accounts, ..).collect()?.iter().map(|account| account.balance).sum()))
 }
 

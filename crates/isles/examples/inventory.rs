@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use isles::{Database, Error, Row, Session, Table, Text, Value, prefix, prefixes};
+use isles::{Database, Error, Row, Session, Table, Text, Value, prefix, prefixes, text};
 
 /// Where an item lies: a group of columns.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub fn open(count: u32) -> isles::Result<(Database, Table<Item>)> {
     for id in 0..count {
         let item = Item {
             id,
-            code: Text::new(&format!("IS-{id:05}")),
+            code: format!("IS-{id:05}").try_into()?,
             hall: (id % 3) as u8,
             shelf: (id % 40) as u16,
             stock: (id * 7 % 50) as i32,
@@ -85,16 +85,12 @@ pub fn open(count: u32) -> isles::Result<(Database, Table<Item>)> {
 }
 
 /// Takes pieces of several items, all or none; the price of all.
-pub fn order(
-    session: &mut Session<'_>,
-    items: Table<Item>,
-    wanted: &[(&str, i32)],
-) -> Result<u64, OrderError> {
+pub fn order(session: &mut Session, items: Table<Item>, wanted: &[(&str, i32)]) -> Result<u64, OrderError> {
     session.try_transaction(|t| {
         let mut price = 0;
         for (code, pieces) in wanted {
             let unknown = || OrderError::Unknown((*code).to_string());
-            let key = Text::checked(code).ok_or_else(unknown)?;
+            let key = Text::try_from(*code).map_err(|_| unknown())?;
             // The stock is a column of an index: changing it moves the row there.
             let (stock, each) = t
                 .update(items.by(Item::BY_CODE), &key, |item| {
@@ -113,7 +109,7 @@ pub fn order(
 
 /// Codes and stock of the items that have at most `stock` pieces, fewest first, and no more than `rows` of them.
 pub fn low_stock(
-    session: &mut Session<'_>,
+    session: &mut Session,
     items: Table<Item>,
     stock: i32,
     rows: u64,
@@ -126,7 +122,7 @@ pub fn low_stock(
 
 /// Grams on a shelf, stopping where the shelf would break.
 pub fn load_of_shelf(
-    session: &mut Session<'_>,
+    session: &mut Session,
     items: Table<Item>,
     (hall, shelf): (u8, u16),
     most: u64,
@@ -173,7 +169,7 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
         Ok(())
     })?;
 
-    let taken = Text::new("IS-00001");
+    let taken = text!("IS-00001");
     let twice = session.transaction(|t| t.update(items, &2, |item| item.code = taken));
     assert_eq!(twice, Err(Error::Duplicate { table: "items".into(), index: "by_code".into() }));
     println!("a second item with code {taken} was refused");

@@ -71,7 +71,7 @@ impl Queue {
     }
 
     /// Appends a job; its number.
-    pub fn push(self, session: &mut Session<'_>, urgency: u8, text: &str) -> isles::Result<u64> {
+    pub fn push(self, session: &mut Session, urgency: u8, text: &str) -> isles::Result<u64> {
         session.transaction(|t| {
             let counted = t.update(self.counters, &urgency, |counter| {
                 counter.next += 1;
@@ -90,7 +90,7 @@ impl Queue {
     /// job goes to the end of its class. False if the queue is empty.
     pub fn work(
         self,
-        session: &mut Session<'_>,
+        session: &mut Session,
         worker: u64,
         work: impl Fn(&Job) -> bool,
     ) -> isles::Result<bool> {

@@ -1,21 +1,25 @@
 //! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its first error, and the steps
 //! on a row that was found. The verbs themselves are in `transaction.rs`.
 
+use std::borrow::Borrow;
+
 use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::key_words;
+use engine::row::TAIL_BYTES_MAX;
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 
 use crate::error::{Error, Result};
 use crate::options::CancelToken;
+use crate::select::{Assign, Select};
 use crate::shared::{Limit, Shared};
 use crate::table::{Index, Table};
 
 /// Why the current attempt is over.
 pub(crate) struct Failure {
     pub(crate) abort: Abort,
-    error: Error,
+    pub(crate) error: Error,
 }
 
 /// State and buffers that a session keeps for its transactions.
@@ -35,6 +39,8 @@ pub(crate) struct State {
     pub(crate) fresh: Vec<u64>,
     /// Rows to insert together.
     pub(crate) batch: RowBatch,
+    /// Whether this is a snapshot.
+    pub(crate) only_reads: bool,
     /// What may be used, if this is a step of a procedure.
     pub(crate) limit: Option<Limit>,
 }
@@ -44,9 +50,17 @@ impl State {
     pub(crate) fn of_step(limit: Limit) -> Self {
         State { attempts: 1, limit: Some(limit), ..State::default() }
     }
+
+    /// Forgets how the attempt before ended.
+    pub(crate) fn begin_attempt(&mut self, number: u32) {
+        self.attempts = number;
+        self.failed = None;
+        self.passed_on = false;
+    }
 }
 
-/// A running transaction, which [`crate::Session::transaction`] gives to its body.
+/// A running transaction, which [`crate::Session::transaction`] gives to its body, and [`crate::OpenTransaction::verbs`] to
+/// functions that are written for bodies.
 ///
 /// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a verb is a [`Table`], or an
 /// [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction reads what it has written.
@@ -83,6 +97,14 @@ impl Transaction<'_> {
         self.check_cancelled()
     }
 
+    /// Checks before a verb over described rows that the attempt goes on.
+    pub(crate) fn check_running(&mut self) -> Result<()> {
+        match &self.state.failed {
+            Some(failure) => Err(failure.error.clone()),
+            None => self.check_cancelled(),
+        }
+    }
+
     #[inline]
     pub(crate) fn check_cancelled(&mut self) -> Result<()> {
         match self.cancel {
@@ -91,9 +113,13 @@ impl Transaction<'_> {
         }
     }
 
-    /// Refuses keys of parts that are not at hand, and changes of what is only read, in one of several instances.
+    /// Refuses changes within a snapshot, keys of parts that are not at hand, and changes of what is only read in one of several
+    /// instances.
     #[inline]
     pub(crate) fn check_share(&mut self, table: usize, part: Option<u16>, intent: Intent) -> Result<()> {
+        if self.state.only_reads && intent == Intent::Write {
+            return self.check(Err(Abort::Misuse("a snapshot only reads: change rows in a transaction")));
+        }
         let Some(share) = &self.shared.share else { return Ok(()) };
         match share.refuses(self.state.limit, (table, part, intent)) {
             Some(what) => self.check(Err(Abort::Misuse(what))),
@@ -103,7 +129,7 @@ impl Transaction<'_> {
 
     /// Refuses a row to insert whose part is not at hand.
     pub(crate) fn check_share_of<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
-        if self.shared.share.is_none() {
+        if self.shared.share.is_none() && !self.state.only_reads {
             return Ok(());
         }
         let part = with_keys(row, |keys| part_of(keys[0]));
@@ -143,6 +169,40 @@ impl Transaction<'_> {
         self.check(found)
     }
 
+    /// Finds the rows with these keys.
+    pub(crate) fn find_many<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        keys: impl IntoIterator<Item: Borrow<K>>,
+    ) -> Result<Vec<Option<RowId>>> {
+        self.enter(index.table())?;
+        let (table, number) = (index.inner.table().number(), index.inner.number());
+        let mut words = Vec::new();
+        for key in keys {
+            let key = KeyBuffer::of(key.borrow());
+            let key = key.words(const { key_words(K::BITS) });
+            if number == 0 {
+                self.check_share(table, Some(part_of(key)), Intent::Read)?;
+            }
+            self.verbs.prefetch_key(table, number, key);
+            words.extend_from_slice(key);
+        }
+        let mut found = Vec::new();
+        let all = self.verbs.find_prefetched(table, number, &words, Intent::Read, None, &mut found);
+        self.check(all)?;
+        Ok(found)
+    }
+
+    /// Refuses to change a field that belongs to a key.
+    pub(crate) fn refuse_key_column<R: Row>(&mut self, field: impl Assign<R>) -> Result<()> {
+        match field.is_key() {
+            true => self.check(Err(Abort::Misuse(
+                "a key column changes through `update` or `upsert`, not as a field",
+            ))),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn find_row<R: Row, K: Key>(
         &mut self,
         index: Index<R, K>,
@@ -151,12 +211,12 @@ impl Transaction<'_> {
     ) -> Result<Option<R>> {
         match self.find(index, key, intent)? {
             None => Ok(None),
-            Some(found) => self.read_row(index.table(), found).map(Some),
+            Some(found) => self.read_row(found).map(Some),
         }
     }
 
     /// Reads a row; the bytes of the row stay in the state.
-    pub(crate) fn read_row<R: Row>(&mut self, _: Table<R>, found: RowId) -> Result<R> {
+    pub(crate) fn read_row<R: Row>(&mut self, found: RowId) -> Result<R> {
         let State { words, tail, .. } = &mut *self.state;
         words.clear();
         words.resize(R::BYTES / 8, 0);
@@ -169,20 +229,61 @@ impl Transaction<'_> {
         Ok(R::fetch(bytemuck::cast_slice(&self.state.words), &self.state.tail))
     }
 
+    /// Reads some fields of a row.
+    pub(crate) fn read_fields<R: Row, F: Select<R>>(&mut self, found: RowId, fields: F) -> Result<F::Value> {
+        let span = fields.span();
+        let words = &mut self.state.words;
+        words.clear();
+        words.resize(span.words(), 0);
+        let read = self.verbs.read(found, span, words);
+        self.check(read)?;
+        let bytes: &[u8] = bytemuck::cast_slice(&self.state.words);
+        Ok(fields.fetch(&bytes[span.offset % 8..], span.offset))
+    }
+
+    /// Writes a field of a row.
+    pub(crate) fn write_field<R: Row, F: Assign<R>>(
+        &mut self,
+        found: RowId,
+        field: F,
+        value: &F::Value,
+    ) -> Result<()> {
+        let place = field.place();
+        let fresh = &mut self.state.fresh;
+        fresh.clear();
+        fresh.resize(place.bytes.div_ceil(8), 0);
+        let bytes = &mut bytemuck::cast_slice_mut(fresh)[..place.bytes];
+        let there = field.store(value, bytes);
+        let mut written = self.verbs.write(found, place.offset, bytes);
+        if let (Some((at, mask)), Ok(())) = (field.null(), &written) {
+            written = self.write_bit(found, at, mask, !there);
+        }
+        self.check(written)
+    }
+
+    /// Sets or clears a bit of a row.
+    fn write_bit(&mut self, found: RowId, at: usize, mask: u8, set: bool) -> Result<(), Abort> {
+        let mut word = [0];
+        self.verbs.read(found, Span { offset: at, bytes: 1 }, &mut word)?;
+        let before = word[0].to_le_bytes()[at % 8];
+        let after = if set { before | mask } else { before & !mask };
+        if after == before { Ok(()) } else { self.verbs.write(found, at, &[after]) }
+    }
+
     pub(crate) fn update_row<R: Row, T>(
         &mut self,
         table: Table<R>,
         found: RowId,
         change: impl FnOnce(&mut R) -> T,
     ) -> Result<T> {
-        let mut row: R = self.read_row(table, found)?;
+        let mut row: R = self.read_row(found)?;
         let value = change(&mut row);
         self.rewrite(table, found, &row)?;
         Ok(value)
     }
 
-    pub(crate) fn delete_row<R: Row>(&mut self, table: Table<R>, found: RowId) -> Result<R> {
-        let row = self.read_row(table, found)?;
+    pub(crate) fn delete_row<R: Row>(&mut self, found: RowId) -> Result<R> {
+        let row: R = self.read_row(found)?;
         let deleted = with_keys(&row, |keys| self.verbs.delete(found, keys));
         self.check(deleted)?;
         Ok(row)
@@ -202,8 +303,11 @@ impl Transaction<'_> {
         if fresh != words {
             written = self.verbs.write(found, 0, bytemuck::cast_slice(fresh));
         }
-        if R::HAS_TAIL && written.is_ok() && tail != row.tail() {
-            written = self.verbs.write_tail(found, row.tail());
+        if R::HAS_TAIL && written.is_ok() {
+            let new = row.tail();
+            if *tail != *new {
+                written = check_tail(&new).and_then(|()| self.verbs.write_tail(found, &new));
+            }
         }
         self.check(written)
     }
@@ -213,7 +317,9 @@ impl Transaction<'_> {
         let number = table.inner.number();
         encode(row, &mut self.state.fresh);
         let fixed = bytemuck::cast_slice(&self.state.fresh);
-        let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, row.tail()));
+        let tail = row.tail();
+        let inserted = check_tail(&tail)
+            .and_then(|()| with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail)));
         self.check(inserted)
     }
 }
@@ -228,6 +334,16 @@ impl<R: Row, K: Key> Index<R, K> {
 /// The part of the data that a normalized primary key belongs to, where there are parts: its leading column.
 pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
+}
+
+/// Refuses columns of variable length that are too long together.
+fn check_tail(tail: &[u8]) -> Result<(), Abort> {
+    match tail.len() {
+        0..=TAIL_BYTES_MAX => Ok(()),
+        _ => Err(Abort::Misuse(
+            "the columns of variable length of a row have more than 1 MiB together: divide them over several rows",
+        )),
+    }
 }
 
 /// Writes the fixed part of a row to `words`.

@@ -10,15 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[doc(inline)]
 pub use cc::SchemeName as Scheme;
 use cc::{InstanceOptions, TooManySessions};
-use engine::{DurableOptions, Progress as OpenProgress, Row, SchemaBuilder, TableDescription};
+use engine::{DurableOptions, Epoch, Progress as OpenProgress, Row, SchemaBuilder, TableDescription};
 use platform::{Hardware, Place};
 
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
 use crate::nesting::check_outside;
+use crate::owned::OwnedTransaction;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::table::{Table, TableOptions};
+use crate::ticket::Ticket;
 
 /// Bytes of rows and indexes that a database holds unless told otherwise.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
@@ -293,23 +295,52 @@ impl Database {
         session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()))
     }
 
-    /// Ends the database if this is its last handle, and notes in the directory that the database was closed, so that any later
-    /// damage to the files is noticed. A database that is not closed loses nothing either.
+    /// Ends the database, and notes in the directory that the database was closed, so that any later damage to the files is noticed.
+    /// A database whose last handle is dropped instead loses nothing either, but commits of [`Durability::Async`](crate::Durability::Async)
+    /// that were not on disk.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped.
+    /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open.
+    /// Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log has stopped.
     pub fn close(self) -> Result<()> {
-        let Some(shared) = Arc::into_inner(self.shared) else { return Ok(()) };
+        let others = Arc::strong_count(&self.shared) - 1;
+        let Some(shared) = Arc::into_inner(self.shared) else {
+            return Err(Error::InUse { others: others.max(1) });
+        };
         let closed = shared.inner.close(Hardware::core());
         closed.map_err(|error| Error::NotDurable(error.to_string()))
     }
 
-    /// A session, which serves one thread at a time. The thread is not pinned, and may change between transactions.
+    /// Returns when all that was committed before this call is on disk: commits of [`Durability::Async`](crate::Durability::Async) too.
+    /// In memory nothing happens.
+    ///
+    /// Errors: [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] inside a transaction.
+    pub fn flush(&self) -> Result<()> {
+        let c = Hardware::core();
+        match self.shared.inner.log_used(c) {
+            None => Ok(()),
+            Some(used) => Ticket::new(Arc::clone(&self.shared), Epoch(used.epoch)).wait(),
+        }
+    }
+
+    /// A session, which serves one thread at a time. The thread is not pinned, and may change.
     ///
     /// Errors: [`Error::TooManySessions`].
-    pub fn session(&self) -> Result<Session<'_>> {
-        // Relaxed: only the numbers matter.
-        let seed = self.shared.sessions.fetch_add(1, Ordering::Relaxed);
-        Session::new(&self.shared, seed)
+    pub fn session(&self) -> Result<Session> {
+        Session::new(&self.shared)
+    }
+
+    /// Begins a transaction that lives as long as the program likes, with a session of its own: see [`OwnedTransaction`].
+    ///
+    /// Errors: as [`Session::begin`], and [`Error::TooManySessions`].
+    pub fn begin(&self) -> Result<OwnedTransaction> {
+        self.session()?.into_transaction()
+    }
+
+    /// Runs `body` over a snapshot, in a session of its own: see [`Session::snapshot`].
+    ///
+    /// Errors: as [`Session::snapshot`], and [`Error::TooManySessions`].
+    pub fn snapshot<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.session()?.snapshot(body)
     }
 
     /// Runs one transaction in a session of its own: convenient for an occasional transaction. Programs with many transactions
@@ -326,12 +357,17 @@ impl Database {
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
         let tables = &self.shared.tables;
         let Some(number) = tables.iter().position(|table| table.name() == name) else {
-            let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
-            return Err(Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", "))));
+            return Err(Error::no_table(name, tables));
         };
         let view = engine::Table::view(number, &tables[number]);
         let inner = view.map_err(|error| Error::NoSuchTable(error.to_string()))?;
         Ok(Table { inner, database: self.shared.id })
+    }
+
+    /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its likes read and write rows by
+    /// that, without a Rust type.
+    pub fn tables(&self) -> &[TableDescription] {
+        &self.shared.tables
     }
 
     /// The concurrency control.

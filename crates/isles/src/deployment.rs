@@ -45,7 +45,7 @@ pub use procedure::{NoProcedure, Procedure};
 use crate::database::{
     Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
 use crate::options::TransactionOptions;
 use crate::session::Session;
@@ -217,7 +217,7 @@ impl DeploymentBuilder {
         let fingerprint = islands::messages::fingerprint(schema.descriptions());
         let data = DataOwners { instances: division.instances, parts: map.instances() };
         let opened = self.path.as_ref().map(|path| DeploymentDirectory::<Hardware>::open(c, path, &data));
-        let directory = opened.transpose().map_err(|error| Error::Open(error.to_string()))?;
+        let directory = opened.transpose()?;
         let (mut made, mut openings) = (Vec::new(), Vec::new());
         for instance in 0..division.instances {
             let path = directory.as_ref().map(|directory| directory.instance(instance));
@@ -229,10 +229,11 @@ impl DeploymentBuilder {
             let times = openings[instance];
             let why =
                 format!("instance {instance} was opened {times} times: copy its rows to a new directory");
-            return Err(Error::Open(why));
+            return Err(Error::open(OpenReason::UsedUp, why));
         }
         let all: Vec<_> = made.iter().collect();
-        islands::resolve(c, &all, Rules::SOUND).map_err(|error| Error::Open(error.to_string()))?;
+        let resolved = islands::resolve(c, &all, Rules::SOUND);
+        resolved.map_err(|error| Error::open(OpenReason::InDoubt, error.to_string()))?;
         let instances = self.fill_all(made, &schema, &map)?;
         let nodes = vec![None; names.len()];
         let mechanism = |_, _| Mechanism::SharedMemory;
@@ -456,7 +457,7 @@ impl<Q: Procedure> Deployment<Q> {
     /// parts, or by another index than the primary key, shows what the instance has.
     ///
     /// Errors: [`Error::TooManySessions`]; [`Error::Misuse`] if there is no such instance.
-    pub fn session(&self, instance: usize) -> Result<Session<'_>> {
+    pub fn session(&self, instance: usize) -> Result<Session> {
         let database = self.instances.get(instance);
         database.ok_or(Error::Misuse("the deployment has no such instance"))?.session()
     }

@@ -1,7 +1,12 @@
 //! What can go wrong, and what to do about it.
 
+use std::sync::Arc;
+
 use cc::Abort;
-use engine::{TableDescription, TableError};
+use engine::{OpenError, TableDescription, TableError};
+use islands::DirectoryError;
+use platform::files::{FileError, FileErrorKind};
+use storage::log::LogError;
 
 /// Results of this library; transactions with an error type of their own use `Result<T, E>`.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -96,6 +101,12 @@ pub enum Error {
         /// What is wrong, and what is accepted.
         reason: String,
     },
+    /// A text does not fit into its column.
+    #[error(transparent)]
+    Text(#[from] engine::TextError),
+    /// Values that are no row of their table.
+    #[error(transparent)]
+    Row(#[from] engine::RowError),
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),
@@ -107,15 +118,38 @@ pub enum Error {
         /// Most sessions at a time.
         limit: usize,
     },
+    /// The database keeps no versions of rows, so it has no snapshots.
+    #[error(
+        "scheme {scheme} has no snapshots: open the database with `Scheme::Mvcc`, or read in a transaction, which may have to be \
+         tried again"
+    )]
+    NoSnapshots {
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// The database was to be closed, and is in use: it is open as before, for those who use it.
+    #[error(
+        "the database stays open: {others} other handles (sessions, transactions, tickets and clones) are in use; drop them, and \
+         close the last one"
+    )]
+    InUse {
+        /// Sessions, open transactions, tickets and clones of the database, without the handle that was to close it.
+        others: usize,
+    },
     /// The log has stopped: nothing commits any more, and what committed since the last flush may be lost.
     #[error("{0}")]
     NotDurable(String),
     /// The storage manager failed: what failed, and what to do.
     #[error("{0}")]
     Storage(String),
-    /// The database's directory cannot be opened.
-    #[error("{0}")]
-    Open(String),
+    /// The directory cannot be opened. It is as it was.
+    #[error("{source}")]
+    Open {
+        /// What kind of trouble it is.
+        reason: OpenReason,
+        /// What exactly, and what to do.
+        source: Cause,
+    },
     /// A deployment cannot be divided like this, or has stopped.
     #[error("{0}")]
     Deployment(String),
@@ -132,7 +166,120 @@ pub enum Error {
     RollBack,
 }
 
+/// Why a directory cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenReason {
+    /// Another process, or another database of this one, has it open.
+    InUse,
+    /// The operating system does not let the program: permissions, a read-only mount, or no directory.
+    Denied,
+    /// The disk is full.
+    DiskFull,
+    /// Another operation on its files failed.
+    Files,
+    /// It holds something else than a database, or than a deployment of several instances.
+    SomethingElse,
+    /// Another version of this library wrote it.
+    OtherVersion,
+    /// Its tables and the declared ones do not go together.
+    OtherTables,
+    /// Its deployment divides the data otherwise.
+    OtherDivision,
+    /// What was on disk cannot be read any more.
+    Damaged,
+    /// A transaction over several databases is in doubt, and cannot be kept as things are.
+    InDoubt,
+    /// It has been opened, or has committed, as often as it can be.
+    UsedUp,
+}
+
+/// The error below another one, as its source ([`std::error::Error::source`]) and in its words.
+#[derive(Clone)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl Cause {
+    fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Cause(Arc::new(error))
+    }
+}
+
+impl std::fmt::Debug for Cause {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(to)
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(to)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Causes are equal if they say the same.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Cause) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Cause {}
+
+/// A reason in words alone.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Words(String);
+
+fn of_file(error: &FileError) -> OpenReason {
+    match error.kind {
+        FileErrorKind::InUse => OpenReason::InUse,
+        FileErrorKind::Denied | FileErrorKind::ReadOnly | FileErrorKind::NotADirectory => OpenReason::Denied,
+        FileErrorKind::Full => OpenReason::DiskFull,
+        _ => OpenReason::Files,
+    }
+}
+
+fn of_log(error: &LogError) -> OpenReason {
+    match error {
+        LogError::File(file) | LogError::Stopped(file) => of_file(file),
+        LogError::Format { .. } => OpenReason::OtherVersion,
+        LogError::NotADatabase(_) => OpenReason::SomethingElse,
+        LogError::NoEpochs => OpenReason::UsedUp,
+        LogError::Damaged { .. } | LogError::Copy(_) | LogError::Memory(_) => OpenReason::Damaged,
+    }
+}
+
+impl From<DirectoryError> for Error {
+    fn from(error: DirectoryError) -> Self {
+        let reason = match &error {
+            DirectoryError::File(file) => of_file(file),
+            DirectoryError::Memory(out) => return out.clone().into(),
+            DirectoryError::Damaged(_) => OpenReason::Damaged,
+            DirectoryError::NotADeployment(_) => OpenReason::SomethingElse,
+            DirectoryError::Other { .. } => OpenReason::OtherDivision,
+        };
+        Error::Open { reason, source: Cause::new(error) }
+    }
+}
+
 impl Error {
+    /// There is no table of this name among these.
+    pub(crate) fn no_table(name: &str, tables: &[TableDescription]) -> Self {
+        let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
+        Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
+    }
+
+    /// A directory that cannot be opened, for a reason in words.
+    pub(crate) fn open(reason: OpenReason, words: String) -> Self {
+        Error::Open { reason, source: Cause::new(Words(words)) }
+    }
+
     /// True if the same transaction may well succeed when it is tried later.
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -177,12 +324,16 @@ impl From<TableError> for Error {
     }
 }
 
-impl From<engine::OpenError> for Error {
-    fn from(error: engine::OpenError) -> Self {
-        match error {
-            engine::OpenError::Memory(out) => out.into(),
-            other => Error::Open(other.to_string()),
-        }
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        let reason = match &error {
+            OpenError::Memory(out) | OpenError::Log(LogError::Memory(out)) => return out.clone().into(),
+            OpenError::Log(log) => of_log(log),
+            OpenError::Schema(_) => OpenReason::OtherTables,
+            OpenError::InDoubt { .. } => OpenReason::InDoubt,
+            OpenError::Contradiction(_) => OpenReason::Damaged,
+        };
+        Error::Open { reason, source: Cause::new(error) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! # Quick start
 //!
 //! ```
-//! use isles::{Database, Row, Text};
+//! use isles::{Database, Row, Text, text};
 //!
 //! // A row type: a primary key, and as many indexes as are needed (up to 8).
 //! #[derive(Row, Clone, Debug, PartialEq)]
@@ -23,14 +23,14 @@
 //! // One session a thread.
 //! let mut session = database.session()?;
 //! session.transaction(|t| {
-//!     t.insert(accounts, &Account { id: 1, owner: "ada".into(), balance: 70 })?;
-//!     t.insert(accounts, &Account { id: 2, owner: "ben".into(), balance: 30 })
+//!     t.insert(accounts, &Account { id: 1, owner: text!("ada"), balance: 70 })?;
+//!     t.insert(accounts, &Account { id: 2, owner: text!("ben"), balance: 30 })
 //! })?;
 //!
 //! // Both changes happen, or none.
 //! let left = session.transaction(|t| {
 //!     t.update(accounts, &2, |account| account.balance += 20)?;
-//!     t.update(accounts.by(Account::BY_OWNER), &"ada".into(), |account| {
+//!     t.update(accounts.by(Account::BY_OWNER), &text!("ada"), |account| {
 //!         account.balance -= 20;
 //!         account.balance
 //!     })
@@ -47,15 +47,17 @@
 //! # }
 //! ```
 //!
-//! The guide `docs/embedding.md` goes on from here; `examples/` has a bank, a queue and an inventory.
+//! The guide `docs/embedding.md` goes on from here, `docs/coming-from.md` has the calls of redb, fjall and rusqlite beside these; `examples/` has
+//! a bank, a queue, an inventory and a server.
 //!
 //! # Rows
 //!
-//! `#[derive(Row)]` takes a struct with named fields: integers, floats, `bool`, [`Text`], arrays of these, and structs with
-//! `#[derive(Value)]`. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`; the last field may be
-//! a `Vec<u8>` marked `#[row(tail)]`, of variable length. The derive adds a constant for each field (`Account::BALANCE`),
-//! for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes. Keys of an index that is not
-//! unique are completed with the primary key, so a complete key always names one row; a [`prefix`] names many rows.
+//! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`, [`Text`], arrays of these, types with
+//! `#[derive(Value)]` (structs, structs around one value, enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their
+//! `Option`s, of any length. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a constant for
+//! each field of fixed length (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64
+//! bytes, of fixed length and without options. Keys of an index that is not unique are completed with the primary key, so a complete
+//! key always names one row; a [`prefix`] names many rows.
 //!
 //! A program that calls this crate by another name says so: `#[row(crate = name::engine, key(..))]`.
 //!
@@ -66,7 +68,7 @@
 //! | Atomicity | A transaction happens completely, or leaves nothing behind: after every [`Error`], after an error of your own, after a panic |
 //! | Isolation | Serializable, phantoms included: until the commit no row appears in a range that was scanned, or under a key that was missing |
 //! | Decisions | A commit counts only if what the transaction read was current; the same holds for an error that your closure returns |
-//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from. [`Database::in_memory`]: all rows end with the process |
+//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from, unless [`Durability`] says otherwise. [`Database::in_memory`]: all rows end with the process |
 //! | Memory | Never more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`] |
 //! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); a [`CancelToken`] ends a transaction earlier |
 //!
@@ -83,14 +85,18 @@
 //! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the transaction that the closure is given |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
-//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`] | a bug of the program | the text says which |
+//! | [`Error::InUse`] | `close` while other handles are there | drop them, and close the last one |
+//! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
+//! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
+//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text says which |
 //! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
 //!
 //! # Threads
 //!
-//! A [`Database`] is a handle: clone it into each thread. A [`Session`] borrows the handle and serves one thread at a time;
-//! it may be sent to another thread between transactions. [`Table`]s are small values to copy. The library starts no threads,
-//! and pins none of yours: the threads that call the library do its work. Between transactions a session holds nothing up.
+//! A [`Database`] is a handle: clone it into each thread. A [`Session`] serves one thread at a time; it has the database with it, so it
+//! can be kept in a struct, and sent to another thread. [`OwnedTransaction`]s can too. [`Table`]s are small values to copy. The
+//! library starts no threads, and pins none of yours: the threads that call the library do its work. Between transactions a session
+//! holds nothing up.
 //! Inside a transaction, however long, the session keeps the memory of rows deleted meanwhile from being used again, and holds
 //! up other transactions that need what it has read or written.
 //!
@@ -112,33 +118,45 @@
 mod attempt;
 mod database;
 mod deployment;
+mod described;
 mod durably;
 mod error;
 mod nesting;
+mod open;
 mod options;
+mod owned;
 mod range;
+mod rows;
 mod scan;
+mod select;
 mod session;
 mod shared;
 mod table;
+mod ticket;
 mod transaction;
 
 pub use attempt::Transaction;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
-pub use engine::row::{Field, IndexId, Row, Value};
-pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text};
-pub use error::{Conflict, Error, Result};
-pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, TransactionOptions};
+pub use engine::row::{Field, IndexId, NullableField, Row, Value};
+pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};
+pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
+pub use error::{Cause, Conflict, Error, OpenReason, Result};
+pub use open::OpenTransaction;
+pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
+pub use owned::OwnedTransaction;
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
 /// Makes a row type of a struct: see [the rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;
 /// Makes a group of columns of a struct: see [the rows](crate#rows).
 pub use row_derive::EmbeddedValue as Value;
+pub use rows::{Only, Rows, Shown, Whole};
 pub use scan::Scan;
+pub use select::{Assign, Select};
 pub use session::{Session, SessionWith};
 pub use table::{Index, Lookup, Table, TableOptions};
+pub use ticket::Ticket;
 
 /// For the code that the derives generate: no part of the interface.
 #[doc(hidden)]
@@ -148,3 +166,8 @@ pub use ::engine;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 pub struct Guide;
+
+/// Calls of other libraries beside those of this one: its programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/coming-from.md")]
+pub struct ComingFrom;

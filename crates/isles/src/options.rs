@@ -1,4 +1,4 @@
-//! How long a transaction is tried, and how another thread stops it.
+//! How long a transaction is tried, how another thread stops it, and when its commit is acknowledged.
 // A token is shared with threads of the program that the engine does not know: its word does not belong to the engine.
 #![allow(clippy::disallowed_types)]
 
@@ -18,16 +18,41 @@ pub struct TransactionOptions {
     pub(crate) attempts: u32,
     pub(crate) deadline: Option<Duration>,
     pub(crate) cancel: Option<CancelToken>,
+    pub(crate) durability: Durability,
+}
+
+/// When a commit is acknowledged, in a database that is in a directory: when the call that ran the transaction returns.
+///
+/// Whatever is chosen, what is found after a crash is a state that was there: a commit is never there without those that it has
+/// read from. So a commit that waits for the disk, or a transaction that only reads and waits, waits for what it has read too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// When the commit is on disk. The caller asks the disk at once; callers that wait at the same time share one flush.
+    #[default]
+    Immediate,
+    /// When the commit is on disk. The caller first waits this long for other commits, so that more of them share a flush: for
+    /// devices whose flushes are dear, and programs with many sessions.
+    Group(Duration),
+    /// At once. A crash loses what was not on disk yet; nothing says when it is there, but [`crate::Ticket::wait`],
+    /// [`crate::Database::flush`], any later transaction that waits, and [`crate::Database::close`]. Errors, and decisions to
+    /// roll back, are told when what they follow from is on disk.
+    Async,
 }
 
 impl Default for TransactionOptions {
     fn default() -> Self {
-        TransactionOptions { attempts: ATTEMPTS_DEFAULT, deadline: Some(DEADLINE_DEFAULT), cancel: None }
+        TransactionOptions {
+            attempts: ATTEMPTS_DEFAULT,
+            deadline: Some(DEADLINE_DEFAULT),
+            cancel: None,
+            durability: Durability::Immediate,
+        }
     }
 }
 
 impl TransactionOptions {
-    /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token.
+    /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token, [`Durability::Immediate`].
     pub fn new() -> Self {
         TransactionOptions::default()
     }
@@ -53,6 +78,13 @@ impl TransactionOptions {
     #[must_use]
     pub fn without_deadline(mut self) -> Self {
         self.deadline = None;
+        self
+    }
+
+    /// When the commit is acknowledged; without effect in memory.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
         self
     }
 

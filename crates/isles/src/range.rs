@@ -27,6 +27,25 @@ pub trait KeyRange<K: Key> {
 /// Leading columns of a key of type `K`: its first column, or a tuple of its first columns.
 pub trait Prefix<K: Key>: Key {}
 
+impl NormalizedRange {
+    /// The first key behind one of this many bits, if there is one.
+    pub(crate) fn just_after(key: &[u64], bits: u32) -> Option<Words> {
+        after(padded(key), bits)
+    }
+
+    /// The last key before one of this many bits, if there is one.
+    pub(crate) fn just_before(key: &[u64], bits: u32) -> Option<Words> {
+        before(padded(key), bits)
+    }
+}
+
+/// A key with zeros behind it.
+fn padded(key: &[u64]) -> Words {
+    let mut words = [0; KEY_WORDS_MAX];
+    words[..key.len()].copy_from_slice(key);
+    words
+}
+
 /// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`].
 #[derive(Clone, Debug)]
 pub struct Prefixes<B> {

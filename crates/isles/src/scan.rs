@@ -53,13 +53,13 @@ use crate::table::Index;
 /// ```
 #[must_use = "a scan does nothing before `collect`, `for_each`, `count` or another method that runs it"]
 pub struct Scan<'a, R, K> {
-    transaction: Transaction<'a>,
-    index: Index<R, K>,
+    pub(crate) transaction: Transaction<'a>,
+    pub(crate) index: Index<R, K>,
     /// `None`: empty.
-    range: Option<NormalizedRange>,
-    direction: Direction,
+    pub(crate) range: Option<NormalizedRange>,
+    pub(crate) direction: Direction,
     intent: Intent,
-    limit: u64,
+    pub(crate) limit: u64,
 }
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
@@ -110,6 +110,15 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(first)
     }
 
+    /// The last row, whatever the limit is, if that is not 0.
+    pub fn last(mut self) -> Result<Option<R>> {
+        self.direction = match self.direction {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+        };
+        self.first()
+    }
+
     /// Calls `visit` with each row until `visit` breaks.
     pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
         self.try_for_each(|_, row| Ok(visit(row)))
@@ -121,9 +130,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self,
         mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let table = self.index.table();
         self.run(&mut |transaction, found| {
-            let row = transaction.read_row(table, found)?;
+            let row = transaction.read_row(found)?;
             visit(transaction, row)
         })
     }
@@ -149,8 +157,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
 
     /// Deletes all rows; gives the number of rows.
     pub fn delete(self) -> Result<u64> {
-        let table = self.index.table();
-        self.for_update().run_all(|transaction, found| transaction.delete_row(table, found).map(drop))
+        self.for_update().run_all(|transaction, found| transaction.delete_row::<R>(found).map(drop))
     }
 
     /// Finds all rows, then calls `act` with each.
@@ -171,14 +178,14 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.run_again(visit)
     }
 
-    fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
+    pub(crate) fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
         let table = self.index.table();
         self.transaction.enter(table)?;
         let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(()) };
         let words = const { key_words(K::BITS) };
         let (low, high) = (&range.low[..words], &range.high[..words]);
         let (number, index) = (table.inner.number(), self.index.inner.number());
-        if self.transaction.shared.share.is_some() {
+        if self.transaction.shared.share.is_some() || self.transaction.state.only_reads {
             // A session of an instance sees all of what it has.
             let [low, high] = [part_of(low), part_of(high)];
             let part = if index == 0 { (low == high).then_some(low) } else { self.transaction.own_part() };

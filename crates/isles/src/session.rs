@@ -4,18 +4,27 @@
 //! a fence. Inside a transaction a session holds nothing else back, however long it stays: other sessions commit, and their
 //! commits become durable. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has
 //! no deadline.
+//!
+//! A session of the engine borrows its database. A session of this library holds the database beside it (`Attached`), so that a
+//! struct, a pool or a task can have it: decision 0034.
 
-use cc::{Abort, TooManySessions};
-use engine::dynamic::AnySession;
-use engine::{Bounds, Stats};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cc::{Abort, Mode, TooManySessions};
+use engine::dynamic::{AnySession, RoamingSession};
+use engine::{Bounds, Epoch, Stats};
 use platform::{Hardware, Nanos, Platform};
+use self_cell::self_cell;
 
 use crate::attempt::{State, Transaction};
-use crate::durably;
+use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
-use crate::nesting::Inside;
-use crate::options::{TransactionOptions, is_cancelled};
+use crate::nesting::{Inside, check_outside};
+use crate::open::{Active, Begun, OpenTransaction};
+use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::shared::Shared;
+use crate::ticket::Ticket;
 
 /// Transactions of a session between two looks at the age of the epoch: each look reads the clock.
 const TRANSACTIONS_PER_TEND: u32 = 8;
@@ -24,25 +33,38 @@ const PAUSES_FOR_MEMORY: u32 = 5;
 /// Length of such a pause: a little more than an epoch.
 const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
 
-/// One thread's use of a database: a session runs one transaction after the other. A session can be sent to another thread
-/// between transactions, and holds nothing up then. Dropping a session gives its place back.
-pub struct Session<'d> {
-    inner: Box<dyn AnySession<'d> + Send + 'd>,
-    shared: &'d Shared,
+type Inner<'d> = Box<dyn RoamingSession<'d> + 'd>;
+
+self_cell! {
+    /// A session of the engine beside the database that it borrows.
+    struct Attached {
+        owner: Arc<Shared>,
+        #[not_covariant]
+        dependent: Inner,
+    }
+}
+
+/// One thread's use of a database: a session runs one transaction after the other. A session keeps its database open, can be kept
+/// in a struct, and can be sent to another thread; between transactions it holds nothing up. Dropping a session gives its place
+/// back.
+pub struct Session {
+    inner: Attached,
     options: TransactionOptions,
     state: State,
     /// Transactions begun.
     transactions: u32,
+    /// Whether a transaction that [`Self::begin`] gave has not ended.
+    begun: bool,
 }
 
 /// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
-pub struct SessionWith<'s, 'd> {
-    session: &'s mut Session<'d>,
+pub struct SessionWith<'s> {
+    session: &'s mut Session,
     options: TransactionOptions,
 }
 
 /// Makes a session rest when this goes out of scope, also through a panic of the program's closure.
-struct Resting<'s, 'd>(&'s mut (dyn AnySession<'d> + Send + 'd));
+struct Resting<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd));
 
 impl Drop for Resting<'_, '_> {
     fn drop(&mut self) {
@@ -52,28 +74,53 @@ impl Drop for Resting<'_, '_> {
 
 /// How a transaction ended.
 enum Ended {
-    /// With the value or error that the body returned in its last attempt.
-    AsTheBodySaid,
+    /// With the value or error that the body returned in its last attempt; the epoch with which that is durable.
+    AsTheBodySaid(Epoch),
     /// With this error, whatever the body returned.
     Failed(Error),
 }
 
-impl<'d> Session<'d> {
-    pub(crate) fn new(shared: &'d Shared, seed: u64) -> Result<Self> {
+/// What is asked of a transaction beside its body.
+#[derive(Clone, Copy)]
+struct Wish<'w> {
+    mode: Mode,
+    options: &'w TransactionOptions,
+}
+
+impl<'w> Wish<'w> {
+    /// A transaction like most.
+    fn of(options: &'w TransactionOptions) -> Self {
+        Wish { mode: Mode::Single, options }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Self> {
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut inner = shared.inner.session_to_send(Hardware::core(), None, false).map_err(limit)?;
-        inner.seed(seed);
+        let inner = Attached::try_new(Arc::clone(shared), |shared| {
+            let session = shared.inner.roaming_session(Hardware::core(), None, false);
+            let session = session.ok_or(Error::Misuse("a storage manager whose sessions do not travel"))?;
+            let mut session = session.map_err(limit)?;
+            // Relaxed: only the numbers matter.
+            session.seed(shared.sessions.fetch_add(1, Ordering::Relaxed));
+            Ok::<_, Error>(session)
+        })?;
         let (options, state) = (TransactionOptions::default(), State::default());
-        Ok(Session { inner, shared, options, state, transactions: 0 })
+        Ok(Session { inner, options, state, transactions: 0, begun: false })
     }
 
-    /// Sets the bounds of all transactions from now on.
+    /// What all handles of the database share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        self.inner.borrow_owner()
+    }
+
+    /// Sets the options of all transactions from now on.
     pub fn set_options(&mut self, options: TransactionOptions) {
         self.options = options;
     }
 
-    /// Other bounds for some transactions: `session.with(options).transaction(..)`.
-    pub fn with(&mut self, options: TransactionOptions) -> SessionWith<'_, 'd> {
+    /// Other options for some transactions: `session.with(options).transaction(..)`.
+    pub fn with(&mut self, options: TransactionOptions) -> SessionWith<'_> {
         SessionWith { session: self, options }
     }
 
@@ -131,21 +178,131 @@ impl<'d> Session<'d> {
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let options = self.options.clone();
-        self.run(&options, body)
+        self.run(Wish::of(&options), body).map(|(value, _)| value)
+    }
+
+    /// As [`Self::transaction`], but returns when the transaction has committed, with a ticket to wait for: when its wait is over,
+    /// the commit is on disk. So a server can go on, and acknowledge later. An error is told when what it follows from is on disk.
+    ///
+    /// ```
+    /// # use isles::{Database, Row};
+    /// # #[derive(Row)]
+    /// # #[row(key(id))]
+    /// # struct Event { id: u64, at: u64 }
+    /// # let path = std::env::temp_dir().join(format!("isles-doc-ticket-{}", std::process::id()));
+    /// let mut builder = Database::at(&path);
+    /// let events = builder.table::<Event>("events");
+    /// let database = builder.open()?;
+    /// let mut session = database.session()?;
+    /// let mut tickets = Vec::new();
+    /// for id in 0..100 {
+    ///     let ((), ticket) = session.transaction_async(|t| t.insert(events, &Event { id, at: 7 }))?;
+    ///     tickets.push(ticket);
+    /// }
+    /// // All of them are on disk after a flush or two.
+    /// tickets.iter().try_for_each(|ticket| ticket.wait())?;
+    /// # drop((session, tickets));
+    /// # database.close()?;
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn transaction_async<T>(
+        &mut self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        let options = self.options.clone();
+        self.with(options).transaction_async(body)
+    }
+
+    /// Runs `body` over a snapshot: what was committed before the call, and nothing else, however long the body takes. The body
+    /// only reads, runs once, waits for no other transaction's locks and keeps no other waiting. It never fails with
+    /// [`Error::Conflict`].
+    ///
+    /// Errors: [`Error::NoSnapshots`] unless the database was opened with [`crate::Scheme::Mvcc`]; [`Error::Misuse`] if the body
+    /// changes a row; those of [`Self::transaction`], without conflicts.
+    ///
+    /// ```
+    /// use isles::{Database, Row, Scheme};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// let mut builder = Database::in_memory().scheme(Scheme::Mvcc);
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// let (mut reads, mut writes) = (database.session()?, database.session()?);
+    /// writes.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// let sum = reads.snapshot(|t| {
+    ///     let before: i64 = t.scan(accounts, ..).collect()?.iter().map(|account| account.balance).sum();
+    ///     std::thread::scope(|scope| {
+    ///         let change = || writes.transaction(|t| t.set_field(accounts, &1, Account::BALANCE, &7));
+    ///         scope.spawn(change).join().expect("no panic")
+    ///     })?;
+    ///     assert_eq!(t.get_field(accounts, &1, Account::BALANCE)?, Some(5), "still what it was");
+    ///     Ok(before)
+    /// })?;
+    /// assert_eq!(sum, 5);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn snapshot<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        let options = self.options.clone();
+        self.with(options).snapshot(body)
+    }
+
+    /// Begins a transaction that lives as long as the caller likes, for code that cannot be a closure: see [`OpenTransaction`].
+    /// [`Self::into_transaction`] gives one that has its session with it.
+    ///
+    /// Errors: [`Error::Nested`] within a closure of the same database; [`Error::NotDurable`] if the log has stopped.
+    pub fn begin(&mut self) -> Result<OpenTransaction<'_>> {
+        let options = self.options.clone();
+        self.activate(options).map(OpenTransaction::new)
+    }
+
+    pub(crate) fn options(&self) -> &TransactionOptions {
+        &self.options
+    }
+
+    /// The attempt that [`Self::begin`] begins.
+    pub(crate) fn activate(&mut self, options: TransactionOptions) -> Result<Active<'_>> {
+        check_outside(self.shared().id)?;
+        if self.begun {
+            return Err(Error::Misuse("a transaction of this session was forgotten (`mem::forget`)"));
+        }
+        let c = Hardware::core();
+        let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
+        self.count_transaction();
+        let Session { inner, state, begun, .. } = self;
+        state.begin_attempt(1);
+        state.only_reads = false;
+        inner.with_dependent_mut(|shared, session| {
+            let bounds = Bounds { deadline, attempts_max: Some(1) };
+            let attempt = session.begin(Mode::Single, &bounds);
+            let attempt = attempt.map_err(|abort| Error::from_abort(&abort, &shared.tables, 1))?;
+            Ok(Active { attempt, begun: Begun::new(begun), state, shared, options, deadline })
+        })
+    }
+
+    /// Looks at the age of the epoch now and then.
+    fn count_transaction(&mut self) {
+        self.transactions = self.transactions.wrapping_add(1);
+        if self.transactions.is_multiple_of(TRANSACTIONS_PER_TEND) {
+            self.inner.with_dependent_mut(|_, session| session.tend(Hardware::now(Hardware::core())));
+        }
     }
 
     /// Counters of this session: commits, attempts that collided, transactions that rolled back by their own decision.
     pub fn stats(&self) -> Stats {
-        self.inner.stats()
+        self.inner.with_dependent(|_, session| session.stats())
     }
 
     fn run<T, E: From<Error>>(
         &mut self,
-        options: &TransactionOptions,
+        wish: Wish<'_>,
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
+    ) -> Result<(T, Epoch), E> {
         let mut said = None;
-        let ended = self.drive(options, &mut |transaction| {
+        let ended = self.drive(wish, &mut |transaction| {
             let outcome = body(transaction);
             let good = outcome.is_ok();
             said = Some(outcome);
@@ -153,66 +310,76 @@ impl<'d> Session<'d> {
         });
         match (ended, said) {
             (Ended::Failed(error), _) => Err(error.into()),
-            (Ended::AsTheBodySaid, Some(outcome)) => outcome,
-            (Ended::AsTheBodySaid, None) => unreachable!("a transaction ends by its body or by a failure"),
+            (Ended::AsTheBodySaid(outcome), Some(said)) => said.map(|value| (value, outcome)),
+            (Ended::AsTheBodySaid(_), None) => unreachable!("a transaction ends by its body or by a failure"),
         }
     }
 
     /// Runs attempts; `body` returns whether to commit.
-    fn drive(
-        &mut self,
-        options: &TransactionOptions,
-        body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
-    ) -> Ended {
-        let _inside = match Inside::enter(self.shared.id) {
+    fn drive(&mut self, wish: Wish<'_>, body: &mut dyn FnMut(&mut Transaction<'_>) -> bool) -> Ended {
+        let _inside = match Inside::enter(self.shared().id) {
             Ok(inside) => inside,
             Err(nested) => return Ended::Failed(nested),
         };
-        let c = Hardware::core();
-        let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
-        let bounds = Bounds { deadline, attempts_max: Some(options.attempts) };
-        let cancel = options.cancel.as_ref();
-        let (state, shared) = (&mut self.state, self.shared);
-        state.attempts = 0;
-        self.transactions = self.transactions.wrapping_add(1);
-        if self.transactions.is_multiple_of(TRANSACTIONS_PER_TEND) {
-            self.inner.tend(Hardware::now(c));
+        if self.begun {
+            let what = "a transaction of this session was forgotten (`mem::forget`)";
+            return Ended::Failed(Error::Misuse(what));
         }
-        let mut waited = false;
-        loop {
-            let resting = Resting(&mut *self.inner);
-            let result = durably::transact(resting.0, &bounds, cancel, &mut |verbs| {
-                attempt(Transaction { verbs, state, shared, cancel }, deadline, body)
-            });
-            drop(resting);
-            match result {
-                Ok(_) => return Ended::AsTheBodySaid,
-                Err(Abort::OutOfMemory(_)) if !waited => {
-                    waited = true;
-                    wait_for_memory(&mut *self.inner);
-                }
-                // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
-                // a conflict then), or from rows that a crash may lose.
-                Err(abort)
-                    if state.passed_on
-                        && !abort.is_conflict()
-                        && !matches!(abort, Abort::DurabilityUnknown { .. } | Abort::NotDurable(_)) =>
-                {
-                    return Ended::AsTheBodySaid;
-                }
-                Err(abort) => {
-                    return Ended::Failed(Error::from_abort(&abort, &shared.tables, state.attempts));
-                }
+        let c = Hardware::core();
+        let Wish { mode, options } = wish;
+        let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
+        let patience = Patience { durability: options.durability, deadline, cancel: options.cancel.as_ref() };
+        self.count_transaction();
+        self.state.attempts = 0;
+        self.state.only_reads = mode == Mode::Snapshot;
+        let state = &mut self.state;
+        self.inner.with_dependent_mut(|shared, session| {
+            try_attempts(&mut **session, (shared, state), (mode, options.attempts, &patience), body)
+        })
+    }
+}
+
+/// Runs attempts until one commits or fails for good.
+fn try_attempts<'d>(
+    session: &mut (dyn RoamingSession<'d> + 'd),
+    (shared, state): (&Shared, &mut State),
+    (mode, attempts_max, patience): (Mode, u32, &Patience<'_>),
+    body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
+) -> Ended {
+    let mut waited = false;
+    loop {
+        let resting = Resting(session);
+        let result = durably::transact(resting.0, shared, mode, attempts_max, patience, &mut |verbs| {
+            let transaction = Transaction { verbs, state: &mut *state, shared, cancel: patience.cancel };
+            attempt(transaction, patience.deadline, body)
+        });
+        drop(resting);
+        match result {
+            Ok(outcome) => return Ended::AsTheBodySaid(outcome),
+            Err(Abort::OutOfMemory(_)) if !waited => {
+                waited = true;
+                wait_for_memory(session);
+            }
+            // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
+            // a conflict then), or from rows that a crash may lose.
+            Err(abort)
+                if state.passed_on
+                    && !abort.is_conflict()
+                    && !matches!(abort, Abort::DurabilityUnknown { .. } | Abort::NotDurable(_)) =>
+            {
+                return Ended::AsTheBodySaid(Epoch(0));
+            }
+            Err(abort) => {
+                return Ended::Failed(Error::from_abort(&abort, &shared.tables, state.attempts));
             }
         }
     }
 }
 
-impl SessionWith<'_, '_> {
+impl<'s> SessionWith<'s> {
     /// As [`Session::transaction`].
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        self.session.run(&self.options, body)
+        self.try_transaction(body)
     }
 
     /// As [`Session::try_transaction`].
@@ -220,7 +387,43 @@ impl SessionWith<'_, '_> {
         &mut self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.session.run(&self.options, body)
+        self.session.run(Wish::of(&self.options), body).map(|(value, _)| value)
+    }
+
+    /// As [`Session::transaction_async`].
+    pub fn transaction_async<T>(
+        &mut self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        let options = self.options.clone().durability(Durability::Async);
+        let (value, outcome) = self.session.run(Wish::of(&options), body)?;
+        Ok((value, Ticket::new(Arc::clone(self.session.shared()), outcome)))
+    }
+
+    /// As [`Session::snapshot`].
+    pub fn snapshot<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        let shared = self.session.shared();
+        check_outside(shared.id)?;
+        if shared.share.is_some() {
+            return Err(Error::Misuse("an instance of a deployment has no snapshots: read in a transaction"));
+        }
+        let traits = shared.inner.traits();
+        if !traits.snapshots {
+            return Err(Error::NoSnapshots { scheme: traits.name });
+        }
+        let c = Hardware::core();
+        let patience = self.options.deadline.map_or(u64::MAX, nanos);
+        let deadline = Nanos(Hardware::now(c).0.saturating_add(patience));
+        if !shared.inner.let_snapshots_show(c, deadline) {
+            return Err(Error::Deadline);
+        }
+        let wish = Wish { mode: Mode::Snapshot, options: &self.options };
+        self.session.run(wish, body).map(|(value, _)| value)
+    }
+
+    /// As [`Session::begin`].
+    pub fn begin(self) -> Result<OpenTransaction<'s>> {
+        self.session.activate(self.options).map(OpenTransaction::new)
     }
 }
 
@@ -231,9 +434,7 @@ fn attempt(
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
 ) -> Result<(), Abort> {
     let state = &mut *transaction.state;
-    state.attempts += 1;
-    state.failed = None;
-    state.passed_on = false;
+    state.begin_attempt(state.attempts + 1);
     if is_cancelled(transaction.cancel) {
         return Err(Abort::Cancelled);
     }

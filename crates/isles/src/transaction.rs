@@ -2,9 +2,8 @@
 
 use std::borrow::Borrow;
 
-use cc::Abort;
-use engine::dynamic::{Span, is_key_column};
-use engine::{Field, Row, Value};
+use engine::Row;
+use engine::dynamic::with_keys;
 use platform::Intent;
 
 use crate::attempt::Transaction;
@@ -13,7 +12,18 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::range::KeyRange;
 use crate::scan::Scan;
+use crate::select::{Assign, Select};
 use crate::table::{Lookup, Table};
+
+impl<'t> Transaction<'t> {
+    pub(crate) fn into_scan<L: Lookup>(
+        self,
+        index: L,
+        range: impl KeyRange<L::Key>,
+    ) -> Scan<'t, L::Row, L::Key> {
+        Scan::new(self, index.index(), range.normalized())
+    }
+}
 
 impl Transaction<'_> {
     /// The row with this key.
@@ -27,23 +37,42 @@ impl Transaction<'_> {
         self.find_row(index.index(), key, Intent::Write)
     }
 
-    /// One field, or group of fields, of the row with this key: cheaper than the whole row.
-    pub fn get_field<L: Lookup, V: Value>(
+    /// One field, or group of fields, or a tuple of them, of the row with this key: cheaper than the whole row.
+    pub fn get_field<L: Lookup, F: Select<L::Row>>(
         &mut self,
         index: L,
         key: &L::Key,
-        field: Field<L::Row, V>,
-    ) -> Result<Option<V>> {
-        let index = index.index();
-        let Some(found) = self.find(index, key, Intent::Read)? else { return Ok(None) };
-        let span = Span { offset: field.offset(), bytes: V::BYTES };
-        let words = &mut self.state.words;
-        words.clear();
-        words.resize(span.words(), 0);
-        let read = self.verbs.read(found, span, words);
-        self.check(read)?;
-        let bytes: &[u8] = bytemuck::cast_slice(&self.state.words);
-        Ok(Some(V::fetch(&bytes[field.offset() % 8..])))
+        field: F,
+    ) -> Result<Option<F::Value>> {
+        match self.find(index.index(), key, Intent::Read)? {
+            None => Ok(None),
+            Some(found) => self.read_fields(found, field).map(Some),
+        }
+    }
+
+    /// The rows with these keys, in the order of the keys: faster than [`Self::get`] for each, as what one lookup waits for is under way
+    /// during the others.
+    ///
+    /// ```
+    /// # use isles::{Database, Row};
+    /// # #[derive(Row, Debug, PartialEq)]
+    /// # #[row(key(id))]
+    /// # struct Account { id: u64, balance: i64 }
+    /// # let mut builder = Database::in_memory();
+    /// # let accounts = builder.table::<Account>("accounts");
+    /// # let database = builder.open()?;
+    /// # database.transaction(|t| t.insert(accounts, &Account { id: 3, balance: 5 }))?;
+    /// let found = database.transaction(|t| t.get_many(accounts, [3, 4]))?;
+    /// assert_eq!(found, [Some(Account { id: 3, balance: 5 }), None]);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn get_many<L: Lookup>(
+        &mut self,
+        index: L,
+        keys: impl IntoIterator<Item: Borrow<L::Key>>,
+    ) -> Result<Vec<Option<L::Row>>> {
+        let found = self.find_many(index.index(), keys)?;
+        found.into_iter().map(|found| found.map(|found| self.read_row(found)).transpose()).collect()
     }
 
     /// Whether there is a row with this key. The absence of a row is protected too: the answer still holds when the transaction
@@ -55,7 +84,7 @@ impl Transaction<'_> {
     /// The rows with keys in `range`, in the order of the index: see [`Scan`]. No row is read before a method of the scan is
     /// called that runs it.
     pub fn scan<L: Lookup>(&mut self, index: L, range: impl KeyRange<L::Key>) -> Scan<'_, L::Row, L::Key> {
-        Scan::new(self.again(), index.index(), range.normalized())
+        self.again().into_scan(index, range)
     }
 
     /// Inserts a row.
@@ -89,6 +118,28 @@ impl Transaction<'_> {
         self.check(inserted)
     }
 
+    /// Inserts a row, unless its primary key or the key of a unique index is taken; tells whether it was inserted. The transaction
+    /// goes on either way, and the answer still holds when it commits.
+    ///
+    /// Errors: [`Error::OutOfMemory`].
+    pub fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
+        self.enter(table)?;
+        self.check_share_of(table, row)?;
+        let number = table.inner.number();
+        let taken = with_keys(row, |keys| {
+            for (index, key) in keys.iter().enumerate().filter(|(index, _)| R::INDEXES[*index].unique) {
+                if self.verbs.find(number, index, key, Intent::Read)?.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        });
+        if self.check(taken)? {
+            return Ok(false);
+        }
+        self.insert_row(table, row).map(|()| true)
+    }
+
     /// Inserts a row, or replaces the row with the same primary key; gives the row that was there.
     ///
     /// Errors: as [`Self::insert`] for other unique indexes.
@@ -96,7 +147,7 @@ impl Transaction<'_> {
         match self.find(table.index(), &row.key(), Intent::Write)? {
             None => self.insert_row(table, row).map(|()| None),
             Some(found) => {
-                let old = self.read_row(table, found)?;
+                let old = self.read_row(found)?;
                 self.rewrite(table, found, row)?;
                 Ok(Some(old))
             }
@@ -123,35 +174,43 @@ impl Transaction<'_> {
     /// Writes one field, or group of fields, of the row with this key, without reading the row; false if there is no such row.
     ///
     /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through [`Self::update`].
-    pub fn set_field<L: Lookup, V: Value>(
+    pub fn set_field<L: Lookup, F: Assign<L::Row>>(
         &mut self,
         index: L,
         key: &L::Key,
-        field: Field<L::Row, V>,
-        value: &V,
+        field: F,
+        value: &F::Value,
     ) -> Result<bool> {
-        let index = index.index();
-        if is_key_column(field) {
-            let abort = Abort::Misuse("a key column changes through `update` or `upsert`, not as a field");
-            return self.check(Err(abort));
-        }
-        let Some(found) = self.find(index, key, Intent::Write)? else { return Ok(false) };
-        let fresh = &mut self.state.fresh;
-        fresh.clear();
-        fresh.resize(V::BYTES.div_ceil(8), 0);
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(fresh);
-        value.store(&mut bytes[..V::BYTES]);
-        let written = self.verbs.write(found, field.offset(), &bytes[..V::BYTES]);
-        self.check(written)?;
+        self.refuse_key_column(field)?;
+        let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(false) };
+        self.write_field(found, field, value)?;
         Ok(true)
+    }
+
+    /// Lets `change` change one field, or group of fields, of the row with this key, and gives what `change` returned; `None` if there
+    /// is no such row. The row is looked up once, and nothing else of it is read or written.
+    ///
+    /// Errors: as [`Self::set_field`].
+    pub fn update_field<L: Lookup, F: Assign<L::Row>, T>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        field: F,
+        change: impl FnOnce(&mut F::Value) -> T,
+    ) -> Result<Option<T>> {
+        self.refuse_key_column(field)?;
+        let Some(found) = self.find(index.index(), key, Intent::Write)? else { return Ok(None) };
+        let mut value = self.read_fields(found, field)?;
+        let said = change(&mut value);
+        self.write_field(found, field, &value)?;
+        Ok(Some(said))
     }
 
     /// Deletes the row with this key, and gives it back; `None` if there is no such row.
     pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
-        let index = index.index();
-        match self.find(index, key, Intent::Write)? {
+        match self.find(index.index(), key, Intent::Write)? {
             None => Ok(None),
-            Some(found) => self.delete_row(index.table(), found).map(Some),
+            Some(found) => self.delete_row(found).map(Some),
         }
     }
 

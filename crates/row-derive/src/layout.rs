@@ -40,14 +40,14 @@ pub fn offsets(declared: &Struct) -> TokenStream {
 pub fn columns(declared: &Struct) -> TokenStream {
     let engine = &declared.engine;
     let columns = declared.columns.iter().enumerate().map(|(position, column)| {
-        let (name, kind, offset) = (column.text(), &column.kind, offset(position));
+        let (name, kind, offset, nullable) = (column.text(), &column.kind, offset(position), column.nullable);
         quote! {
             #engine::Column {
                 name: #name,
                 offset: #offset,
                 bytes: <#kind as #engine::Value>::BYTES,
                 kind: <#kind as #engine::Value>::value_type,
-                nullable: false,
+                nullable: #nullable,
             }
         }
     });
@@ -71,6 +71,14 @@ pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
         let (visibility, constant, kind) = (&column.visibility, column.constant(), &column.kind);
         let offset = offset(position);
         let documentation = format!("Place of the field `{}`.", column.text());
+        if let Some(bit) = null_bit(declared, position) {
+            return quote! {
+                #[doc = #documentation]
+                #[allow(dead_code)]
+                #visibility const #constant: #engine::NullableField<#owner, #kind> =
+                    #engine::NullableField::new(#offset, END, #bit);
+            };
+        }
         quote! {
             #[doc = #documentation]
             #[allow(dead_code)]
@@ -88,16 +96,48 @@ pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
     let mut statements = quote!(let to = &mut to[..#length];);
     for (position, column) in declared.columns.iter().enumerate() {
         let (offset, name, kind) = (offset(position), &column.name, &column.kind);
-        statements.extend(quote! {
-            to[#end..#offset].fill(0);
-            <#kind as #engine::Value>::store(&self.#name, &mut to[#offset..]);
+        statements.extend(quote!(to[#end..#offset].fill(0);));
+        statements.extend(match column.nullable {
+            false => quote!(<#kind as #engine::Value>::store(&self.#name, &mut to[#offset..]);),
+            true => quote! {
+                match &self.#name {
+                    ::core::option::Option::Some(value) => {
+                        <#kind as #engine::Value>::store(value, &mut to[#offset..]);
+                    }
+                    ::core::option::Option::None => {
+                        to[#offset..#offset + <#kind as #engine::Value>::BYTES].fill(0);
+                    }
+                }
+            },
         });
         end = quote!(#offset + <#kind as #engine::Value>::BYTES);
     }
+    let nulls = declared.columns.iter().enumerate().filter_map(|(position, column)| {
+        let (bit, name) = (null_bit(declared, position)?, &column.name);
+        let (byte, mask) = (bit / 8, 1_u8 << (bit % 8));
+        Some(quote! {
+            if self.#name.is_none() {
+                to[END + #byte] |= #mask;
+            }
+        })
+    });
     quote! {
         #statements
         to[END..].fill(0);
+        #(#nulls)*
     }
+}
+
+/// The number of a column's bit among those that say which columns have no value, if it may have none.
+fn null_bit(declared: &Struct, position: usize) -> Option<usize> {
+    let nullable = |column: &&crate::model::Column| column.nullable;
+    nullable(&&declared.columns[position])
+        .then(|| declared.columns[..position].iter().filter(nullable).count())
+}
+
+/// Bytes of the bits that say which columns have no value.
+pub fn null_bytes(declared: &Struct) -> usize {
+    declared.columns.iter().filter(|column| column.nullable).count().div_ceil(8)
 }
 
 /// The fields of a struct expression, read from `from`.
@@ -105,7 +145,19 @@ pub fn fetch(declared: &Struct) -> TokenStream {
     let engine = &declared.engine;
     let fields = declared.columns.iter().enumerate().map(|(position, column)| {
         let (offset, name, kind) = (offset(position), &column.name, &column.kind);
-        quote!(#name: <#kind as #engine::Value>::fetch(&from[#offset..]))
+        let value = quote!(<#kind as #engine::Value>::fetch(&from[#offset..]));
+        match null_bit(declared, position) {
+            None => quote!(#name: #value),
+            Some(bit) => {
+                let (byte, mask) = (bit / 8, 1_u8 << (bit % 8));
+                quote! {
+                    #name: match from[END + #byte] & #mask {
+                        0 => ::core::option::Option::Some(#value),
+                        _ => ::core::option::Option::None,
+                    }
+                }
+            }
+        }
     });
     quote!(#(#fields),*)
 }

@@ -5,16 +5,39 @@ use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::parenthesized;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, Ident, Path, Result, Token, Type, Visibility};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Fields, GenericArgument, Ident, Path, PathArguments, Result,
+    Token, Type, Visibility,
+};
 
 /// Most columns of a key, completed with the primary key: the longest tuple that is a key.
 const KEY_COLUMNS_MAX: usize = 8;
 
-/// One field of the fixed part, or the tail.
+/// One field.
 pub struct Column {
     pub visibility: Visibility,
     pub name: Ident,
+    /// Its type; of one that may be without a value, the type of the values.
     pub kind: Type,
+    pub nullable: bool,
+}
+
+/// A field of variable length.
+pub struct TailColumn {
+    pub column: Column,
+    /// Its number among all fields.
+    pub position: usize,
+    /// A `String`; bytes otherwise.
+    pub is_text: bool,
+}
+
+/// The variable-length part.
+pub enum Tail {
+    None,
+    /// The bytes of one field.
+    Whole(Box<Column>),
+    /// Fields behind a directory.
+    Columns(Vec<TailColumn>),
 }
 
 impl Column {
@@ -41,7 +64,7 @@ pub struct Index {
 pub struct Struct {
     pub engine: Path,
     pub columns: Vec<Column>,
-    pub tail: Option<Column>,
+    pub tail: Tail,
     /// Empty under `#[derive(Value)]`.
     pub indexes: Vec<Index>,
 }
@@ -58,12 +81,44 @@ struct Attributes {
     engine: Option<Path>,
     key: Option<Declared>,
     indexes: Vec<Declared>,
+    /// `key` without columns: the values can be columns of keys.
+    is_key: Option<Ident>,
+}
+
+/// What is declared of a value that is one number or one other value.
+pub struct Single {
+    pub engine: Path,
+    pub is_key: bool,
+}
+
+impl Single {
+    /// Reads the attributes; `engine` as in [`Struct::row`].
+    pub fn of(input: &DeriveInput, engine: &Path) -> Result<Self> {
+        if !input.generics.params.is_empty() {
+            return Err(Error::new_spanned(
+                &input.generics,
+                "the layout must be fixed: no generic parameters",
+            ));
+        }
+        let attributes = Attributes::parse(&input.attrs)?;
+        if let Some(index) = attributes.key.iter().chain(&attributes.indexes).next() {
+            return Err(Error::new_spanned(
+                &index.name,
+                "a value has no keys of its own: `#[row(key)]` lets it be part of some",
+            ));
+        }
+        let engine = attributes.engine.unwrap_or_else(|| engine.clone());
+        Ok(Single { engine, is_key: attributes.is_key.is_some() })
+    }
 }
 
 impl Struct {
     /// Reads a row type; `engine` is where the engine is unless the struct says otherwise.
     pub fn row(input: &DeriveInput, engine: &Path) -> Result<Self> {
         let attributes = Attributes::parse(&input.attrs)?;
+        if let Some(key) = &attributes.is_key {
+            return Err(Error::new_spanned(key, "a key needs at least one column: #[row(key(column, ..))]"));
+        }
         let (columns, tail) = fields(input)?;
         let key = attributes.key.ok_or_else(|| {
             Error::new_spanned(&input.ident, "a row needs a primary key: #[row(key(column, ..))]")
@@ -88,12 +143,27 @@ impl Struct {
         if let Some(index) = attributes.key.iter().chain(&attributes.indexes).next() {
             return Err(Error::new_spanned(&index.name, "a group of values has no keys: rows have"));
         }
+        if let Some(key) = &attributes.is_key {
+            let message = "a group of values is no part of a key: name its fields as columns of the row";
+            return Err(Error::new_spanned(key, message));
+        }
         let (columns, tail) = fields(input)?;
-        if let Some(tail) = tail {
-            return Err(Error::new_spanned(&tail.name, "a group of values has no tail: rows have"));
+        let variable = match &tail {
+            Tail::None => None,
+            Tail::Whole(tail) => Some(&tail.name),
+            Tail::Columns(columns) => columns.first().map(|first| &first.column.name),
+        };
+        if let Some(name) = variable {
+            let message = "a group of values has a fixed length, and no tail: fields of variable length belong to the row";
+            return Err(Error::new_spanned(name, message));
+        }
+        if let Some(column) = columns.iter().find(|column| column.nullable) {
+            let message =
+                "a group of values is there as a whole: fields that may be without a value belong to the row";
+            return Err(Error::new_spanned(&column.name, message));
         }
         let engine = attributes.engine.unwrap_or_else(|| engine.clone());
-        Ok(Struct { engine, columns, tail: None, indexes: Vec::new() })
+        Ok(Struct { engine, columns, tail: Tail::None, indexes: Vec::new() })
     }
 
     /// Looks the columns of an index up and completes its key. The primary key comes first.
@@ -101,6 +171,11 @@ impl Struct {
         let mut columns = Vec::new();
         for name in &declared.columns {
             let position = self.position(name)?;
+            if self.columns[position].nullable {
+                let message =
+                    format!("column `{name}` may be without a value, so it cannot be part of a key");
+                return Err(Error::new_spanned(name, message));
+            }
             if columns.contains(&position) {
                 return Err(Error::new_spanned(name, format!("column `{name}` appears twice in one key")));
             }
@@ -126,8 +201,15 @@ impl Struct {
     }
 
     fn position(&self, name: &Ident) -> Result<usize> {
-        if self.tail.as_ref().is_some_and(|tail| tail.name == *name) {
-            return Err(Error::new_spanned(name, "the tail has no fixed length: it cannot be part of a key"));
+        let is_in_tail = match &self.tail {
+            Tail::None => false,
+            Tail::Whole(tail) => tail.name == *name,
+            Tail::Columns(columns) => columns.iter().any(|tail| tail.column.name == *name),
+        };
+        if is_in_tail {
+            let message =
+                format!("column `{name}` has no fixed length: it cannot be part of a key; `Text<N>` can");
+            return Err(Error::new_spanned(name, message));
         }
         self.columns.iter().position(|column| column.name == *name).ok_or_else(|| {
             let known: Vec<_> = self.columns.iter().map(Column::text).collect();
@@ -171,6 +253,10 @@ impl Attributes {
             if self.key.is_some() {
                 return Err(meta.error("a row has one primary key"));
             }
+            if !meta.input.peek(syn::token::Paren) {
+                self.is_key = Some(name);
+                return Ok(());
+            }
             self.key = Some(Declared { name, unique: true, columns: columns(meta)? });
             Ok(())
         } else if meta.path.is_ident("index") || meta.path.is_ident("unique_index") {
@@ -195,7 +281,7 @@ fn columns(meta: &ParseNestedMeta) -> Result<Vec<Ident>> {
 }
 
 /// The fields of the fixed part, and the tail.
-fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Option<Column>)> {
+fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Tail)> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "the layout must be fixed: no generic parameters"));
     }
@@ -208,18 +294,18 @@ fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Option<Column>)> {
             "the columns need names: use a struct with named fields",
         ));
     };
-    let (mut columns, mut tail) = (Vec::new(), None);
-    for field in &named.named {
-        if let Some(tail) = &tail {
-            let Column { name, .. } = tail;
-            return Err(Error::new_spanned(
-                name,
-                "the tail must be the last field, and there is at most one",
-            ));
-        }
+    let (mut columns, mut in_tail, mut whole) = (Vec::new(), Vec::new(), None);
+    for (position, field) in named.named.iter().enumerate() {
         let column = column(field)?;
         if is_tail(field)? {
-            tail = Some(column);
+            if position + 1 < named.named.len() || !in_tail.is_empty() {
+                let message = "a field that is all of the tail must be the last one, and alone of its kind: without `#[row(tail)]` \
+                               rows have any number of `String` and `Vec<u8>`";
+                return Err(Error::new_spanned(&column.name, message));
+            }
+            whole = Some(column);
+        } else if let Some(is_text) = variable(&column.kind) {
+            in_tail.push(TailColumn { column, position, is_text });
         } else {
             columns.push(column);
         }
@@ -227,6 +313,11 @@ fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Option<Column>)> {
     if columns.is_empty() {
         return Err(Error::new_spanned(&input.ident, "at least one field of fixed length is needed"));
     }
+    let tail = match whole {
+        Some(whole) => Tail::Whole(Box::new(whole)),
+        None if in_tail.is_empty() => Tail::None,
+        None => Tail::Columns(in_tail),
+    };
     Ok((columns, tail))
 }
 
@@ -234,7 +325,38 @@ fn column(field: &Field) -> Result<Column> {
     let Some(name) = field.ident.clone() else {
         return Err(Error::new_spanned(field, "the column needs a name"));
     };
-    Ok(Column { visibility: field.vis.clone(), name, kind: field.ty.clone() })
+    let optional = argument_of("Option", &field.ty).cloned();
+    let (nullable, kind) = (optional.is_some(), optional.unwrap_or_else(|| field.ty.clone()));
+    Ok(Column { visibility: field.vis.clone(), name, kind, nullable })
+}
+
+/// The last name of a type's path, and what is between angle brackets behind it.
+fn last_segment(kind: &Type) -> Option<&syn::PathSegment> {
+    match kind {
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
+        _ => None,
+    }
+}
+
+/// The type that `name<..>` has between its angle brackets.
+fn argument_of<'t>(name: &str, kind: &'t Type) -> Option<&'t Type> {
+    let segment = last_segment(kind).filter(|segment| segment.ident == name)?;
+    match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
+            Some(GenericArgument::Type(argument)) if arguments.args.len() == 1 => Some(argument),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether values have no common length, and then whether they are text.
+fn variable(kind: &Type) -> Option<bool> {
+    if last_segment(kind).is_some_and(|segment| segment.ident == "String" && segment.arguments.is_none()) {
+        return Some(true);
+    }
+    let element = argument_of("Vec", kind).and_then(last_segment)?;
+    (element.ident == "u8").then_some(false)
 }
 
 fn is_tail(field: &Field) -> Result<bool> {

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{DeriveInput, Path, Result};
 
 use crate::layout;
-use crate::model::{Index, Struct, upper};
+use crate::model::{Index, Struct, Tail, TailColumn, upper};
 
 /// The implementation of `Row`, with the constants of fields and indexes.
 pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
@@ -95,19 +95,32 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
             }
         }
     });
-    let (text, has_tail) = (name.to_string(), declared.tail.is_some());
-    let tail_name = declared.tail.iter().map(|tail| {
-        let name = tail.text();
-        quote!(const TAIL_NAME: &'static str = #name;)
-    });
+    let (text, has_tail) = (name.to_string(), !matches!(declared.tail, Tail::None));
+    let tail = match &declared.tail {
+        Tail::None => quote!(),
+        Tail::Whole(tail) => {
+            let name = tail.text();
+            quote!(const TAIL_NAME: &'static str = #name;)
+        }
+        Tail::Columns(columns) => {
+            let columns = columns.iter().map(|TailColumn { column, position, is_text }| {
+                let (name, nullable) = (column.text(), column.nullable);
+                quote! {
+                    #engine::TailColumn { name: #name, position: #position, is_text: #is_text, nullable: #nullable }
+                }
+            });
+            quote!(const TAIL_COLUMNS: &'static [#engine::TailColumn] = &[#(#columns),*];)
+        }
+    };
+    let null_bytes = layout::null_bytes(declared);
     let key = key_type(declared, &declared.indexes[0]);
     quote! {
         const NAME: &'static str = #text;
-        const BYTES: usize = #engine::row::align_up(END, 8);
+        const BYTES: usize = #engine::row::align_up(END + #null_bytes, 8);
         const COLUMNS: &'static [#engine::Column] = &#columns;
         const INDEXES: &'static [#engine::IndexInfo] = &[#(#indexes),*];
         const HAS_TAIL: bool = #has_tail;
-        #(#tail_name)*
+        #tail
         type Key = #key;
     }
 }
@@ -125,21 +138,7 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
         let columns = index.columns.iter().map(|position| &declared.columns[*position].name);
         quote!(#number => { #( #engine::Key::append(&self.#columns, to); )* })
     });
-    let (tail_field, tail_function) = match &declared.tail {
-        Some(tail) => {
-            let (tail, kind) = (&tail.name, &tail.kind);
-            (
-                quote!(#tail: <#kind as ::core::convert::From<&[u8]>>::from(tail)),
-                quote! {
-                    #[inline(always)]
-                    fn tail(&self) -> &[u8] {
-                        ::core::convert::AsRef::<[u8]>::as_ref(&self.#tail)
-                    }
-                },
-            )
-        }
-        None => (quote!(), quote!()),
-    };
+    let (tail_read, tail_fields, tail_function) = tail(declared);
     quote! {
         #[inline(always)]
         fn key(&self) -> Self::Key {
@@ -160,9 +159,61 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
         #[allow(unused_variables)]
         fn fetch(from: &[u8], tail: &[u8]) -> Self {
             let from = &from[..#length];
-            #name { #fields, #tail_field }
+            #tail_read
+            #name { #fields, #tail_fields }
         }
         #tail_function
+    }
+}
+
+/// How the variable-length part is read, the fields of a struct expression that have it, and how it is written.
+fn tail(declared: &Struct) -> (TokenStream, TokenStream, TokenStream) {
+    let engine = &declared.engine;
+    match &declared.tail {
+        Tail::None => (quote!(), quote!(), quote!()),
+        Tail::Whole(tail) => {
+            let (tail, kind) = (&tail.name, &tail.kind);
+            let field = quote!(#tail: <#kind as ::core::convert::From<&[u8]>>::from(tail));
+            let function = quote! {
+                #[inline(always)]
+                fn tail(&self) -> ::std::borrow::Cow<'_, [u8]> {
+                    ::std::borrow::Cow::Borrowed(::core::convert::AsRef::<[u8]>::as_ref(&self.#tail))
+                }
+            };
+            (quote!(), field, function)
+        }
+        Tail::Columns(columns) => {
+            let fields = columns.iter().enumerate().map(|(number, TailColumn { column, is_text, .. })| {
+                let name = &column.name;
+                let value = match is_text {
+                    true => quote!(columns.text(#number)),
+                    false => quote!(columns.bytes(#number).map(<[u8]>::to_vec)),
+                };
+                match column.nullable {
+                    true => quote!(#name: #value),
+                    false => quote!(#name: #value.unwrap_or_default()),
+                }
+            });
+            let written = columns.iter().map(|TailColumn { column, is_text, .. }| {
+                let name = &column.name;
+                let bytes = match is_text {
+                    true => quote!(::std::string::String::as_bytes),
+                    false => quote!(::std::vec::Vec::as_slice),
+                };
+                match column.nullable {
+                    true => quote!(to.column(self.#name.as_ref().map(#bytes));),
+                    false => quote!(to.column(::core::option::Option::Some(#bytes(&self.#name)));),
+                }
+            });
+            let function = quote! {
+                fn tail(&self) -> ::std::borrow::Cow<'_, [u8]> {
+                    let mut to = #engine::row::TailWriter::new();
+                    #(#written)*
+                    ::std::borrow::Cow::Owned(to.into_tail())
+                }
+            };
+            (quote!(let columns = #engine::row::TailColumns::of(tail);), quote!(#(#fields),*), function)
+        }
     }
 }
 
@@ -188,6 +239,10 @@ mod tests {
             ("#[row(key(key))] struct Row { key: u8 }", "two meanings"),
             ("#[row(key(a), colour = 1)] struct Row { a: u8 }", "expected `key"),
             ("#[row(key(a))] struct Row { a: u8, #[row(tail)] b: Vec<u8>, c: u8 }", "must be the last"),
+            ("#[row(key(a))] struct Row { a: u8, b: String, #[row(tail)] c: Vec<u8> }", "alone of its kind"),
+            ("#[row(key(b))] struct Row { a: u8, b: Option<u8> }", "may be without a value"),
+            ("#[row(key(a), index(by_b(b)))] struct Row { a: u8, b: String }", "no fixed length"),
+            ("#[row(key(a))] struct Row { a: String }", "at least one field"),
             ("#[row(key(b))] struct Row { a: u8, #[row(tail)] b: Vec<u8> }", "no fixed length"),
             ("#[row(key(a))] struct Row { a: u8, #[row(tall)] b: Vec<u8> }", "expected `tail`"),
             ("#[row(key(a))] struct Row { #[row(tail)] a: Vec<u8> }", "at least one field"),

@@ -64,12 +64,12 @@ impl Engine for Isles {
     }
 }
 
-struct IslesClient<'d> {
-    session: Session<'d>,
+struct IslesClient {
+    session: Session,
     table: Table<Micro>,
 }
 
-impl Client for IslesClient<'_> {
+impl Client for IslesClient {
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure> {
         let table = self.table;
         let mut absent = None;

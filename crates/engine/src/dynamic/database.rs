@@ -2,12 +2,12 @@
 
 use std::any::Any;
 
-use cc::{Content, Scheme, TooManySessions};
-use platform::{Address, Node, OutOfMemory, Platform};
-use storage::MemoryUse;
+use cc::{Abort, Content, Scheme, TooManySessions};
+use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use storage::log::{LogError, LogUse};
+use storage::{Epoch, MemoryUse};
 
-use super::session::{AnyPrepared, AnySession};
+use super::session::{AnyPrepared, AnySession, RoamingSession};
 use crate::database::Database;
 use crate::description::TableDescription;
 use crate::durable::{Decision, PartOf};
@@ -69,6 +69,42 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     ) -> Result<Box<dyn AnySession<'d> + Send + 'd>, TooManySessions>
     where
         P::Core: Send;
+
+    /// The same, where a transaction may be an object that goes to another thread too; `None` from a database that has none.
+    ///
+    /// # Errors
+    /// As [`Self::session`].
+    fn roaming_session<'d>(
+        &'d self,
+        _: P::Core,
+        _: Option<Node>,
+        _: bool,
+    ) -> Option<Result<Box<dyn RoamingSession<'d> + 'd>, TooManySessions>>
+    where
+        P::Core: Send,
+    {
+        None
+    }
+
+    /// Whether an outcome survives whatever happens: see [`crate::Session::is_durable`].
+    fn is_durable(&self, _: P::Core, _: Epoch) -> bool {
+        true
+    }
+
+    /// Waits until an outcome is durable, or until the deadline, if there is one; tells whether it is. No session of the caller is
+    /// inside an epoch: see [`crate::Session::wait_durable_until`].
+    ///
+    /// # Errors
+    /// The log has stopped: the outcome is not to be acknowledged.
+    fn wait_durable_until(&self, _: P::Core, _: Epoch, _: Option<Nanos>) -> Result<bool, Abort> {
+        Ok(true)
+    }
+
+    /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
+    /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none.
+    fn let_snapshots_show(&self, _: P::Core, _: Nanos) -> bool {
+        true
+    }
 
     /// Ends loading.
     ///
@@ -150,6 +186,31 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
         P::Core: Send,
     {
         Ok(Box::new(self.session(c, node, measure)?))
+    }
+
+    fn roaming_session<'d>(
+        &'d self,
+        c: P::Core,
+        node: Option<Node>,
+        measure: bool,
+    ) -> Option<Result<Box<dyn RoamingSession<'d> + 'd>, TooManySessions>>
+    where
+        P::Core: Send,
+    {
+        let session = self.session(c, node, measure);
+        Some(session.map(|session| Box::new(session) as Box<dyn RoamingSession<'d> + 'd>))
+    }
+
+    fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
+        self.is_durable(c, outcome)
+    }
+
+    fn wait_durable_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_durable_until(c, outcome, deadline)
+    }
+
+    fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {
+        self.let_snapshots_show(c, deadline)
     }
 
     fn loaded(&mut self, c: P::Core) -> Result<(), OutOfMemory> {

@@ -5,6 +5,7 @@
 //!
 //! - `verbs`: [`AnyVerbs`], what a transaction can do with numbers, words and bytes;
 //! - `transaction`: [`Transaction`], the same as typed [`crate::Verbs`];
+//! - `attempt`: [`AnyAttempt`], a transaction that outlives the call that began it;
 //! - `session`, `database`: [`AnySession`] and [`AnyDatabase`], the objects;
 //! - `typed`: [`Session`] and [`Database`], the objects with the methods of their static namesakes;
 //! - `inline`: stored procedures;
@@ -13,6 +14,7 @@
 //! Both ways into the engine declare the same work and touch the same memory in the same order: the same seed gives the same
 //! run in the virtual machine.
 
+pub(crate) mod attempt;
 mod database;
 mod inline;
 pub mod instances;
@@ -21,9 +23,10 @@ mod transaction;
 mod typed;
 pub(crate) mod verbs;
 
+pub use attempt::AnyAttempt;
 pub use database::{AnyDatabase, Traits};
 pub use inline::run_as;
-pub use session::{AnyPrepared, AnySession, Body, Upkeep};
+pub use session::{AnyPrepared, AnySession, Body, RoamingSession, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};
 pub use verbs::{AnyVerbs, Span, Visitor};

@@ -8,6 +8,7 @@ use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
+use super::attempt::AnyAttempt;
 use super::verbs::AnyVerbs;
 use crate::contention::Pauses;
 use crate::durable::{GlobalId, PartOf};
@@ -159,6 +160,21 @@ pub trait AnySession<'d>: Upkeep {
     /// # Errors
     /// The log has stopped, or the files refuse.
     fn checkpoint(&mut self) -> Result<bool, LogError>;
+}
+
+/// A session that may go to another thread, also within a transaction.
+pub trait RoamingSession<'d>: AnySession<'d> + Send {
+    /// Begins one attempt of a transaction. After a conflict the caller may begin again.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    fn begin(&mut self, mode: Mode, bounds: &Bounds) -> Result<Box<dyn AnyAttempt + Send + '_>, Abort>;
+}
+
+impl<'d, P: Platform<Core: Send>, S: Scheme<P>> RoamingSession<'d> for Session<'d, P, S> {
+    fn begin(&mut self, mode: Mode, bounds: &Bounds) -> Result<Box<dyn AnyAttempt + Send + '_>, Abort> {
+        Ok(Box::new(self.begin_attempt(mode, bounds)?))
+    }
 }
 
 impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {

@@ -234,7 +234,7 @@ impl Verbs for Transaction<'_> {
             |to| value.store(to),
             |bytes| {
                 with_keys(&old, |before| {
-                    with_keys(value, |after| verbs.replace(row.row(), (before, after), bytes, value.tail()))
+                    with_keys(value, |after| verbs.replace(row.row(), (before, after), bytes, &value.tail()))
                 })
             },
         )
@@ -245,7 +245,7 @@ impl Verbs for Transaction<'_> {
         with_bytes(
             R::BYTES,
             |to| value.store(to),
-            |bytes| with_keys(value, |keys| verbs.insert(table.number(), keys, bytes, value.tail())),
+            |bytes| with_keys(value, |keys| verbs.insert(table.number(), keys, bytes, &value.tail())),
         )
     }
 
@@ -268,7 +268,7 @@ impl Verbs for Transaction<'_> {
             R::BYTES,
             |to| value.store(to),
             |bytes| {
-                with_keys(value, |keys| verbs.insert_unindexed(table.number(), keys, bytes, value.tail()))
+                with_keys(value, |keys| verbs.insert_unindexed(table.number(), keys, bytes, &value.tail()))
             },
         )
     }

@@ -101,7 +101,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
                 let bytes = made.as_deref().unwrap_or(bytes);
                 with_keys(value, |keys| {
                     let (table, tail) = (table.number(), value.tail());
-                    call!(transaction, |inner, cx| make(inner, cx, table, keys, bytes, tail))
+                    call!(transaction, |inner, cx| make(inner, cx, table, keys, bytes, &tail))
                 })
             },
         )
@@ -398,7 +398,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             |transaction, bytes| {
                 transaction.write(number, 0, bytes)?;
                 if R::HAS_TAIL {
-                    call!(transaction, |inner, cx| S::write_tail(inner, cx, number, value.tail()))?;
+                    call!(transaction, |inner, cx| S::write_tail(inner, cx, number, &value.tail()))?;
                 }
                 Ok(())
             },

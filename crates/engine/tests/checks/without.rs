@@ -32,7 +32,7 @@ struct Item {
 }
 
 fn item(id: u64) -> Item {
-    let name = Name { initial: id as u8, rest: Text::from("abcdefgh") };
+    let name = Name { initial: id as u8, rest: Text::truncated("abcdefgh") };
     Item { id, group: id as u16, name, price: id as u32 * 3, stock: [id as u16; 5], weight: id as f64 / 8.0 }
 }
 

@@ -1,4 +1,6 @@
-//! A small table for all tests.
+//! A small table for all tests, and directories.
+use std::path::PathBuf;
+
 use isles::{Builder, Database, Result, Row, Scheme, Table, Text};
 
 /// All schemes: every test runs under each.
@@ -19,7 +21,7 @@ pub struct Person {
 pub fn person(id: u64) -> Person {
     Person {
         id,
-        email: Text::new(&format!("p{id}@isles")),
+        email: format!("p{id}@isles").try_into().expect("it fits"),
         city: (id % 5) as u16,
         age: 20 + (id % 60) as u32,
         scores: [id as i16, -1, 1],
@@ -30,6 +32,27 @@ pub fn person(id: u64) -> Person {
 pub fn declare(mut builder: Builder) -> Result<(Database, Table<Person>)> {
     let people = builder.table("people");
     Ok((builder.open()?, people))
+}
+
+/// A directory that is gone afterwards.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("isles-checks-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Directory(path)
+    }
+
+    pub fn open(&self, scheme: Scheme) -> Result<(Database, Table<Person>)> {
+        declare(Database::at(&self.0).scheme(scheme))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// A database with people numbered from 0.

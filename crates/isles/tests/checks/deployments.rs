@@ -1,7 +1,7 @@
 //! Several instances in one program.
 use isles::{
-    Deployment, DeploymentBuilder, Division, Error, Procedure, Result, Row, Scheme, Table, Transaction,
-    TransactionOptions,
+    Deployment, DeploymentBuilder, Division, Error, OpenReason, Procedure, Result, Row, Scheme, Table,
+    Transaction, TransactionOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -262,14 +262,19 @@ fn durable_deployments_come_back() {
     bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap();
     assert_eq!(bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap_err(), Error::RollBack);
     let other = open(Deployment::at(&path, TWO)).map(drop).unwrap_err();
-    assert!(matches!(other, Error::Open(_)), "{other:?}");
+    assert!(matches!(other, Error::Open { reason: OpenReason::InUse, .. }), "{other:?}");
     drop(bank);
     let other = Division { parts: 5, ..TWO };
-    let refused = open(Deployment::at(&path, other)).map(drop).unwrap_err().to_string();
+    let refused = open(Deployment::at(&path, other)).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::Open { reason: OpenReason::OtherDivision, .. }), "{refused:?}");
+    let refused = refused.to_string();
     assert!(refused.contains("divides 4 parts of data otherwise") && !refused.contains('\n'), "{refused}");
     let mut builder = isles::Database::at(&path);
     builder.table::<Account>("accounts");
-    assert!(matches!(builder.open().unwrap_err(), Error::Open(_)), "a deployment is no database");
+    assert!(
+        matches!(builder.open().unwrap_err(), Error::Open { reason: OpenReason::SomethingElse, .. }),
+        "a deployment is no database"
+    );
     let (bank, _) = open(Deployment::at(&path, TWO)).unwrap();
     assert_eq!(total(&bank), ALL_MONEY);
     let balances = bank.run(Work::transfer((2, 0), (0, 0), 60)).unwrap().outputs;
@@ -283,4 +288,17 @@ fn durable_deployments_come_back() {
     let refused = open(Deployment::at(&one, TWO)).map(drop).unwrap_err().to_string();
     assert!(refused.contains("holds no deployment of several instances"), "{refused}");
     std::fs::remove_dir_all(&path).unwrap();
+}
+
+#[test]
+fn an_instance_has_no_snapshots() {
+    let (bank, accounts) = open(Deployment::in_memory(TWO).scheme(Scheme::Mvcc)).unwrap();
+    fill(&bank, accounts);
+    let mut session = bank.session(0).unwrap();
+    let refused = session.snapshot(|t| t.scan(accounts, ..).count());
+    assert!(matches!(refused, Err(Error::Misuse(what)) if what.contains("deployment")), "{refused:?}");
+    let count = session.transaction(|t| t.scan(accounts, ..).count()).unwrap();
+    assert!(count > 0);
+    // A session is owned here too: it keeps its instance open, and says so.
+    assert!(matches!(bank.close(), Err(Error::InUse { others: 1 })));
 }

@@ -6,6 +6,8 @@ mod bank;
 mod inventory;
 #[path = "../../examples/queue.rs"]
 mod queue;
+#[path = "../../examples/server.rs"]
+mod server;
 
 #[test]
 fn bank_runs() {
@@ -20,4 +22,9 @@ fn queue_runs() {
 #[test]
 fn inventory_runs() {
     inventory::run().expect("the inventory");
+}
+
+#[test]
+fn server_runs() {
+    server::run().expect("the server");
 }

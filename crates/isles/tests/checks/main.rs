@@ -3,14 +3,21 @@
 
 mod common;
 mod deployments;
+mod described;
+mod durabilities;
 mod errors;
 mod examples;
+mod iterators;
 mod limits;
+mod openings;
+mod owned;
 // The unit tests of the file: as tests of the library they would need all schemes compiled once more.
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;
+mod snapshots;
 mod tables;
 mod threads;
+mod types;
 mod verbs;
 mod waiting;

@@ -14,7 +14,7 @@ fn handles_travel() {
     is_static_and_shared::<Table<Person>>();
     is_static_and_shared::<Index<Person, u64>>();
     is_static_and_shared::<Error>();
-    is_sent::<Session<'static>>();
+    is_sent::<Session>();
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn content(database: &Database<VirtualMachine>, c: VirtualCore, tables: &Tables)
             let begin = bytes.len();
             bytes.resize(begin + R::BYTES, 0);
             row.store(&mut bytes[begin..]);
-            bytes.extend_from_slice(row.tail());
+            bytes.extend_from_slice(&row.tail());
         });
         bytes
     }

@@ -1,0 +1,106 @@
+//! Rows without a Rust type: for tools, and for programs that learn of a table when they run.
+
+use engine::dynamic::Span;
+use engine::key::key_words;
+use engine::verbs::Direction;
+use engine::{Datum, RowBytes, RowId, TableDescription};
+use platform::Intent;
+
+use crate::attempt::{Transaction, part_of};
+use crate::error::{Error, Result};
+
+impl<'t> Transaction<'t> {
+    /// The row of a table with this primary key, as values, one a column: [`crate::Database::tables`] says which. `None` if there is no such
+    /// row.
+    ///
+    /// Errors: [`Error::NoSuchTable`]; [`Error::Row`] for a key that the table's keys cannot be. The transaction goes on after these
+    /// two.
+    ///
+    /// ```
+    /// use isles::{Database, Datum, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64, owner: String }
+    ///
+    /// let mut builder = Database::in_memory();
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: -5, owner: "ada".into() }))?;
+    ///
+    /// let names: Vec<_> = database.tables()[0].columns().iter().map(|column| column.name.as_str()).collect();
+    /// assert_eq!(names, ["id", "balance", "owner"]);
+    /// let row = database.transaction(|t| t.get_dynamic("accounts", &[Datum::Unsigned(1)]))?;
+    /// assert_eq!(row, Some(vec![Datum::Unsigned(1), Datum::Signed(-5), Datum::Text("ada".into())]));
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn get_dynamic(&mut self, table: &str, key: &[Datum]) -> Result<Option<Vec<Datum>>> {
+        let (number, table) = self.described(table)?;
+        let key = table.encode_key(0, key).map_err(Error::Row)?;
+        let words = key.words(key_words(table.indexes()[0].key_bits));
+        self.check_share(number, Some(part_of(words)), Intent::Read)?;
+        let found = self.verbs.find(number, 0, words, Intent::Read);
+        match self.check(found)? {
+            None => Ok(None),
+            Some(found) => self.read_described(table, found).map(Some),
+        }
+    }
+
+    /// Inserts a row of values, one a column.
+    ///
+    /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] for values that are none of the columns. The transaction
+    /// goes on after these two.
+    pub fn insert_dynamic(&mut self, table: &str, values: &[Datum]) -> Result<()> {
+        let (number, table) = self.described(table)?;
+        let mut row = RowBytes::default();
+        table.encode_row(values, &mut row).map_err(Error::Row)?;
+        let keys: Vec<&[u64]> = row
+            .keys
+            .iter()
+            .zip(table.indexes())
+            .map(|(key, index)| key.words(key_words(index.key_bits)))
+            .collect();
+        self.check_share(number, Some(part_of(keys[0])), Intent::Write)?;
+        let inserted = self.verbs.insert(number, &keys, &row.fixed, &row.tail);
+        self.check(inserted)
+    }
+
+    /// All rows of a table as values, in the order of the primary key. A table whose primary key hashes has no order:
+    /// [`Error::Misuse`].
+    ///
+    /// Errors: [`Error::NoSuchTable`].
+    pub fn scan_dynamic(&mut self, table: &str) -> Result<Vec<Vec<Datum>>> {
+        let (number, table) = self.described(table)?;
+        self.check_share(number, self.own_part(), Intent::Read)?;
+        let words = key_words(table.indexes()[0].key_bits);
+        let (low, high) = (vec![0; words], vec![u64::MAX; words]);
+        let mut found = Vec::new();
+        let visit = &mut |_: &mut dyn engine::dynamic::AnyVerbs, row| {
+            found.push(row);
+            Ok(true)
+        };
+        let scanned = self.verbs.scan(number, 0, (&low, &high), Direction::Forward, Intent::Read, visit);
+        self.check(scanned)?;
+        found.into_iter().map(|row| self.read_described(table, row)).collect()
+    }
+
+    /// A table by its name, unless the attempt is over.
+    fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
+        self.check_running()?;
+        let tables = &self.shared.tables;
+        let number = tables.iter().position(|table| table.name() == name);
+        let number = number.ok_or_else(|| Error::no_table(name, tables))?;
+        Ok((number, &tables[number]))
+    }
+
+    fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {
+        let mut words = vec![0; table.row_bytes() / 8];
+        let mut tail = Vec::new();
+        let mut read = self.verbs.read(found, Span { offset: 0, bytes: table.row_bytes() }, &mut words);
+        if table.has_tail() && read.is_ok() {
+            read = self.verbs.read_tail(found, &mut tail);
+        }
+        self.check(read)?;
+        table.decode_row(bytemuck::cast_slice(&words), &tail).map_err(Error::Row)
+    }
+}

@@ -1,0 +1,72 @@
+//! Tickets: commits that are acknowledged later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cc::Abort;
+use engine::Epoch;
+use platform::{Hardware, Platform};
+
+use crate::durably::{self, Patience, nanos};
+use crate::error::{Error, Result};
+use crate::nesting::check_outside;
+use crate::options::Durability;
+use crate::shared::Shared;
+
+/// A commit that need not be on disk yet: what [`crate::Session::transaction_async`] gives. Any thread may wait for it. A ticket keeps its
+/// database open.
+///
+/// The commit is there for all other transactions already. What a program tells the outside world of it before
+/// [`Self::wait`] has returned may not be true after a crash. A ticket that is dropped changes nothing.
+#[must_use = "the commit is acknowledged when `wait` has returned"]
+#[derive(Clone)]
+pub struct Ticket {
+    shared: Arc<Shared>,
+    outcome: Epoch,
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Ticket")
+            .field("epoch", &self.outcome.0)
+            .field("on_disk", &self.is_on_disk())
+            .finish()
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(shared: Arc<Shared>, outcome: Epoch) -> Self {
+        Ticket { shared, outcome }
+    }
+
+    /// Whether the commit is on disk; always true in memory. Asking moves nothing on: [`Self::wait`] does, and so do transactions.
+    pub fn is_on_disk(&self) -> bool {
+        self.shared.inner.is_durable(Hardware::core(), self.outcome)
+    }
+
+    /// Returns when the commit is on disk.
+    ///
+    /// Errors: [`Error::NotDurable`] if the log has stopped: the commit is not to be acknowledged; [`Error::Nested`] within a
+    /// transaction's closure.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_until(None).map(drop)
+    }
+
+    /// Returns when the commit is on disk, or when this time is over; tells whether it is on disk.
+    ///
+    /// Errors: as [`Self::wait`].
+    pub fn wait_for(&self, time: Duration) -> Result<bool> {
+        self.wait_until(Some(time))
+    }
+
+    fn wait_until(&self, time: Option<Duration>) -> Result<bool> {
+        check_outside(self.shared.id)?;
+        let deadline = time.map(|time| Hardware::now(Hardware::core()).plus(nanos(time)));
+        let patience = Patience { durability: Durability::Immediate, deadline, cancel: None };
+        match durably::wait(&self.shared, self.outcome, true, &patience) {
+            Ok(()) => Ok(true),
+            Err(Abort::DurabilityUnknown { .. }) => Ok(false),
+            Err(abort) => Err(Error::from_abort(&abort, &self.shared.tables, 1)),
+        }
+    }
+}

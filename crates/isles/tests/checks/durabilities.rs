@@ -1,0 +1,128 @@
+//! When commits are acknowledged.
+// A program of a user has threads of its own.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::Duration;
+
+use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
+use isles::{Durability, Error, TransactionOptions};
+
+#[test]
+fn tickets_are_waited_for() {
+    for scheme in SCHEMES {
+        let directory = Directory::new(&format!("tickets-{scheme:?}"));
+        let (database, people) = directory.open(scheme).expect("a database");
+        let mut session = database.session().expect("a session");
+        let insert = |t: &mut isles::Transaction<'_>, id| t.insert(people, &person(id)).map(|()| id);
+        let (id, first) = session.transaction_async(|t| insert(t, 1)).expect("committed");
+        assert_eq!(id, 1);
+        assert!(!first.is_on_disk(), "nobody has asked the disk");
+        assert_eq!(first.wait_for(Duration::ZERO), Ok(false));
+        let mut open = session.begin().expect("begun");
+        open.insert(people, &person(2)).expect("inserted");
+        let second = open.commit_async().expect("committed");
+        let mut open = database.begin().expect("begun");
+        open.insert(people, &person(3)).expect("inserted");
+        let third = open.commit_async().expect("committed");
+        assert!(!third.is_on_disk());
+        // Any thread may wait, and the last commit has the earlier ones with it.
+        std::thread::spawn(move || third.wait()).join().expect("no panic").expect("on disk");
+        assert!(first.is_on_disk() && second.is_on_disk());
+        assert_eq!(first.wait(), Ok(()));
+        assert_eq!(
+            session.transaction_async(|t| insert(t, 3)).map(drop),
+            Err(Error::Duplicate { table: "people".into(), index: "primary key".into() })
+        );
+        assert!(format!("{second:?}").contains("on_disk: true"));
+        let outcome = session.transaction(|_| first.wait());
+        assert_eq!(outcome, Err(Error::Nested), "it would wait within a transaction");
+        assert_eq!(database.clone().close(), Err(Error::InUse { others: 4 }), "tickets keep it open");
+    }
+}
+
+#[test]
+fn commits_that_nobody_waits_for_are_there_after_close_and_flush() {
+    for scheme in SCHEMES {
+        for flushes in [false, true] {
+            let directory = Directory::new(&format!("async-{scheme:?}"));
+            let (database, people) = directory.open(scheme).expect("a database");
+            let mut session = database.session().expect("a session");
+            session.set_options(TransactionOptions::new().durability(Durability::Async));
+            for id in 0..50 {
+                session.transaction(|t| t.insert(people, &person(id))).expect("inserted");
+            }
+            drop(session);
+            if flushes {
+                assert_eq!(database.flush(), Ok(()));
+                drop(database);
+            } else {
+                assert_eq!(database.close(), Ok(()));
+            }
+            let (database, people) = directory.open(scheme).expect("a database");
+            assert!(everybody(&database, people).into_iter().eq((0..50).map(person)));
+        }
+    }
+}
+
+/// A transaction that waits, waits for what it has read too.
+#[test]
+fn who_waits_waits_for_what_was_read() {
+    for scheme in SCHEMES {
+        let directory = Directory::new(&format!("read-{scheme:?}"));
+        let (database, people) = directory.open(scheme).expect("a database");
+        let (mut one, mut two) = (database.session().expect("one"), database.session().expect("two"));
+        let ((), ticket) = one.transaction_async(|t| t.insert(people, &person(1))).expect("committed");
+        assert_eq!(two.transaction(|t| t.exists(people, &1)), Ok(true));
+        assert!(ticket.is_on_disk());
+        let ((), ticket) = one.transaction_async(|t| t.insert(people, &person(2))).expect("committed");
+        let outcome = two.transaction(|t| if t.exists(people, &2)? { Err(Error::RollBack) } else { Ok(()) });
+        assert_eq!(outcome, Err(Error::RollBack));
+        assert!(ticket.is_on_disk(), "a decision waits too");
+    }
+}
+
+#[test]
+fn groups_wait_for_others() {
+    for scheme in SCHEMES {
+        let directory = Directory::new(&format!("group-{scheme:?}"));
+        let (database, people) = directory.open(scheme).expect("a database");
+        let threads: Vec<_> = (0..3u64)
+            .map(|thread| {
+                let database = database.clone();
+                std::thread::spawn(move || {
+                    let mut session = database.session().expect("a session");
+                    let group = Durability::Group(Duration::from_micros(300));
+                    session.set_options(TransactionOptions::new().durability(group));
+                    for round in 0..10 {
+                        let id = 10 * thread + round;
+                        session.transaction(|t| t.insert(people, &person(id))).expect("inserted");
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        drop(database);
+        let (database, people) = directory.open(scheme).expect("a database");
+        assert_eq!(everybody(&database, people).len(), 30);
+        // A deadline ends the waiting, and says what is known.
+        let mut session = database.session().expect("a session");
+        let long = Durability::Group(Duration::from_secs(3600));
+        let options = TransactionOptions::new().durability(long).deadline(Duration::from_millis(5));
+        let outcome = session.with(options).transaction(|t| t.delete(people, &1).map(drop));
+        assert!(matches!(outcome, Ok(()) | Err(Error::DurabilityUnknown | Error::Deadline)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn in_memory_there_is_nothing_to_wait_for() {
+    for scheme in SCHEMES {
+        let (database, people) = people(scheme, 3).expect("a database");
+        let mut session = database.session().expect("a session");
+        let (row, ticket) =
+            session.transaction_async(|t| t.get_field(people, &1, Person::AGE)).expect("read");
+        assert_eq!(row, Some(21));
+        assert!(ticket.is_on_disk());
+        assert_eq!(ticket.wait(), Ok(()));
+        assert_eq!(database.flush(), Ok(()));
+    }
+}
