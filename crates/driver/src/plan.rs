@@ -179,9 +179,10 @@ impl Plan {
         let Engine::Paged { pool_bytes } = self.engine else { return None };
         let workers = deployment.instances[instance].workers.len();
         Some(PagedOptions {
-            sessions_max: workers + 1,
+            sessions_max: if workers == 1 { 1 } else { workers + 1 },
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
+            optimisations: self.optimisations,
             ..PagedOptions::with_pool(pool_bytes)
         })
     }

@@ -12,7 +12,7 @@ use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
 
 use crate::key::KeyWords;
-use crate::locks::LockTable;
+use crate::locks::LockManager;
 use crate::options::{PagedError, PagedOptions};
 use crate::pool::{Pool, Worker};
 use crate::session::Session;
@@ -36,8 +36,6 @@ impl<P: Files> PagedDatabase<P> {
     /// There is no memory, the pool is too small, rows are too long, or the file cannot be made.
     pub fn create(c: P::Core, options: &PagedOptions, schema: SchemaBuilder) -> Result<Self, PagedError> {
         let pool = Pool::new(c, options)?;
-        let sessions = options.sessions_max.max(1);
-        let locks = LockTable::new(c, (options.lock_lists, sessions, options.locks_max))?;
         let (mut tables, mut descriptions, mut first) = (Vec::new(), Vec::new(), 0);
         let mut worker = pool.worker(c, 0);
         for (description, shape) in schema.into_tables() {
@@ -47,6 +45,7 @@ impl<P: Files> PagedDatabase<P> {
             descriptions.push(description);
         }
         drop(worker);
+        let locks = LockManager::new(c, options, tables.len())?;
         let shared = Shared::new(c, options, (pool, locks, tables))?;
         Ok(PagedDatabase { shared, descriptions })
     }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use cc::Abort;
 use platform::files::FileError;
 use platform::{Node, OutOfMemory};
+use storage::{Optimisation, Optimisations};
 
+use crate::locks::SESSIONS_MAX;
 use crate::page::{PAGE_BYTES, PageFault};
 
 /// Frames that a session may have to itself at one moment: those of a split of the root, of what it reads, and of what it evicts.
@@ -28,8 +30,12 @@ pub struct PagedOptions {
     pub nodes: Vec<Node>,
     /// Lists of locks that are held or waited for.
     pub lock_lists: usize,
-    /// Most locks of a transaction.
+    /// Most locks of rows and gaps that a transaction has at a time: with so many it takes whole tables.
     pub locks_max: usize,
+    /// Locks of rows and gaps in one table from which on a transaction takes the table instead, if nobody is in the way.
+    pub escalation: usize,
+    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`].
+    pub optimisations: Optimisations,
     /// The rules that are broken, so that tests see that checkers notice.
     pub broken: Broken,
 }
@@ -41,10 +47,15 @@ pub struct Broken {
     pub gaps: bool,
     /// Rows that are only read are not locked.
     pub read_locks: bool,
+    /// Rows and gaps are locked without their tables.
+    pub intents: bool,
+    /// Locks of tables that sessions have inherited stay with them, whoever wants to exclude them.
+    pub keeps_inherited: bool,
 }
 
 impl Default for PagedOptions {
-    /// 64 sessions, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks.
+    /// 64 sessions, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks, 1,024 in one
+    /// table.
     fn default() -> Self {
         PagedOptions::with_pool(256 << 20)
     }
@@ -63,6 +74,8 @@ impl PagedOptions {
             nodes: Vec::new(),
             lock_lists: 1 << 16,
             locks_max: 1 << 13,
+            escalation: 1 << 10,
+            optimisations: Optimisations::ALL,
             broken: Broken::default(),
         }
     }
@@ -72,10 +85,24 @@ impl PagedOptions {
         (self.pool_bytes / self.page_bytes as u64) as usize
     }
 
+    /// Whether sessions inherit locks of the database and of tables from transaction to transaction.
+    pub(crate) fn inherits_locks(&self) -> bool {
+        self.optimisations.has(Optimisation::InheritedLocks)
+    }
+
+    /// Whether one session is all there can be, so that nothing is locked. No part of a transaction over several databases, which would hold
+    /// locks between two transactions of the session, can be there.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.sessions_max <= 1 && self.optimisations.has(Optimisation::PlainLocks)
+    }
+
     /// Whether a pool can be made so.
     pub(crate) fn check(&self) -> Result<(), PagedError> {
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {
             return Err(PagedError::PageBytes(self.page_bytes));
+        }
+        if self.sessions_max > SESSIONS_MAX {
+            return Err(PagedError::TooManySessions(self.sessions_max));
         }
         let needed = self.sessions_max.max(1) * FRAMES_PER_SESSION;
         if self.frames() < needed {
@@ -125,6 +152,9 @@ pub enum PagedError {
         /// Sessions.
         sessions: usize,
     },
+    /// A lock cannot count so many sessions.
+    #[error("{0} sessions: a database of pages has {SESSIONS_MAX} at most")]
+    TooManySessions(usize),
     /// There are as many pages as there may be.
     #[error("the database has {0} pages, and may not have more: make the pool larger")]
     TooManyPages(u64),
