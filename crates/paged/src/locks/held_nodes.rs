@@ -5,6 +5,9 @@ use platform::{Nanos, Platform};
 use super::nodes::{NodeLocks, NodeWish};
 use super::{Answer, Asked, LockMode};
 
+/// The node of the database. Tables follow, in the order of their numbers.
+const DATABASE: usize = 0;
+
 /// What a session has of a node.
 #[derive(Clone, Copy, Default)]
 struct HeldNode {
@@ -12,9 +15,11 @@ struct HeldNode {
     mode: Option<LockMode>,
     /// What an earlier transaction has left, unless it has been taken away.
     inherited: Option<LockMode>,
-    /// Locks of what is below.
-    rows: usize,
-    /// From so many on the transaction asks for the node instead.
+    /// Modes, as bits, in which the transaction may lock what is below, as far as this node and the database are concerned.
+    allowed: u8,
+    /// Modes, as bits, in which it need not.
+    covered: u8,
+    /// From so many locks below on the transaction asks for the node instead; 0: as many as for all others.
     escalates_at: usize,
 }
 
@@ -34,15 +39,40 @@ impl HeldNodes {
     }
 
     /// How the transaction has a node, if at all.
-    #[inline]
     pub(super) fn mode(&self, node: usize) -> Option<LockMode> {
         self.nodes[node].mode
     }
 
-    /// Whether the transaction has a node at least so.
+    /// Whether the transaction has all that is above a place in a table so that it may lock the place in a mode.
     #[inline]
-    pub(super) fn has(&self, node: usize, mode: LockMode) -> bool {
-        self.nodes[node].mode.is_some_and(|has| has.join(mode) == has)
+    pub(super) fn allows(&self, node: usize, mode: LockMode) -> bool {
+        self.nodes[node].allowed & mode.bit() != 0
+    }
+
+    /// Whether the transaction has a table so that it need not lock a place in it in a mode.
+    #[inline]
+    pub(super) fn covers(&self, node: usize, mode: LockMode) -> bool {
+        self.nodes[node].covered & mode.bit() != 0
+    }
+
+    /// Locks the database and a table, to lock what is below in a mode. What is inherited of a table counts when the transaction has the
+    /// database.
+    pub(super) fn enter<P: Platform>(
+        &mut self,
+        table: (&NodeLocks<P>, P::Core),
+        (node, mode, age): (usize, LockMode, u64),
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        for node in [DATABASE, node] {
+            let answer = self.acquire(table, (node, mode.intent(), age), waits, on_wait);
+            if answer != Answer::Granted {
+                return answer;
+            }
+        }
+        let allows = |node: usize| self.nodes[node].mode.map_or(0, LockMode::allowed_below);
+        self.nodes[node].allowed = allows(DATABASE) & allows(node);
+        Answer::Granted
     }
 
     /// Locks a node. With `waits` the transaction waits as long as it may, until the deadline, if there is one; before that `on_wait` is
@@ -61,6 +91,7 @@ impl HeldNodes {
             && table.take_over(c, seat, left, age)
         {
             held.mode = Some(left);
+            held.covered = 0;
             self.locked.push(node);
         }
         let target = held.mode.map_or(mode, |has| has.join(mode));
@@ -81,48 +112,36 @@ impl HeldNodes {
                 self.locked.push(node);
             }
             held.mode = Some(target);
+            held.covered = target.covered_below();
         }
         answer
     }
 
-    /// Counts a lock of what is below a node.
-    pub(super) fn add_row(&mut self, node: usize) {
-        self.nodes[node].rows += 1;
+    /// From how many locks below on the transaction asks for a node, where it is `bound` for most.
+    pub(super) fn escalates_at(&self, node: usize, bound: usize) -> usize {
+        match self.nodes[node].escalates_at {
+            0 => bound,
+            at => at,
+        }
     }
 
-    /// Locks of what is below a node have been given back; `bound`: how many more there may be.
-    pub(super) fn take_rows(&mut self, node: usize, count: usize, bound: usize) {
-        let held = &mut self.nodes[node];
-        held.rows -= count;
-        held.escalates_at = held.rows + bound;
-    }
-
-    /// Whether so many locks are below a node that the transaction asks for the node; at the earliest at `bound`.
-    pub(super) fn is_full(&self, node: usize, bound: usize) -> bool {
-        let HeldNode { rows, escalates_at, .. } = self.nodes[node];
-        rows >= if escalates_at == 0 { bound } else { escalates_at }
-    }
-
-    /// The transaction asks for a node once it has so many more locks below.
-    pub(super) fn escalate_after(&mut self, node: usize, rows: usize) {
-        let held = &mut self.nodes[node];
-        held.escalates_at = held.rows + rows;
-    }
-
-    /// The node with most locks below.
-    pub(super) fn fullest(&self) -> Option<usize> {
-        self.locked.iter().copied().max_by_key(|node| self.nodes[*node].rows)
+    /// The transaction asks for a node when it has so many locks below.
+    pub(super) fn escalate_at(&mut self, node: usize, locks: usize) {
+        self.nodes[node].escalates_at = locks;
     }
 
     /// Ends a transaction: intentions are left to the next one if sessions inherit; everything else is given back.
     pub(super) fn release_all<P: Platform>(&mut self, (table, c): (&NodeLocks<P>, P::Core), inherits: bool) {
         while let Some(node) = self.locked.pop() {
-            let seat = (self.session, node);
-            let held = &mut self.nodes[node];
-            let mode = held.mode.take().filter(|mode| inherits && mode.intent() == *mode);
-            (held.rows, held.escalates_at) = (0, 0);
-            held.inherited = mode.filter(|mode| table.bequeath(c, seat, *mode));
-            if held.inherited.is_none() {
+            let (seat, held) = ((self.session, node), &mut self.nodes[node]);
+            let before = std::mem::take(held);
+            if let Some(mode) = before.mode
+                && inherits
+                && mode.intent() == mode
+                && table.bequeath(c, seat, mode)
+            {
+                held.inherited = Some(mode);
+            } else {
                 table.release(c, seat);
             }
         }

@@ -1,5 +1,7 @@
 //! The keys and gaps that one session's transaction has locked.
 
+use std::collections::BTreeMap;
+
 use platform::{Nanos, Platform};
 
 use super::rows::{RowLocks, RowWish};
@@ -45,6 +47,20 @@ impl HeldRows {
     /// Number of locks.
     pub(super) fn count(&self) -> usize {
         self.locks.len()
+    }
+
+    /// Most locks.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Number of locks in each table that has some.
+    pub(super) fn counts(&self) -> BTreeMap<usize, usize> {
+        let mut counts = BTreeMap::new();
+        for lock in &self.locks {
+            *counts.entry(lock.table as usize).or_insert(0) += 1;
+        }
+        counts
     }
 
     /// Whether there is room for another one.
@@ -152,17 +168,20 @@ impl HeldRows {
         }
     }
 
-    /// Gives the locks of a table back that a lock of the table covers; their number.
+    /// Gives the locks of a table back that a lock of the table covers; the number of those that it keeps.
     #[cold]
     pub(super) fn release_covered<P: Platform>(
         &mut self,
         (rows, c): (&RowLocks<P>, P::Core),
         (table, mode): (usize, LockMode),
     ) -> usize {
-        let (first, before) = (self.first, self.locks.len());
+        let first = self.first;
+        let mut left = 0;
         let free = &mut self.free;
         self.locks.retain(|lock| {
-            let is_covered = lock.table as usize == table && mode.covers(lock.mode);
+            let is_here = lock.table as usize == table;
+            let is_covered = is_here && mode.covers(lock.mode);
+            left += usize::from(is_here && !is_covered);
             if is_covered {
                 rows.release(c, first + u64::from(lock.request), lock.name);
                 free.push(lock.request);
@@ -171,7 +190,7 @@ impl HeldRows {
         });
         self.next_round();
         self.enter_all();
-        before - self.locks.len()
+        left
     }
 
     /// Gives all locks back.

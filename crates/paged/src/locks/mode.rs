@@ -6,7 +6,7 @@
 
 /// How a place is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
+#[repr(u8)]
 pub(crate) enum LockMode {
     /// To share some of what is below.
     IntentShare = 1,
@@ -44,6 +44,21 @@ const JOIN: [[LockMode; MODES]; MODES] = [
     [Exclude, Exclude, Exclude, Exclude, Exclude],
 ];
 
+/// By mode, the modes below that need no more than that (`covered`: that need nothing any more), as bits.
+const fn bits_below(covered: bool) -> [u8; MODES] {
+    let mut bits = [0; MODES];
+    let mut number = 0;
+    while number < MODES * MODES {
+        let (above, below) = (LockMode::ALL[number / MODES], LockMode::ALL[number % MODES]);
+        let is_enough = JOIN[above.index()][below.intent().index()] as u8 == above as u8;
+        if if covered { above.covers(below) } else { is_enough } {
+            bits[above.index()] |= below.bit();
+        }
+        number += 1;
+    }
+    bits
+}
+
 impl LockMode {
     /// All of them, in the order of their numbers.
     pub(super) const ALL: [LockMode; MODES] =
@@ -55,7 +70,7 @@ impl LockMode {
     }
 
     /// Its place in tables.
-    pub(super) fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         self as usize - 1
     }
 
@@ -69,8 +84,28 @@ impl LockMode {
         JOIN[self.index()][other.index()]
     }
 
+    /// The same as one bit of many.
+    #[inline]
+    pub(super) const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// The modes below that are allowed to whoever has all that is above so, as bits.
+    #[inline]
+    pub(super) fn allowed_below(self) -> u8 {
+        const ALLOWED: [u8; MODES] = bits_below(false);
+        ALLOWED[self.index()]
+    }
+
+    /// The modes below that whoever has a place so need not ask for, as bits.
+    #[inline]
+    pub(super) fn covered_below(self) -> u8 {
+        const COVERED: [u8; MODES] = bits_below(true);
+        COVERED[self.index()]
+    }
+
     /// What is needed of all that a place lies in, to lock the place so.
-    pub(crate) fn intent(self) -> LockMode {
+    pub(crate) const fn intent(self) -> LockMode {
         match self {
             IntentShare | Share => IntentShare,
             IntentExclude | ShareIntentExclude | Exclude => IntentExclude,
@@ -78,10 +113,10 @@ impl LockMode {
     }
 
     /// Whether whoever has a place so needs no lock of this mode below.
-    pub(crate) fn covers(self, below: LockMode) -> bool {
+    pub(crate) const fn covers(self, below: LockMode) -> bool {
         match self {
             IntentShare | IntentExclude => false,
-            Share | ShareIntentExclude => below.intent() == IntentShare,
+            Share | ShareIntentExclude => matches!(below.intent(), IntentShare),
             Exclude => true,
         }
     }

@@ -12,9 +12,6 @@ use super::held_rows::HeldRows;
 use super::rows::RowWish;
 use super::{Answer, LockManager, LockMode};
 
-/// The node of the database. Tables follow, in the order of their numbers.
-const DATABASE: usize = 0;
-
 /// Locks after which a scan of a whole table asks for the table.
 const WHOLE_SCAN_LOCKS: usize = 16;
 
@@ -60,41 +57,23 @@ impl TransactionLocks {
             return Answer::Granted;
         }
         let Wish { table, name, mode, age } = wish;
-        let (node, intent) = (1 + table, mode.intent());
-        if !manager.skips_intents {
-            // From the top: what is inherited of a table counts when its transaction has the database.
-            for node in [DATABASE, node] {
-                if !self.nodes.has(node, intent) {
-                    let wish = (node, intent, age);
-                    let answer = self.nodes.acquire((&manager.nodes, c), wish, waits, on_wait);
-                    if answer != Answer::Granted {
-                        return answer;
-                    }
-                }
-            }
-        }
-        if self.covers(table, mode) {
-            return Answer::Granted;
-        }
-        let before = self.rows.count();
-        if before >= self.look_at {
-            let answer = self.escalate((manager, c), wish, waits, on_wait);
-            if answer != Answer::Granted || self.covers(table, mode) {
+        let node = 1 + table;
+        if !self.nodes.allows(node, mode) && !manager.skips_intents {
+            let answer = self.nodes.enter((&manager.nodes, c), (node, mode, age), waits, on_wait);
+            if answer != Answer::Granted {
                 return answer;
             }
         }
-        let wish = (table, RowWish { name, mode, age });
-        let answer = self.rows.acquire((&manager.rows, c), wish, waits, on_wait);
-        if self.rows.count() > before {
-            self.nodes.add_row(node);
+        if self.nodes.covers(node, mode) {
+            return Answer::Granted;
         }
-        answer
-    }
-
-    /// Whether the transaction has a table so that it needs no lock of this mode in it.
-    #[inline]
-    pub(super) fn covers(&self, table: usize, mode: LockMode) -> bool {
-        self.nodes.mode(1 + table).is_some_and(|has| has.covers(mode))
+        if self.rows.count() >= self.look_at {
+            let answer = self.escalate((manager, c), wish, waits, on_wait);
+            if answer != Answer::Granted || self.nodes.covers(node, mode) {
+                return answer;
+            }
+        }
+        self.rows.acquire((&manager.rows, c), (table, RowWish { name, mode, age }), waits, on_wait)
     }
 
     /// Whether the transaction relies on a gap by a lock of its own; not by that of the table, which covers all gaps there will be.
@@ -111,47 +90,63 @@ impl TransactionLocks {
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
-        let node = 1 + wish.table;
-        if self.nodes.is_full(node, manager.escalation) {
-            let mode =
-                if wish.mode.intent() == LockMode::IntentShare { LockMode::Share } else { LockMode::Exclude };
-            if self.take_node((manager, c), (node, mode, wish.age), None, on_wait) != Answer::Granted {
-                self.nodes.escalate_after(node, self.rows.count());
+        let Wish { table, mode, age, .. } = wish;
+        let counts = self.rows.counts();
+        let count = counts.get(&table).copied().unwrap_or(0);
+        if count >= self.nodes.escalates_at(1 + table, manager.escalation) {
+            let reads = mode.intent() == LockMode::IntentShare;
+            let mode = if reads { LockMode::Share } else { LockMode::Exclude };
+            let taken = self.take_table((manager, c), (table, mode, age), None, on_wait);
+            if taken != Answer::Granted {
+                self.nodes.escalate_at(1 + table, 2 * count);
             }
         }
-        if self.rows.has_room() {
-            return Answer::Granted;
+        if !self.rows.has_room() {
+            let fullest = counts.iter().max_by_key(|(_, count)| **count).map_or(table, |(table, _)| *table);
+            // All locks in it are covered then.
+            let writes = self.nodes.allows(1 + fullest, LockMode::Exclude);
+            let mode = if writes { LockMode::Exclude } else { LockMode::Share };
+            let taken = self.take_table((manager, c), (fullest, mode, age), waits, on_wait);
+            if taken != Answer::Granted {
+                return taken;
+            }
         }
-        let fullest = self.nodes.fullest().unwrap_or(node);
-        // All locks below are covered then.
-        let mode = match self.nodes.has(fullest, LockMode::IntentExclude) {
-            true => LockMode::Exclude,
-            false => LockMode::Share,
-        };
-        self.take_node((manager, c), (fullest, mode, wish.age), waits, on_wait)
+        self.look_again(manager.escalation);
+        Answer::Granted
     }
 
-    /// Locks a node, and gives back what that covers.
-    fn take_node<P: Platform>(
+    /// Finds out with how many locks some table may have too many.
+    fn look_again(&mut self, escalation: usize) {
+        let counts = self.rows.counts();
+        let missing = |(table, count): (&usize, &usize)| {
+            self.nodes.escalates_at(1 + *table, escalation).saturating_sub(*count)
+        };
+        let least = counts.iter().map(missing).min().unwrap_or(escalation).min(escalation);
+        self.look_at = (self.rows.count() + least.max(1)).min(self.rows.limit());
+    }
+
+    /// Locks a table, and gives back what that covers.
+    fn take_table<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
-        wish: (usize, LockMode, u64),
+        (table, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
-        let node = wish.0;
+        let wish = (1 + table, mode, age);
         let answer = self.nodes.acquire((&manager.nodes, c), wish, waits, on_wait);
-        if let (Answer::Granted, Some(mode)) = (answer, self.nodes.mode(node)) {
-            let covered = self.rows.release_covered((&manager.rows, c), (node - 1, mode));
-            self.nodes.take_rows(node, covered, manager.escalation);
+        if let (Answer::Granted, Some(mode)) = (answer, self.nodes.mode(1 + table)) {
+            let left = self.rows.release_covered((&manager.rows, c), (table, mode));
+            self.nodes.escalate_at(1 + table, left + manager.escalation);
         }
         answer
     }
 
     /// A scan of a whole table begins.
     pub(crate) fn expect_whole(&mut self, table: usize) {
-        self.nodes.escalate_after(1 + table, WHOLE_SCAN_LOCKS);
-        self.look_at = 0;
+        let count = self.rows.counts().get(&table).copied().unwrap_or(0);
+        self.nodes.escalate_at(1 + table, count + WHOLE_SCAN_LOCKS);
+        self.look_at = self.look_at.min(self.rows.count() + WHOLE_SCAN_LOCKS);
     }
 
     /// Whether no other transaction has the place in a mode that excludes this one.
@@ -162,6 +157,12 @@ impl TransactionLocks {
         mode: LockMode,
     ) -> bool {
         manager.is_alone || self.rows.is_free((&manager.rows, c), name, mode)
+    }
+
+    /// Whether the transaction has a table so that it needs no lock of this mode in it.
+    #[cfg(test)]
+    pub(super) fn covers(&self, table: usize, mode: LockMode) -> bool {
+        self.nodes.covers(1 + table, mode)
     }
 
     /// Ends a transaction.
