@@ -16,6 +16,8 @@ use crate::task::Work;
 const POOL_BYTES: u64 = 4 << 20;
 /// Small pages, so that few rows make several.
 const PAGE_BYTES: usize = 1 << 10;
+/// Locks in a table that are taken for many, so that short transactions take whole tables now and then.
+const ESCALATION: usize = 6;
 
 /// What several instances keep to, which tests break on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +175,7 @@ impl Subject {
                 let pages = PagedOptions {
                     sessions_max: options.sessions_max,
                     page_bytes: PAGE_BYTES,
+                    escalation: ESCALATION,
                     broken,
                     ..PagedOptions::with_pool(POOL_BYTES)
                 };
