@@ -2,8 +2,8 @@
 
 use platform::{Nanos, Platform};
 
-use super::nodes::{NodeLocks, NodeWish};
-use super::{Answer, Asked, LockMode};
+use super::nodes::NodeWish;
+use super::{Answer, Asked, LockManager, LockMode};
 
 /// The node of the database. Tables follow, in the order of their numbers.
 const DATABASE: usize = 0;
@@ -33,8 +33,8 @@ pub(super) struct HeldNodes {
 
 impl HeldNodes {
     /// None, of the session with this number.
-    pub(super) fn new<P: Platform>(nodes: &NodeLocks<P>, session: usize) -> Self {
-        let (nodes, locked) = (vec![HeldNode::default(); nodes.count()], Vec::new());
+    pub(super) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+        let (nodes, locked) = (vec![HeldNode::default(); manager.nodes.count()], Vec::new());
         HeldNodes { session, nodes, locked }
     }
 
@@ -59,13 +59,13 @@ impl HeldNodes {
     /// database.
     pub(super) fn enter<P: Platform>(
         &mut self,
-        table: (&NodeLocks<P>, P::Core),
+        manager: (&LockManager<P>, P::Core),
         (node, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
         for node in [DATABASE, node] {
-            let answer = self.acquire(table, (node, mode.intent(), age), waits, on_wait);
+            let answer = self.acquire(manager, (node, mode.intent(), age), waits, on_wait);
             if answer != Answer::Granted {
                 return answer;
             }
@@ -79,7 +79,7 @@ impl HeldNodes {
     /// called.
     pub(super) fn acquire<P: Platform>(
         &mut self,
-        (table, c): (&NodeLocks<P>, P::Core),
+        (manager, c): (&LockManager<P>, P::Core),
         (node, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
@@ -88,7 +88,7 @@ impl HeldNodes {
         let held = &mut self.nodes[node];
         if held.mode.is_none()
             && let Some(left) = held.inherited.take()
-            && table.take_over(c, seat, left, age)
+            && manager.nodes.take_over(c, seat, left, age)
         {
             held.mode = Some(left);
             held.covered = 0;
@@ -98,13 +98,14 @@ impl HeldNodes {
         if held.mode == Some(target) {
             return Answer::Granted;
         }
+        let at = (c, &manager.waits);
         let wish = NodeWish { mode: target, age, waits: waits.is_some() };
-        let answer = match (table.ask(c, seat, wish), waits) {
+        let answer = match (manager.nodes.ask(at, seat, wish), waits) {
             (Asked::Granted, _) => Answer::Granted,
             (Asked::Refused, _) | (_, None) => Answer::Refused,
             (Asked::Waits, Some(deadline)) => {
                 on_wait();
-                table.wait(c, seat, deadline)
+                manager.nodes.wait(at, seat, deadline)
             }
         };
         if answer == Answer::Granted {
@@ -131,27 +132,27 @@ impl HeldNodes {
     }
 
     /// Ends a transaction: intentions are left to the next one if sessions inherit; everything else is given back.
-    pub(super) fn release_all<P: Platform>(&mut self, (table, c): (&NodeLocks<P>, P::Core), inherits: bool) {
+    pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         while let Some(node) = self.locked.pop() {
             let (seat, held) = ((self.session, node), &mut self.nodes[node]);
             let before = std::mem::take(held);
             if let Some(mode) = before.mode
-                && inherits
+                && manager.inherits
                 && mode.intent() == mode
-                && table.bequeath(c, seat, mode)
+                && manager.nodes.bequeath(c, seat, mode)
             {
                 held.inherited = Some(mode);
             } else {
-                table.release(c, seat);
+                manager.nodes.release((c, &manager.waits), seat);
             }
         }
     }
 
     /// Gives back what the session has inherited.
-    pub(super) fn end<P: Platform>(&mut self, (table, c): (&NodeLocks<P>, P::Core)) {
+    pub(super) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         for (node, held) in self.nodes.iter_mut().enumerate() {
             if held.inherited.take().is_some() {
-                table.release(c, (self.session, node));
+                manager.nodes.release((c, &manager.waits), (self.session, node));
             }
         }
     }

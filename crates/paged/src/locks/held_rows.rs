@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use platform::{Nanos, Platform};
 
-use super::rows::{RowLocks, RowWish};
-use super::{Answer, Asked, LockMode};
+use super::rows::RowWish;
+use super::{Answer, Asked, LockManager, LockMode};
 
 /// A lock of the transaction.
 #[derive(Clone, Copy)]
@@ -32,8 +32,8 @@ pub(super) struct HeldRows {
 
 impl HeldRows {
     /// None, of the session with this number.
-    pub(super) fn new<P: Platform>(rows: &RowLocks<P>, session: usize) -> Self {
-        let limit = rows.per_session;
+    pub(super) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+        let limit = manager.rows.per_session;
         HeldRows {
             first: (session * limit) as u64 + 1,
             limit,
@@ -116,7 +116,7 @@ impl HeldRows {
     /// Pre: there is room for another lock.
     pub(super) fn acquire<P: Platform>(
         &mut self,
-        (rows, c): (&RowLocks<P>, P::Core),
+        (manager, c): (&LockManager<P>, P::Core),
         (table, wish): (usize, RowWish),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
@@ -129,12 +129,13 @@ impl HeldRows {
         let request = self.free.last().copied().unwrap_or(self.locks.len() as u32);
         let fresh = self.first + u64::from(request);
         let own_request = own.map(|number| self.request(number));
-        let answer = match (rows.ask(c, wish, (own_request, fresh), waits.is_some()), waits) {
+        let (rows, at) = (&manager.rows, (c, &manager.waits));
+        let answer = match (rows.ask(at, wish, (own_request, fresh), waits.is_some()), waits) {
             (Asked::Granted, _) => Answer::Granted,
             (Asked::Refused, _) | (_, None) => Answer::Refused,
             (Asked::Waits, Some(deadline)) => {
                 on_wait();
-                rows.wait(c, own_request.unwrap_or(fresh), wish.name, deadline)
+                rows.wait(at, own_request.unwrap_or(fresh), wish.name, deadline)
             }
         };
         if answer == Answer::Granted {
@@ -152,12 +153,12 @@ impl HeldRows {
     /// Whether no other transaction has the place in a mode that excludes this one.
     pub(super) fn is_free<P: Platform>(
         &self,
-        (rows, c): (&RowLocks<P>, P::Core),
+        (manager, c): (&LockManager<P>, P::Core),
         name: u64,
         mode: LockMode,
     ) -> bool {
         let own = self.find(name).map(|number| self.request(number));
-        rows.is_free(c, name, mode, own)
+        manager.rows.is_free(c, name, mode, own)
     }
 
     fn next_round(&mut self) {
@@ -172,7 +173,7 @@ impl HeldRows {
     #[cold]
     pub(super) fn release_covered<P: Platform>(
         &mut self,
-        (rows, c): (&RowLocks<P>, P::Core),
+        (manager, c): (&LockManager<P>, P::Core),
         (table, mode): (usize, LockMode),
     ) -> usize {
         let first = self.first;
@@ -183,7 +184,7 @@ impl HeldRows {
             let is_covered = is_here && mode.covers(lock.mode);
             left += usize::from(is_here && !is_covered);
             if is_covered {
-                rows.release(c, first + u64::from(lock.request), lock.name);
+                manager.rows.release((c, &manager.waits), first + u64::from(lock.request), lock.name);
                 free.push(lock.request);
             }
             !is_covered
@@ -194,9 +195,9 @@ impl HeldRows {
     }
 
     /// Gives all locks back.
-    pub(super) fn release_all<P: Platform>(&mut self, (rows, c): (&RowLocks<P>, P::Core)) {
+    pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         for lock in &self.locks {
-            rows.release(c, self.first + u64::from(lock.request), lock.name);
+            manager.rows.release((c, &manager.waits), self.first + u64::from(lock.request), lock.name);
         }
         self.locks.clear();
         self.free.clear();

@@ -28,7 +28,8 @@ use std::sync::atomic::Ordering;
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
 use super::mode::MODES;
-use super::{ANSWERED, Answer, Asked, LockMode, REFUSED, WAITING, answer, await_answer, get, latched, set};
+use super::waits::{Met, Waits};
+use super::{Answer, Asked, LockMode, get, latched, set};
 
 /// Most sessions: each mode's count has so many bits.
 pub(crate) const SESSIONS_MAX: usize = (1 << COUNT_BITS) - 1;
@@ -39,20 +40,14 @@ const _: () = assert!(MODES as u32 * COUNT_BITS <= u64::BITS);
 const COUNTS: usize = 1;
 /// Requests that wait.
 const WAITERS: usize = 2;
-/// Turns that have been given to requests that wait.
-const TURNS: usize = 3;
-const NODE_WORDS: usize = 4;
+const NODE_WORDS: usize = 3;
 
 /// Words of a request.
 const STATE: usize = 0;
 /// Mode that is waited for; 0: none.
 const WANTED_MODE: usize = 1;
 const AGE: usize = 2;
-/// Whoever waits is served by turn.
-const TURN: usize = 3;
-/// As of other requests.
-const ANSWER: usize = 4;
-const REQUEST_WORDS: usize = 5;
+const REQUEST_WORDS: usize = 3;
 
 /// Parts of a state: the granted mode; whether the transaction that had it is over; whether somebody wants what it excludes.
 const MODE: u64 = 7;
@@ -148,50 +143,51 @@ impl<P: Platform> NodeLocks<P> {
     /// Asks for a mode. The request waits if it may, and if the transaction wants to.
     ///
     /// Pre: the session has inherited nothing of the node.
-    pub(super) fn ask(&self, c: P::Core, seat: Seat, wish: NodeWish) -> Asked {
+    pub(super) fn ask(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat, wish: NodeWish) -> Asked {
         let (words, own) = (self.node(seat.1), self.request(seat));
         latched::<P, _>(c, words, || {
-            set::<P>(c, &own[AGE], wish.age);
             let held = granted(get::<P>(c, &own[STATE]));
             let counts = get::<P>(c, &words[COUNTS]) - held.map_or(0, unit);
-            let is_quick = get::<P>(c, &words[WAITERS]) == 0 && counts & excluded(wish.mode) == 0;
-            let (is_free, may_wait) = match is_quick {
-                true => (true, true),
-                false => self.look_at_all(c, seat, wish, held.is_none()),
-            };
-            if is_free {
-                let refused = self.give(c, seat, wish.mode);
-                if refused {
-                    self.grant_all(c, seat.1);
+            let waiting = get::<P>(c, &words[WAITERS]);
+            let mut asked = Asked::Granted;
+            if waiting != 0 || counts & excluded(wish.mode) != 0 {
+                let met = self.meet(c, seat, wish, held.is_none());
+                if !met.is_empty() {
+                    asked = waits.decide(c, (seat.0, wish.age), &met, wish.waits);
                 }
-                return Asked::Granted;
             }
-            if !(wish.waits && may_wait) {
-                return Asked::Refused;
+            if asked != Asked::Refused {
+                set::<P>(c, &own[AGE], wish.age);
             }
-            let turn = get::<P>(c, &words[TURNS]) + 1;
-            set::<P>(c, &words[TURNS], turn);
-            set::<P>(c, &own[TURN], turn);
-            set::<P>(c, &own[WANTED_MODE], wish.mode as u64);
-            set::<P>(c, &own[ANSWER], WAITING);
-            set::<P>(c, &words[WAITERS], get::<P>(c, &words[WAITERS]) + 1);
-            Asked::Waits
+            match asked {
+                Asked::Granted => self.give(c, seat, wish.mode),
+                Asked::Waits => {
+                    set::<P>(c, &own[WANTED_MODE], wish.mode as u64);
+                    set::<P>(c, &words[WAITERS], waiting + 1);
+                }
+                Asked::Refused => {}
+            }
+            asked
         })
     }
 
-    /// Whether nothing is in the way of a wish; and if something is, whether all that is in the way is younger. A request that is new
-    /// (`is_new`) does not overtake one that waits.
+    /// All other requests that have to do with a wish, which is new or a conversion. What is inherited and excludes it is taken away.
     #[cold]
-    fn look_at_all(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> (bool, bool) {
-        let (mut is_free, mut may_wait) = (true, true);
-        for (_, words) in self.others(seat) {
-            let excludes = self.is_in_the_way(c, seat.1, words, wish.mode);
-            if excludes || (is_new && self.wants_before(c, words, wish.mode)) {
-                is_free = false;
-                may_wait &= wish.age < get::<P>(c, &words[AGE]);
-            }
-        }
-        (is_free, may_wait)
+    fn meet(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> Vec<Met> {
+        let met = self.others(seat).map(|(session, words)| {
+            let granted = self.is_in_the_way(c, seat.1, words, wish.mode);
+            let wanted = get::<P>(c, &words[WANTED_MODE]);
+            let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(wish.mode);
+            // What is marked now does not end without the latch: its age is that of the transaction that has it.
+            let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
+            Met::of(session, (rank, (is_new, wish.age)), granted, wanted)
+        });
+        met.filter(Met::matters).collect()
+    }
+
+    /// Whether a request that waits is no conversion.
+    fn is_new(&self, c: P::Core, words: &[P::Word]) -> bool {
+        granted(get::<P>(c, &words[STATE])).is_none()
     }
 
     /// Whether a request is granted in a mode that excludes this one. Takes it away if it is inherited, and marks it if it is held.
@@ -223,39 +219,20 @@ impl<P: Platform> NodeLocks<P> {
         }
     }
 
-    /// Whether a request waits for a mode that excludes this one.
-    fn wants_before(&self, c: P::Core, words: &[P::Word], mode: LockMode) -> bool {
-        let wanted = get::<P>(c, &words[WANTED_MODE]);
-        wanted != 0 && !LockMode::of(wanted).is_compatible(mode)
-    }
-
-    /// Grants a mode. What waits, is younger and excluded by the mode is refused: a conversion has overtaken it. True if there was such a request.
+    /// Grants a mode.
     ///
     /// Pre: the node is latched, and nothing is in the way.
-    fn give(&self, c: P::Core, seat: Seat, mode: LockMode) -> bool {
+    fn give(&self, c: P::Core, seat: Seat, mode: LockMode) {
         let (words, own) = (self.node(seat.1), self.request(seat));
         let held = granted(get::<P>(c, &own[STATE])).map_or(0, unit);
         set::<P>(c, &words[COUNTS], get::<P>(c, &words[COUNTS]) - held + unit(mode));
-        if get::<P>(c, &words[WAITERS]) == 0 {
-            set::<P>(c, &own[STATE], mode as u64);
-            return false;
-        }
-        // Wanted, as far as is known here.
-        set::<P>(c, &own[STATE], mode as u64 | WANTED);
-        let age = get::<P>(c, &own[AGE]);
-        let mut refused = false;
-        for (_, other) in self.others(seat) {
-            if self.wants_before(c, other, mode) && age < get::<P>(c, &other[AGE]) {
-                self.retire(c, words, other);
-                answer::<P>(c, &other[ANSWER], REFUSED);
-                refused = true;
-            }
-        }
-        refused
+        // Wanted, as far as is known here, when somebody waits.
+        let wanted = if get::<P>(c, &words[WAITERS]) == 0 { 0 } else { WANTED };
+        set::<P>(c, &own[STATE], mode as u64 | wanted);
     }
 
     /// A request waits no longer.
-    fn retire(&self, c: P::Core, node: &[P::Word], words: &[P::Word]) {
+    fn retire(&self, c: P::Core, (node, words): (&[P::Word], &[P::Word])) {
         set::<P>(c, &words[WANTED_MODE], 0);
         set::<P>(c, &node[WAITERS], get::<P>(c, &node[WAITERS]) - 1);
     }
@@ -264,69 +241,62 @@ impl<P: Platform> NodeLocks<P> {
     ///
     /// Pre: the node is latched.
     #[cold]
-    fn grant_all(&self, c: P::Core, node: usize) {
-        while get::<P>(c, &self.node(node)[WAITERS]) != 0 && self.grant_next(c, node) {}
-    }
-
-    /// Grants one request that waits, if there is one that can be granted.
-    fn grant_next(&self, c: P::Core, node: usize) -> bool {
+    fn grant(&self, (c, waits): (P::Core, &Waits<P>), node: usize) {
         let waiting = (0..self.sessions).filter_map(|session| {
             let words = self.request((session, node));
             let wanted = get::<P>(c, &words[WANTED_MODE]);
-            let is_new = granted(get::<P>(c, &words[STATE])).is_none();
-            (wanted != 0).then(|| (is_new, get::<P>(c, &words[TURN]), session, LockMode::of(wanted)))
+            let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
+            (wanted != 0).then(|| (rank, session, LockMode::of(wanted)))
         });
-        // Conversions first: they are of owners, for whom all others wait.
         let mut waiting: Vec<_> = waiting.collect();
-        waiting.sort_unstable_by_key(|(is_new, turn, ..)| (*is_new, *turn));
-        for (place, (is_new, _, session, mode)) in waiting.iter().enumerate() {
-            let before = waiting[..place].iter().map(|(.., wanted)| *wanted);
-            if *is_new && before.into_iter().any(|wanted| !wanted.is_compatible(*mode)) {
+        waiting.sort_unstable_by_key(|(rank, ..)| *rank);
+        for (place, (_, session, mode)) in waiting.iter().enumerate() {
+            if !waiting[..place].iter().all(|(.., before)| before.is_compatible(*mode)) {
                 continue;
             }
             let seat = (*session, node);
             let in_the_way = |(_, words)| self.is_in_the_way(c, node, words, *mode);
             // All of them are looked at: each that is in the way is marked.
-            if self.others(seat).filter(|other| in_the_way(*other)).count() == 0 {
-                self.retire(c, self.node(node), self.request(seat));
+            let is_free = self.others(seat).filter(|other| in_the_way(*other)).count() == 0;
+            if is_free && waits.claim(c, *session) {
+                self.retire(c, (self.node(node), self.request(seat)));
                 self.give(c, seat, *mode);
                 // Last: from here on the state is the owner's.
-                answer::<P>(c, &self.request(seat)[ANSWER], ANSWERED);
-                return true;
+                waits.wake(c, *session);
             }
         }
-        false
     }
 
-    /// Waits for the answer to a request.
-    pub(super) fn wait(&self, c: P::Core, seat: Seat, deadline: Option<Nanos>) -> Answer {
-        let answer = await_answer::<P>(c, &self.request(seat)[ANSWER], deadline);
-        answer.unwrap_or_else(|| self.leave(c, seat))
-    }
-
-    /// Ends a wait, unless it has ended.
-    #[cold]
-    fn leave(&self, c: P::Core, seat: Seat) -> Answer {
-        let (node, words) = (self.node(seat.1), self.request(seat));
+    /// Waits until a request is granted.
+    pub(super) fn wait(
+        &self,
+        (c, waits): (P::Core, &Waits<P>),
+        seat: Seat,
+        deadline: Option<Nanos>,
+    ) -> Answer {
+        if waits.wait(c, seat.0, deadline) {
+            return Answer::Granted;
+        }
+        let node = self.node(seat.1);
         latched::<P, _>(c, node, || {
-            if get::<P>(c, &words[WANTED_MODE]) == 0 {
-                return Answer::of(get::<P>(c, &words[ANSWER]));
+            let answer = waits.stop(c, seat.0);
+            if answer != Answer::Granted {
+                self.retire(c, (node, self.request(seat)));
+                self.grant((c, waits), seat.1);
             }
-            self.retire(c, node, words);
-            self.grant_all(c, seat.1);
-            Answer::Late
+            answer
         })
     }
 
     /// Gives a lock back, held or inherited, unless it was taken away.
-    pub(super) fn release(&self, c: P::Core, seat: Seat) {
+    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat) {
         let (node, words) = (self.node(seat.1), self.request(seat));
         latched::<P, _>(c, node, || {
             let Some(mode) = granted(get::<P>(c, &words[STATE])) else { return };
             set::<P>(c, &words[STATE], 0);
             set::<P>(c, &node[COUNTS], get::<P>(c, &node[COUNTS]) - unit(mode));
             if get::<P>(c, &node[WAITERS]) != 0 {
-                self.grant_all(c, seat.1);
+                self.grant((c, waits), seat.1);
             }
         });
     }

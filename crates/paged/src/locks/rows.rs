@@ -1,11 +1,12 @@
 //! Locks of keys and gaps.
 //!
-//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones, in the order in which they
-//! came. Requests are lines of the session that made them. A request does not overtake a waiting one that it excludes; conversions do.
+//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones. Requests are lines of the session that
+//! made them.
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-use super::{ANSWERED, Answer, Asked, LockMode, WAITING, answer, await_answer, get, latched, set};
+use super::waits::{Met, Rank, Waits};
+use super::{Answer, Asked, LockMode, get, latched, set};
 
 /// Words of a request.
 const NEXT: usize = 0;
@@ -15,8 +16,6 @@ const GRANTED: usize = 2;
 /// Mode that is waited for; 0: none.
 const WANTED: usize = 3;
 const AGE: usize = 4;
-/// The word that the waiting transaction looks at.
-const ANSWER: usize = 5;
 const WORDS: usize = LINE_BYTES / 8;
 
 /// Words of a list. The first is its latch.
@@ -72,39 +71,49 @@ impl<P: Platform> RowLocks<P> {
         all.filter(move |(_, words)| get::<P>(c, &words[NAME]) == name)
     }
 
+    /// The session that made a request.
+    fn session(&self, number: u64) -> usize {
+        (number as usize - 1) / self.per_session
+    }
+
+    fn rank(c: P::Core, words: &[P::Word]) -> Rank {
+        (get::<P>(c, &words[GRANTED]) == 0, get::<P>(c, &words[AGE]))
+    }
+
     /// Asks for a lock: with `own` the request that the transaction has already, else with `fresh`, a request that is in no list.
     /// The request waits if it may, and if the transaction wants to.
     pub(super) fn ask(
         &self,
-        c: P::Core,
+        (c, waits): (P::Core, &Waits<P>),
         wish: RowWish,
         (own, fresh): (Option<u64>, u64),
-        waits: bool,
+        may_wait: bool,
     ) -> Asked {
         let list = self.list(wish.name);
+        let number = own.unwrap_or(fresh);
         latched::<P, _>(c, list, || {
-            let mut target = wish.mode;
-            if let Some(own) = own {
-                target = target.join(LockMode::of(get::<P>(c, &self.request(own)[GRANTED])));
-            }
-            let (mut is_free, mut may_wait) = (true, true);
-            for (number, words) in self.requests(c, list, wish.name) {
-                if own == Some(number) {
+            let has = own.map(|own| LockMode::of(get::<P>(c, &self.request(own)[GRANTED])));
+            let target = has.map_or(wish.mode, |has| has.join(wish.mode));
+            let mut met = Vec::new();
+            for (other, words) in self.requests(c, list, wish.name) {
+                if own == Some(other) {
                     continue;
                 }
-                let (granted, wanted) = (get::<P>(c, &words[GRANTED]), get::<P>(c, &words[WANTED]));
                 let excludes = |mode: u64| mode != 0 && !LockMode::of(mode).is_compatible(target);
-                // A conversion overtakes whoever has nothing yet.
-                if excludes(granted) || (own.is_none() && excludes(wanted)) {
-                    is_free = false;
-                    may_wait &= wish.age < get::<P>(c, &words[AGE]);
+                let granted = excludes(get::<P>(c, &words[GRANTED]));
+                let wanted = excludes(get::<P>(c, &words[WANTED]));
+                if granted || wanted {
+                    let ranks = (Self::rank(c, words), (own.is_none(), wish.age));
+                    met.push(Met::of(self.session(other), ranks, granted, wanted));
                 }
             }
-            let is_accepted = is_free || (waits && may_wait);
-            if !is_accepted {
-                return Asked::Refused;
+            let asked = match met.is_empty() {
+                true => Asked::Granted,
+                false => waits.decide(c, (self.session(number), wish.age), &met, may_wait),
+            };
+            if asked == Asked::Refused {
+                return asked;
             }
-            let number = own.unwrap_or(fresh);
             let words = self.request(number);
             if own.is_none() {
                 set::<P>(c, &words[NAME], wish.name);
@@ -112,11 +121,10 @@ impl<P: Platform> RowLocks<P> {
                 set::<P>(c, &words[GRANTED], 0);
                 self.append(c, list, number);
             }
-            let (slot, answer) = if is_free { (GRANTED, ANSWERED) } else { (WANTED, WAITING) };
+            let slot = if asked == Asked::Granted { GRANTED } else { WANTED };
             set::<P>(c, &words[WANTED], 0);
             set::<P>(c, &words[slot], target as u64);
-            set::<P>(c, &words[ANSWER], answer);
-            if is_free { Asked::Granted } else { Asked::Waits }
+            asked
         })
     }
 
@@ -144,66 +152,63 @@ impl<P: Platform> RowLocks<P> {
     }
 
     /// Grants what waits for this name and need not wait any more.
-    fn grant(&self, c: P::Core, list: &[P::Word], name: u64) {
-        // Conversions first: they are of owners, for whom all others wait.
-        for converts in [true, false] {
-            for (number, words) in self.requests(c, list, name) {
-                let (wanted, granted) = (get::<P>(c, &words[WANTED]), get::<P>(c, &words[GRANTED]));
-                if wanted == 0 || (granted != 0) != converts {
-                    continue;
-                }
-                let target = LockMode::of(wanted);
-                let mut is_before = true;
-                let is_free = self.requests(c, list, name).all(|(other, words)| {
-                    if other == number {
-                        is_before = false;
-                        return true;
-                    }
-                    let (granted, wanted) = (get::<P>(c, &words[GRANTED]), get::<P>(c, &words[WANTED]));
-                    let allows = |mode: u64| mode == 0 || LockMode::of(mode).is_compatible(target);
-                    // Conversions that wait are before whoever has nothing yet.
-                    let waits_before = is_before || granted != 0;
-                    allows(granted) && (converts || !waits_before || allows(wanted))
-                });
-                if is_free {
-                    set::<P>(c, &words[GRANTED], wanted);
-                    set::<P>(c, &words[WANTED], 0);
-                    answer::<P>(c, &words[ANSWER], ANSWERED);
-                }
+    ///
+    /// Pre: the list is latched.
+    fn grant(&self, (c, waits): (P::Core, &Waits<P>), list: &[P::Word], name: u64) {
+        let waiting = self.requests(c, list, name).filter_map(|(number, words)| {
+            let wanted = get::<P>(c, &words[WANTED]);
+            (wanted != 0).then(|| (Self::rank(c, words), number, LockMode::of(wanted)))
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_unstable_by_key(|(rank, ..)| *rank);
+        for (place, (_, number, mode)) in waiting.iter().enumerate() {
+            let allows = |other: u64| other == 0 || LockMode::of(other).is_compatible(*mode);
+            let is_free = waiting[..place].iter().all(|(.., before)| before.is_compatible(*mode))
+                && self
+                    .requests(c, list, name)
+                    .all(|(other, words)| other == *number || allows(get::<P>(c, &words[GRANTED])));
+            let session = self.session(*number);
+            if is_free && waits.claim(c, session) {
+                let words = self.request(*number);
+                set::<P>(c, &words[GRANTED], *mode as u64);
+                set::<P>(c, &words[WANTED], 0);
+                waits.wake(c, session);
             }
         }
     }
 
-    /// Waits for the answer to a request.
-    pub(super) fn wait(&self, c: P::Core, number: u64, name: u64, deadline: Option<Nanos>) -> Answer {
-        let answer = await_answer::<P>(c, &self.request(number)[ANSWER], deadline);
-        answer.unwrap_or_else(|| self.leave(c, number, name))
-    }
-
-    /// Ends a wait, unless it has ended.
-    #[cold]
-    fn leave(&self, c: P::Core, number: u64, name: u64) -> Answer {
+    /// Waits until a request is granted.
+    pub(super) fn wait(
+        &self,
+        (c, waits): (P::Core, &Waits<P>),
+        number: u64,
+        name: u64,
+        deadline: Option<Nanos>,
+    ) -> Answer {
+        if waits.wait(c, self.session(number), deadline) {
+            return Answer::Granted;
+        }
         let list = self.list(name);
         latched::<P, _>(c, list, || {
-            let words = self.request(number);
-            if get::<P>(c, &words[WANTED]) == 0 {
-                return Answer::Granted;
+            let answer = waits.stop(c, self.session(number));
+            if answer != Answer::Granted {
+                let words = self.request(number);
+                set::<P>(c, &words[WANTED], 0);
+                if get::<P>(c, &words[GRANTED]) == 0 {
+                    self.unlink(c, list, number);
+                }
+                self.grant((c, waits), list, name);
             }
-            set::<P>(c, &words[WANTED], 0);
-            if get::<P>(c, &words[GRANTED]) == 0 {
-                self.unlink(c, list, number);
-            }
-            self.grant(c, list, name);
-            Answer::Late
+            answer
         })
     }
 
     /// Gives a lock back.
-    pub(super) fn release(&self, c: P::Core, number: u64, name: u64) {
+    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), number: u64, name: u64) {
         let list = self.list(name);
         latched::<P, _>(c, list, || {
             self.unlink(c, list, number);
-            self.grant(c, list, name);
+            self.grant((c, waits), list, name);
         });
     }
 

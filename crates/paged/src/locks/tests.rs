@@ -8,141 +8,202 @@ use platform::{Hardware, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 
-use super::LockMode::{Exclude, IntentExclude, IntentShare, Share, ShareIntentExclude};
+use super::LockMode::{Exclude, IntentExclude, IntentShare, Share};
 use super::nodes::{NodeLocks, NodeWish};
+use super::waits::Waits;
 use super::{Answer, Asked, LockManager, LockMode, TransactionLocks, Wish};
 use crate::options::{Broken, PagedOptions};
 
-type Nodes = NodeLocks<Hardware>;
-
-fn nodes() -> Nodes {
-    Nodes::new(Hardware::core(), (1, 4), false).expect("memory")
+/// Two nodes and four sessions, whose numbers are the ages of their transactions, too.
+struct Tables {
+    nodes: NodeLocks<Hardware>,
+    waits: Waits<Hardware>,
 }
 
-/// Asks for the only node; the session's number is its age, too.
-fn ask(nodes: &Nodes, session: usize, mode: LockMode) -> Asked {
-    nodes.ask(Hardware::core(), (session, 0), NodeWish { mode, age: session as u64, waits: true })
-}
+impl Tables {
+    fn new() -> Self {
+        let c = Hardware::core();
+        let nodes = NodeLocks::new(c, (2, 4), false).expect("memory");
+        Tables { nodes, waits: Waits::new(c, 4).expect("memory") }
+    }
 
-/// How a wait has ended, or that it has not.
-fn answered(nodes: &Nodes, session: usize) -> Answer {
-    nodes.wait(Hardware::core(), (session, 0), Some(Nanos(0)))
+    fn ask(&self, session: usize, node: usize, mode: LockMode) -> Asked {
+        let wish = NodeWish { mode, age: session as u64, waits: true };
+        self.nodes.ask((Hardware::core(), &self.waits), (session, node), wish)
+    }
+
+    /// How a wait for a node has ended, or that it has not: then it ends now.
+    fn answered(&self, session: usize, node: usize) -> Answer {
+        self.nodes.wait((Hardware::core(), &self.waits), (session, node), Some(Nanos(0)))
+    }
+
+    fn release(&self, session: usize, node: usize) {
+        self.nodes.release((Hardware::core(), &self.waits), (session, node));
+    }
+
+    fn bequeath(&self, session: usize, mode: LockMode) -> bool {
+        self.nodes.bequeath(Hardware::core(), (session, 0), mode)
+    }
+
+    fn take_over(&self, session: usize, mode: LockMode) -> bool {
+        self.nodes.take_over(Hardware::core(), (session, 0), mode, session as u64)
+    }
+
+    /// Requests that are granted, and that wait.
+    fn census(&self, node: usize) -> (u64, u64) {
+        self.nodes.census(Hardware::core(), node)
+    }
 }
 
 #[test]
 fn modes_are_granted_as_the_table_says() {
     for one in LockMode::ALL {
         for other in LockMode::ALL {
-            let nodes = nodes();
-            assert_eq!(ask(&nodes, 0, one), Asked::Granted);
-            let asked = ask(&nodes, 1, other);
-            assert_eq!(asked == Asked::Granted, one.is_compatible(other), "{one:?}, {other:?}");
-            // The younger one does not wait.
-            assert_ne!(asked, Asked::Waits);
+            let tables = Tables::new();
+            assert_eq!(tables.ask(0, 0, one), Asked::Granted);
+            let expected = if one.is_compatible(other) { Asked::Granted } else { Asked::Waits };
+            assert_eq!(tables.ask(1, 0, other), expected, "{one:?}, {other:?}");
+            // A conversion is granted what is compatible, too.
+            let tables = Tables::new();
+            assert_eq!(tables.ask(0, 0, IntentShare), Asked::Granted);
+            let is_there = tables.ask(1, 0, one) == Asked::Granted;
+            let is_free = !is_there || one.is_compatible(other);
+            assert_eq!(tables.ask(0, 0, other) == Asked::Granted, is_free, "{one:?}, {other:?}");
         }
     }
 }
 
 #[test]
-fn an_older_one_waits_and_is_granted_in_turn() {
-    let (nodes, c) = (nodes(), Hardware::core());
-    assert_eq!(ask(&nodes, 3, IntentExclude), Asked::Granted);
-    assert_eq!(ask(&nodes, 2, Share), Asked::Waits);
-    // Not in the way of what is granted, and yet behind what waits: only if older.
-    assert_eq!(ask(&nodes, 1, IntentExclude), Asked::Waits);
-    assert_eq!(ask(&nodes, 0, IntentShare), Asked::Granted);
-    assert_eq!(nodes.census(c, 0), (2, 2));
-    nodes.release(c, (3, 0));
-    assert_eq!(answered(&nodes, 2), Answer::Granted);
-    assert_eq!(nodes.census(c, 0), (2, 1));
-    nodes.release(c, (2, 0));
-    assert_eq!(answered(&nodes, 1), Answer::Granted);
+fn whoever_waits_is_served_by_age() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    // Not in the way of what is granted, and yet behind what waits.
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Waits);
+    // Older than what waits.
+    assert_eq!(tables.ask(0, 0, IntentExclude), Asked::Granted);
+    tables.release(1, 0);
+    assert_eq!(tables.census(0), (1, 2));
+    tables.release(0, 0);
+    assert_eq!(tables.census(0), (1, 1));
+    assert_eq!(tables.answered(2, 0), Answer::Granted);
+    tables.release(2, 0);
+    assert_eq!(tables.answered(3, 0), Answer::Granted);
 }
 
 #[test]
 fn a_wait_ends_at_its_deadline_and_those_behind_go_on() {
-    let (nodes, c) = (nodes(), Hardware::core());
-    assert_eq!(ask(&nodes, 3, IntentExclude), Asked::Granted);
-    assert_eq!(ask(&nodes, 2, Share), Asked::Waits);
-    assert_eq!(ask(&nodes, 1, IntentExclude), Asked::Waits);
-    assert_eq!(answered(&nodes, 2), Answer::Late);
-    assert_eq!(answered(&nodes, 1), Answer::Granted);
-    assert_eq!(nodes.census(c, 0), (2, 0));
+    let tables = Tables::new();
+    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Waits);
+    assert_eq!(tables.answered(2, 0), Answer::Late);
+    assert_eq!(tables.answered(3, 0), Answer::Granted);
+    assert_eq!(tables.census(0), (2, 0));
 }
 
 #[test]
-fn a_conversion_refuses_the_younger_that_it_overtakes() {
-    let (nodes, c) = (nodes(), Hardware::core());
-    assert_eq!(ask(&nodes, 0, IntentShare), Asked::Granted);
-    assert_eq!(ask(&nodes, 3, IntentExclude), Asked::Granted);
-    assert_eq!(ask(&nodes, 2, Share), Asked::Waits);
-    // Were it left to wait, a younger one would wait for an older one, which may come to wait for it.
-    assert_eq!(ask(&nodes, 0, IntentExclude), Asked::Granted);
-    assert_eq!(nodes.census(c, 0), (2, 0));
-    assert_eq!(answered(&nodes, 2), Answer::Refused);
+fn whom_an_older_one_waits_for_waits_for_younger_ones_only() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(2, 0, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(0, 0, Exclude), Asked::Waits);
+    assert_eq!(tables.ask(3, 1, IntentShare), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Exclude), Asked::Waits);
+    // One more that is in its way, and older.
+    assert_eq!(tables.ask(1, 1, IntentShare), Asked::Granted);
+    assert_eq!(tables.answered(2, 1), Answer::Refused);
+    assert_eq!(tables.ask(2, 1, Exclude), Asked::Refused);
+    assert_eq!(tables.census(1), (2, 0));
 }
 
 #[test]
-fn a_conversion_that_is_granted_later_refuses_the_younger_too() {
-    let (nodes, c) = (nodes(), Hardware::core());
-    assert_eq!(ask(&nodes, 0, IntentShare), Asked::Granted);
-    assert_eq!(ask(&nodes, 2, IntentShare), Asked::Granted);
-    assert_eq!(ask(&nodes, 3, IntentExclude), Asked::Granted);
-    assert_eq!(ask(&nodes, 0, ShareIntentExclude), Asked::Waits);
-    assert_eq!(ask(&nodes, 2, Share), Asked::Waits);
-    nodes.release(c, (3, 0));
-    assert_eq!(answered(&nodes, 0), Answer::Granted);
-    assert_eq!(answered(&nodes, 2), Answer::Refused);
-    assert_eq!(nodes.census(c, 0), (2, 0));
+fn whoever_waits_for_an_older_one_is_refused_when_an_older_one_waits_for_it() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(2, 0, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(1, 1, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Share), Asked::Waits);
+    assert_eq!(tables.ask(0, 0, Exclude), Asked::Waits);
+    assert_eq!(tables.answered(2, 1), Answer::Refused);
+    assert_eq!(tables.census(1), (1, 0));
 }
 
 #[test]
-fn an_older_one_stays_when_a_conversion_overtakes_it() {
-    let (nodes, c) = (nodes(), Hardware::core());
-    assert_eq!(ask(&nodes, 2, IntentShare), Asked::Granted);
-    assert_eq!(ask(&nodes, 3, IntentExclude), Asked::Granted);
-    assert_eq!(ask(&nodes, 1, Share), Asked::Waits);
-    assert_eq!(ask(&nodes, 2, IntentExclude), Asked::Granted);
-    // Were it inherited, a transaction that is older still could take it over, and the one that waits would wait for an older one.
-    assert!(!nodes.bequeath(c, (2, 0), IntentExclude));
-    nodes.release(c, (3, 0));
-    assert_eq!(nodes.census(c, 0), (1, 1));
-    nodes.release(c, (2, 0));
-    assert_eq!(answered(&nodes, 1), Answer::Granted);
+fn two_owners_who_convert_do_not_wait_for_each_other() {
+    for (first, second) in [(0, 1), (1, 0)] {
+        let tables = Tables::new();
+        for session in [0, 1] {
+            assert_eq!(tables.ask(session, 0, IntentExclude), Asked::Granted);
+        }
+        assert_eq!(tables.ask(first, 0, Exclude), Asked::Waits);
+        let expected = if second == 1 { Asked::Refused } else { Asked::Waits };
+        assert_eq!(tables.ask(second, 0, Exclude), expected);
+        if second == 0 {
+            assert_eq!(tables.answered(1, 0), Answer::Refused);
+        }
+        // The younger one rolls back.
+        tables.release(1, 0);
+        assert_eq!(tables.answered(0, 0), Answer::Granted);
+    }
+}
+
+#[test]
+fn a_conversion_that_overtakes_keeps_the_rule() {
+    // An older conversion overtakes a wounded transaction, which waits for a younger one.
+    let tables = Tables::new();
+    assert_eq!(tables.ask(1, 0, IntentShare), Asked::Granted);
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    assert_eq!(tables.ask(0, 1, Exclude), Asked::Waits);
+    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.answered(2, 0), Answer::Refused);
+
+    // A younger conversion overtakes an older transaction, and is wounded by that.
+    let tables = Tables::new();
+    assert_eq!(tables.ask(0, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(0, 1, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, IntentShare), Asked::Granted);
+    assert_eq!(tables.ask(1, 0, Share), Asked::Waits);
+    assert_eq!(tables.ask(2, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Share), Asked::Refused);
+    // Were it inherited, an older transaction could take it over, of whom nobody had said that an older one waits for it.
+    assert!(!tables.bequeath(2, IntentExclude));
+    tables.release(0, 0);
+    assert_eq!(tables.census(0), (1, 1));
+    tables.release(2, 0);
+    assert_eq!(tables.answered(1, 0), Answer::Granted);
 }
 
 #[test]
 fn what_is_inherited_is_taken_over_or_away() {
-    let (nodes, c) = (nodes(), Hardware::core());
+    let tables = Tables::new();
     for session in [0, 1] {
-        assert_eq!(ask(&nodes, session, IntentExclude), Asked::Granted);
-        assert!(nodes.bequeath(c, (session, 0), IntentExclude));
+        assert_eq!(tables.ask(session, 0, IntentExclude), Asked::Granted);
+        assert!(tables.bequeath(session, IntentExclude));
     }
-    assert_eq!(nodes.census(c, 0), (2, 0));
-    assert!(nodes.take_over(c, (0, 0), IntentExclude, 0));
-    assert!(nodes.bequeath(c, (0, 0), IntentExclude));
+    assert_eq!(tables.census(0), (2, 0));
+    assert!(tables.take_over(0, IntentExclude));
+    assert!(tables.bequeath(0, IntentExclude));
     // Nobody waits, and the youngest gets it.
-    assert_eq!(ask(&nodes, 3, Share), Asked::Granted);
-    assert_eq!(nodes.census(c, 0), (1, 0));
-    for session in [0, 1] {
-        assert!(!nodes.take_over(c, (session, 0), IntentExclude, session as u64));
-    }
+    assert_eq!(tables.ask(3, 0, Share), Asked::Granted);
+    assert_eq!(tables.census(0), (1, 0));
+    assert!(!tables.take_over(0, IntentExclude) && !tables.take_over(1, IntentExclude));
     // What is compatible stays.
-    nodes.release(c, (3, 0));
-    assert_eq!(ask(&nodes, 2, IntentShare), Asked::Granted);
-    assert!(nodes.bequeath(c, (2, 0), IntentShare));
-    assert_eq!(ask(&nodes, 1, Share), Asked::Granted);
-    assert!(nodes.take_over(c, (2, 0), IntentShare, 2));
+    tables.release(3, 0);
+    assert_eq!(tables.ask(2, 0, IntentShare), Asked::Granted);
+    assert!(tables.bequeath(2, IntentShare));
+    assert_eq!(tables.ask(1, 0, Share), Asked::Granted);
+    assert!(tables.take_over(2, IntentShare));
 }
 
 #[test]
 fn what_somebody_waits_for_is_not_inherited() {
-    let (nodes, c) = (nodes(), Hardware::core());
-    assert_eq!(ask(&nodes, 3, IntentExclude), Asked::Granted);
-    assert_eq!(ask(&nodes, 1, Exclude), Asked::Waits);
-    assert!(!nodes.bequeath(c, (3, 0), IntentExclude));
-    nodes.release(c, (3, 0));
-    assert_eq!(answered(&nodes, 1), Answer::Granted);
+    let tables = Tables::new();
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(1, 0, Exclude), Asked::Waits);
+    assert!(!tables.bequeath(3, IntentExclude));
+    tables.release(3, 0);
+    assert_eq!(tables.answered(1, 0), Answer::Granted);
 }
 
 const TABLES: usize = 2;

@@ -28,6 +28,7 @@ pub(crate) struct Wish {
 
 /// The locks of one session's transaction, and what the session keeps for its next one.
 pub(crate) struct TransactionLocks {
+    session: usize,
     rows: HeldRows,
     nodes: HeldNodes,
     /// With so many locks of rows it is time to look whether a table has too many.
@@ -38,8 +39,9 @@ impl TransactionLocks {
     /// None, of the session with this number.
     pub(crate) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
         TransactionLocks {
-            rows: HeldRows::new(&manager.rows, session),
-            nodes: HeldNodes::new(&manager.nodes, session),
+            session,
+            rows: HeldRows::new(manager, session),
+            nodes: HeldNodes::new(manager, session),
             look_at: manager.escalation,
         }
     }
@@ -59,7 +61,7 @@ impl TransactionLocks {
         let Wish { table, name, mode, age } = wish;
         let node = 1 + table;
         if !self.nodes.allows(node, mode) && !manager.skips_intents {
-            let answer = self.nodes.enter((&manager.nodes, c), (node, mode, age), waits, on_wait);
+            let answer = self.nodes.enter((manager, c), (node, mode, age), waits, on_wait);
             if answer != Answer::Granted {
                 return answer;
             }
@@ -73,7 +75,7 @@ impl TransactionLocks {
                 return answer;
             }
         }
-        self.rows.acquire((&manager.rows, c), (table, RowWish { name, mode, age }), waits, on_wait)
+        self.rows.acquire((manager, c), (table, RowWish { name, mode, age }), waits, on_wait)
     }
 
     /// Whether the transaction relies on a gap by a lock of its own; not by that of the table, which covers all gaps there will be.
@@ -134,9 +136,9 @@ impl TransactionLocks {
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
         let wish = (1 + table, mode, age);
-        let answer = self.nodes.acquire((&manager.nodes, c), wish, waits, on_wait);
+        let answer = self.nodes.acquire((manager, c), wish, waits, on_wait);
         if let (Answer::Granted, Some(mode)) = (answer, self.nodes.mode(1 + table)) {
-            let left = self.rows.release_covered((&manager.rows, c), (table, mode));
+            let left = self.rows.release_covered((manager, c), (table, mode));
             self.nodes.escalate_at(1 + table, left + manager.escalation);
         }
         answer
@@ -156,7 +158,7 @@ impl TransactionLocks {
         name: u64,
         mode: LockMode,
     ) -> bool {
-        manager.is_alone || self.rows.is_free((&manager.rows, c), name, mode)
+        manager.is_alone || self.rows.is_free((manager, c), name, mode)
     }
 
     /// Whether the transaction has a table so that it needs no lock of this mode in it.
@@ -167,13 +169,17 @@ impl TransactionLocks {
 
     /// Ends a transaction.
     pub(crate) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
-        self.rows.release_all((&manager.rows, c));
-        self.nodes.release_all((&manager.nodes, c), manager.inherits);
+        if manager.is_alone {
+            return;
+        }
+        self.rows.release_all((manager, c));
+        self.nodes.release_all((manager, c));
+        manager.waits.forget(c, self.session);
         self.look_at = manager.escalation;
     }
 
     /// Ends the session: nothing that it has inherited stays.
     pub(crate) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
-        self.nodes.end((&manager.nodes, c));
+        self.nodes.end((manager, c));
     }
 }
