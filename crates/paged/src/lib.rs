@@ -7,7 +7,7 @@
 //! ```text
 //! database, session          objects of the engine; how transactions are tried, and end
 //!    transaction             the verbs: what is locked, and what is done to trees
-//!       locks                the lock manager: places (keys, gaps), modes, who waits
+//!       locks                the lock manager: tables, keys and gaps, modes, who waits
 //!       tree                 B+trees over pages: descend, get, insert, split, remove, scan
 //!          page              layout of a page
 //!          pool              frames, translation, eviction
@@ -19,6 +19,7 @@
 //! latched, whether another transaction relies on the gap that it splits (next-key locking: Mohan, "ARIES/KVL", VLDB 1990; locks of gaps
 //! and keys apart as in Lomet, "Key range locking strategies", VLDB 1993). A deleted record stays as a ghost until the commit; then it
 //! leaves, unless another transaction relies on the gap below it, which would be joined with the one above. All locks are kept to the end.
+//! Before keys and gaps the database and the table are locked, with the intention; many locks of a table become one of the table.
 //!
 //! What a transaction has changed is undone from its own memory: there is no log yet, so nothing of the database survives its process.
 

@@ -11,13 +11,13 @@ const DATABASE: usize = 0;
 /// What a session has of a node.
 #[derive(Clone, Copy, Default)]
 struct HeldNode {
-    /// The transaction's lock.
+    /// The transaction's lock; or what an earlier transaction has left.
     mode: Option<LockMode>,
-    /// What an earlier transaction has left, unless it has been taken away.
-    inherited: Option<LockMode>,
-    /// Modes, as bits, in which the transaction may lock what is below, as far as this node and the database are concerned.
-    allowed: u8,
-    /// Modes, as bits, in which it need not.
+    /// Whether an earlier transaction has left it: it may have been taken away.
+    is_inherited: bool,
+    /// Modes, as bits, in which the transaction locks what is below without more ado, as far as this node and the database are concerned.
+    open: u8,
+    /// Modes, as bits, in which it need not lock what is below.
     covered: u8,
     /// From so many locks below on the transaction asks for the node instead; 0: as many as for all others.
     escalates_at: usize,
@@ -40,17 +40,16 @@ impl HeldNodes {
 
     /// How the transaction has a node, if at all.
     pub(super) fn mode(&self, node: usize) -> Option<LockMode> {
-        self.nodes[node].mode
+        self.nodes[node].mode.filter(|_| !self.nodes[node].is_inherited)
     }
 
-    /// Whether the transaction has all that is above a place in a table so that it may lock the place in a mode.
+    /// Whether the transaction may lock a place in a table in a mode, and has to.
     #[inline]
-    pub(super) fn allows(&self, node: usize, mode: LockMode) -> bool {
-        self.nodes[node].allowed & mode.bit() != 0
+    pub(super) fn is_open(&self, node: usize, mode: LockMode) -> bool {
+        self.nodes[node].open & mode.bit() != 0
     }
 
     /// Whether the transaction has a table so that it need not lock a place in it in a mode.
-    #[inline]
     pub(super) fn covers(&self, node: usize, mode: LockMode) -> bool {
         self.nodes[node].covered & mode.bit() != 0
     }
@@ -59,24 +58,58 @@ impl HeldNodes {
     /// database.
     pub(super) fn enter<P: Platform>(
         &mut self,
-        manager: (&LockManager<P>, P::Core),
+        (manager, c): (&LockManager<P>, P::Core),
         (node, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
+        let intent = mode.intent();
         for node in [DATABASE, node] {
-            let answer = self.acquire(manager, (node, mode.intent(), age), waits, on_wait);
-            if answer != Answer::Granted {
-                return answer;
+            if !self.inherit((manager, c), (node, intent, age)) {
+                let answer = self.acquire((manager, c), (node, intent, age), waits, on_wait);
+                if answer != Answer::Granted {
+                    return answer;
+                }
             }
         }
-        let allows = |node: usize| self.nodes[node].mode.map_or(0, LockMode::allowed_below);
-        self.nodes[node].allowed = allows(DATABASE) & allows(node);
+        self.nodes[node].open = self.allowed(node) & !self.nodes[node].covered;
         Answer::Granted
     }
 
-    /// Locks a node. With `waits` the transaction waits as long as it may, until the deadline, if there is one; before that `on_wait` is
-    /// called.
+    /// Modes, as bits, in which the transaction may lock places in a table, or need not.
+    fn allowed(&self, node: usize) -> u8 {
+        let allowed = |node: usize| self.mode(node).map_or(0, LockMode::allowed_below);
+        allowed(DATABASE) & allowed(node)
+    }
+
+    /// Whether the transaction may have something in a table alone.
+    pub(super) fn writes(&self, node: usize) -> bool {
+        self.allowed(node) & LockMode::Exclude.bit() != 0
+    }
+
+    /// Takes a node over from an earlier transaction, if that has left it; whether the transaction has the node so that nothing else
+    /// need be asked.
+    #[inline]
+    fn inherit<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (node, mode, age): (usize, LockMode, u64),
+    ) -> bool {
+        let held = &mut self.nodes[node];
+        let Some(has) = held.mode else { return false };
+        if held.is_inherited {
+            held.is_inherited = false;
+            if !manager.nodes.take_over(c, (self.session, node), has, age) {
+                held.mode = None;
+                return false;
+            }
+            self.locked.push(node);
+        }
+        has.is_at_least(mode)
+    }
+
+    /// Locks a node, of which nothing is inherited. With `waits` the transaction waits as long as it may, until the deadline, if there is
+    /// one; before that `on_wait` is called.
     pub(super) fn acquire<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
@@ -84,16 +117,7 @@ impl HeldNodes {
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
-        let seat = (self.session, node);
-        let held = &mut self.nodes[node];
-        if held.mode.is_none()
-            && let Some(left) = held.inherited.take()
-            && manager.nodes.take_over(c, seat, left, age)
-        {
-            held.mode = Some(left);
-            held.covered = 0;
-            self.locked.push(node);
-        }
+        let (seat, held) = ((self.session, node), &mut self.nodes[node]);
         let target = held.mode.map_or(mode, |has| has.join(mode));
         if held.mode == Some(target) {
             return Answer::Granted;
@@ -114,6 +138,7 @@ impl HeldNodes {
             }
             held.mode = Some(target);
             held.covered = target.covered_below();
+            held.open &= !held.covered;
         }
         answer
     }
@@ -135,23 +160,19 @@ impl HeldNodes {
     pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         while let Some(node) = self.locked.pop() {
             let (seat, held) = ((self.session, node), &mut self.nodes[node]);
-            let before = std::mem::take(held);
-            if let Some(mode) = before.mode
-                && manager.inherits
-                && mode.intent() == mode
-                && manager.nodes.bequeath(c, seat, mode)
-            {
-                held.inherited = Some(mode);
-            } else {
+            let mode = held.mode.filter(|mode| manager.inherits && mode.covered_below() == 0);
+            let mode = mode.filter(|mode| manager.nodes.bequeath(c, seat, *mode));
+            if mode.is_none() {
                 manager.nodes.release((c, &manager.waits), seat);
             }
+            *held = HeldNode { mode, is_inherited: mode.is_some(), ..HeldNode::default() };
         }
     }
 
     /// Gives back what the session has inherited.
     pub(super) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         for (node, held) in self.nodes.iter_mut().enumerate() {
-            if held.inherited.take().is_some() {
+            if std::mem::take(held).is_inherited {
                 manager.nodes.release((c, &manager.waits), (self.session, node));
             }
         }

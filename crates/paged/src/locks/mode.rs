@@ -84,7 +84,13 @@ impl LockMode {
         JOIN[self.index()][other.index()]
     }
 
-    /// The same as one bit of many.
+    /// Whether the mode is as strong as another one.
+    #[inline]
+    pub(super) fn is_at_least(self, other: LockMode) -> bool {
+        self.join(other) == self
+    }
+
+    /// The mode as one bit of many.
     #[inline]
     pub(super) const fn bit(self) -> u8 {
         1 << self as u8

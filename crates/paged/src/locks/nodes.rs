@@ -114,6 +114,7 @@ impl<P: Platform> NodeLocks<P> {
         P::words_of(&self.nodes, node * LINE_BYTES, NODE_WORDS)
     }
 
+    #[inline]
     fn request(&self, (session, node): Seat) -> &[P::Word] {
         let number = session * self.node_count + node;
         P::words_of(&self.requests, number * LINE_BYTES, REQUEST_WORDS)
@@ -126,6 +127,7 @@ impl<P: Platform> NodeLocks<P> {
     }
 
     /// Leaves a lock to the session's next transaction; false if somebody wants what it excludes.
+    #[inline]
     pub(super) fn bequeath(&self, c: P::Core, seat: Seat, mode: LockMode) -> bool {
         let state = &self.request(seat)[STATE];
         // Release: what the transaction did is before what is done by whoever takes the lock away.
@@ -133,6 +135,7 @@ impl<P: Platform> NodeLocks<P> {
     }
 
     /// Takes over what the session's last transaction has left; false if it was taken away.
+    #[inline]
     pub(super) fn take_over(&self, c: P::Core, seat: Seat, mode: LockMode, age: u64) -> bool {
         let words = self.request(seat);
         set::<P>(c, &words[AGE], age);

@@ -55,27 +55,38 @@ impl TransactionLocks {
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
-        if manager.is_alone {
-            return Answer::Granted;
-        }
         let Wish { table, name, mode, age } = wish;
-        let node = 1 + table;
-        if !self.nodes.allows(node, mode) && !manager.skips_intents {
-            let answer = self.nodes.enter((manager, c), (node, mode, age), waits, on_wait);
-            if answer != Answer::Granted {
-                return answer;
-            }
-        }
-        if self.nodes.covers(node, mode) {
-            return Answer::Granted;
-        }
-        if self.rows.count() >= self.look_at {
-            let answer = self.escalate((manager, c), wish, waits, on_wait);
-            if answer != Answer::Granted || self.nodes.covers(node, mode) {
-                return answer;
-            }
+        let is_ready = self.nodes.is_open(1 + table, mode) && self.rows.count() < self.look_at;
+        if !is_ready && let Some(answer) = self.get_ready((manager, c), wish, waits, on_wait) {
+            return answer;
         }
         self.rows.acquire((manager, c), (table, RowWish { name, mode, age }), waits, on_wait)
+    }
+
+    /// Locks all that a place lies in, and perhaps the table instead of the place: the answer, unless the place is to be locked.
+    fn get_ready<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        wish: Wish,
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Option<Answer> {
+        let Wish { table, mode, age, .. } = wish;
+        let mut answer = Answer::Granted;
+        if manager.is_alone {
+            return Some(answer);
+        }
+        if !manager.skips_intents {
+            answer = self.nodes.enter((manager, c), (1 + table, mode, age), waits, on_wait);
+        }
+        if answer == Answer::Granted
+            && self.rows.count() >= self.look_at
+            && !self.nodes.covers(1 + table, mode)
+        {
+            answer = self.escalate((manager, c), wish, waits, on_wait);
+        }
+        let is_done = answer != Answer::Granted || self.nodes.covers(1 + table, mode);
+        is_done.then_some(answer)
     }
 
     /// Whether the transaction relies on a gap by a lock of its own; not by that of the table, which covers all gaps there will be.
@@ -106,8 +117,7 @@ impl TransactionLocks {
         if !self.rows.has_room() {
             let fullest = counts.iter().max_by_key(|(_, count)| **count).map_or(table, |(table, _)| *table);
             // All locks in it are covered then.
-            let writes = self.nodes.allows(1 + fullest, LockMode::Exclude);
-            let mode = if writes { LockMode::Exclude } else { LockMode::Share };
+            let mode = if self.nodes.writes(1 + fullest) { LockMode::Exclude } else { LockMode::Share };
             let taken = self.take_table((manager, c), (fullest, mode, age), waits, on_wait);
             if taken != Answer::Granted {
                 return taken;
