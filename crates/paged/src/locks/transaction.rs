@@ -1,9 +1,9 @@
 //! What a transaction asks for, level by level: the database, the table, then the key or gap.
 //!
-//! **Escalation**: a transaction that has many locks in one table asks for the table instead, to share it or to have it alone, and gives back what
-//! the table's lock covers. It does not wait for that: if somebody is in the way it goes on row by row, and asks again when it has twice as many. Only
-//! when there is no room for another lock it waits, for the table in which it has most. A scan of a whole table asks as soon as it has seen
-//! that it will not end at once.
+//! **Escalation**: a transaction that has many locks in one table asks for the table instead, to share it or to have it alone, and gives
+//! back what the table's lock covers. It does not wait for that: if somebody is in the way it goes on row by row, and asks again when it
+//! has twice as many. Only when there is no room for another lock it waits, for the table in which it has most. A scan of a whole table
+//! asks as soon as it has seen that it will not end at once.
 
 use platform::{Nanos, Platform};
 

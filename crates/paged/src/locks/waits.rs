@@ -1,8 +1,8 @@
 //! Who may wait for whom: a word for each session, which the session looks at while it waits.
 //!
-//! A transaction waits for another one if that has, or wants and is served before it, what its wish excludes. Those that wait for one place are served
-//! by age, the oldest first; conversions, which owners ask for, before all others. The rule is a lazy form of wound-wait (Rosenkrantz,
-//! Stearns, Lewis, "System level concurrency control for distributed database systems", TODS 1978):
+//! A transaction waits for another one if that has, or wants and is served before it, what its wish excludes. Those that wait for one
+//! place are served by age, the oldest first; conversions, which owners ask for, before all others. The rule is a lazy form of wound-wait
+//! (Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed database systems", TODS 1978):
 //!
 //! > **No transaction waits for an older one while an older one waits for it.** Where it would, it is refused: it gives up all that it has, and
 //! > keeps its age for its next attempt.
@@ -10,13 +10,14 @@
 //! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older one, and an older one for it. *The oldest goes
 //! on*: it never waits for an older one, so it is never refused; and it is served first wherever it waits.
 //!
-//! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts only if the wounded one waits for an older one, then or later.
-//! Most wounded transactions end before they come to wait.
+//! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts only if the wounded one waits for an
+//! older one, then or later. Most wounded transactions end before they come to wait.
 //!
-//! What keeps the rule: two transactions come to wait for each other, one way, in the moment in which the later of the two asks for a place, or is granted
-//! a conversion, with the place's latch held. In that moment the younger one of them is marked: as wounded if the older one waits for it, or as waiting for an
-//! older one. Marks are set by compare and swap on one word, and whoever sets the second of them refuses the transaction. Marks stay until
-//! the end of the transaction, or of its wait, which refuses more than need be, and never less.
+//! What keeps the rule: two transactions come to wait for each other, one way, in the moment in which the later of the two asks for a
+//! place, or is granted a conversion, with the place's latch held. In that moment the younger one of them is marked: as wounded if the
+//! older one waits for it, or as waiting for an older one. Marks are set by compare and swap on one word, and whoever sets the second of
+//! them refuses the transaction. Marks stay until the end of the transaction, or of its wait, which refuses more than need be, and never
+//! less.
 
 use std::sync::atomic::Ordering;
 
