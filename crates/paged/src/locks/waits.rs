@@ -8,10 +8,10 @@
 //! > keeps its age for its next attempt.
 //!
 //! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older one, and an older one for it. *The oldest goes
-//! on*: it never waits for an older one, so it is never refused; and it is served first wherever it waits.
+//! on*: it never waits for an older one, so it is never refused; and only conversions are served before it.
 //!
 //! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts only if the wounded one waits for an
-//! older one, then or later. Most wounded transactions end before they come to wait.
+//! older one, then or later.
 //!
 //! What keeps the rule: two transactions come to wait for each other, one way, in the moment in which the later of the two asks for a
 //! place, or is granted a conversion, with the place's latch held. In that moment the younger one of them is marked: as wounded if the
