@@ -196,7 +196,8 @@ impl HeldRows {
 
     /// Gives all locks back.
     pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
-        for lock in &self.locks {
+        // The last ones first: rows that many want are taken late.
+        for lock in self.locks.iter().rev() {
             manager.rows.release((c, &manager.waits), self.first + u64::from(lock.request), lock.name);
         }
         self.locks.clear();

@@ -20,7 +20,9 @@ const WORDS: usize = LINE_BYTES / 8;
 
 /// Words of a list. The first is its latch.
 const FIRST: usize = 1;
-const LIST_WORDS: usize = 2;
+/// Requests that wait.
+const WAITERS: usize = 2;
+const LIST_WORDS: usize = 3;
 
 /// Who has locked which keys and gaps.
 pub(super) struct RowLocks<P: Platform> {
@@ -122,6 +124,9 @@ impl<P: Platform> RowLocks<P> {
                 self.append(c, list, number);
             }
             let slot = if asked == Asked::Granted { GRANTED } else { WANTED };
+            if asked == Asked::Waits {
+                set::<P>(c, &list[WAITERS], get::<P>(c, &list[WAITERS]) + 1);
+            }
             set::<P>(c, &words[WANTED], 0);
             set::<P>(c, &words[slot], target as u64);
             asked
@@ -151,9 +156,16 @@ impl<P: Platform> RowLocks<P> {
         }
     }
 
+    /// A request waits no longer.
+    fn retire(&self, c: P::Core, list: &[P::Word], words: &[P::Word]) {
+        set::<P>(c, &words[WANTED], 0);
+        set::<P>(c, &list[WAITERS], get::<P>(c, &list[WAITERS]) - 1);
+    }
+
     /// Grants what waits for this name and need not wait any more.
     ///
     /// Pre: the list is latched.
+    #[cold]
     fn grant(&self, (c, waits): (P::Core, &Waits<P>), list: &[P::Word], name: u64) {
         let waiting = self.requests(c, list, name).filter_map(|(number, words)| {
             let wanted = get::<P>(c, &words[WANTED]);
@@ -171,7 +183,7 @@ impl<P: Platform> RowLocks<P> {
             if is_free && waits.claim(c, session) {
                 let words = self.request(*number);
                 set::<P>(c, &words[GRANTED], *mode as u64);
-                set::<P>(c, &words[WANTED], 0);
+                self.retire(c, list, words);
                 waits.wake(c, session);
             }
         }
@@ -193,7 +205,7 @@ impl<P: Platform> RowLocks<P> {
             let answer = waits.stop(c, self.session(number));
             if answer != Answer::Granted {
                 let words = self.request(number);
-                set::<P>(c, &words[WANTED], 0);
+                self.retire(c, list, words);
                 if get::<P>(c, &words[GRANTED]) == 0 {
                     self.unlink(c, list, number);
                 }
@@ -208,7 +220,9 @@ impl<P: Platform> RowLocks<P> {
         let list = self.list(name);
         latched::<P, _>(c, list, || {
             self.unlink(c, list, number);
-            self.grant((c, waits), list, name);
+            if get::<P>(c, &list[WAITERS]) != 0 {
+                self.grant((c, waits), list, name);
+            }
         });
     }
 
