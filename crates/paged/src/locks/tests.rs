@@ -206,6 +206,9 @@ fn what_somebody_waits_for_is_not_inherited() {
     assert_eq!(tables.answered(1, 0), Answer::Granted);
 }
 
+/// A table, a place in it, and how it is wanted.
+type PlaceWish = ((usize, usize), LockMode);
+
 const TABLES: usize = 2;
 const PLACES: usize = 6;
 const SESSIONS: usize = 4;
@@ -287,7 +290,7 @@ fn try_all<P: Platform>(
     (manager, c): (&LockManager<P>, P::Core),
     (locks, rights, clashes): (&mut TransactionLocks, &Mutex<Rights>, &Mutex<usize>),
     (session, age): (usize, u64),
-    (wishes, is_whole): (&[((usize, usize), LockMode)], bool),
+    (wishes, is_whole): (&[PlaceWish], bool),
 ) -> bool {
     if is_whole {
         locks.expect_whole(wishes[0].0.0);
