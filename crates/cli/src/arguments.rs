@@ -258,8 +258,7 @@ pub struct CommonFlags {
     /// or off [default: off]
     #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
     pub scale_caches: Option<String>,
-    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory; nothing of it
-    /// survives the run yet) [default: memory]
+    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory) [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
     /// Concurrency control: the name of a scheme.
@@ -273,8 +272,7 @@ pub struct CommonFlags {
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
-    /// disk, the worker goes on meanwhile) or sync (the worker waits); with --engine paged there is only none yet [default: group,
-    /// in a simulated machine none]
+    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group, in a simulated machine none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
     /// Simulated device below the log: ram, nvme or hdd [default: ram]

@@ -11,6 +11,7 @@ use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
 use platform::Hardware;
 
 use crate::bad_input::one_line;
+use crate::directory_of_pages;
 use crate::errors::Failure;
 use crate::progress::Progress;
 use crate::report::numbers::thousands;
@@ -21,7 +22,8 @@ const CHECK_EXAMPLES: &str = "Example:
 Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
 are there and new ones are not, and that unique indexes are. All rows of an instance are in memory meanwhile. Of a deployment
 of several instances, each is verified, and said what becomes of transactions in doubt at the next opening; of the directory of one
-of them alone, whose directories say that. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+of them alone, whose directories say that. Of rows in pages (--engine paged), each page is verified, and the log; and if it was closed, all trees:
+order, fences, that no page is lost or in two places, and that indexes agree. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
   isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";
@@ -48,7 +50,7 @@ pub struct InspectArguments {
 const BYTES_OF_A_SECOND: u64 = 64 << 20;
 
 /// Progress of reading a directory: nothing is shown of small ones.
-fn progress_of(path: &Path) -> Progress {
+pub(crate) fn progress_of(path: &Path) -> Progress {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     let bytes: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
     if bytes < BYTES_OF_A_SECOND { Progress::hidden() } else { Progress::on_standard_error() }
@@ -68,6 +70,9 @@ fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
 /// [`Failure::Failed`] with the first damage or contradiction.
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
+    if paged::holds_pages(path) {
+        return directory_of_pages::check(path);
+    }
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
         return check_one(path).map(|(text, Undecided { in_doubt, .. })| {
             text + &unknown_ends(in_doubt.iter().map(|(_, coordinator)| *coordinator))
@@ -172,6 +177,9 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
+    if paged::holds_pages(path) {
+        return directory_of_pages::inspect(path);
+    }
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
         return inspect_one(path).map(|(text, alone)| text + &alone);
     };

@@ -28,6 +28,7 @@ pub mod choices;
 pub mod config;
 mod deploy;
 mod directory;
+mod directory_of_pages;
 pub mod errors;
 pub mod interrupt;
 pub mod machine_facts;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use engine::dynamic::Database;
 use engine::dynamic::instances::{Create, Open};
-use engine::{Occupant, Procedure, SchemaBuilder};
+use engine::{Occupant, Procedure, Progress, Recovered, SchemaBuilder};
 use paged::{PagedError, PagedOptions};
 use platform::files::Files;
 use platform::link::Links;
@@ -16,9 +16,13 @@ use crate::executor::{self, MakeInline};
 use crate::machine_use::{self, HotLine, MachineUse, PortUse};
 use crate::measurement::{Counters, Measurement, Simulation};
 
-/// [`Host::CREATE_PAGED`].
-pub type CreatePaged<P> =
-    fn(<P as Platform>::Core, &PagedOptions, SchemaBuilder) -> Result<Database<P>, PagedError>;
+/// [`Host::OPEN_PAGED`].
+pub type OpenPaged<P> = fn(
+    <P as Platform>::Core,
+    &PagedOptions,
+    SchemaBuilder,
+    Option<&mut dyn FnMut(Progress)>,
+) -> Result<(Database<P>, Recovered), PagedError>;
 
 /// What a platform counted of one run.
 #[derive(Default)]
@@ -35,8 +39,8 @@ pub trait Host: Files + Links {
     const CREATE: Create<Self>;
     /// Opens a durable database under a scheme: see [`engine::Database::open_with_progress`].
     const OPEN: Open<Self>;
-    /// Makes a database over pages: see [`paged::PagedDatabase::create`].
-    const CREATE_PAGED: CreatePaged<Self>;
+    /// Opens or makes a database over pages: see [`paged::PagedDatabase::open`].
+    const OPEN_PAGED: OpenPaged<Self>;
     /// How procedures run inline: compiled with the engine where speed is judged by real time, else through the engine's
     /// dynamic boundary.
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q>;
@@ -66,7 +70,7 @@ pub trait Host: Files + Links {
 impl Host for Hardware {
     const CREATE: Create<Self> = engine_hardware::create;
     const OPEN: Open<Self> = engine_hardware::open;
-    const CREATE_PAGED: CreatePaged<Self> = engine_hardware::create_paged;
+    const OPEN_PAGED: OpenPaged<Self> = engine_hardware::open_paged;
 
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
         executor::compiled::<Q>
@@ -82,7 +86,7 @@ impl Host for Hardware {
 impl Host for VirtualMachine {
     const CREATE: Create<Self> = engine_virtual::create;
     const OPEN: Open<Self> = engine_virtual::open;
-    const CREATE_PAGED: CreatePaged<Self> = engine_virtual::create_paged;
+    const OPEN_PAGED: OpenPaged<Self> = engine_virtual::open_paged;
 
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
         executor::dynamic::<Self, Q>

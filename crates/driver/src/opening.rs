@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use engine::dynamic::Database;
 use engine::{
-    Bounds, DurableOptions, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
+    Bounds, DurableOptions, Ending, Inspector, Recovered, Row, Schema, SchemaBuilder, Table, TableOptions,
+    Verbs,
 };
 use islands::{DataOwners, DeploymentDirectory, Rules};
+use paged::PagedOptions;
 use platform::Node;
 use platform::files::Access;
 use serde::{Deserialize, Serialize};
@@ -21,8 +23,8 @@ use crate::membership::{self, FIRST_ROW, Found, Membership};
 use crate::plan::{Durability, Engine, Plan};
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
-const SEGMENT_BYTES: u64 = 64 << 20;
-const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
+pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
 
 /// Says that loading is complete: there is one such row, or none. Rows with larger numbers say whose instance it is.
 #[derive(Row, Clone, Debug)]
@@ -160,6 +162,40 @@ pub(crate) struct OpenedDatabase<P: Host> {
 }
 
 impl<P: Host> OpenedDatabase<P> {
+    /// A database that nothing outlives.
+    fn volatile(database: Database<P>) -> Self {
+        let (membership, path) = (None, PathBuf::new());
+        OpenedDatabase { database, recovered: None, opening: 0, membership, path, mark: None }
+    }
+
+    /// A database of a directory, as it was found.
+    fn found_in(
+        c: P::Core,
+        path: PathBuf,
+        (database, recovered): (Database<P>, Recovered),
+        mark: Table<Loaded>,
+    ) -> Result<Self, RunError> {
+        let existed = database.inspector(c).row(mark.primary(), &1).is_some();
+        if !existed && recovered.rows + recovered.records > 0 {
+            return Err(RunError::HalfLoaded(path));
+        }
+        let opening = recovered.opening;
+        let recovered = existed.then(|| Recovery {
+            records: recovered.records,
+            changes: recovered.changes,
+            rows: recovered.rows,
+            bytes: recovered.log_bytes + recovered.checkpoint_bytes,
+            seconds: recovered.nanos as f64 / 1e9,
+            in_doubt: recovered.in_doubt,
+            in_doubt_committed: 0,
+        });
+        let mut rows = Vec::new();
+        let all = (&FIRST_ROW, &u64::MAX);
+        database.inspector(c).scan(mark.primary(), all.0, all.1, &mut |row: &Loaded| rows.push(row.id));
+        let membership = Membership::of_rows(&rows);
+        Ok(OpenedDatabase { database, recovered, opening, membership, path, mark: Some(mark) })
+    }
+
     /// What there is.
     pub(crate) fn found(&self) -> Found {
         Found { path: self.path.clone(), is_loaded: self.recovered.is_some(), membership: self.membership }
@@ -190,20 +226,13 @@ pub(crate) fn open<P: Host>(
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<OpenedDatabase<P>, RunError> {
     let plan = cx.plan;
-    if let Some(options) = plan.paged_options(cx.deployment, instance, path.clone()) {
-        if plan.durability != Durability::None || cx.deployment.instances.len() > 1 {
-            let problem = "pages have no log yet, and one instance: --durability none, --deploy 1isl";
-            return Err(RunError::Refused(problem.to_owned()));
-        }
-        let database = P::CREATE_PAGED(c, &options, schema).map_err(RunError::of)?;
-        let (membership, path) = (None, PathBuf::new());
-        return Ok(OpenedDatabase { database, recovered: None, opening: 0, membership, path, mark: None });
+    if let Some(options) = plan.paged_options(cx.deployment, instance, path.clone(), P::VIRTUAL) {
+        return open_pages(c, cx, options, schema);
     }
     let options = &plan.instance_options(cx.deployment, instance);
     let Some(path) = path else {
         let database = P::CREATE(plan.scheme, c, options, schema, node_of).map_err(RunError::of)?;
-        let (membership, path) = (None, PathBuf::new());
-        return Ok(OpenedDatabase { database, recovered: None, opening: 0, membership, path, mark: None });
+        return Ok(OpenedDatabase::volatile(database));
     };
     // After the workload's own: their numbers stay.
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
@@ -218,25 +247,31 @@ pub(crate) fn open<P: Host>(
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
     let (database, recovered) = P::OPEN(plan.scheme, c, options, schema, node_of, (&durable, listening))
         .map_err(|error| RunError::at(&durable.path, &error))?;
-    let existed = database.inspector(c).row(mark.primary(), &1).is_some();
-    if !existed && recovered.rows + recovered.records > 0 {
-        return Err(RunError::HalfLoaded(durable.path));
+    OpenedDatabase::found_in(c, durable.path, (database, recovered), mark)
+}
+
+/// Makes or opens a database over pages.
+fn open_pages<P: Host>(
+    c: P::Core,
+    cx: Context<'_>,
+    options: PagedOptions,
+    mut schema: SchemaBuilder,
+) -> Result<OpenedDatabase<P>, RunError> {
+    if cx.deployment.instances.len() > 1 {
+        let problem = "one instance has its rows in pages, and no more yet: --deploy 1isl";
+        return Err(RunError::Refused(problem.to_owned()));
     }
-    let opening = recovered.opening;
-    let recovered = existed.then(|| Recovery {
-        records: recovered.records,
-        changes: recovered.changes,
-        rows: recovered.rows,
-        bytes: recovered.log_bytes + recovered.checkpoint_bytes,
-        seconds: recovered.nanos as f64 / 1e9,
-        in_doubt: recovered.in_doubt,
-        in_doubt_committed: 0,
-    });
-    let mut rows = Vec::new();
-    let all = (&FIRST_ROW, &u64::MAX);
-    database.inspector(c).scan(mark.primary(), all.0, all.1, &mut |row: &Loaded| rows.push(row.id));
-    let membership = Membership::of_rows(&rows);
-    Ok(OpenedDatabase { database, recovered, opening, membership, path: durable.path, mark: Some(mark) })
+    let progress = cx.control.progress;
+    let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
+    let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
+    let (Some(path), Some(_)) = (options.directory.clone(), options.log) else {
+        let (database, _) = P::OPEN_PAGED(c, &options, schema, None).map_err(RunError::of)?;
+        return Ok(OpenedDatabase::volatile(database));
+    };
+    let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
+    let opened =
+        P::OPEN_PAGED(c, &options, schema, listening).map_err(|error| RunError::at(&path, &error))?;
+    OpenedDatabase::found_in(c, path, opened, mark)
 }
 
 /// A stream for each node that workers are on.

@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use cc::{InstanceOptions, SchemeName, TimestampSource, Ways};
-use paged::PagedOptions;
+use paged::{PagedLogOptions, PagedOptions};
 use platform::Nanos;
 use storage::Optimisations;
 
 use crate::deployment::Deployment;
 use crate::executor::Execution;
+use crate::opening::{SEGMENT_BYTES, SEGMENT_BYTES_VIRTUAL};
 use crate::retry::Retry;
 use crate::troubles::Troubles;
 
+/// Bytes between workers and disk in virtual machines.
+const BUFFER_BYTES_VIRTUAL: u64 = 1 << 20;
 /// Bytes that one worker may insert in a second.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
 /// Most bytes that one worker is expected to insert.
@@ -169,17 +172,28 @@ impl Plan {
         }
     }
 
-    /// What an instance over pages is made with, whose file is in this directory; `None` if rows lie in memory.
+    /// What an instance over pages is made with, whose files are in this directory; `None` if rows lie in memory.
     pub(crate) fn paged_options(
         &self,
         deployment: &Deployment,
         instance: usize,
         directory: Option<PathBuf>,
+        is_virtual: bool,
     ) -> Option<PagedOptions> {
         let Engine::Paged { pool_bytes } = self.engine else { return None };
         let workers = deployment.instances[instance].workers.len();
+        let defaults = PagedLogOptions::default();
+        let log = match is_virtual {
+            true => PagedLogOptions {
+                segment_bytes: SEGMENT_BYTES_VIRTUAL,
+                buffer_bytes: BUFFER_BYTES_VIRTUAL,
+                ..defaults
+            },
+            false => PagedLogOptions { segment_bytes: SEGMENT_BYTES, ..defaults },
+        };
         Some(PagedOptions {
             sessions_max: if workers == 1 { 1 } else { workers + 1 },
+            log: (self.durability != Durability::None).then_some(log),
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
             optimisations: self.optimisations,

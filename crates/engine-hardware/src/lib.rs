@@ -39,15 +39,16 @@ pub fn open(
     instances::open(scheme, c, options, schema, node_of, durable)
 }
 
-/// Makes the declared tables in pages: see [`PagedDatabase::create`].
+/// Opens or makes a database in pages: see [`PagedDatabase::open`].
 ///
 /// # Errors
 /// [`PagedError`].
-pub fn create_paged(
+pub fn open_paged(
     c: <Hardware as platform::Platform>::Core,
     options: &PagedOptions,
     schema: SchemaBuilder,
-) -> Result<Database<Hardware>, PagedError> {
-    let database = PagedDatabase::create(c, options, schema)?;
-    Ok(Database::of(Box::new(database)))
+    listener: Option<&mut dyn FnMut(Progress)>,
+) -> Result<(Database<Hardware>, Recovered), PagedError> {
+    let (database, recovered) = PagedDatabase::open(c, options, schema, listener)?;
+    Ok((Database::of(Box::new(database)), recovered))
 }

@@ -40,15 +40,16 @@ pub fn open(
     instances::open(scheme, c, options, schema, node_of, durable)
 }
 
-/// Makes the declared tables in pages: see [`PagedDatabase::create`].
+/// Opens or makes a database in pages: see [`PagedDatabase::open`].
 ///
 /// # Errors
 /// [`PagedError`].
-pub fn create_paged(
+pub fn open_paged(
     c: VirtualCore,
     options: &PagedOptions,
     schema: SchemaBuilder,
-) -> Result<Database<VirtualMachine>, PagedError> {
-    let database = PagedDatabase::create(c, options, schema)?;
-    Ok(Database::of(Box::new(database)))
+    listener: Option<&mut dyn FnMut(Progress)>,
+) -> Result<(Database<VirtualMachine>, Recovered), PagedError> {
+    let (database, recovered) = PagedDatabase::open(c, options, schema, listener)?;
+    Ok((Database::of(Box::new(database)), recovered))
 }

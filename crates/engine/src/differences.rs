@@ -91,7 +91,12 @@ impl TableDescription {
             // Columns that the tail has are a difference; the room for them is not.
             own.tail = TailForm::None;
         }
-        own.row_difference(&declared).or_else(|| own.index_difference(&declared))
+        own.difference_from(&declared)
+    }
+
+    /// The first difference between this table and a declared one, in rows or indexes.
+    pub fn difference_from(&self, declared: &TableDescription) -> Option<Difference> {
+        self.row_difference(declared).or_else(|| self.index_difference(declared))
     }
 
     fn index_difference(&self, declared: &TableDescription) -> Option<Difference> {

@@ -5,13 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
-use platform::files::{Access, Buffer, Completion, Existence, FileError, FileErrorKind, Files, Operation};
+use platform::files::{
+    Access, BLOCK_BYTES, Buffer, Completion, Existence, FileError, FileErrorKind, Files, Operation,
+};
 
+use crate::log::Lsn;
 use crate::options::PagedError;
 use crate::page;
 
 /// Name of the file.
-const NAME: &str = "pages.data";
+pub(crate) const NAME: &str = "pages.data";
 
 /// An open file of pages.
 pub(crate) struct PageFile<P: Files> {
@@ -22,20 +25,38 @@ pub(crate) struct PageFile<P: Files> {
 }
 
 impl<P: Files> PageFile<P> {
-    /// Makes the file of a new database.
-    pub(crate) fn create(c: P::Core, path: &Path, page_bytes: usize) -> Result<Self, FileError> {
-        let directory = P::open_directory(c, path, true)?;
+    /// Makes the file of a new database, or opens that of an old one.
+    pub(crate) fn open(
+        c: P::Core,
+        (path, directory): (&Path, P::Directory),
+        existence: Existence,
+        page_bytes: usize,
+    ) -> Result<Self, FileError> {
         let mut queue = P::queue(c, &directory)?;
         // Pages of less than a block cannot go past the operating system's cache.
-        let is_direct = page_bytes.is_multiple_of(platform::files::BLOCK_BYTES);
+        let is_direct = page_bytes.is_multiple_of(BLOCK_BYTES);
         let access = if is_direct { Access::Direct } else { Access::Cached };
-        let open = Operation::Open { name: NAME.to_owned(), existence: Existence::New, access };
+        let open = Operation::Open { name: NAME.to_owned(), existence, access };
         let file = P::perform(c, &mut queue, open).into_file()?;
+        if existence == Existence::New {
+            P::perform(c, &mut queue, Operation::FlushDirectory).result?;
+        }
         Ok(PageFile { directory, file, path: path.to_path_buf(), page_bytes })
     }
 
-    fn offset(&self, number: u64) -> u64 {
-        number * self.page_bytes as u64
+    /// A queue for operations in the directory.
+    pub(crate) fn queue(&self, c: P::Core) -> Result<P::Queue, FileError> {
+        P::queue(c, &self.directory)
+    }
+
+    /// The file, for operations.
+    pub(crate) fn handle(&self) -> P::File {
+        self.file.clone()
+    }
+
+    /// Where a page lies: in blocks of its own, so that no write harms another page.
+    pub(crate) fn offset(&self, number: u64) -> u64 {
+        number * self.page_bytes.next_multiple_of(BLOCK_BYTES) as u64
     }
 }
 
@@ -89,12 +110,12 @@ impl<P: Files> Channel<P> {
         completion.result.map(drop).map_err(PagedError::from)
     }
 
-    /// Reads a page into a frame, once it has been verified.
+    /// Reads a page into a frame, once it has been verified: it has all changes up to `oldest`.
     pub(crate) fn read(
         &mut self,
         c: P::Core,
         file: &PageFile<P>,
-        number: u64,
+        (number, oldest): (u64, Lsn),
         frame: &[P::Word],
     ) -> Result<(), PagedError> {
         let offset = file.offset(number);
@@ -106,7 +127,7 @@ impl<P: Files> Channel<P> {
         };
         let buffer = self.buffer.insert(buffer);
         buffer.set_len(bytes.min(file.page_bytes));
-        let verified = page::verify(buffer.bytes(), file.page_bytes, number);
+        let verified = page::verify(buffer.bytes(), file.page_bytes, number, oldest);
         verified.map_err(|fault| PagedError::Page { number, path: file.path.clone(), fault })?;
         P::touch(c, buffer.bytes().as_ptr(), file.page_bytes, platform::Intent::Read);
         P::write_words(c, frame, bytemuck::cast_slice(buffer.bytes()));

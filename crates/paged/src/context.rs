@@ -7,6 +7,7 @@ use platform::{Nanos, Work};
 
 use crate::key::KeyWords;
 use crate::locks::{Answer, LockMode, Place, TransactionLocks, Wish, name};
+use crate::log::{Log, Lsn};
 use crate::options::PagedError;
 use crate::pool::Worker;
 use crate::shared::Shared;
@@ -39,6 +40,8 @@ pub(crate) struct Context<'d, P: Files> {
     pub attempt: u32,
     pub deadline: Option<Nanos>,
     last_stamp: u64,
+    number: usize,
+    transactions: u64,
 }
 
 impl<'d, P: Files> Context<'d, P> {
@@ -54,6 +57,8 @@ impl<'d, P: Files> Context<'d, P> {
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
             last_stamp: 0,
+            number,
+            transactions: 0,
         }
     }
 
@@ -72,7 +77,7 @@ impl<'d, P: Files> Context<'d, P> {
         match answer {
             Answer::Granted => Ok(()),
             Answer::Refused => Err(Abort::Conflict(Conflict::Locked)),
-            Answer::Late => Err(Abort::Deadline),
+            Answer::Late => Err(self.shared.failure(c).map_or(Abort::Deadline, Abort::from)),
         }
     }
 
@@ -82,6 +87,8 @@ impl<'d, P: Files> Context<'d, P> {
     }
 
     /// Begins an attempt.
+    ///
+    /// Transactions have numbers of their own in the log: of the generation, the session, and a counter.
     pub(crate) fn begin(&mut self, deadline: Option<Nanos>) {
         P::work(self.worker.c, Work::Transaction, 1);
         self.rows.clear();
@@ -89,6 +96,10 @@ impl<'d, P: Files> Context<'d, P> {
         // has made.
         self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);
         self.deadline = deadline;
+        self.transactions += 1;
+        let generation = self.worker.pool.log().map_or(0, Log::generation);
+        let transaction = generation << 48 | (self.number as u64) << 36 | self.transactions & 0xf_ffff_ffff;
+        self.worker.begin_transaction(transaction);
     }
 
     /// Ends an attempt that has committed, or whose changes are undone: ghosts leave, then all locks are given back.
@@ -103,15 +114,28 @@ impl<'d, P: Files> Context<'d, P> {
         locks.release_all((manager, c));
     }
 
-    /// Commits: changes are there already, and nothing is logged.
-    pub(crate) fn commit(&mut self) -> Commit {
+    /// Commits: changes are there already. With a log its locks are given back before the commit is durable: whoever sees what the
+    /// transaction has done has a later place in the log, and is durable only with it (early lock release: Johnson et al., "Aether",
+    /// PVLDB 2010); unless `Aether` is off.
+    ///
+    /// # Errors
+    /// The log has stopped: whether the transaction commits is not known, and it is not to be acknowledged.
+    pub(crate) fn commit(&mut self) -> Result<Commit, PagedError> {
         let c = self.worker.c;
         let before = self.meter.enter::<P>(c, Category::Commit);
         // Drawn with all locks held: whoever gets one of them later draws later.
         self.last_stamp = P::timestamp(c).max(self.last_stamp + 1);
+        let lsn = match self.end_logged(true) {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                // Locks stay, so that nobody sees what may be lost.
+                self.shared.fail(c, error.clone());
+                return Err(error);
+            }
+        };
         self.end();
         self.meter.leave::<P>(c, before);
-        Commit { stamp: Stamp(self.last_stamp), durable_with: Epoch(0) }
+        Ok(Commit { stamp: Stamp(self.last_stamp), durable_with: Epoch(lsn.0) })
     }
 
     /// Gives back what the session has kept from transaction to transaction.
@@ -119,15 +143,25 @@ impl<'d, P: Files> Context<'d, P> {
         self.locks.end((&self.shared.locks, self.worker.c));
     }
 
-    /// Undoes all changes.
-    pub(crate) fn roll_back(&mut self) -> Result<(), PagedError> {
-        if let Err(error) = self.undo.roll_back(&mut self.worker) {
+    /// Logs how the transaction ends.
+    fn end_logged(&mut self, committed: bool) -> Result<Lsn, PagedError> {
+        let lsn = self.worker.end_transaction(committed)?;
+        if let Some(log) = self.worker.pool.log().filter(|_| !self.shared.aether) {
+            log.wait(self.worker.c, lsn, None)?;
+        }
+        Ok(lsn)
+    }
+
+    /// Undoes all changes; where what the transaction has read may end in the log.
+    pub(crate) fn roll_back(&mut self) -> Result<Lsn, PagedError> {
+        let undone = self.undo.roll_back(&mut self.worker).and_then(|()| self.end_logged(false));
+        let lsn = undone.map_err(|error| {
             // Locks stay, so that nobody sees what is there.
             let error = PagedError::NotUndone(error.to_string());
             self.shared.fail(self.worker.c, error.clone());
-            return Err(error);
-        }
+            error
+        })?;
         self.end();
-        Ok(())
+        Ok(lsn)
     }
 }

@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 
 use cc::{Content, TooManySessions};
 use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, Traits};
-use engine::{Decision, Occupant, PartOf, SchemaBuilder, TableDescription};
+use engine::{Decision, Occupant, PartOf, TableDescription};
 use platform::files::Files;
 use platform::{Address, Node, OutOfMemory};
 use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
 
 use crate::key::KeyWords;
-use crate::locks::LockManager;
-use crate::options::{PagedError, PagedOptions};
-use crate::pool::{Pool, Worker};
+use crate::options::PagedError;
+use crate::pool::Worker;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::tables::Table;
@@ -25,31 +24,11 @@ pub const TWO_PHASE_LOCKING: &str = "2pl";
 
 /// A database whose rows lie in pages, under two-phase locking.
 pub struct PagedDatabase<P: Files> {
-    shared: Shared<P>,
-    descriptions: Vec<TableDescription>,
+    pub(crate) shared: Shared<P>,
+    pub(crate) descriptions: Vec<TableDescription>,
 }
 
 impl<P: Files> PagedDatabase<P> {
-    /// Makes the declared tables, empty.
-    ///
-    /// # Errors
-    /// There is no memory, the pool is too small, rows are too long, or the file cannot be made.
-    pub fn create(c: P::Core, options: &PagedOptions, schema: SchemaBuilder) -> Result<Self, PagedError> {
-        let pool = Pool::new(c, options)?;
-        let (mut tables, mut descriptions, mut first) = (Vec::new(), Vec::new(), 0);
-        let mut worker = pool.worker(c, 0);
-        for (description, shape) in schema.into_tables() {
-            let table = Table::create(&mut worker, (&description, shape), first)?;
-            first += table.trees.len() as u32;
-            tables.push(table);
-            descriptions.push(description);
-        }
-        drop(worker);
-        let locks = LockManager::new(c, options, tables.len())?;
-        let shared = Shared::new(c, options, (pool, locks, tables))?;
-        Ok(PagedDatabase { shared, descriptions })
-    }
-
     fn begin_session(&self, c: P::Core, measure: bool) -> Result<Session<'_, P>, TooManySessions> {
         let number = self.shared.begin_session(c)?;
         Ok(Session::new(&self.shared, (c, number), measure))
@@ -87,6 +66,11 @@ impl<P: Files> PagedDatabase<P> {
             if counts.iter().any(|count| *count != counts[0]) {
                 wrong.push(format!("{}: its indexes lead to {counts:?} rows", description.name()));
             }
+        }
+        if self.shared.pool.log().is_some() {
+            let states = (1..).zip(self.shared.pool.states());
+            let lost = states.filter(|(number, state)| *state != 0 && !seen.contains(number));
+            wrong.extend(lost.map(|(number, _)| format!("page {number} is in use, and in no tree")));
         }
         Ok(wrong)
     }
@@ -233,8 +217,8 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
         content
     }
 
-    fn log_used(&self, _: P::Core) -> Option<LogUse> {
-        None
+    fn log_used(&self, c: P::Core) -> Option<LogUse> {
+        self.shared.pool.log().map(|log| log.used(c))
     }
 
     fn occupants(&self, _: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
@@ -266,8 +250,8 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
         Vec::new()
     }
 
-    fn close(self: Box<Self>, _: P::Core) -> Result<(), LogError> {
-        Ok(())
+    fn close(self: Box<Self>, c: P::Core) -> Result<(), LogError> {
+        self.shared.checkpoint(c).map(drop)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -5,12 +5,16 @@
 //! (descriptions, procedures, drivers), to which it is a database, sessions and verbs as objects ([`engine::dynamic`]).
 //!
 //! ```text
+//! opening, restart           what a directory holds, and what its log says
+//! examine                    the same, only to look
 //! database, session          objects of the engine; how transactions are tried, and end
+//! checkpoint, master         from where a restart reads the log
 //!    transaction             the verbs: what is locked, and what is done to trees
 //!       locks                the lock manager: tables, keys and gaps, modes, who waits
 //!       tree                 B+trees over pages: descend, get, insert, split, remove, scan
-//!          page              layout of a page
-//!          pool              frames, translation, eviction
+//!          pool              frames, translation, eviction; what is written ahead
+//!             log            records, and how they get to the disk
+//!             page           layout of a page, and its changes
 //!             channel        the file, and a worker's way to it
 //! ```
 //!
@@ -21,18 +25,25 @@
 //! leaves, unless another transaction relies on the gap below it, which would be joined with the one above. All locks are kept to the end.
 //! Before keys and gaps the database and the table are locked, with the intention; many locks of a table become one of the table.
 //!
-//! What a transaction has changed is undone from its own memory: there is no log yet, so nothing of the database survives its process.
+//! With a log (`PagedOptions::log`), what is committed survives crashes (decision 0036); without, nothing of the database survives its
+//! process. What a transaction has changed is undone from its own memory, or by the restart from the log.
 
 #![forbid(unsafe_code)]
 
 mod channel;
+mod checkpoint;
 mod context;
 mod database;
+mod examine;
 mod key;
 mod locks;
+mod log;
+mod master;
+mod opening;
 mod options;
 mod page;
 mod pool;
+mod restart;
 mod session;
 mod shared;
 mod tables;
@@ -41,5 +52,6 @@ mod tree;
 mod undo;
 
 pub use database::{PagedDatabase, TWO_PHASE_LOCKING};
-pub use options::{Broken, FRAMES_PER_SESSION, PagedError, PagedOptions};
+pub use examine::{Examined, ExaminedTree, examine, holds_pages};
+pub use options::{Broken, FRAMES_PER_SESSION, PagedError, PagedLogOptions, PagedOptions};
 pub use page::PageFault;

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use cc::Abort;
-use platform::files::FileError;
+use engine::durable::SchemaError;
+use platform::files::{BLOCK_BYTES, FileError};
 use platform::{Node, OutOfMemory};
+use storage::log::LogError;
 use storage::{Optimisation, Optimisations};
 
 use crate::locks::SESSIONS_MAX;
@@ -12,6 +14,9 @@ use crate::page::{PAGE_BYTES, PageFault};
 
 /// Frames that a session may have to itself at one moment: those of a split of the root, of what it reads, and of what it evicts.
 pub const FRAMES_PER_SESSION: usize = 8;
+
+/// Pages that a record takes as much room as, at most: images of three pages, what two new ones hold, and what is said of them.
+const RECORD_PAGES_MAX: u64 = 6;
 
 /// What is made.
 #[derive(Clone, Debug)]
@@ -36,8 +41,35 @@ pub struct PagedOptions {
     pub escalation: usize,
     /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`].
     pub optimisations: Optimisations,
+    /// How changes are logged; `None`: nothing outlives the process. There is a directory then.
+    pub log: Option<PagedLogOptions>,
     /// The rules that are broken, so that tests see that checkers notice.
     pub broken: Broken,
+}
+
+/// How changes are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagedLogOptions {
+    /// Bytes of a file of the log: whole blocks.
+    pub segment_bytes: u64,
+    /// Bytes of the buffer between workers and disk.
+    pub buffer_bytes: u64,
+    /// A checkpoint is due when the log has grown by so many bytes.
+    pub checkpoint_bytes: u64,
+    /// Locks are given back before a commit is durable, and workers go on meanwhile.
+    pub aether: bool,
+}
+
+impl Default for PagedLogOptions {
+    /// 64 MiB, 8 MiB, 1 GiB, with what Aether does.
+    fn default() -> Self {
+        PagedLogOptions {
+            segment_bytes: 64 << 20,
+            buffer_bytes: 8 << 20,
+            checkpoint_bytes: 1 << 30,
+            aether: true,
+        }
+    }
 }
 
 /// Rules that a mutant breaks.
@@ -51,6 +83,16 @@ pub struct Broken {
     pub intents: bool,
     /// Locks of tables that sessions have inherited stay with them, whoever wants to exclude them.
     pub keeps_inherited: bool,
+    /// Pages are written before the log has their changes.
+    pub log_first: bool,
+    /// Changes bring no images of pages along.
+    pub images: bool,
+    /// A restart does not take back what transactions have changed that have not ended.
+    pub undo: bool,
+    /// The log does not say that a transaction has taken its changes back.
+    pub compensation: bool,
+    /// Commits count as durable when they are in the log's buffer.
+    pub flushes: bool,
 }
 
 impl Default for PagedOptions {
@@ -76,6 +118,7 @@ impl PagedOptions {
             locks_max: 1 << 13,
             escalation: 1 << 10,
             optimisations: Optimisations::ALL,
+            log: None,
             broken: Broken::default(),
         }
     }
@@ -104,6 +147,16 @@ impl PagedOptions {
         if self.sessions_max > SESSIONS_MAX {
             return Err(PagedError::TooManySessions(self.sessions_max));
         }
+        if let Some(log) = self.log {
+            let least = (RECORD_PAGES_MAX * self.page_bytes as u64).next_multiple_of(BLOCK_BYTES as u64);
+            let is_whole = log.segment_bytes.is_multiple_of(BLOCK_BYTES as u64);
+            if !is_whole || log.segment_bytes < least + BLOCK_BYTES as u64 || log.buffer_bytes < 2 * least {
+                return Err(PagedError::LogTooSmall {
+                    segment: least + BLOCK_BYTES as u64,
+                    buffer: 2 * least,
+                });
+            }
+        }
         let needed = self.sessions_max.max(1) * FRAMES_PER_SESSION;
         if self.frames() < needed {
             let bytes = (needed * self.page_bytes) as u64;
@@ -126,6 +179,34 @@ pub enum PagedError {
     /// The file of pages fails.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The log, or what a checkpoint has left.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The tables of the directory and the declared tables do not go together.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The directory has a database of the other storage manager.
+    #[error("{}: holds rows in memory: open it with `--engine memory`, or name another directory", .0.display())]
+    OtherEngine(PathBuf),
+    /// The directory has pages of another size.
+    #[error("{}: has pages of {found} bytes, not of {asked}: open it with pages of that size", path.display())]
+    OtherPages {
+        /// The directory.
+        path: PathBuf,
+        /// Bytes of its pages.
+        found: usize,
+        /// Bytes that were asked for.
+        asked: usize,
+    },
+    /// A page and the log do not go together.
+    #[error("page {number} is not what the log changes: the file or the log is damaged; restore a backup")]
+    Contradiction {
+        /// Number of the page.
+        number: u64,
+    },
+    /// The log names a tree that is not there.
+    #[error("the log names tree {0}, which the database does not have: the log is damaged; restore a backup")]
+    UnknownTree(u32),
     /// What came from the file is not the page that was wanted.
     #[error("page {number} of {}: {fault}: the file is damaged, and nothing of the page is used", path.display())]
     Page {
@@ -155,6 +236,17 @@ pub enum PagedError {
     /// A lock cannot count so many sessions.
     #[error("{0} sessions: a database of pages has {SESSIONS_MAX} at most")]
     TooManySessions(usize),
+    /// Records may not fit files or buffer of the log.
+    #[error(
+        "the log is too small for pages of that size: files of whole blocks of {BLOCK_BYTES} bytes and at least {segment} \
+         bytes are needed, and a buffer of {buffer}"
+    )]
+    LogTooSmall {
+        /// Least bytes of a file.
+        segment: u64,
+        /// Least bytes of the buffer.
+        buffer: u64,
+    },
     /// There are as many pages as there may be.
     #[error("the database has {0} pages, and may not have more: make the pool larger")]
     TooManyPages(u64),
@@ -182,6 +274,7 @@ impl From<PagedError> for Abort {
     fn from(error: PagedError) -> Abort {
         match error {
             PagedError::OutOfMemory(error) => Abort::OutOfMemory(error),
+            PagedError::Log(error) => Abort::NotDurable(error.to_string()),
             other => Abort::Storage(other.to_string()),
         }
     }

@@ -9,6 +9,7 @@ use storage::log::LogError;
 
 use crate::context::Context;
 use crate::locks::SESSIONS_MAX;
+use crate::log::Lsn;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
@@ -22,12 +23,15 @@ pub(crate) struct Session<'d, P: Files> {
     number: usize,
     backoff: Backoff,
     stats: Stats,
+    /// What the last transaction that was undone has read may end here in the log.
+    rolled_back_at: Lsn,
 }
 
 impl<'d, P: Files> Session<'d, P> {
     pub(crate) fn new(shared: &'d Shared<P>, (c, number): (P::Core, usize), measure: bool) -> Self {
         let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
-        Session { context: Context::new(shared, (c, number), measure), number, backoff, stats }
+        let context = Context::new(shared, (c, number), measure);
+        Session { context, number, backoff, stats, rolled_back_at: Lsn(0) }
     }
 
     /// Runs one attempt.
@@ -46,9 +50,9 @@ impl<'d, P: Files> Session<'d, P> {
             outcome = Err(Abort::Deadline);
         }
         match outcome {
-            Ok(()) => Ok(self.context.commit()),
+            Ok(()) => Ok(self.context.commit()?),
             Err(abort) => {
-                self.context.roll_back()?;
+                self.rolled_back_at = self.context.roll_back()?;
                 Err(abort)
             }
         }
@@ -75,11 +79,15 @@ impl<'d, P: Files> Session<'d, P> {
                 }
                 Err(Abort::RollBack) => {
                     self.stats.rollbacks += 1;
-                    break Ok(Ending::RolledBack(Epoch(0)));
+                    break Ok(Ending::RolledBack(Epoch(self.rolled_back_at.0)));
                 }
                 Err(abort) if !abort.is_conflict() => break Err(abort),
                 Err(abort) => {
                     self.stats.aborts += 1;
+                    // Locks of a database that has stopped are never given back.
+                    if let Some(failure) = self.context.shared.failure(c) {
+                        break Err(failure.into());
+                    }
                     if bounds.attempts_max.is_some_and(|most| attempts >= most) {
                         self.context.meter.attempt_failed::<P>(c);
                         break Err(abort);
@@ -111,19 +119,33 @@ impl<P: Files> Drop for Session<'_, P> {
 }
 
 impl<P: Files> Upkeep for Session<'_, P> {
-    fn is_durable(&self, _: Epoch) -> bool {
-        true
+    fn is_durable(&self, outcome: Epoch) -> bool {
+        let log = self.context.shared.pool.log();
+        let flushes = !self.context.shared.broken.flushes;
+        log.is_none_or(|log| log.durable(self.context.worker.c) >= Lsn(outcome.0) || !flushes)
     }
 
-    fn wait_durable_until(&mut self, _: Epoch, _: Option<Nanos>) -> Result<bool, Abort> {
-        Ok(true)
+    fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        let Some(log) = self.context.shared.pool.log().filter(|_| !self.context.shared.broken.flushes) else {
+            return Ok(true);
+        };
+        Ok(log.wait(self.context.worker.c, Lsn(outcome.0), deadline)?)
     }
 
     fn now(&self) -> Nanos {
         P::now(self.context.worker.c)
     }
 
-    fn tend(&mut self, _: Nanos) {}
+    fn tend(&mut self, now: Nanos) {
+        let (c, shared) = (self.context.worker.c, self.context.shared);
+        let Some(log) = shared.pool.log() else { return };
+        if log.tend(c, now)
+            && let Some(checkpoints) = &shared.checkpoints
+            && let Err(error) = checkpoints.tend(c, &shared.pool, log)
+        {
+            shared.fail(c, error);
+        }
+    }
 
     fn get_ready(&mut self) {}
 
@@ -233,6 +255,6 @@ impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
     }
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {
-        Ok(false)
+        self.context.shared.checkpoint(self.context.worker.c)
     }
 }

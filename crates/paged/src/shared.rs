@@ -6,7 +6,9 @@ use cc::TooManySessions;
 use platform::LINE_BYTES;
 use platform::files::Files;
 use storage::Latched;
+use storage::log::LogError;
 
+use crate::checkpoint::Checkpoints;
 use crate::locks::LockManager;
 use crate::options::{Broken, PagedError, PagedOptions};
 use crate::pool::Pool;
@@ -23,6 +25,10 @@ pub(crate) struct Shared<P: Files> {
     sessions_max: usize,
     pub(crate) is_loaded: bool,
     pub(crate) broken: Broken,
+    /// Whether locks are given back before commits are durable.
+    pub(crate) aether: bool,
+    /// There with a log.
+    pub(crate) checkpoints: Option<Checkpoints<P>>,
     /// Why nothing runs any more.
     failure: Latched<P, Option<PagedError>>,
     /// A word that is not 0 once there is a failure.
@@ -35,6 +41,7 @@ impl<P: Files> Shared<P> {
         c: P::Core,
         options: &PagedOptions,
         (pool, locks, tables): (Pool<P>, LockManager<P>, Vec<Table>),
+        checkpoints: Option<Checkpoints<P>>,
     ) -> Result<Self, PagedError> {
         let sessions_max = options.sessions_max.max(1);
         Ok(Shared {
@@ -45,6 +52,8 @@ impl<P: Files> Shared<P> {
             sessions_max,
             is_loaded: false,
             broken: options.broken,
+            aether: options.log.is_none_or(|log| log.aether),
+            checkpoints,
             failure: Latched::new(c, "failure of the database", None)?,
             failed: P::region(c, None, LINE_BYTES, "failure of the database")?,
         })
@@ -74,14 +83,30 @@ impl<P: Files> Shared<P> {
         });
         // Release: pairs with the acquire in `check`.
         P::store(c, P::word_of(&self.failed, 0), 1, Ordering::Release);
+        self.locks.stop(c);
     }
 
     /// Why the database has stopped, if it has.
     pub(crate) fn failure(&self, c: P::Core) -> Option<PagedError> {
+        if let Some(stopped) = self.pool.log().and_then(|log| log.stopped(c)) {
+            return Some(stopped);
+        }
         // Acquire: pairs with the release in `fail`.
         if P::load(c, P::word_of(&self.failed, 0), Ordering::Acquire) == 0 {
             return None;
         }
         self.failure.with(c, |failure| failure.clone())
+    }
+
+    /// Makes a checkpoint, if there is a log.
+    pub(crate) fn checkpoint(&self, c: P::Core) -> Result<bool, LogError> {
+        let (Some(checkpoints), Some(log)) = (&self.checkpoints, self.pool.log()) else { return Ok(false) };
+        match checkpoints.make(c, &self.pool, log) {
+            Ok(()) => Ok(true),
+            Err(PagedError::Log(error)) => Err(error),
+            Err(PagedError::File(error)) => Err(error.into()),
+            Err(PagedError::OutOfMemory(error)) => Err(error.into()),
+            Err(other) => Err(LogError::Copy(other.to_string())),
+        }
     }
 }

@@ -33,11 +33,11 @@ const SAME_ROWS: Abort = Abort::Misuse("the table has the same rows as when it w
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
 
 impl Table {
-    /// Makes a table's trees, empty. `first` is the number of the first one.
+    /// Makes a table, whose trees are these, or are made, empty: `first` is the number of the first one then.
     pub(crate) fn create<P: Files>(
         worker: &mut Worker<'_, P>,
         (description, shape): (&TableDescription, TableShape),
-        first: u32,
+        (first, known): (u32, Option<&[Tree]>),
     ) -> Result<Self, PagedError> {
         let fixed_words = description.row_bytes() / 8;
         let primary = shape.indexes[0].words;
@@ -48,9 +48,14 @@ impl Table {
                 return Err(PagedError::RowTooLong { table: description.name().to_owned(), words, max });
             }
         }
-        let numbered = (first..).zip(&shape.indexes);
-        let trees = numbered.map(|(number, index)| Tree::create(worker, number, index.words));
-        let trees = trees.collect::<Result<_, _>>()?;
+        let trees = match known {
+            Some(trees) => trees.to_vec(),
+            None => {
+                let numbered = (first..).zip(&shape.indexes);
+                let trees = numbered.map(|(number, index)| Tree::create(worker, number, index.words));
+                trees.collect::<Result<_, _>>()?
+            }
+        };
         let TableShape { has_tail, read_only, constant, key_bytes, .. } = shape;
         Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees })
     }

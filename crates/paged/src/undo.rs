@@ -1,86 +1,112 @@
-//! What a transaction has changed, to be undone from the last change to the first. Pages may have been split since: entries are found by
-//! their keys.
+//! What a transaction has changed, to be taken back from the last change to the first. Pages may have been split since: entries are found
+//! by their keys.
 
 use platform::files::Files;
 
 use crate::key::KeyWords;
+use crate::log::record::Takeback;
 use crate::options::PagedError;
 use crate::page::RecordParts;
 use crate::pool::Worker;
-use crate::tree::{Replaced, Tree};
+use crate::tree::Tree;
 
-/// One change.
-pub(crate) struct Change {
-    pub tree: Tree,
-    pub key: KeyWords,
-    pub what: Changed,
+/// What takes one change back.
+struct Step {
+    tree: Tree,
+    key: KeyWords,
+    what: What,
 }
 
-/// What was changed.
-pub(crate) enum Changed {
-    /// A record was inserted; in place of this ghost, if there was one.
-    Inserted(Option<Replaced>),
-    /// A record became a ghost.
-    Deleted,
-    /// Words of a record were written, from number `first` on; `words` of those before lie behind number `at`.
-    Written { first: usize, at: usize, words: usize },
-    /// A record was replaced.
-    Replaced(Replaced),
+/// The same as [`Takeback`]; words lie in a buffer, from `at` on.
+#[derive(Clone, Copy)]
+enum What {
+    Mark { ghost: bool },
+    Put { at: usize, words: usize, tail_bytes: usize, ghost: bool },
+    Write { first: usize, at: usize, words: usize },
 }
 
 /// The changes of a transaction.
 #[derive(Default)]
 pub(crate) struct Undo {
-    changes: Vec<Change>,
+    steps: Vec<Step>,
     /// Words as they were before.
-    pub before: Vec<u64>,
-    /// Records that are ghosts because of the transaction.
+    before: Vec<u64>,
+    /// Records that may be ghosts because of the transaction.
     ghosts: Vec<(Tree, KeyWords)>,
 }
 
 impl Undo {
-    pub(crate) fn push(&mut self, tree: Tree, key: &[u64], what: Changed) {
-        let key = KeyWords::of(key);
-        if matches!(what, Changed::Deleted) {
+    /// Remembers a change; `first` is where words were written.
+    pub(crate) fn push(&mut self, (tree, key): (Tree, &[u64]), first: usize, takeback: Takeback<'_>) {
+        let (key, at) = (KeyWords::of(key), self.before.len());
+        let what = match takeback {
+            Takeback::None => return,
+            Takeback::Mark { ghost } => What::Mark { ghost },
+            Takeback::Put { parts: RecordParts { words, tail_bytes }, ghost } => {
+                self.before.extend_from_slice(words);
+                What::Put { at, words: words.len(), tail_bytes, ghost }
+            }
+            Takeback::Write { words } => {
+                self.before.extend_from_slice(words);
+                What::Write { first, at, words: words.len() }
+            }
+        };
+        // A record that takes back a ghost is one now.
+        if matches!(what, What::Mark { ghost: false }) {
             self.ghosts.push((tree, key));
         }
-        self.changes.push(Change { tree, key, what });
+        self.steps.push(Step { tree, key, what });
+    }
+
+    /// Forgets the last change: it has been taken back.
+    pub(crate) fn pop(&mut self) {
+        if let Some(step) = self.steps.pop() {
+            self.ghosts.push((step.tree, step.key));
+        }
     }
 
     /// Whether nothing has changed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.steps.is_empty()
+    }
+
+    /// The records that may be ghosts.
+    pub(crate) fn ghosts(&mut self) -> impl Iterator<Item = (Tree, KeyWords)> {
+        self.ghosts.drain(..)
     }
 
     /// Takes all changes back. Records that were inserted become ghosts.
+    ///
+    /// # Errors
+    /// A page cannot be read, or the log has stopped; an entry is not there.
     pub(crate) fn roll_back<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<(), PagedError> {
-        let c = worker.c;
-        while let Some(Change { tree, key, what }) = self.changes.pop() {
-            match what {
-                Changed::Inserted(before) => {
-                    if let Some(before) = before {
-                        let parts = RecordParts { words: &before.words, tail_bytes: before.tail_bytes };
-                        tree.replace(worker, &key, parts)?;
+        worker.compensate();
+        while let Some(Step { tree, key, what }) = self.steps.last() {
+            let (tree, key) = (*tree, *key);
+            let is_there = match *what {
+                What::Mark { ghost } => {
+                    if ghost {
+                        self.ghosts.push((tree, key));
                     }
-                    tree.change(worker, (&key, None), |page, place, _| page.set_ghost(c, place, true))?;
-                    self.ghosts.push((tree, key));
+                    tree.mark(worker, (&key, None), ghost)?.is_some()
                 }
-                Changed::Deleted => {
-                    tree.change(worker, (&key, None), |page, place, _| page.set_ghost(c, place, false))?;
+                What::Put { at, words, tail_bytes, ghost } => {
+                    if ghost {
+                        self.ghosts.push((tree, key));
+                    }
+                    let parts = RecordParts { words: &self.before[at..at + words], tail_bytes };
+                    tree.replace(worker, &key, (parts, ghost))?.is_some()
                 }
-                Changed::Written { first, at, words } => {
+                What::Write { first, at, words } => {
                     let before = &self.before[at..at + words];
-                    tree.change(worker, (&key, None), |page, _, slot| {
-                        if let Some(record) = page.record(slot, first, words) {
-                            P::write_words(c, record, before);
-                        }
-                    })?;
+                    let mut now = vec![0; words];
+                    tree.write(worker, (&key, None), first, &mut now, |_, _| Some(before.to_vec()))?.is_some()
                 }
-                Changed::Replaced(before) => {
-                    let parts = RecordParts { words: &before.words, tail_bytes: before.tail_bytes };
-                    tree.replace(worker, &key, parts)?;
-                }
+            };
+            if !is_there {
+                return Err(PagedError::NotUndone("an entry is not in its page any more".to_owned()));
             }
+            self.steps.pop();
         }
         Ok(())
     }
@@ -96,7 +122,7 @@ impl Undo {
             // A page that cannot be read keeps its ghost.
             let _ = tree.remove_ghost(worker, &key, &mut |key| may_join(tree, key));
         }
-        self.changes.clear();
+        self.steps.clear();
         self.before.clear();
     }
 }

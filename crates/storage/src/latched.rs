@@ -23,14 +23,31 @@ impl<P: Platform, T> Latched<P, T> {
     /// Runs `body` with the value, which no other core uses meanwhile. `body` does not use this latch again.
     pub fn with<R>(&self, c: P::Core, body: impl FnOnce(&mut T) -> R) -> R {
         let word = P::word_of(&self.region, 0);
-        // Acquire: pairs with the release below.
+        // Acquire: pairs with the release in `holding`.
         while P::cas(c, word, 0, 1, Ordering::Acquire).is_err() {
             P::spin_while(c, word, 1, None);
         }
-        // SAFETY: the latch is held until `body` has returned; a `body` that came here again would wait for ever above.
+        // SAFETY: the latch is held.
+        unsafe { self.holding(c, body) }
+    }
+
+    /// The same, unless another core uses the value right now.
+    pub fn try_with<R>(&self, c: P::Core, body: impl FnOnce(&mut T) -> R) -> Option<R> {
+        // Acquire: pairs with the release in `holding`.
+        let is_free = P::cas(c, P::word_of(&self.region, 0), 0, 1, Ordering::Acquire).is_ok();
+        // SAFETY: the latch is held.
+        is_free.then(|| unsafe { self.holding(c, body) })
+    }
+
+    /// Runs `body`, and lets the latch go.
+    ///
+    /// # Safety
+    /// The caller has taken the latch.
+    unsafe fn holding<R>(&self, c: P::Core, body: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the latch is held until `body` has returned; a `body` that came here again would wait for ever in `with`.
         let result = body(unsafe { &mut *self.value.get() });
         // Release: pairs with the acquire of the next holder.
-        P::store(c, word, 0, Ordering::Release);
+        P::store(c, P::word_of(&self.region, 0), 0, Ordering::Release);
         result
     }
 }

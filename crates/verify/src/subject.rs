@@ -6,9 +6,12 @@ use driver::Host;
 use engine::dynamic::{Database, Traits, instances};
 use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
 use islands::Rules;
-use paged::{PagedError, PagedOptions, TWO_PHASE_LOCKING};
+use paged::{
+    FRAMES_PER_SESSION, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, TWO_PHASE_LOCKING,
+};
 use platform::OutOfMemory;
 use sim::{VirtualCore, VirtualMachine};
+use storage::log::LogError;
 
 use crate::task::Work;
 
@@ -18,6 +21,10 @@ const POOL_BYTES: u64 = 4 << 20;
 const PAGE_BYTES: usize = 1 << 10;
 /// Locks in a table that are taken for many, so that short transactions take whole tables now and then.
 const ESCALATION: usize = 6;
+/// Pages and pools of databases that crash: rows of up to 400 bytes fit, and not all pages.
+const SMALL_PAGE_BYTES: usize = 2 << 10;
+const SPARE_FRAMES: usize = 8;
+const LOG_BUFFER_BYTES_MIN: u64 = 32 << 10;
 
 /// What several instances keep to, which tests break on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +114,7 @@ impl Subject {
 
     /// Whether the scheme runs this work, whatever the machine.
     pub fn runs(&self, work: Work) -> bool {
-        !matches!(self.origin, Origin::Pages(_)) || work == Work::Histories
+        !matches!(self.origin, Origin::Pages(_)) || matches!(work, Work::Histories | Work::Crashes)
     }
 
     /// The same scheme, several instances of which break rules of the protocol on purpose, under another name: it runs
@@ -129,6 +136,18 @@ impl Subject {
     /// The same scheme in other ways, under another name.
     pub fn in_ways(self, name: &'static str, ways: Ways) -> Self {
         Subject { name, ways, ..self }
+    }
+
+    /// Whether it takes part in transactions over several databases.
+    pub(crate) fn takes_part(&self) -> bool {
+        !matches!(self.origin, Origin::Pages(_))
+    }
+
+    /// What is wrong with how its database lies in pages, if it does.
+    pub(crate) fn examine(&self, c: VirtualCore, database: &Database<VirtualMachine>) -> Vec<String> {
+        let pages = database.object().as_any().downcast_ref::<PagedDatabase<VirtualMachine>>();
+        let found = pages.map(|pages| pages.check(c));
+        found.map_or(Vec::new(), |found| found.unwrap_or_else(|error| vec![error.to_string()]))
     }
 
     /// Its entry in the registry, which the driver and processes know.
@@ -179,7 +198,7 @@ impl Subject {
                     broken,
                     ..PagedOptions::with_pool(POOL_BYTES)
                 };
-                P::CREATE_PAGED(c, &pages, schema).map_err(no_room)
+                P::OPEN_PAGED(c, &pages, schema, None).map(|(database, _)| database).map_err(no_room)
             }
             Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
@@ -202,7 +221,10 @@ impl Subject {
             Origin::Mutant(_, open, broken) => {
                 open(c, &InstanceOptions { broken, ..options }, schema, durable)
             }
-            Origin::Pages(_) => unreachable!("pages have no log yet, and run no work that wants one"),
+            Origin::Pages(broken) => {
+                let pages = PagedOptions { broken, ..pages_of(&options, durable) };
+                VirtualMachine::OPEN_PAGED(c, &pages, schema, None).map_err(not_open)
+            }
         }
     }
 }
@@ -210,6 +232,37 @@ impl Subject {
 /// Makes databases under the scheme at hand.
 pub(crate) type MakeDatabase<'a, P> =
     &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
+
+/// A small pool that pages leave all the time, with a log like that of rows in memory.
+fn pages_of(options: &InstanceOptions, durable: &DurableOptions) -> PagedOptions {
+    let page_bytes = SMALL_PAGE_BYTES;
+    let frames = (options.sessions_max * FRAMES_PER_SESSION + SPARE_FRAMES) as u64;
+    let log = PagedLogOptions {
+        segment_bytes: durable.log.segment_bytes,
+        buffer_bytes: (durable.log.buffer_bytes as u64).max(LOG_BUFFER_BYTES_MIN),
+        checkpoint_bytes: durable.checkpoint_bytes,
+        aether: !durable.checkpoint_bytes.is_power_of_two(),
+    };
+    PagedOptions {
+        sessions_max: options.sessions_max,
+        page_bytes,
+        directory: Some(durable.path.clone()),
+        lock_lists: 64,
+        log: Some(log),
+        ..PagedOptions::with_pool(frames * page_bytes as u64)
+    }
+}
+
+/// Why a database over pages was not opened, in the words of the other one.
+fn not_open(error: PagedError) -> OpenError {
+    match error {
+        PagedError::Log(error) => error.into(),
+        PagedError::File(error) => LogError::from(error).into(),
+        PagedError::OutOfMemory(error) => error.into(),
+        PagedError::Schema(error) => error.into(),
+        other => OpenError::Contradiction(other.to_string()),
+    }
+}
 
 /// Why there is no pool.
 fn no_room(error: PagedError) -> OutOfMemory {

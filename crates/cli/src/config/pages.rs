@@ -1,7 +1,5 @@
 //! What `--engine paged` asks for, and what it does not do yet.
 
-use driver::Durability;
-
 use super::workloads::Workload;
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
@@ -18,14 +16,11 @@ const POOL_BYTES_VIRTUAL_MIN: f64 = (64u64 << 20) as f64;
 pub(super) fn refuse(
     common: &CommonFlags,
     (workload, has_database): (WorkloadName, bool),
-    (deploy, durability): (Deploy, Durability),
+    deploy: Deploy,
 ) -> Result<(), BadInput> {
     if !has_database {
         let problem = format!("{} stores nothing", workload.name());
         return Err(BadInput::value("--engine", Engine::Paged.name(), problem, Engine::Memory.name()));
-    }
-    if durability != Durability::None {
-        return Err(BadInput::later_value("--durability", durability.name(), "none with --engine paged"));
     }
     if deploy.instances() > 1 {
         let text = common.deploy.as_deref().unwrap_or_default();

@@ -319,10 +319,6 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=-1", "--memory hops=-1: unknown value (accepted: local, central, remote, hops=N)"),
     (
-        "tpcc --engine paged --durability group",
-        "--durability group: not available in this version (accepted: none with --engine paged)",
-    ),
-    (
         "tpcc --engine paged --deploy core --cores 2",
         "--deploy core: not available in this version (accepted: 1isl with --engine paged)",
     ),

@@ -43,7 +43,7 @@ pub(crate) enum Answer {
     Granted,
     /// The transaction may not wait, or does not want to.
     Refused,
-    /// The deadline has passed.
+    /// The deadline has passed, or the database has stopped.
     Late,
 }
 
@@ -85,6 +85,11 @@ impl<P: Platform> LockManager<P> {
             is_alone: options.is_alone(),
             skips_intents: broken.intents,
         })
+    }
+
+    /// The database has stopped, and nobody may give locks back any more: whoever waits for one need not wait.
+    pub(crate) fn stop(&self, c: P::Core) {
+        self.waits.stop_all(c);
     }
 
     /// Whether nothing is locked, as nobody else can be there.

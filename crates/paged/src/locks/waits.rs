@@ -39,6 +39,9 @@ const REFUSED: u64 = 8;
 /// How long a transaction waits on its processor before it sleeps.
 const SPIN_NANOS: u64 = 20_000;
 
+/// How long a transaction sleeps before it looks whether the database has stopped.
+const PATIENCE_NANOS: u64 = 10_000_000;
+
 /// The order in which those are served that wait for one place: whether the request is new (or a conversion), and its age.
 pub(super) type Rank = (bool, u64);
 
@@ -70,12 +73,25 @@ impl Met {
 /// The words of all sessions.
 pub(super) struct Waits<P: Platform> {
     words: P::Region,
+    /// A word that is not 0 once nobody may give locks back any more.
+    stopped: P::Region,
 }
 
 impl<P: Platform> Waits<P> {
     /// Nobody waits.
     pub(super) fn new(c: P::Core, sessions: usize) -> Result<Self, OutOfMemory> {
-        Ok(Waits { words: P::region(c, None, sessions * LINE_BYTES, "waiting sessions")? })
+        let words = P::region(c, None, sessions * LINE_BYTES, "waiting sessions")?;
+        Ok(Waits { words, stopped: P::region(c, None, LINE_BYTES, "stop of locks")? })
+    }
+
+    /// Ends all waits.
+    pub(super) fn stop_all(&self, c: P::Core) {
+        // Relaxed: whoever waits looks again and again.
+        P::store(c, P::word_of(&self.stopped, 0), 1, Ordering::Relaxed);
+    }
+
+    fn has_stopped(&self, c: P::Core) -> bool {
+        P::load(c, P::word_of(&self.stopped, 0), Ordering::Relaxed) != 0
     }
 
     fn word(&self, session: usize) -> &P::Word {
@@ -171,13 +187,15 @@ impl<P: Platform> Waits<P> {
         let mut seen = P::load(c, word, Ordering::Acquire);
         while seen & WAITING != 0 {
             let now = P::now(c);
-            if P::is_gone(c) || deadline.is_some_and(|deadline| now >= deadline) {
+            let is_late = deadline.is_some_and(|deadline| now >= deadline);
+            if P::is_gone(c) || is_late || self.has_stopped(c) {
                 return false;
             }
             if now < first {
                 seen = P::spin_while(c, word, seen, Some(first));
             } else {
-                P::park(c, word, seen, deadline);
+                let again = now.plus(PATIENCE_NANOS);
+                P::park(c, word, seen, Some(deadline.map_or(again, |deadline| again.min(deadline))));
                 seen = P::load(c, word, Ordering::Acquire);
             }
         }

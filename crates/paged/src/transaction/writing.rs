@@ -7,9 +7,9 @@ use platform::files::Files;
 
 use super::{Transaction, gap};
 use crate::locks::{Answer, LockMode, Place, name};
+use crate::log::record::Takeback;
 use crate::page::RecordParts;
 use crate::tree::{Inserted, NextKey, Tree};
-use crate::undo::Changed;
 
 impl<P: Files> Transaction<'_, '_, P> {
     /// Inserts a row with these keys, one an index.
@@ -75,7 +75,11 @@ impl<P: Files> Transaction<'_, '_, P> {
             session.meter.leave::<P>(c, before);
             match inserted? {
                 Inserted::Done(ghost) => {
-                    session.undo.push(tree, key, Changed::Inserted(ghost));
+                    let back = match &ghost {
+                        Some(before) => Takeback::Put { parts: before.parts(), ghost: true },
+                        None => Takeback::Mark { ghost: true },
+                    };
+                    session.undo.push((tree, key), 0, back);
                     return Ok(true);
                 }
                 Inserted::Exists => return Ok(false),
@@ -112,34 +116,28 @@ impl<P: Files> Transaction<'_, '_, P> {
         let (first, last) = (offset / 8, end.div_ceil(8));
         let words = last - first;
         let session = &mut *self.session;
-        let undo = &mut session.undo;
-        let at = undo.before.len();
-        undo.before.resize(at + words, 0);
-        let before = &mut undo.before[at..];
         let row = &mut session.rows[number];
-        let mut after = vec![0; words];
-        let changed = tree.change(&mut session.worker, (&row.key, row.hint), |page, _, slot| {
-            let record = page.record(slot, first, words).filter(|_| !slot.is_ghost())?;
-            P::read_words(c, record, before);
-            after.copy_from_slice(before);
-            let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[offset % 8..][..bytes.len()];
-            // Bytes of a key may be written as they are.
-            let same_keys = keeps_keys || place == bytes;
-            if same_keys {
+        let (mut before, mut is_of_key) = (vec![0; words], false);
+        let changed =
+            tree.write(&mut session.worker, (&row.key, row.hint), first, &mut before, |before, is_ghost| {
+                let mut after = before.to_vec();
+                let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[offset % 8..][..bytes.len()];
+                // Bytes of a key may be written as they are.
+                is_of_key = !keeps_keys && place != bytes;
                 place.copy_from_slice(bytes);
-                P::write_words(c, record, &after);
-            }
-            Some(same_keys)
-        })?;
+                (!is_ghost && !is_of_key).then_some(after)
+            })?;
         match changed {
-            Some((Some(true), hint)) => {
+            Some(hint) => {
                 row.hint = Some(hint);
                 let key = row.key;
-                undo.push(tree, &key, Changed::Written { first, at, words });
+                session.undo.push((tree, &key), first, Takeback::Write { words: &before });
                 Ok(())
             }
-            None | Some((None, _)) => Err(self.missing(number)),
-            _ => Err(Abort::Misuse("bytes of a key change by deleting the row and inserting another")),
+            None if is_of_key => {
+                Err(Abort::Misuse("bytes of a key change by deleting the row and inserting another"))
+            }
+            None => Err(self.missing(number)),
         }
     }
 
@@ -166,12 +164,10 @@ impl<P: Files> Transaction<'_, '_, P> {
         let parts = RecordParts { words: &record, tail_bytes: tail.len() };
         let session = &mut *self.session;
         let key = session.rows[number].key;
-        let replaced = tree.replace(&mut session.worker, &key, parts)?;
-        let before = match replaced {
-            Some(before) => before,
-            None => return Err(self.missing(number)),
+        let Some(before) = tree.replace(&mut session.worker, &key, (parts, false))? else {
+            return Err(self.missing(number));
         };
-        session.undo.push(tree, &key, Changed::Replaced(before));
+        session.undo.push((tree, &key), 0, Takeback::Put { parts: before.parts(), ghost: false });
         Ok(())
     }
 
@@ -188,13 +184,10 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.lock_key((at, *tree), key, LockMode::Exclude)?;
             let session = &mut *self.session;
             let before = session.meter.enter::<P>(c, Category::Index);
-            let changed = tree.change(&mut session.worker, (key, None), |page, place, slot| {
-                page.set_ghost(c, place, true);
-                !slot.is_ghost()
-            });
+            let marked = tree.mark(&mut session.worker, (key, None), true);
             session.meter.leave::<P>(c, before);
-            match changed? {
-                Some((true, _)) => session.undo.push(*tree, key, Changed::Deleted),
+            match marked? {
+                Some((false, _)) => session.undo.push((*tree, key), 0, Takeback::Mark { ghost: false }),
                 _ => return Err(Abort::Misuse("keys that the row does not have")),
             }
         }

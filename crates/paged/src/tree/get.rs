@@ -4,9 +4,10 @@ use platform::files::Files;
 
 use super::Tree;
 use super::descend::Target;
+use crate::log::record::{Change, Takeback};
 use crate::options::PagedError;
 use crate::page::{Page, Slot};
-use crate::pool::{FrameId, Read, Worker};
+use crate::pool::{FrameId, Held, Read, Role, Worker};
 
 /// Where an entry was found: good while its frame has the version.
 #[derive(Clone, Copy, Debug)]
@@ -88,21 +89,83 @@ impl Tree {
         }
     }
 
-    /// Changes the entry of a key with its leaf latched; `None` if there is no such entry. The result, and where the entry is now.
-    pub(crate) fn change<P: Files, R>(
+    /// The entry of a key with its leaf latched, the place, and the slot; `None` if there is no such entry.
+    fn latch_entry<'p, P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut Worker<'p, P>,
         (key, mut hint): (&[u64], Option<Hint>),
-        change: impl FnOnce(Page<'_, P>, usize, Slot) -> R,
-    ) -> Result<Option<(R, Hint)>, PagedError> {
+    ) -> Result<Option<(Held<'p, P>, usize, Slot)>, PagedError> {
         let c = worker.c;
         loop {
-            let entry = self.find_again(worker, key, hint.take())?;
-            let Some(slot) = entry.slot else { return Ok(None) };
-            let Some(held) = entry.leaf.latch(c) else { continue };
-            let result = change(held.page(self.width), entry.place, slot);
-            let leaf = held.changed(c);
-            return Ok(Some((result, Entry { leaf, ..entry }.hint())));
+            let Entry { leaf, place, slot } = self.find_again(worker, key, hint.take())?;
+            let Some(slot) = slot else { return Ok(None) };
+            if let Some(held) = leaf.latch(c) {
+                return Ok(Some((held, place, slot)));
+            }
         }
+    }
+
+    /// Logs and makes a change of an entry of a latched leaf; where the entry is now.
+    fn change_entry<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        (held, place): (Held<'_, P>, usize),
+        (change, takeback): (Change<'_>, Takeback<'_>),
+    ) -> Result<Hint, PagedError> {
+        let c = worker.c;
+        let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, takeback));
+        if let Err(error) = logged {
+            held.unchanged(c);
+            return Err(error);
+        }
+        let is_made = held.page(self.width).apply(c, (place, true), change);
+        debug_assert!(is_made, "the entry was looked at");
+        let leaf = held.changed(c);
+        Ok(Entry { leaf, place, slot: None }.hint())
+    }
+
+    /// Makes the record of a key a ghost, or one that is there again: whether it was a ghost before, and where it is; `None` if there is
+    /// no such key.
+    pub(crate) fn mark<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        (key, hint): (&[u64], Option<Hint>),
+        ghost: bool,
+    ) -> Result<Option<(bool, Hint)>, PagedError> {
+        let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
+        let was = slot.is_ghost();
+        if was == ghost {
+            let hint = Entry { leaf: held.as_read(), place, slot: None }.hint();
+            held.unchanged(worker.c);
+            return Ok(Some((was, hint)));
+        }
+        let (change, back) = (Change::Mark { key, ghost }, Takeback::Mark { ghost: was });
+        let hint = self.change_entry(worker, (held, place), (change, back))?;
+        Ok(Some((was, hint)))
+    }
+
+    /// Writes words of a record, from number `first` on. `decide` is told those that are there, and whether the record is a ghost, and says
+    /// those to come; with `None` nothing happens. Where the record is; `Ok(None)` if nothing has happened.
+    pub(crate) fn write<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        (key, hint): (&[u64], Option<Hint>),
+        first: usize,
+        before: &mut [u64],
+        decide: impl FnOnce(&[u64], bool) -> Option<Vec<u64>>,
+    ) -> Result<Option<Hint>, PagedError> {
+        let c = worker.c;
+        let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
+        let decided = held.page(self.width).record(slot, first, before.len()).and_then(|record| {
+            P::read_words(c, record, before);
+            decide(before, slot.is_ghost())
+        });
+        let Some(after) = decided else {
+            held.unchanged(c);
+            return Ok(None);
+        };
+        let change = Change::Write { key, first, words: &after };
+        let back = Takeback::Write { words: before };
+        self.change_entry(worker, (held, place), (change, back)).map(Some)
     }
 }

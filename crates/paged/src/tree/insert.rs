@@ -6,9 +6,10 @@ use super::Tree;
 use super::descend::Target;
 use super::get::Entry;
 use crate::key::KeyWords;
+use crate::log::record::{Change, Takeback};
 use crate::options::PagedError;
-use crate::page::{NewEntry, RecordParts, Slot};
-use crate::pool::Worker;
+use crate::page::{RecordParts, Slot};
+use crate::pool::{Held, Role, Worker};
 
 /// What lies above a new key: the gap below it is split.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,13 @@ pub(crate) enum Inserted {
 pub(crate) struct Replaced {
     pub words: Vec<u64>,
     pub tail_bytes: usize,
+}
+
+impl Replaced {
+    /// The record.
+    pub(crate) fn parts(&self) -> RecordParts<'_> {
+        RecordParts { words: &self.words, tail_bytes: self.tail_bytes }
+    }
 }
 
 impl Tree {
@@ -76,34 +84,50 @@ impl Tree {
             }
             let Some(held) = leaf.latch(c) else { continue };
             let page = held.page(self.width);
-            let ghost = match slot {
-                Some(slot) => {
-                    let before = replaced(page, c, slot);
-                    page.replace(c, place, parts);
-                    Some(before)
+            let ghost = slot.map(|slot| replaced(page, c, slot));
+            if ghost.is_none() {
+                let next = if place < page.count() { Some(page.key(c, place)) } else { way.fences.high };
+                if !guard(next.map_or(NextKey::End, NextKey::Key)) {
+                    held.unchanged(c);
+                    return Ok(Inserted::Refused);
                 }
-                None => {
-                    let next = if place < page.count() { Some(page.key(c, place)) } else { way.fences.high };
-                    let next = next.map_or(NextKey::End, NextKey::Key);
-                    if !guard(next) {
-                        held.unchanged(c);
-                        return Ok(Inserted::Refused);
-                    }
-                    page.insert(c, place, key, NewEntry::Record(parts));
-                    None
-                }
+            }
+            let change = Change::Put { key, parts, ghost: false };
+            let back = match &ghost {
+                Some(before) => Takeback::Put { parts: before.parts(), ghost: true },
+                None => Takeback::Mark { ghost: true },
             };
-            held.changed(c);
+            self.put(worker, held, (place, ghost.is_some()), (change, back))?;
             return Ok(Inserted::Done(ghost));
         }
     }
 
-    /// Puts a record in place of that of a key, ghost or not; `None` if there is no such key.
+    /// Logs and makes a change of a latched leaf.
+    fn put<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        held: Held<'_, P>,
+        place: (usize, bool),
+        (change, back): (Change<'_>, Takeback<'_>),
+    ) -> Result<(), PagedError> {
+        let c = worker.c;
+        let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, back));
+        if let Err(error) = logged {
+            held.unchanged(c);
+            return Err(error);
+        }
+        let is_made = held.page(self.width).apply(c, place, change);
+        debug_assert!(is_made, "the entry fits");
+        held.changed(c);
+        Ok(())
+    }
+
+    /// Puts a record in place of that of a key, ghost or not, which is a ghost then or not; `None` if there is no such key.
     pub(crate) fn replace<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
         key: &[u64],
-        parts: RecordParts<'_>,
+        (parts, ghost): (RecordParts<'_>, bool),
     ) -> Result<Option<Replaced>, PagedError> {
         let c = worker.c;
         loop {
@@ -121,8 +145,8 @@ impl Tree {
             let Some(held) = leaf.latch(c) else { continue };
             let page = held.page(self.width);
             let before = replaced(page, c, slot);
-            page.replace(c, place, parts);
-            held.changed(c);
+            let back = Takeback::Put { parts: before.parts(), ghost: slot.is_ghost() };
+            self.put(worker, held, (place, true), (Change::Put { key, parts, ghost }, back))?;
             return Ok(Some(before));
         }
     }

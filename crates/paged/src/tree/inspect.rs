@@ -19,16 +19,16 @@ pub(crate) struct Fault {
 }
 
 impl Tree {
-    /// Looks whether all pages are in their places, each once, with keys that ascend within their fences; the number of pages. `seen` has the
-    /// pages of other trees.
+    /// Looks whether all pages are in their places, each once, with keys that ascend within their fences; the number of pages, and of entries
+    /// that are no ghosts. `seen` has the pages of other trees.
     pub(crate) fn check<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
         seen: &mut BTreeSet<u64>,
         faults: &mut Vec<Fault>,
-    ) -> Result<u64, PagedError> {
+    ) -> Result<(u64, u64), PagedError> {
         let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
-        let mut pages = 0;
+        let (mut pages, mut entries) = (0, 0);
         while let Some((number, level, low, high)) = left.pop() {
             pages += 1;
             let mut fault = |what| faults.push(Fault { page: number, what });
@@ -62,6 +62,7 @@ impl Tree {
                 fault("a key outside of its fences");
             }
             if own == 0 {
+                entries += (0..keys.len()).filter(|entry| !page.slot(c, *entry).is_ghost()).count() as u64;
                 continue;
             }
             if keys.is_empty() {
@@ -74,6 +75,6 @@ impl Tree {
                 left.push((child, Some(own - 1), low, high));
             }
         }
-        Ok(pages)
+        Ok((pages, entries))
     }
 }

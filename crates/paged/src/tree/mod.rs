@@ -25,7 +25,7 @@ mod scan;
 mod split;
 
 pub(crate) use get::Hint;
-pub(crate) use insert::{Inserted, NextKey, Replaced};
+pub(crate) use insert::{Inserted, NextKey};
 pub(crate) use inspect::Fault;
 pub(crate) use scan::{Cursor, Look};
 
@@ -48,6 +48,16 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// A tree that is there.
+    pub(crate) fn of(number: u32, root: u64, width: usize) -> Self {
+        Tree { number, root, width }
+    }
+
+    /// The number of the page that is its root for ever.
+    pub(crate) fn root(&self) -> u64 {
+        self.root
+    }
+
     /// Makes an empty tree.
     pub(crate) fn create<P: Files>(
         worker: &mut Worker<'_, P>,
@@ -57,6 +67,7 @@ impl Tree {
         worker.reserve(1)?;
         let root = worker.new_page();
         root.page(width).format(worker.c, (root.number, number, 0));
+        worker.pool.is_in_use(worker.c, &root);
         let tree = Tree { number, root: root.number, width };
         root.changed(worker.c);
         Ok(tree)

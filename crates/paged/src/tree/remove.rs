@@ -8,8 +8,9 @@ use platform::files::Files;
 
 use super::Tree;
 use super::descend::{Target, Way};
+use crate::log::record::{Change, Takeback};
 use crate::options::PagedError;
-use crate::pool::Worker;
+use crate::pool::{Role, Worker};
 
 impl Tree {
     /// Removes the ghost with this key, if there is one and `may_join` says that the gap below a key may be joined with the one above.
@@ -36,6 +37,12 @@ impl Tree {
             if !may_join(key) {
                 held.unchanged(c);
                 return Ok(());
+            }
+            let change = (Change::Remove { key }, Takeback::None);
+            let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], change);
+            if let Err(error) = logged {
+                held.unchanged(c);
+                return Err(error);
             }
             held.page(self.width).remove(c, place);
             let is_empty = held.page(self.width).count() == 0;
@@ -84,22 +91,26 @@ impl Tree {
             return Ok(());
         };
         // The fence between both goes.
-        if !may_join(&fence) {
+        if worker.is_on_its_way(&leaf) || !may_join(&fence) {
             leaf.unchanged(c);
             neighbour.unchanged(c);
             parent.unchanged(c);
             return Ok(());
         }
-        let page = parent.page(self.width);
-        if entry == 0 {
-            // The first entry stays, and names the neighbour: its key is the least of the parent.
-            page.set_child(c, 0, neighbour.number);
-            page.remove(c, 1);
-        } else {
-            page.remove(c, entry);
+        // The first entry stays, and names the neighbour: its key is the least of the parent.
+        let (goes, child) = if entry == 0 { (1, Some(neighbour.number)) } else { (entry, None) };
+        let change = (Change::Unlink { entry: goes, child }, Takeback::None);
+        let parts = [Role::Old(&parent), Role::Gone(&leaf)];
+        if let Err(error) = worker.write_ahead((self.number, self.width), &parts, change) {
+            leaf.unchanged(c);
+            neighbour.unchanged(c);
+            parent.unchanged(c);
+            return Err(error);
         }
+        parent.page(self.width).unlink(c, goes, child);
         worker.free_page(leaf);
-        neighbour.changed(c);
+        // Its fences are others now.
+        neighbour.unchanged_but_moved(c);
         parent.changed(c);
         Ok(())
     }

@@ -4,10 +4,9 @@ use platform::files::Files;
 
 use super::descend::{Target, Way};
 use super::{LEVELS_MAX, Tree};
-use crate::key::KeyWords;
+use crate::log::record::{Change, Takeback};
 use crate::options::PagedError;
-use crate::page::NewEntry;
-use crate::pool::{Held, Worker};
+use crate::pool::{Held, Role, Worker};
 
 /// What became of an attempt.
 enum Attempt {
@@ -32,47 +31,75 @@ impl Tree {
             worker.reserve(2)?;
             let way = self.descend(worker, Target::Key(key), level)?;
             match self.split_page(worker, &way, key) {
-                Attempt::Over => return Ok(()),
-                Attempt::ParentIsFull => {}
+                Ok(Attempt::Over) => return Ok(()),
+                Ok(Attempt::ParentIsFull) => {}
+                Err(error) => return Err(error),
             }
         }
         unreachable!("a tree is higher than numbers of pages allow")
     }
 
-    fn split_page<P: Files>(&self, worker: &mut Worker<'_, P>, way: &Way<'_, P>, key: &[u64]) -> Attempt {
+    fn split_page<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        way: &Way<'_, P>,
+        key: &[u64],
+    ) -> Result<Attempt, PagedError> {
         let c = worker.c;
         let Some((parent, entry)) = way.parent else {
             if let Some(root) = way.at.latch(c) {
-                self.split_root(worker, root, key);
+                self.split_root(worker, root, key)?;
             }
-            return Attempt::Over;
+            return Ok(Attempt::Over);
         };
         let has_room = parent.page(self.width).fits(0);
         if !parent.validate(c) {
-            return Attempt::Over;
+            return Ok(Attempt::Over);
         }
         if !has_room {
-            return Attempt::ParentIsFull;
+            return Ok(Attempt::ParentIsFull);
         }
-        let Some(parent) = parent.latch(c) else { return Attempt::Over };
+        let Some(parent) = parent.latch(c) else { return Ok(Attempt::Over) };
         let Some(left) = way.at.latch(c) else {
             parent.unchanged(c);
-            return Attempt::Over;
+            return Ok(Attempt::Over);
         };
-        if left.page(self.width).count() < 2 {
+        let page = left.page(self.width);
+        if page.count() < 2 {
             left.unchanged(c);
             parent.unchanged(c);
-            return Attempt::Over;
+            return Ok(Attempt::Over);
         }
         let right = self.new_sibling(worker, &left);
         let stays = self.stays(c, &left, key);
-        let separator = left.page(self.width).key(c, stays);
-        left.page(self.width).move_from(c, stays, right.page(self.width));
-        parent.page(self.width).insert(c, entry + 1, &separator, NewEntry::Child(right.number));
+        let separator = page.key(c, stays);
+        page.copy_to(c, stays, page.count(), right.page(self.width));
+        let image = self.image(c, worker, &right);
+        let change = Change::Split { separator: &separator, stays, right: &image };
+        let parts = [Role::Old(&left), Role::New(&right), Role::Old(&parent)];
+        let place = (self.number, self.width);
+        if let Err(error) = worker.write_ahead(place, &parts, (change, Takeback::None)) {
+            worker.free_page(right);
+            left.unchanged(c);
+            parent.unchanged(c);
+            return Err(error);
+        }
+        page.truncate(c, stays);
+        debug_assert_eq!(parent.page(self.width).count_up_to(c, &separator), entry + 1);
+        parent.page(self.width).insert_child(c, &separator, right.number);
         right.changed(c);
         left.changed(c);
         parent.changed(c);
-        Attempt::Over
+        Ok(Attempt::Over)
+    }
+
+    /// What a new page holds, for the log, if there is one.
+    fn image<P: Files>(&self, c: P::Core, worker: &Worker<'_, P>, page: &Held<'_, P>) -> Vec<u64> {
+        let mut image = Vec::new();
+        if worker.pool.log().is_some() {
+            page.page(self.width).append_image(c, &mut image);
+        }
+        image
     }
 
     /// The entries that stay in a page that is split.
@@ -91,24 +118,38 @@ impl Tree {
     }
 
     /// Moves all that the root has into two new pages, which become its children.
-    fn split_root<P: Files>(&self, worker: &mut Worker<'_, P>, root: Held<'_, P>, key: &[u64]) {
+    fn split_root<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        root: Held<'_, P>,
+        key: &[u64],
+    ) -> Result<(), PagedError> {
         let c = worker.c;
         let page = root.page(self.width);
         if page.count() < 2 {
-            return root.unchanged(c);
+            root.unchanged(c);
+            return Ok(());
         }
         let (left, right) = (self.new_sibling(worker, &root), self.new_sibling(worker, &root));
         let stays = self.stays(c, &root, key);
         let separator = page.key(c, stays);
-        // A root covers all keys: no key is less than that of its first entry.
-        let first = KeyWords::from_fn(self.width, |_| 0);
-        page.move_from(c, stays, right.page(self.width));
-        page.move_from(c, 0, left.page(self.width));
-        page.format(c, (root.number, self.number, page.level() + 1));
-        page.insert(c, 0, &first, NewEntry::Child(left.number));
-        page.insert(c, 1, &separator, NewEntry::Child(right.number));
+        page.copy_to(c, 0, stays, left.page(self.width));
+        page.copy_to(c, stays, page.count(), right.page(self.width));
+        let images = [self.image(c, worker, &left), self.image(c, worker, &right)];
+        let change = Change::SplitRoot { separator: &separator, left: &images[0], right: &images[1] };
+        let parts = [Role::Old(&root), Role::New(&left), Role::New(&right)];
+        let place = (self.number, self.width);
+        if let Err(error) = worker.write_ahead(place, &parts, (change, Takeback::None)) {
+            worker.free_page(left);
+            worker.free_page(right);
+            root.unchanged(c);
+            return Err(error);
+        }
+        let own = (root.number, self.number, page.level() + 1);
+        page.become_root(c, own, &separator, (left.number, right.number));
         right.changed(c);
         left.changed(c);
         root.changed(c);
+        Ok(())
     }
 }

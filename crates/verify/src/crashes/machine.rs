@@ -188,7 +188,7 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
     let acknowledged: Vec<u64> =
         outside.acknowledged.iter().map(|number| number.load(Ordering::Relaxed)).collect();
     let checked = check(c, &database, tables, &acknowledged);
-    for what in checked.wrong {
+    for what in checked.wrong.into_iter().chain(outside.subject.examine(c, &database)) {
         outside.violated(format!("boot {round}: {what}"));
     }
     // What was seen once stays.
@@ -210,11 +210,13 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
             workers: outside.task.workers as u16,
             random: Random::new(outside.task.seed, 100 + number as u64 * 10 + round),
             transactions: TRANSACTIONS,
+            prepares: outside.subject.takes_part(),
             committed: &committed,
             acknowledge: &acknowledge,
         };
         if let Err(abort) = worker.run(c)
             && !matches!(abort, Abort::NotDurable(_))
+            && !(outside.refuses && matches!(abort, Abort::Storage(_)))
         {
             outside.violated(format!("boot {round}, worker {number}: {abort}"));
         }
@@ -230,6 +232,6 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
 
 /// Whether the disk may well have refused.
 pub(super) fn is_refusal(error: &OpenError) -> bool {
-    let OpenError::Log(LogError::File(error)) = error else { return false };
+    let OpenError::Log(LogError::File(error) | LogError::Stopped(error)) = error else { return false };
     matches!(error.kind, FileErrorKind::Full | FileErrorKind::Device(_))
 }

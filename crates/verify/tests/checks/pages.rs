@@ -1,26 +1,26 @@
-//! Histories of databases over pages, and mutants of their locks.
+//! Histories and crashes of databases over pages, and mutants of their locks, their log and their restart.
 
 use paged::Broken;
 use verify::{Machine, Subject, Trial, Work};
 
-/// The first of these seeds whose history is wrong, and what is.
-fn first_failure(subject: &Subject, seeds: std::ops::Range<u64>) -> Option<String> {
-    let (mut observations, mut aborts) = (0, 0);
-    let trial =
-        |seed| Trial { subject, work: Work::Histories, machine: &Machine::Small, workers: None, seed }.run();
+/// The first of these seeds that shows something wrong, and what.
+fn first_failure(subject: &Subject, work: Work, seeds: std::ops::Range<u64>) -> Option<String> {
+    let (mut transactions, mut aborts) = (0, 0);
+    let trial = |seed| Trial { subject, work, machine: &Machine::Small, workers: None, seed }.run();
     let failure = seeds.map(trial).find_map(|verdict| {
-        observations += verdict.observations;
+        transactions += verdict.transactions;
         aborts += verdict.aborts;
         verdict.failure
     });
-    assert!(failure.is_some() || (observations > 0 && aborts > 0), "nothing was seen");
+    let has_seen = transactions > 0 && (aborts > 0 || work == Work::Crashes);
+    assert!(failure.is_some() || has_seen, "nothing was seen");
     failure.map(|failure| format!("seed {}: {}", failure.seed, failure.what))
 }
 
 #[test]
 fn histories_over_pages_are_serializable() {
     let subject = verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages");
-    assert_eq!(first_failure(&subject, 0..60), None);
+    assert_eq!(first_failure(&subject, Work::Histories, 0..60), None);
 }
 
 #[test]
@@ -37,6 +37,30 @@ fn mutants_of_locks_are_caught() {
     ];
     for (name, broken) in mutants {
         let subject = Subject::of_pages(name, broken);
-        assert!(first_failure(&subject, 0..200).is_some(), "{name} was not noticed");
+        assert!(first_failure(&subject, Work::Histories, 0..200).is_some(), "{name} was not noticed");
+    }
+}
+
+#[test]
+fn crashes_of_pages_lose_nothing_that_was_acknowledged() {
+    let subject = verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages");
+    assert_eq!(first_failure(&subject, Work::Crashes, 0..150), None);
+}
+
+#[test]
+fn mutants_of_log_and_restart_are_caught() {
+    let sound = Broken::default();
+    let mutants = [
+        ("pages before their log", Broken { log_first: true, ..sound }),
+        ("no images of pages", Broken { images: true, ..sound }),
+        ("no undo at restart", Broken { undo: true, ..sound }),
+        ("no compensation", Broken { compensation: true, ..sound }),
+        ("acknowledged in memory", Broken { flushes: true, ..sound }),
+    ];
+    for (name, broken) in mutants {
+        let subject = Subject::of_pages(name, broken);
+        let failure = first_failure(&subject, Work::Crashes, 0..400);
+        println!("{name}: {failure:?}");
+        assert!(failure.is_some(), "{name} was not noticed");
     }
 }

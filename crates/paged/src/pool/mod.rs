@@ -6,6 +6,10 @@
 //!   the frame's header; it writes nothing, unless the frame was marked to leave: then it takes the mark away.
 //! - **Eviction** is second chance: a hand goes round, marks what is not marked, and takes what still is. A page that has changed
 //!   is written before it leaves. Nobody waits for a latch here, so whoever needs a frame may hold latches.
+//! - **The log comes first**: a page is written when the record of its last change is on disk. The hand passes over pages whose records are
+//!   not, and waits for the log only if it finds no others.
+//! - **Write-back**: who copies a page to write it without taking it out says so in the frame ([`WRITING`]). Until that write has ended,
+//!   the page neither leaves nor is freed, so two writes of one page never overtake each other.
 //! - **Bounds**: a worker that finds no frame in [`ROUNDS`] rounds gets an error. No latch is held from verb to verb, so no
 //!   transaction keeps pages in the pool; sessions have [`crate::FRAMES_PER_SESSION`] frames at most at one moment.
 //!
@@ -15,6 +19,13 @@
 //! read. Source of the version latch: see [`storage::latch`]; of the second chance without writes at hits: Leis et al.,
 //! "Virtual-Memory Assisted Buffer Management", SIGMOD 2023, section 3.
 
+mod ahead;
+mod copies;
+mod restored;
+
+pub(crate) use ahead::Role;
+pub(crate) use copies::Copies;
+
 use std::sync::atomic::Ordering;
 
 use platform::files::Files;
@@ -23,16 +34,26 @@ use storage::latch::VersionLatch;
 use storage::{Latched, MemoryUse};
 
 use crate::channel::{Channel, PageFile};
-use crate::options::{PagedError, PagedOptions};
+use crate::log::{Log, Lsn};
+use crate::options::{Broken, PagedError, PagedOptions};
 use crate::page::Page;
 
 /// Rounds that the hand goes for one frame: one to mark, one to take, and more because others take too.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 6;
+/// Rounds in which pages stay whose records are not on disk.
+const PATIENT_ROUNDS: usize = 3;
+
+/// What is known of a page: it is free, or in use and was not written; larger: where the record of its last change ended when it was
+/// written.
+const FREE: u64 = 0;
+const IN_USE: u64 = 1;
 
 const LATCH: usize = 0;
 const PAGE: usize = 1;
 const DIRTY: usize = 2;
 const MARK: usize = 3;
+/// 1 while a copy of the page is on its way to the file.
+const WRITING: usize = 4;
 const HEADER_WORDS: usize = LINE_BYTES / 8;
 
 /// Frames on one node.
@@ -54,6 +75,10 @@ pub(crate) struct Pool<P: Files> {
     /// Numbers of pages that are free again.
     free_pages: Latched<P, Vec<u64>>,
     file: Option<PageFile<P>>,
+    /// There with a log: a word a page, [`FREE`], [`IN_USE`], or what was written last.
+    states: Option<P::Region>,
+    log: Option<Log<P>>,
+    broken: Broken,
 }
 
 /// The place of a frame.
@@ -136,6 +161,11 @@ impl<'p, P: Platform> Held<'p, P> {
         self.frame.page(width)
     }
 
+    /// The page as it was found.
+    pub(crate) fn as_read(&self) -> Read<'p, P> {
+        Read { frame: self.frame, version: self.version, number: self.number }
+    }
+
     /// Unlatches a page that has changed; the page as its last holder left it.
     pub(crate) fn changed(self, c: P::Core) -> Read<'p, P> {
         let Held { frame, version, number } = self;
@@ -143,6 +173,11 @@ impl<'p, P: Platform> Held<'p, P> {
         P::store(c, &frame.header[DIRTY], 1, Ordering::Relaxed);
         let version = frame.latch().unlock_changed(c, version);
         Read { frame, version, number }
+    }
+
+    /// Unlatches a page in which nothing has changed, but which covers other keys now.
+    pub(crate) fn unchanged_but_moved(self, c: P::Core) {
+        self.frame.latch().unlock_changed(c, self.version);
     }
 
     /// Unlatches a page in which nothing has changed.
@@ -155,17 +190,24 @@ impl<'p, P: Platform> Held<'p, P> {
 pub(crate) struct Worker<'p, P: Files> {
     pub c: P::Core,
     pub pool: &'p Pool<P>,
+    /// Number of its window in the log.
+    number: usize,
     part: usize,
     channel: Channel<P>,
     /// Free frames, latched: reserved for new pages.
     spare: Vec<Held<'p, P>>,
     /// Pages that are free again.
     free_pages: Vec<u64>,
+    ahead: ahead::Ahead,
 }
 
 impl<P: Files> Pool<P> {
-    /// An empty pool.
-    pub(crate) fn new(c: P::Core, options: &PagedOptions) -> Result<Self, PagedError> {
+    /// An empty pool over this file, if there is one; changes are logged if there is a log.
+    pub(crate) fn new(
+        c: P::Core,
+        options: &PagedOptions,
+        (file, log): (Option<PageFile<P>>, Option<Log<P>>),
+    ) -> Result<Self, PagedError> {
         options.check()?;
         let mut nodes: Vec<Option<Node>> = options.nodes.iter().copied().map(Some).collect();
         if nodes.is_empty() || options.frames() / nodes.len() < 2 {
@@ -181,20 +223,55 @@ impl<P: Files> Pool<P> {
         let pages_max = options.pages_max.max(options.frames() as u64);
         let translation = P::region(c, None, (pages_max as usize + 1) * 8, "frames of pages")?;
         let counters = P::region(c, None, (1 + parts.len()) * 2 * LINE_BYTES, "counters of the pool")?;
-        let file = match &options.directory {
-            Some(path) => Some(PageFile::create(c, path, options.page_bytes)?),
+        let states = match &log {
+            Some(_) => Some(P::region(c, None, (pages_max as usize + 1) * 8, "states of pages")?),
             None => None,
         };
         let page_words = options.page_bytes / 8;
         let free_pages = Latched::new(c, "free pages", Vec::new())?;
-        Ok(Pool { parts, frames_per_part, page_words, translation, pages_max, counters, free_pages, file })
+        Ok(Pool {
+            parts,
+            frames_per_part,
+            page_words,
+            translation,
+            pages_max,
+            counters,
+            free_pages,
+            file,
+            states,
+            log,
+            broken: options.broken,
+        })
     }
 
     /// What a worker on this node uses the pool with.
     pub(crate) fn worker(&self, c: P::Core, number: usize) -> Worker<'_, P> {
         let part = number % self.parts.len();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
-        Worker { c, pool: self, part, channel, spare, free_pages }
+        let ahead = ahead::Ahead::default();
+        Worker { c, pool: self, number, part, channel, spare, free_pages, ahead }
+    }
+
+    /// The rules that are broken.
+    pub(crate) fn broken(&self) -> Broken {
+        self.broken
+    }
+
+    /// The log, if changes are logged.
+    pub(crate) fn log(&self) -> Option<&Log<P>> {
+        self.log.as_ref()
+    }
+
+    /// What is known of a page.
+    fn state(&self, number: u64) -> Option<&P::Word> {
+        self.states.as_ref().map(|states| P::word_of(states, number as usize * 8))
+    }
+
+    /// What a page that comes from the file has been changed by, at least.
+    fn oldest(&self, number: u64) -> Lsn {
+        // What was written is on disk with everything that comes after; a page in no frame has no other writer.
+        let state = self.state(number).map_or(FREE, P::peek);
+        if state > IN_USE { Lsn(state) } else { Lsn(0) }
     }
 
     /// Words of a page.
@@ -234,6 +311,13 @@ impl<P: Files> Pool<P> {
 
     fn place(&self, number: u64) -> &P::Word {
         P::word_of(&self.translation, number as usize * 8)
+    }
+
+    /// The file has a page as it is with this change.
+    fn has_written(&self, c: P::Core, number: u64, lsn: Lsn) {
+        if let Some(state) = self.state(number) {
+            P::store(c, state, lsn.0.max(IN_USE), Ordering::Relaxed);
+        }
     }
 
     fn next_page(&self) -> &P::Word {
@@ -299,7 +383,7 @@ impl<'p, P: Files> Worker<'p, P> {
             held.frame.latch().unlock_changed(c, held.version);
             return Ok(());
         }
-        let read = self.channel.read(c, file, number, held.frame.words);
+        let read = self.channel.read(c, file, (number, pool.oldest(number)), held.frame.words);
         let Held { frame, version, .. } = held;
         // Relaxed: the latch orders them.
         let page = if read.is_ok() { number } else { 0 };
@@ -320,11 +404,12 @@ impl<'p, P: Files> Worker<'p, P> {
         let parts = pool.parts.len();
         let home = self.part;
         for part in (0..parts).map(|step| (home + step) % parts) {
-            for _ in 0..ROUNDS * pool.frames_per_part {
+            for step in 0..ROUNDS * pool.frames_per_part {
                 // Relaxed: only spreads who looks where.
                 let turn = P::fetch_add(c, pool.hand(part), 1, Ordering::Relaxed);
                 let frame = pool.frame(FrameId::new(part, turn as usize % pool.frames_per_part));
-                if let Some(held) = self.try_take(frame)? {
+                let waits = step >= PATIENT_ROUNDS * pool.frames_per_part;
+                if let Some(held) = self.try_take(frame, waits)? {
                     return Ok(held);
                 }
             }
@@ -332,8 +417,8 @@ impl<'p, P: Files> Worker<'p, P> {
         Err(PagedError::PoolFull { frames: pool.frames() })
     }
 
-    /// Takes this frame, if its page can leave now.
-    fn try_take(&mut self, frame: Frame<'p, P>) -> Result<Option<Held<'p, P>>, PagedError> {
+    /// Takes this frame, if its page can leave now; with `waits`, also if the log has to be written before.
+    fn try_take(&mut self, frame: Frame<'p, P>, waits: bool) -> Result<Option<Held<'p, P>>, PagedError> {
         let (c, pool) = (self.c, self.pool);
         // Acquire: pairs with the release of the last holder.
         let version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
@@ -348,18 +433,19 @@ impl<'p, P: Files> Worker<'p, P> {
                 return Ok(None);
             }
             let stays = pool.file.is_none() && P::load(c, &frame.header[DIRTY], Ordering::Relaxed) != 0;
-            if stays {
+            if stays || P::load(c, &frame.header[WRITING], Ordering::Relaxed) != 0 {
                 return Ok(None);
             }
         }
         let Some(held) = (Read { frame, version, number }).latch(c) else { return Ok(None) };
         if number != 0 {
-            if P::load(c, &frame.header[DIRTY], Ordering::Relaxed) != 0 {
-                let Some(file) = &pool.file else {
+            match self.write_back(&held, waits) {
+                Ok(true) => {}
+                Ok(false) => {
                     held.unchanged(c);
                     return Ok(None);
-                };
-                if let Err(error) = self.channel.write(c, file, number, frame.words) {
+                }
+                Err(error) => {
                     held.unchanged(c);
                     return Err(error);
                 }
@@ -367,6 +453,38 @@ impl<'p, P: Files> Worker<'p, P> {
             self.empty(&held);
         }
         Ok(Some(Held { number: 0, ..held }))
+    }
+
+    /// Has the file say what a latched page is like; false if the page has to stay for now.
+    fn write_back(&mut self, held: &Held<'p, P>, waits: bool) -> Result<bool, PagedError> {
+        let (c, pool, frame) = (self.c, self.pool, held.frame);
+        // Relaxed, both: the latch orders them.
+        if P::load(c, &frame.header[WRITING], Ordering::Relaxed) != 0 {
+            return Ok(false);
+        }
+        if P::load(c, &frame.header[DIRTY], Ordering::Relaxed) == 0 {
+            return Ok(true);
+        }
+        let Some(file) = &pool.file else { return Ok(false) };
+        let lsn = held.page(1).lsn();
+        if let Some(log) = &pool.log
+            && log.durable(c) < lsn
+            && !pool.broken.log_first
+        {
+            if !waits {
+                return Ok(false);
+            }
+            log.wait(c, lsn, None)?;
+        }
+        self.channel.write(c, file, held.number, frame.words)?;
+        pool.has_written(c, held.number, lsn);
+        Ok(true)
+    }
+
+    /// Whether a copy of a latched page is on its way to the file: the page must not be freed.
+    pub(crate) fn is_on_its_way(&self, held: &Held<'p, P>) -> bool {
+        // Relaxed: the latch orders it.
+        P::load(self.c, &held.frame.header[WRITING], Ordering::Relaxed) != 0
     }
 
     /// Forgets the page of a latched frame.
@@ -432,7 +550,7 @@ impl<'p, P: Files> Worker<'p, P> {
         }
     }
 
-    /// Frees a latched page that nothing leads to any more.
+    /// Frees a latched page that nothing leads to any more, and no copy of which is on its way.
     pub(crate) fn free_page(&mut self, held: Held<'p, P>) {
         self.empty(&held);
         self.free_pages.push(held.number);

@@ -3,7 +3,7 @@
 //! ```text
 //! word 0        checksum of all that follows (32 bits), version of the format (8)
 //! word 1        number of the page: one that was written elsewhere is noticed
-//! word 2        number of the log record that changed the page last; 0 while there is no log
+//! word 2        where the record of the last change ends in the log; 0: there was none
 //! word 3        shape: entries (16 bits), level (8), words of a key (8), begin of the heap (16), place of the last insertion (16)
 //! word 4        words of the heap that nothing uses (16 bits), score of ascending insertions (16), tree (32)
 //! words 5..8    zero; the header fills one line
@@ -20,14 +20,18 @@
 //! guess until the frame's version has been validated; counts and places are clamped, so that a guess stays within the page. Methods
 //! that write need the frame's latch.
 
+mod applied;
+
 use std::cmp::Ordering as Order;
 
 use platform::{Intent, Platform, Work};
 
 use crate::key::{KEY_WORDS_MAX, KeyWords};
+use crate::log::Lsn;
 
 const CHECKSUM: usize = 0;
 const NUMBER: usize = 1;
+const LSN: usize = 2;
 const SHAPE: usize = 3;
 const HEAP: usize = 4;
 /// Words of the header.
@@ -426,27 +430,10 @@ impl<'p, P: Platform> Page<'p, P> {
         stays.count().clamp(1, count - 1)
     }
 
-    /// Appends the entries from `from` on to another page, which has room for them, and removes them here.
-    ///
-    /// Pre: both pages are latched.
-    pub(crate) fn move_from(self, c: P::Core, from: usize, to: Page<'_, P>) {
-        let count = self.count();
-        self.copy_to(c, from, count, to);
-        let mut shape = self.shape();
-        if shape.level == 0 {
-            let gone: usize = (from..count).map(|entry| self.slot(c, entry).words()).sum();
-            self.add_garbage(gone);
-        }
-        shape.count = from;
-        shape.last = shape.last.min(from);
-        self.touch_header(c, Intent::Write);
-        self.set_shape(shape);
-    }
-
     /// Appends entries to another page, which has room for them.
     ///
-    /// Pre: the other page is latched, and this one, or both are the caller's own.
-    fn copy_to(self, c: P::Core, from: usize, end: usize, to: Page<'_, P>) {
+    /// Pre: both pages are latched.
+    pub(crate) fn copy_to(self, c: P::Core, from: usize, end: usize, to: Page<'_, P>) {
         let is_leaf = self.level() == 0;
         let mut shape = to.shape();
         shape.heap = to.heap();
@@ -520,7 +507,7 @@ impl NewEntry<'_> {
 }
 
 /// A record: words, the last of which may be those of a tail.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordParts<'r> {
     pub words: &'r [u64],
     pub tail_bytes: usize,
@@ -548,6 +535,9 @@ pub enum PageFault {
     /// The checksum is that of other bytes.
     #[error("its checksum is wrong")]
     Checksum,
+    /// It is whole, and older than what was written last.
+    #[error("an older version of it lies in its place: a write was lost")]
+    Older,
     /// It is whole, and another page.
     #[error("page {0} lies in its place")]
     OtherPage(u64),
@@ -559,8 +549,8 @@ pub enum PageFault {
     Format(u64),
 }
 
-/// Looks whether bytes that came from a file are the page with this number.
-pub(crate) fn verify(bytes: &[u8], page_bytes: usize, number: u64) -> Result<(), PageFault> {
+/// Looks whether bytes that came from a file are the page with this number, no older than `oldest`.
+pub(crate) fn verify(bytes: &[u8], page_bytes: usize, number: u64, oldest: Lsn) -> Result<(), PageFault> {
     if bytes.len() < page_bytes {
         return Err(PageFault::Short);
     }
@@ -569,6 +559,7 @@ pub(crate) fn verify(bytes: &[u8], page_bytes: usize, number: u64) -> Result<(),
         return Err(PageFault::Checksum);
     }
     match (word(CHECKSUM) >> 32, word(NUMBER)) {
+        (FORMAT, found) if found == number && word(LSN) < oldest.0 => Err(PageFault::Older),
         (FORMAT, found) if found == number => Ok(()),
         (FORMAT, other) => Err(PageFault::OtherPage(other)),
         (format, _) => Err(PageFault::Format(format)),

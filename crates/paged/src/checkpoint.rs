@@ -1,0 +1,173 @@
+//! Checkpoints: from one on, a restart need not look at earlier changes.
+//!
+//! A checkpoint begins at an LSN: every change that ends later brings an image of its page, if it is the page's first. All pages that had
+//! changed by then are written, in copies, while transactions go on, and made durable. Then the [`Master`] says where repetition begins,
+//! and which transactions were under way; it takes the place of the one before when the log has everything that it knows of. Log from
+//! before goes.
+//!
+//! A checkpoint that fails is the last one of its life: a later one could take pages for written whose writes were lost. The log keeps all
+//! that is needed, and a restart writes every page again that has changed since the last checkpoint that counts.
+//!
+//! Sessions make checkpoints between transactions, a few pages at a time.
+
+use std::sync::atomic::Ordering;
+
+use platform::LINE_BYTES;
+use platform::files::Files;
+use storage::Latched;
+
+use crate::log::{Log, Lsn};
+use crate::master::Master;
+use crate::options::PagedError;
+use crate::pool::{Copies, Pool};
+
+/// Frames that a session looks at between two transactions.
+const FRAMES_PER_TURN: usize = 4096;
+
+/// What a checkpoint says that does not change while the database is open.
+#[derive(Clone, Debug)]
+pub(crate) struct Fixed {
+    pub page_bytes: usize,
+    pub description: Vec<u8>,
+    pub roots: Vec<u64>,
+}
+
+/// A checkpoint that is being made.
+struct Job {
+    begins: Lsn,
+    next_frame: usize,
+}
+
+/// What makes checkpoints: one worker at a time has it.
+struct Maker<P: Files> {
+    copies: Copies<P>,
+    job: Option<Job>,
+    /// A checkpoint has failed: pages may count as written that are not.
+    failure: Option<PagedError>,
+}
+
+/// The checkpoints of a database.
+pub(crate) struct Checkpoints<P: Files> {
+    maker: Latched<P, Maker<P>>,
+    /// A word: where the last checkpoint begins.
+    last: P::Region,
+    bytes: u64,
+    fixed: Fixed,
+}
+
+impl<P: Files> Checkpoints<P> {
+    /// None is being made; one is due when the log has grown by so many bytes.
+    pub(crate) fn new(
+        c: P::Core,
+        pool: &Pool<P>,
+        bytes: u64,
+        fixed: Fixed,
+    ) -> Result<Option<Self>, PagedError> {
+        let Some(copies) = Copies::new(c, pool)? else { return Ok(None) };
+        let maker = Latched::new(c, "checkpoint of pages", Maker { copies, job: None, failure: None })?;
+        let last = P::region(c, None, LINE_BYTES, "last checkpoint of pages")?;
+        Ok(Some(Checkpoints { maker, last, bytes, fixed }))
+    }
+
+    fn last(&self) -> &P::Word {
+        P::word_of(&self.last, 0)
+    }
+
+    /// Goes on with a checkpoint, or begins one, if it is time. To be called between transactions.
+    ///
+    /// # Errors
+    /// The files refuse: nothing that counts is lost, but the log grows.
+    pub(crate) fn tend(&self, c: P::Core, pool: &Pool<P>, log: &Log<P>) -> Result<(), PagedError> {
+        // Relaxed: only a hint.
+        let last = P::load(c, self.last(), Ordering::Relaxed);
+        if log.end(c).0.saturating_sub(last) < self.bytes {
+            return Ok(());
+        }
+        let turn = self.maker.try_with(c, |maker| {
+            if maker.job.is_none() {
+                maker.job = Some(Job { begins: log.begin_checkpoint(c), next_frame: 0 });
+            }
+            self.work(c, maker, (pool, log), FRAMES_PER_TURN)
+        });
+        turn.map_or(Ok(()), |result| result.map(drop))
+    }
+
+    /// Makes a checkpoint of what there is now.
+    ///
+    /// # Errors
+    /// As [`Self::tend`].
+    pub(crate) fn make(&self, c: P::Core, pool: &Pool<P>, log: &Log<P>) -> Result<(), PagedError> {
+        self.maker.with(c, |maker| {
+            // One that has begun before says less.
+            if maker.job.is_some() {
+                while !self.work(c, maker, (pool, log), usize::MAX)? {}
+            }
+            maker.job = Some(Job { begins: log.begin_checkpoint(c), next_frame: 0 });
+            while !self.work(c, maker, (pool, log), usize::MAX)? {}
+            Ok(())
+        })
+    }
+
+    /// Goes on with the checkpoint that is being made: looks at so many frames. Whether it is complete.
+    fn work(
+        &self,
+        c: P::Core,
+        maker: &mut Maker<P>,
+        (pool, log): (&Pool<P>, &Log<P>),
+        frames: usize,
+    ) -> Result<bool, PagedError> {
+        if let Some(failure) = &maker.failure {
+            return Err(failure.clone());
+        }
+        let result = self.try_work(c, maker, (pool, log), frames);
+        if !matches!(result, Ok(false)) {
+            maker.job = None;
+        }
+        maker.failure = result.as_ref().err().cloned();
+        result
+    }
+
+    fn try_work(
+        &self,
+        c: P::Core,
+        maker: &mut Maker<P>,
+        (pool, log): (&Pool<P>, &Log<P>),
+        frames: usize,
+    ) -> Result<bool, PagedError> {
+        let Maker { copies, job: Some(job), .. } = maker else { return Ok(true) };
+        let waits = frames == usize::MAX;
+        let end = job.next_frame.saturating_add(frames).min(pool.frames());
+        while job.next_frame < end {
+            copies.land(c, pool, waits && !copies.has_room())?;
+            if !copies.has_room() {
+                return Ok(false);
+            }
+            copies.send(c, pool, pool.frame_id(job.next_frame))?;
+            job.next_frame += 1;
+        }
+        if job.next_frame < pool.frames() {
+            return Ok(false);
+        }
+        copies.land(c, pool, waits)?;
+        if !copies.is_idle() {
+            return Ok(false);
+        }
+        copies.flush(c, pool)?;
+        let begins = job.begins;
+        let master = Master {
+            page_bytes: self.fixed.page_bytes,
+            generation: log.generation(),
+            redo: begins,
+            low: log.oldest(c).map_or(begins, |oldest| oldest.min(begins)),
+            description: self.fixed.description.clone(),
+            roots: self.fixed.roots.clone(),
+            states: pool.states(),
+        };
+        // What is known of pages, and of transactions that are over, is in the log.
+        log.wait(c, log.end(c), None)?;
+        master.write::<P>(c, copies.queue())?;
+        P::store(c, self.last(), begins.0, Ordering::Relaxed);
+        log.cut(c, master.low)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,243 @@
+//! What a restart finds: the segments of a directory, and the records in them, up to the end of what was written as a whole.
+
+use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
+use storage::log::LogError;
+
+use super::Lsn;
+use super::record::{self, Logged};
+use super::segments::{self, Header};
+use crate::options::PagedError;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// The segments that a directory has.
+pub(crate) struct LogFiles {
+    /// Those with whole headers, ascending.
+    segments: Vec<Header>,
+    /// Names of those without: the machine has stopped while they were made.
+    torn: Vec<String>,
+}
+
+/// Where the log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub lsn: Lsn,
+    /// Bytes of records that were read.
+    pub bytes: u64,
+    /// The first byte of the segment that it lies in.
+    segment: Lsn,
+}
+
+impl Tail {
+    /// That of a log that has nothing yet.
+    pub(crate) const NONE: Tail = Tail { lsn: Lsn(0), bytes: 0, segment: Lsn(0) };
+}
+
+impl LogFiles {
+    /// Finds all segments.
+    pub(crate) fn find<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<Self, PagedError> {
+        let entries = P::perform(c, queue, Operation::List).into_entries()?;
+        let (mut found, mut torn) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if entry.name == segments::NEW_NAME {
+                torn.push(entry.name);
+                continue;
+            }
+            let Some(first) = segments::parse(&entry.name) else { continue };
+            let file = open::<P>(c, queue, &entry.name)?;
+            let buffer = Buffer::new(c, None, BLOCK_BYTES, "header of a segment")?;
+            let mut completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
+            let bytes = completion.bytes()? as usize;
+            let header = completion.buffers.pop().and_then(|mut buffer| {
+                buffer.set_len(bytes.min(buffer.capacity()));
+                Header::decode(buffer.bytes())
+            });
+            match header.filter(|header| header.first == first) {
+                Some(header) => found.push(header),
+                None => torn.push(entry.name),
+            }
+        }
+        found.sort_by_key(|header| header.first);
+        Ok(LogFiles { segments: found, torn })
+    }
+
+    /// A generation that no segment has.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.segments.iter().map(|header| header.generation).max().unwrap_or(0) + 1
+    }
+
+    /// The first byte behind all segments, as a beginning of one of so many bytes.
+    pub(crate) fn behind(&self, segment_bytes: u64) -> Lsn {
+        let end = self.segments.last().map_or(0, |header| header.first.0 + header.segment_bytes);
+        Lsn(end.next_multiple_of(segment_bytes))
+    }
+
+    /// Names of all segments of generations before `generation`.
+    pub(crate) fn names_before(&self, generation: u64) -> Vec<String> {
+        let old = self.segments.iter().filter(|header| header.generation < generation);
+        old.map(|header| segments::name(header.first)).collect()
+    }
+
+    /// Names of segments that were never made as a whole.
+    pub(crate) fn torn(&self) -> &[String] {
+        &self.torn
+    }
+
+    /// Visits all records from this place on, in order: where each ends, and what it says.
+    ///
+    /// # Errors
+    /// The log is damaged in front of its end, or cannot be read; or `visit` fails.
+    pub(crate) fn read<P: Files>(
+        &self,
+        c: P::Core,
+        queue: &mut P::Queue,
+        from: Lsn,
+        visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
+    ) -> Result<Tail, PagedError> {
+        // A checkpoint may begin where a segment ends, behind which none was made.
+        let has = |header: &&Header| header.first <= from && from.0 <= header.first.0 + header.segment_bytes;
+        let Some(mut current) = self.segments.iter().rev().find(has).copied() else {
+            return Err(damaged(from, from, "the segment that the last checkpoint names is missing"));
+        };
+        let mut tail = Tail { lsn: from, bytes: 0, segment: current.first };
+        loop {
+            let ended = self.read_segment::<P>(c, queue, current, &mut tail, visit)?;
+            let next = self.segments.iter().find(|header| header.first > current.first).copied();
+            current = match (next, self.generation_after(current)) {
+                (_, Some(later)) if later.continues == tail.lsn => later,
+                (_, Some(_)) => return Err(damaged(current.first, tail.lsn, "a record is missing")),
+                (Some(next), None) if ended && next.generation == current.generation => next,
+                (Some(_), None) => return Err(damaged(current.first, tail.lsn, "a record is missing")),
+                (None, None) => return Ok(tail),
+            };
+            // A segment begins with its header.
+            tail.lsn = Lsn(current.first.0 + BLOCK_BYTES as u64);
+            tail.segment = current.first;
+        }
+    }
+
+    /// Makes durable what was read. The life that wrote it may have failed to, and the operating system may have it in memory only, and
+    /// count it as written: so the last segment is written anew under another name, and takes its own place. All segments before were
+    /// durable when it was made.
+    pub(crate) fn keep<P: Files>(
+        &self,
+        c: P::Core,
+        queue: &mut P::Queue,
+        tail: Tail,
+    ) -> Result<(), PagedError> {
+        let Some(segment) = self.segments.iter().find(|header| header.first == tail.segment) else {
+            return Ok(());
+        };
+        let mut words = read_words::<P>(c, queue, *segment)?;
+        let end = (tail.lsn.0 - segment.first.0) as usize;
+        words[end / 8..].fill(0);
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let name = segments::NEW_NAME.to_owned();
+        let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Direct };
+        let file = P::perform(c, queue, open).into_file()?;
+        let mut buffer = Buffer::new(c, None, READ_BYTES, "log that is kept")?;
+        for offset in (0..end.next_multiple_of(BLOCK_BYTES)).step_by(READ_BYTES) {
+            let until = end.next_multiple_of(BLOCK_BYTES).min(offset + READ_BYTES);
+            buffer.set_len(0);
+            buffer.append(c, &bytes[offset..until]);
+            let write = Operation::Write { file: file.clone(), offset: offset as u64, buffers: vec![buffer] };
+            let completion = P::perform(c, queue, write);
+            completion.result?;
+            let Some(back) = completion.buffers.into_iter().next() else {
+                return Err(LogError::File(stopped()).into());
+            };
+            buffer = back;
+        }
+        P::perform(c, queue, Operation::Flush { file }).result?;
+        let to = segments::name(segment.first);
+        P::perform(c, queue, Operation::Rename { from: name, to }).result?;
+        P::perform(c, queue, Operation::FlushDirectory).result?;
+        Ok(())
+    }
+
+    /// The first segment of the next generation.
+    fn generation_after(&self, current: Header) -> Option<Header> {
+        let mut later = self.segments.iter().filter(|header| header.first > current.first);
+        let next =
+            later.find(|header| header.generation == current.generation || header.continues != Lsn(0))?;
+        // The same generation goes on: the next one begins behind that.
+        (next.generation != current.generation).then_some(*next)
+    }
+
+    /// Visits the records of a segment; whether it is full of records.
+    fn read_segment<P: Files>(
+        &self,
+        c: P::Core,
+        queue: &mut P::Queue,
+        segment: Header,
+        tail: &mut Tail,
+        visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
+    ) -> Result<bool, PagedError> {
+        let Header { first, generation, segment_bytes, .. } = segment;
+        let words = read_words::<P>(c, queue, segment)?;
+        let until = self.generation_after(segment).map(|next| next.continues);
+        tail.lsn = tail.lsn.max(Lsn(first.0 + BLOCK_BYTES as u64));
+        while tail.lsn.0 < first.0 + segment_bytes {
+            if until.is_some_and(|until| tail.lsn >= until) {
+                return Ok(false);
+            }
+            let at = ((tail.lsn.0 - first.0) / 8) as usize;
+            let Some((found, count)) = record::find(&words[at..], (generation, tail.lsn)) else {
+                return Ok(false);
+            };
+            let Some(logged) = record::decode(found) else {
+                return Err(damaged(first, tail.lsn, "a record that this version does not know"));
+            };
+            tail.lsn = Lsn(tail.lsn.0 + count as u64 * 8);
+            if logged != Logged::Padding {
+                tail.bytes += count as u64 * 8;
+                visit(tail.lsn, logged)?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::File, PagedError> {
+    let open = Operation::Open { name: name.to_owned(), existence: Existence::Old, access: Access::Direct };
+    Ok(P::perform(c, queue, open).into_file()?)
+}
+
+/// All words of a segment; zeros behind the end of the file.
+fn read_words<P: Files>(c: P::Core, queue: &mut P::Queue, segment: Header) -> Result<Vec<u64>, PagedError> {
+    let file = open::<P>(c, queue, &segments::name(segment.first))?;
+    let mut words = vec![0; (segment.segment_bytes / 8) as usize];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+    let mut buffer = Buffer::new(c, None, READ_BYTES, "log that is read")?;
+    let mut offset = 0;
+    while offset < bytes.len() {
+        buffer.set_len(0);
+        let read = Operation::Read { file: file.clone(), offset: offset as u64, buffer };
+        let mut completion = P::perform(c, queue, read);
+        let count = completion.bytes()? as usize;
+        let Some(back) = completion.buffers.pop() else { return Err(LogError::File(stopped()).into()) };
+        buffer = back;
+        buffer.set_len(count.min(buffer.capacity()));
+        let count = buffer.len().min(bytes.len() - offset);
+        if count == 0 {
+            break;
+        }
+        bytes[offset..offset + count].copy_from_slice(&buffer.bytes()[..count]);
+        offset += count;
+        // The file ends here, not always at the end of a block.
+        if count < buffer.capacity() {
+            break;
+        }
+    }
+    Ok(words)
+}
+
+fn stopped() -> platform::files::FileError {
+    platform::files::FileError::stopped()
+}
+
+fn damaged(segment: Lsn, at: Lsn, what: &'static str) -> PagedError {
+    let offset = at.0.saturating_sub(segment.0);
+    LogError::Damaged { file: segments::name(segment), offset, what }.into()
+}

@@ -1,0 +1,137 @@
+//! Files of the log: segments of one length, each for the bytes of the log that its name says.
+//!
+//! ```text
+//! name          wal-0000000004000000.log: the first byte, in hexadecimal digits
+//! block 0       magic; version of the format (32 bits), zero; generation; first byte of the segment; where the log before ended, if the
+//!               segment is the first of its generation, else 0; bytes of a segment; checksum (CRC-32C) of all before
+//! block 1..     records
+//! ```
+//!
+//! Each life of a database is a *generation*, which begins with a segment of its own. Its header says up to where the log before
+//! counts: what lies behind that was never acknowledged, and stays dead. No record crosses the end of a segment.
+
+use platform::files::BLOCK_BYTES;
+
+use super::Lsn;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"islesWAL");
+const FORMAT: u64 = 1;
+/// Words of the header.
+const WORDS: usize = 7;
+
+/// Name of a segment that is written anew.
+pub(crate) const NEW_NAME: &str = "wal.new";
+
+const PREFIX: &str = "wal-";
+const SUFFIX: &str = ".log";
+
+/// How the log is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentPlan {
+    /// Bytes of a segment: whole blocks.
+    pub bytes: u64,
+    pub generation: u64,
+    /// Where the log of the generation before ended.
+    pub continues: Lsn,
+}
+
+impl SegmentPlan {
+    /// The first byte of the segment that a byte of the log lies in.
+    pub(crate) fn segment(&self, lsn: Lsn) -> Lsn {
+        Lsn(lsn.0 - lsn.0 % self.bytes)
+    }
+
+    /// The first byte of a record in that segment.
+    pub(crate) fn first_in_segment(&self, lsn: Lsn) -> Lsn {
+        Lsn(self.segment(lsn).0 + BLOCK_BYTES as u64)
+    }
+
+    /// Where the segment ends; a segment that is just about to begin has not begun.
+    pub(crate) fn end_of_segment(&self, lsn: Lsn) -> u64 {
+        if lsn.0.is_multiple_of(self.bytes) { lsn.0 } else { self.segment(lsn).0 + self.bytes }
+    }
+
+    /// Where a record of so many bytes goes that comes next after `end`.
+    pub(crate) fn place(&self, end: Lsn, bytes: u64) -> Lsn {
+        let ends = self.end_of_segment(end);
+        if end.0 + bytes <= ends { end } else { Lsn(ends + BLOCK_BYTES as u64) }
+    }
+}
+
+/// The name of the segment that begins here.
+pub(crate) fn name(first: Lsn) -> String {
+    format!("{PREFIX}{:016x}{SUFFIX}", first.0)
+}
+
+/// The first byte of the segment with this name, if it is one.
+pub(crate) fn parse(name: &str) -> Option<Lsn> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let first = u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16)?;
+    Some(Lsn(first))
+}
+
+/// What the header of a segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub generation: u64,
+    pub first: Lsn,
+    /// Not 0 in the first segment of a generation.
+    pub continues: Lsn,
+    pub segment_bytes: u64,
+}
+
+impl Header {
+    /// Its block.
+    pub(crate) fn encode(&self) -> [u8; BLOCK_BYTES] {
+        let mut block = [0; BLOCK_BYTES];
+        let Header { generation, first, continues, segment_bytes } = *self;
+        let mut words = [MAGIC, FORMAT, generation, first.0, continues.0, segment_bytes, 0];
+        words[WORDS - 1] = u64::from(crc32c::crc32c(bytemuck::cast_slice(&words[..WORDS - 1])));
+        block[..WORDS * 8].copy_from_slice(bytemuck::cast_slice(&words));
+        block
+    }
+
+    /// Reads what [`Self::encode`] made; `None` if it is something else, or was not written as a whole.
+    pub(crate) fn decode(block: &[u8]) -> Option<Header> {
+        let words: [u64; WORDS] = bytemuck::pod_read_unaligned(block.get(..WORDS * 8)?);
+        let sum = u64::from(crc32c::crc32c(&block[..(WORDS - 1) * 8]));
+        let [MAGIC, FORMAT, generation, first, continues, segment_bytes, found] = words else { return None };
+        let header = Header { generation, first: Lsn(first), continues: Lsn(continues), segment_bytes };
+        (found == sum).then_some(header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_written_and_nothing_else() {
+        let header =
+            Header { generation: 3, first: Lsn(1 << 20), continues: Lsn(12345), segment_bytes: 1 << 20 };
+        let block = header.encode();
+        assert_eq!(Header::decode(&block), Some(header));
+        for bit in 0..WORDS * 64 {
+            let mut flipped = block;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::decode(&flipped), None, "bit {bit}");
+        }
+        assert_eq!(Header::decode(&block[..20]), None);
+    }
+
+    #[test]
+    fn names_say_where_segments_begin() {
+        assert_eq!(parse(&name(Lsn(0x40_0000))), Some(Lsn(0x40_0000)));
+        assert_eq!(parse("wal-12.log"), None);
+        assert_eq!(parse("pages.data"), None);
+    }
+
+    #[test]
+    fn records_stay_within_segments() {
+        let plan = SegmentPlan { bytes: 16384, generation: 1, continues: Lsn(0) };
+        assert_eq!(plan.place(Lsn(4096), 8192), Lsn(4096));
+        assert_eq!(plan.place(Lsn(12288), 4096), Lsn(12288));
+        assert_eq!(plan.place(Lsn(12288), 4104), Lsn(16384 + 4096));
+        assert_eq!(plan.place(Lsn(16384), 8), Lsn(16384 + 4096), "behind the header of the next one");
+    }
+}

@@ -1,0 +1,177 @@
+//! What a directory says of its database: the file that a checkpoint leaves, which takes the place of the one before in one step.
+//!
+//! ```text
+//! word 0..6     magic; version of the format (32 bits), bytes of a page (32); generation of the log; the LSN from which changes are
+//!               repeated; the LSN from which transactions may have to be undone; bytes of the description of the tables; trees
+//! then          the description, filled up to a word
+//! a tree        number of its root
+//! then          pages; a word for each: 0 free, 1 in use, larger: where its last change ended in the log when it was written
+//! last          checksum (CRC-32C) of all before
+//! ```
+
+use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
+use storage::log::LogError;
+
+use crate::log::Lsn;
+use crate::options::PagedError;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
+const FORMAT: u64 = 1;
+const HEAD: usize = 7;
+
+/// Name of the file, and the one it has while it is written.
+pub(crate) const NAME: &str = "pages.checkpoint";
+pub(crate) const NEW_NAME: &str = "pages.checkpoint.new";
+
+/// Bytes that are read and written at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a checkpoint says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Master {
+    pub page_bytes: usize,
+    pub generation: u64,
+    /// Changes that end later are repeated.
+    pub redo: Lsn,
+    /// The oldest transaction that was under way began here at the earliest.
+    pub low: Lsn,
+    /// As the engine encodes it.
+    pub description: Vec<u8>,
+    /// Roots of all trees, by number.
+    pub roots: Vec<u64>,
+    /// What is known of each page, from number 1 on.
+    pub states: Vec<u64>,
+}
+
+impl Master {
+    fn encode(&self) -> Vec<u64> {
+        let Master { page_bytes, generation, redo, low, description, roots, states } = self;
+        let head = FORMAT | (*page_bytes as u64) << 32;
+        let mut words =
+            vec![MAGIC, head, *generation, redo.0, low.0, description.len() as u64, roots.len() as u64];
+        debug_assert_eq!(words.len(), HEAD);
+        let from = words.len();
+        words.resize(from + description.len().div_ceil(8), 0);
+        bytemuck::cast_slice_mut::<u64, u8>(&mut words[from..])[..description.len()]
+            .copy_from_slice(description);
+        words.extend_from_slice(roots);
+        words.push(states.len() as u64);
+        words.extend_from_slice(states);
+        words.push(u64::from(crc32c::crc32c(bytemuck::cast_slice(&words))));
+        words
+    }
+
+    fn decode(words: &[u64]) -> Option<Master> {
+        let (sum, rest) = words.split_last()?;
+        let head = rest.get(..HEAD)?;
+        if *sum != u64::from(crc32c::crc32c(bytemuck::cast_slice(rest))) || head[0] != MAGIC {
+            return None;
+        }
+        let description_bytes = usize::try_from(head[5]).ok()?;
+        let rest = &rest[HEAD..];
+        let (description, rest) = rest.split_at_checked(description_bytes.div_ceil(8))?;
+        let (roots, rest) = rest.split_at_checked(usize::try_from(head[6]).ok()?)?;
+        let (count, states) = rest.split_first()?;
+        (states.len() as u64 == *count).then(|| Master {
+            page_bytes: (head[1] >> 32) as usize,
+            generation: head[2],
+            redo: Lsn(head[3]),
+            low: Lsn(head[4]),
+            description: bytemuck::cast_slice(description)[..description_bytes].to_vec(),
+            roots: roots.to_vec(),
+            states: states.to_vec(),
+        })
+    }
+
+    /// Puts it in the place of the one before. When this returns, it is durable.
+    pub(crate) fn write<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), PagedError> {
+        let entries = P::perform(c, queue, Operation::List).into_entries()?;
+        if entries.iter().any(|entry| entry.name == NEW_NAME) {
+            P::perform(c, queue, Operation::Remove { name: NEW_NAME.to_owned() }).result?;
+        }
+        let name = NEW_NAME.to_owned();
+        let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Cached };
+        let file = P::perform(c, queue, open).into_file()?;
+        let words = self.encode();
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let mut buffer = Buffer::new(c, None, CHUNK_BYTES.min(bytes.len()), "checkpoint of pages")?;
+        for (number, chunk) in bytes.chunks(buffer.capacity()).enumerate() {
+            buffer.set_len(0);
+            let offset = (number * buffer.capacity()) as u64;
+            buffer.append(c, chunk);
+            let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
+            let completion = P::perform(c, queue, write);
+            completion.result?;
+            let Some(back) = completion.buffers.into_iter().next() else {
+                return Err(FileError::stopped().into());
+            };
+            buffer = back;
+        }
+        P::perform(c, queue, Operation::Flush { file }).result?;
+        P::perform(c, queue, Operation::Rename { from: name, to: NAME.to_owned() }).result?;
+        P::perform(c, queue, Operation::FlushDirectory).result?;
+        Ok(())
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It is damaged, or of another version, or cannot be read.
+    pub(crate) fn read<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<Master, PagedError> {
+        let name = NAME.to_owned();
+        let open = Operation::Open { name, existence: Existence::Old, access: Access::Cached };
+        let file = P::perform(c, queue, open).into_file()?;
+        let size = P::perform(c, queue, Operation::Size { file: file.clone() }).bytes()?;
+        let mut words = vec![0; size.div_ceil(8) as usize];
+        let bytes: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut words)[..size as usize];
+        let mut buffer = Buffer::new(c, None, CHUNK_BYTES.min(bytes.len()), "checkpoint of pages")?;
+        let mut offset = 0;
+        while offset < bytes.len() {
+            buffer.set_len(0);
+            let read = Operation::Read { file: file.clone(), offset: offset as u64, buffer };
+            let mut completion = P::perform(c, queue, read);
+            let count = (completion.bytes()? as usize).min(bytes.len() - offset);
+            let Some(back) = completion.buffers.pop().filter(|_| count > 0) else { break };
+            buffer = back;
+            buffer.set_len(count);
+            bytes[offset..offset + count].copy_from_slice(buffer.bytes());
+            offset += count;
+        }
+        let found = words.get(1).map_or(FORMAT, |head| head & 0xffff_ffff);
+        if words.first() == Some(&MAGIC) && found != FORMAT {
+            return Err(LogError::Format { found: found as u32, known: FORMAT as u32 }.into());
+        }
+        let damaged = LogError::Damaged {
+            file: NAME.to_owned(),
+            offset: 0,
+            what: "it is not what a checkpoint leaves",
+        };
+        Master::decode(&words).ok_or(damaged.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masters_are_read_as_written_and_nothing_else() {
+        let master = Master {
+            page_bytes: 8192,
+            generation: 4,
+            redo: Lsn(77),
+            low: Lsn(66),
+            description: vec![1, 2, 3, 4, 5, 6, 7, 8, 9],
+            roots: vec![1, 2, 9],
+            states: vec![0, 1, 4096],
+        };
+        let words = master.encode();
+        assert_eq!(Master::decode(&words), Some(master));
+        for bit in 0..words.len() * 64 {
+            let mut flipped = words.clone();
+            flipped[bit / 64] ^= 1 << (bit % 64);
+            assert_eq!(Master::decode(&flipped), None, "bit {bit}");
+        }
+        (0..words.len()).for_each(|count| assert_eq!(Master::decode(&words[..count]), None, "{count}"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Changes of pages as they happen, and as they are repeated from the log: the same steps.
+
+use platform::{Intent, Platform};
+
+use super::{HEADER, HEAP, LSN, NewEntry, Page, Shape};
+use crate::log::Lsn;
+use crate::log::record::Change;
+
+impl<P: Platform> Page<'_, P> {
+    /// Where the record of the last change ends.
+    pub(crate) fn lsn(self) -> Lsn {
+        Lsn(P::peek(&self.words[LSN]))
+    }
+
+    /// Says so.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn set_lsn(self, lsn: Lsn) {
+        P::poke(&self.words[LSN], lsn.0);
+    }
+
+    /// Appends what the page holds: header, entries, heap.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn append_image(self, c: P::Core, to: &mut Vec<u64>) {
+        let end = self.entry_at(self.count());
+        let heap = if self.level() == 0 { self.heap() } else { self.words.len() };
+        let from = to.len();
+        to.resize(from + end + self.words.len() - heap, 0);
+        let (entries, records) = to[from..].split_at_mut(end);
+        P::read_words(c, &self.words[..end], entries);
+        P::read_words(c, &self.words[heap..], records);
+    }
+
+    /// Makes the page what it was when [`Self::append_image`] was called; false if that was no page of this size.
+    ///
+    /// Pre: the page is latched.
+    #[must_use]
+    pub(crate) fn restore(self, c: P::Core, image: &[u64]) -> bool {
+        let Some(head) = image.get(..HEADER) else { return false };
+        let shape = Shape::unpack(head[super::SHAPE]);
+        let end = HEADER + shape.count * (shape.width + 1);
+        if shape.width != self.width || end > image.len() || image.len() > self.words.len() {
+            return false;
+        }
+        let (entries, records) = image.split_at(end);
+        let heap = self.words.len() - records.len();
+        P::touch(c, self.words.as_ptr(), end * 8, Intent::Write);
+        P::write_words(c, &self.words[..end], entries);
+        P::write_words(c, &self.words[heap..], records);
+        true
+    }
+
+    /// Makes a change of a leaf's entry, which has its place there: `at`, where the key is or would be, and whether it is. False if the
+    /// page is not one on which the change can have been made.
+    ///
+    /// Pre: the page is latched, and the entry fits.
+    pub(crate) fn apply(self, c: P::Core, (at, is_there): (usize, bool), change: Change<'_>) -> bool {
+        match change {
+            Change::Put { parts, ghost, .. } if is_there => {
+                self.replace(c, at, parts);
+                if ghost {
+                    self.set_ghost(c, at, true);
+                }
+            }
+            Change::Put { key, parts, ghost: false } => {
+                if !self.fits(parts.words()) {
+                    return false;
+                }
+                self.insert(c, at, key, NewEntry::Record(parts));
+            }
+            Change::Mark { ghost, .. } if is_there => self.set_ghost(c, at, ghost),
+            Change::Write { first, words, .. } if is_there => {
+                let Some(record) = self.record(self.slot(c, at), first, words.len()) else { return false };
+                P::write_words(c, record, words);
+            }
+            Change::Remove { .. } if is_there => self.remove(c, at),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Repeats a change of a leaf's entry.
+    ///
+    /// Pre: the page is latched.
+    #[must_use]
+    pub(crate) fn apply_again(self, c: P::Core, change: Change<'_>) -> bool {
+        let (Change::Put { key, .. }
+        | Change::Mark { key, .. }
+        | Change::Write { key, .. }
+        | Change::Remove { key }) = change
+        else {
+            return false;
+        };
+        let place = self.find(c, key);
+        self.level() == 0 && key.len() == self.width && self.apply(c, place, change)
+    }
+
+    /// Forgets the entries from `from` on, which another page has by now.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn truncate(self, c: P::Core, from: usize) {
+        let count = self.count();
+        let mut shape = self.shape();
+        if shape.level == 0 {
+            let gone: usize = (from..count).map(|entry| self.slot(c, entry).words()).sum();
+            self.add_garbage(gone);
+        }
+        shape.count = from.min(count);
+        shape.last = shape.last.min(from);
+        self.touch_header(c, Intent::Write);
+        self.set_shape(shape);
+    }
+
+    /// Enters a child that covers the keys from `separator` on.
+    ///
+    /// Pre: the page is latched, an inner page, and has room.
+    pub(crate) fn insert_child(self, c: P::Core, separator: &[u64], child: u64) {
+        let at = self.count_up_to(c, separator);
+        self.insert(c, at, separator, NewEntry::Child(child));
+    }
+
+    /// Makes a root of two children.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn become_root(
+        self,
+        c: P::Core,
+        (number, tree, level): (u64, u32, usize),
+        separator: &[u64],
+        (left, right): (u64, u64),
+    ) {
+        // A root covers all keys: no key is less than that of its first entry.
+        let first = crate::key::KeyWords::from_fn(self.width, |_| 0);
+        let lsn = self.lsn();
+        self.format(c, (number, tree, level));
+        self.set_lsn(lsn);
+        self.insert(c, 0, &first, NewEntry::Child(left));
+        self.insert(c, 1, separator, NewEntry::Child(right));
+    }
+
+    /// Takes an entry of an inner page away; with `child`, its first entry leads there from now on. Its key is the least of the page, and
+    /// stays.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn unlink(self, c: P::Core, entry: usize, child: Option<u64>) {
+        if let Some(child) = child {
+            self.set_child(c, 0, child);
+        }
+        self.remove(c, entry);
+    }
+
+    /// Makes the page one that was never written.
+    ///
+    /// Pre: the page is latched.
+    pub(crate) fn clear(self, c: P::Core) {
+        self.touch_header(c, Intent::Write);
+        self.words[..HEADER].iter().for_each(|word| P::poke(word, 0));
+        debug_assert_eq!(P::peek(&self.words[HEAP]), 0);
+    }
+}

@@ -1,0 +1,160 @@
+//! What is written ahead: before a latched page changes, the log has the change.
+
+use std::sync::atomic::Ordering;
+
+use platform::files::Files;
+
+use super::{FREE, Held, IN_USE, Pool, Worker};
+use crate::log::Lsn;
+use crate::log::record::{Change, Encoder, Takeback};
+use crate::options::PagedError;
+
+/// Most pages that a change is made to.
+const PAGES_MAX: usize = 3;
+
+/// A worker's records.
+#[derive(Default)]
+pub(super) struct Ahead {
+    record: Vec<u64>,
+    /// The transaction that changes pages.
+    transaction: u64,
+    /// Whether the transaction takes its changes back.
+    compensates: bool,
+    /// Whether the transaction has written a record.
+    has_written: bool,
+}
+
+/// A page in a change.
+#[derive(Clone, Copy)]
+pub(crate) enum Role<'h, 'p, P: Files> {
+    /// It was there before.
+    Old(&'h Held<'p, P>),
+    /// The change makes it.
+    New(&'h Held<'p, P>),
+    /// The change frees it.
+    Gone(&'h Held<'p, P>),
+}
+
+impl<'h, 'p, P: Files> Role<'h, 'p, P> {
+    fn held(self) -> &'h Held<'p, P> {
+        match self {
+            Role::Old(held) | Role::New(held) | Role::Gone(held) => held,
+        }
+    }
+}
+
+impl<P: Files> Worker<'_, P> {
+    /// What changes from now on belongs to this transaction.
+    pub(crate) fn begin_transaction(&mut self, transaction: u64) {
+        self.ahead.transaction = transaction;
+        self.ahead.compensates = false;
+        self.ahead.has_written = false;
+    }
+
+    /// The transaction has written records before, in an earlier life of the database.
+    pub(crate) fn goes_on(&mut self) {
+        self.ahead.has_written = true;
+    }
+
+    /// From now on the transaction takes its changes back.
+    pub(crate) fn compensate(&mut self) {
+        self.ahead.compensates = true;
+    }
+
+    /// Logs a change of latched pages, all of which bear its LSN then; the caller makes the change. A change that has no part in a
+    /// transaction stays whatever becomes of transactions.
+    ///
+    /// # Errors
+    /// The log has stopped: the change must not be made.
+    pub(crate) fn write_ahead(
+        &mut self,
+        (tree, width): (u32, usize),
+        parts: &[Role<'_, '_, P>],
+        (change, takeback): (Change<'_>, Takeback<'_>),
+    ) -> Result<(), PagedError> {
+        let (c, pool) = (self.c, self.pool);
+        let Some(log) = &pool.log else { return Ok(()) };
+        let is_own = matches!(change, Change::Put { .. } | Change::Mark { .. } | Change::Write { .. });
+        let ahead = &mut self.ahead;
+        let (transaction, compensates) =
+            if is_own { (ahead.transaction, ahead.compensates) } else { (0, false) };
+        let compensates = compensates && !pool.broken.compensation;
+        let takeback = if compensates { Takeback::None } else { takeback };
+        let mut numbers = [0; PAGES_MAX];
+        for (number, part) in numbers.iter_mut().zip(parts) {
+            *number = part.held().number;
+        }
+        let numbers = &numbers[..parts.len()];
+        loop {
+            let window = log.open(c, self.number, transaction != 0);
+            let floor = log.image_floor(c);
+            let image = |page: usize, to: &mut Vec<u64>| {
+                if let Role::Old(held) = parts[page]
+                    && held.page(width).lsn() <= floor
+                    && !pool.broken.images
+                {
+                    held.page(width).append_image(c, to);
+                }
+            };
+            let encoder = Encoder::new(&mut ahead.record);
+            let whose = (transaction, compensates);
+            encoder.change(whose, (tree, width), (numbers, image), (change, takeback));
+            let lsn = log.fill(c, &window, &mut ahead.record);
+            if let Some(lsn) = lsn {
+                for part in parts {
+                    pool.enter(c, *part);
+                    part.held().page(width).set_lsn(lsn);
+                }
+                ahead.has_written |= transaction != 0;
+            }
+            log.close(c, window, false);
+            if lsn.is_some() {
+                return Ok(());
+            }
+            log.make_room(c)?;
+        }
+    }
+
+    /// Logs how the transaction ends; where the record ends, or what the transaction has read may end, if it has changed nothing.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub(crate) fn end_transaction(&mut self, committed: bool) -> Result<Lsn, PagedError> {
+        let c = self.c;
+        let Some(log) = &self.pool.log else { return Ok(Lsn(0)) };
+        let ahead = &mut self.ahead;
+        if !ahead.has_written || (!committed && self.pool.broken.compensation) {
+            return Ok(log.end(c));
+        }
+        loop {
+            let window = log.open(c, self.number, false);
+            Encoder::new(&mut ahead.record).ending(ahead.transaction, committed);
+            let lsn = log.fill(c, &window, &mut ahead.record);
+            log.close(c, window, lsn.is_some());
+            if let Some(lsn) = lsn {
+                ahead.has_written = false;
+                return Ok(lsn);
+            }
+            log.make_room(c)?;
+        }
+    }
+}
+
+impl<P: Files> Pool<P> {
+    /// A page is in use that no record makes: the checkpoint that follows has it.
+    pub(crate) fn is_in_use(&self, c: P::Core, held: &Held<'_, P>) {
+        self.enter(c, Role::New(held));
+    }
+
+    /// Remembers which pages are in use. Within the window of the change's record: what a checkpoint finds here is in the log.
+    fn enter(&self, c: P::Core, part: Role<'_, '_, P>) {
+        let (number, state) = match part {
+            Role::Old(_) => return,
+            Role::New(held) => (held.number, IN_USE),
+            Role::Gone(held) => (held.number, FREE),
+        };
+        if let Some(word) = self.state(number) {
+            P::store(c, word, state, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Pages at a restart: repeated changes, pages that cannot be read and are made anew, and which numbers are free.
+
+use std::sync::atomic::Ordering;
+
+use platform::files::Files;
+
+use super::{DIRTY, FREE, Held, MARK, PAGE, Pool, Worker};
+use crate::log::Lsn;
+use crate::log::record::{Change, LoggedChange};
+use crate::options::PagedError;
+
+/// What a page was like that a change is repeated on.
+enum Found {
+    /// The change is in it, or a later one.
+    Newer,
+    /// It is as the file has it.
+    Readable,
+    /// The file has nothing that counts.
+    Lost(PagedError),
+}
+
+impl<'p, P: Files> Worker<'p, P> {
+    /// Makes a change on all of its pages that do not have it yet. `lsn` is where its record ends.
+    ///
+    /// # Errors
+    /// A page is damaged, and the log does not have it; the log contradicts its pages; the files refuse.
+    pub(crate) fn repeat(&mut self, logged: &LoggedChange<'_>, lsn: Lsn) -> Result<(), PagedError> {
+        for (place, page) in logged.pages.iter().enumerate() {
+            let frees = matches!(logged.change, Change::Unlink { .. }) && place == 1;
+            if frees {
+                self.forget(page.number);
+                continue;
+            }
+            let (held, found) = self.obtain(page.number, lsn)?;
+            let result = match found {
+                Found::Newer => {
+                    // Whether the file keeps it is not known: nobody has seen a flush since.
+                    held.changed(self.c);
+                    continue;
+                }
+                Found::Readable => self.repeat_on(&held, (logged, place), None),
+                Found::Lost(error) => self.repeat_on(&held, (logged, place), Some(error)),
+            };
+            held.page(logged.width).set_lsn(lsn);
+            held.changed(self.c);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Makes the part of a change that one of its pages has.
+    fn repeat_on(
+        &self,
+        held: &Held<'p, P>,
+        (logged, place): (&LoggedChange<'_>, usize),
+        lost: Option<PagedError>,
+    ) -> Result<(), PagedError> {
+        let (c, page) = (self.c, held.page(logged.width));
+        let number = |place: usize| logged.pages[place].number;
+        let image = logged.pages[place].image;
+        let contradiction = || PagedError::Contradiction { number: held.number };
+        let is_made = match (logged.change, place) {
+            (Change::Split { right, .. }, 1) => {
+                return page.restore(c, right).then_some(()).ok_or_else(contradiction);
+            }
+            (Change::SplitRoot { left, .. }, 1) => {
+                return page.restore(c, left).then_some(()).ok_or_else(contradiction);
+            }
+            (Change::SplitRoot { right, .. }, 2) => {
+                return page.restore(c, right).then_some(()).ok_or_else(contradiction);
+            }
+            (Change::SplitRoot { separator, left, .. }, _) => {
+                let level = left.get(3).map_or(0, |shape| (shape >> 16 & 0xff) as usize) + 1;
+                let own = (number(0), logged.tree, level);
+                page.become_root(c, own, separator, (number(1), number(2)));
+                return Ok(());
+            }
+            _ => match (image.is_empty(), lost) {
+                (false, _) => page.restore(c, image),
+                (true, Some(error)) => return Err(error),
+                (true, None) => true,
+            },
+        };
+        let is_made = is_made
+            && match (logged.change, place) {
+                (Change::Split { stays, .. }, 0) => {
+                    page.truncate(c, stays);
+                    true
+                }
+                (Change::Split { separator, .. }, _) => {
+                    let fits = page.level() > 0 && page.fits(0);
+                    if fits {
+                        page.insert_child(c, separator, number(1));
+                    }
+                    fits
+                }
+                (Change::Unlink { entry, child }, _) => {
+                    let is_there = page.level() > 0 && entry < page.count();
+                    if is_there {
+                        page.unlink(c, entry, child);
+                    }
+                    is_there
+                }
+                (change, _) => page.apply_again(c, change),
+            };
+        is_made.then_some(()).ok_or_else(contradiction)
+    }
+
+    /// A page, latched, however it is found.
+    fn obtain(&mut self, number: u64, lsn: Lsn) -> Result<(Held<'p, P>, Found), PagedError> {
+        let c = self.c;
+        loop {
+            match self.read(number) {
+                Ok(read) => {
+                    let Some(held) = read.latch(c) else { continue };
+                    let found = if held.page(1).lsn() >= lsn { Found::Newer } else { Found::Readable };
+                    return Ok((held, found));
+                }
+                Err(error @ PagedError::Page { .. }) => {
+                    let held = self.take_frame()?;
+                    let (pool, name) = (self.pool, held.frame.id.0 + 1);
+                    // AcqRel: publishes the latched frame.
+                    if P::cas(c, pool.place(number), 0, name, Ordering::AcqRel).is_err() {
+                        held.frame.latch().unlock_changed(c, held.version);
+                        continue;
+                    }
+                    P::store(c, &held.frame.header[PAGE], number, Ordering::Relaxed);
+                    P::store(c, &held.frame.header[DIRTY], 0, Ordering::Relaxed);
+                    P::store(c, &held.frame.header[MARK], 0, Ordering::Relaxed);
+                    let held = Held { number, ..held };
+                    held.page(1).clear(c);
+                    return Ok((held, Found::Lost(error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Drops a page that is free: what a frame has of it is not written.
+    fn forget(&mut self, number: u64) {
+        let c = self.c;
+        while let Some(frame) = self.pool.find(c, number) {
+            let Ok(version) = frame.latch().read_begin(c) else { return };
+            let read = super::Read { frame, version, number };
+            if let Some(held) = read.latch(c) {
+                self.empty(&held);
+                held.frame.latch().unlock_changed(c, held.version);
+            }
+        }
+    }
+}
+
+impl<P: Files> Pool<P> {
+    /// What is known of all pages, by number from 1 on.
+    pub(crate) fn states(&self) -> Vec<u64> {
+        let pages = P::peek(self.next_page()).min(self.pages_max);
+        (1..=pages).map(|number| self.state(number).map_or(FREE, P::peek)).collect()
+    }
+
+    /// Takes over what was known of all pages.
+    ///
+    /// # Errors
+    /// There are more pages than there may be.
+    pub(crate) fn set_states(&self, c: P::Core, states: &[u64]) -> Result<(), PagedError> {
+        for (number, state) in (1..).zip(states) {
+            self.set_state(c, number, *state)?;
+        }
+        Ok(())
+    }
+
+    fn set_state(&self, c: P::Core, number: u64, state: u64) -> Result<(), PagedError> {
+        let word = self.state(number).filter(|_| number <= self.pages_max);
+        let word = word.ok_or(PagedError::TooManyPages(self.pages_max))?;
+        P::store(c, word, state, Ordering::Relaxed);
+        let last = P::peek(self.next_page());
+        if number > last {
+            P::store(c, self.next_page(), number, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Collects the numbers that no page has.
+    pub(crate) fn find_free(&self, c: P::Core) {
+        let states = self.states();
+        let numbers = (1..).zip(states).filter(|(_, state)| *state == FREE).map(|(number, _)| number);
+        let free: Vec<u64> = numbers.collect();
+        self.free_pages.with(c, |all| *all = free);
+    }
+}
