@@ -253,7 +253,8 @@ names! {
         ReplicateIndex = "replicate-index",
         PlainLocks = "plain-locks",
         LookAhead = "lookahead",
-    } later ["sli", "aether"]
+        InheritedLocks = "sli",
+    } later ["aether"]
 }
 
 choices! {

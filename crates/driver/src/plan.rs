@@ -192,10 +192,11 @@ impl Plan {
             false => PagedLogOptions { segment_bytes: SEGMENT_BYTES, ..defaults },
         };
         Some(PagedOptions {
-            sessions_max: workers + 1,
+            sessions_max: if workers == 1 { 1 } else { workers + 1 },
             log: (self.durability != Durability::None).then_some(log),
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
+            optimisations: self.optimisations,
             ..PagedOptions::with_pool(pool_bytes)
         })
     }

@@ -6,7 +6,7 @@ use platform::files::Files;
 use platform::{Nanos, Work};
 
 use crate::key::KeyWords;
-use crate::locks::{Answer, HeldLocks, LockMode, Place, Wish, name};
+use crate::locks::{Answer, LockMode, Place, TransactionLocks, Wish, name};
 use crate::log::{Log, Lsn};
 use crate::options::PagedError;
 use crate::pool::Worker;
@@ -30,7 +30,7 @@ pub(crate) struct FoundRow {
 pub(crate) struct Context<'d, P: Files> {
     pub shared: &'d Shared<P>,
     pub worker: Worker<'d, P>,
-    pub locks: HeldLocks,
+    pub locks: TransactionLocks,
     pub rows: Vec<FoundRow>,
     pub undo: Undo,
     pub meter: Meter,
@@ -49,7 +49,7 @@ impl<'d, P: Files> Context<'d, P> {
         Context {
             shared,
             worker: shared.pool.worker(c, number),
-            locks: HeldLocks::new(&shared.locks, number),
+            locks: TransactionLocks::new(&shared.locks, number),
             rows: Vec::new(),
             undo: Undo::default(),
             meter: Meter::new(measure),
@@ -62,19 +62,17 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
-    /// Locks a place, and waits for it as long as the transaction may.
-    pub(crate) fn lock(&mut self, name: u64, mode: LockMode) -> Result<(), Abort> {
+    /// Locks a place of a table, and waits for it as long as the transaction may.
+    pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
         let c = self.worker.c;
-        if !self.locks.has_room() {
-            return Err(Abort::TooLarge { limit: self.locks.limit() });
-        }
-        let wish = self.wish(name, mode);
+        let wish = self.wish(table, name, mode);
         let before = self.meter.enter::<P>(c, Category::Cc);
         let (locks, meter) = (&mut self.locks, &mut self.meter);
-        let waits = || {
+        let mut on_wait = || {
             meter.enter::<P>(c, Category::Wait);
         };
-        let answer = locks.acquire((&self.shared.locks, c), wish, Some(self.deadline), waits);
+        let waits = Some(self.deadline);
+        let answer = locks.acquire((&self.shared.locks, c), wish, waits, &mut on_wait);
         self.meter.leave::<P>(c, before);
         match answer {
             Answer::Granted => Ok(()),
@@ -83,9 +81,9 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
-    /// The wish of this transaction for a place.
-    pub(crate) fn wish(&self, name: u64, mode: LockMode) -> Wish {
-        Wish { name, mode, age: self.age }
+    /// The wish of this transaction for a place of a table.
+    pub(crate) fn wish(&self, table: usize, name: u64, mode: LockMode) -> Wish {
+        Wish { table, name, mode, age: self.age }
     }
 
     /// Begins an attempt.
@@ -108,11 +106,12 @@ impl<'d, P: Files> Context<'d, P> {
     fn end(&mut self) {
         let c = self.worker.c;
         let Context { shared, worker, locks, undo, .. } = self;
-        let table = &shared.locks;
+        let manager = &shared.locks;
         undo.bury(worker, |tree, key| {
-            locks.is_free((table, c), name(tree.number, Place::GapBelow, key), LockMode::Insert)
+            let gap = name(tree.number, Place::GapBelow, key);
+            locks.is_free((manager, c), gap, LockMode::IntentExclude)
         });
-        locks.release_all((table, c));
+        locks.release_all((manager, c));
     }
 
     /// Commits: changes are there already. With a log its locks are given back before the commit is durable: whoever sees what the
@@ -137,6 +136,11 @@ impl<'d, P: Files> Context<'d, P> {
         self.end();
         self.meter.leave::<P>(c, before);
         Ok(Commit { stamp: Stamp(self.last_stamp), durable_with: Epoch(lsn.0) })
+    }
+
+    /// Gives back what the session has kept from transaction to transaction.
+    pub(crate) fn end_session(&mut self) {
+        self.locks.end((&self.shared.locks, self.worker.c));
     }
 
     /// Logs how the transaction ends.

@@ -10,7 +10,7 @@
 //! database, session          objects of the engine; how transactions are tried, and end
 //! checkpoint, master         from where a restart reads the log
 //!    transaction             the verbs: what is locked, and what is done to trees
-//!       locks                the lock manager: places (keys, gaps), modes, who waits
+//!       locks                the lock manager: tables, keys and gaps, modes, who waits
 //!       tree                 B+trees over pages: descend, get, insert, split, remove, scan
 //!          pool              frames, translation, eviction; what is written ahead
 //!             log            records, and how they get to the disk
@@ -23,6 +23,7 @@
 //! latched, whether another transaction relies on the gap that it splits (next-key locking: Mohan, "ARIES/KVL", VLDB 1990; locks of gaps
 //! and keys apart as in Lomet, "Key range locking strategies", VLDB 1993). A deleted record stays as a ghost until the commit; then it
 //! leaves, unless another transaction relies on the gap below it, which would be joined with the one above. All locks are kept to the end.
+//! Before keys and gaps the database and the table are locked, with the intention; many locks of a table become one of the table.
 //!
 //! With a log (`PagedOptions::log`), what is committed survives crashes (decision 0036); without, nothing of the database survives its
 //! process. What a transaction has changed is undone from its own memory, or by the restart from the log.

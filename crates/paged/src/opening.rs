@@ -9,7 +9,7 @@ use storage::log::LogError;
 use crate::channel::{self, PageFile};
 use crate::checkpoint::{Checkpoints, Fixed};
 use crate::database::PagedDatabase;
-use crate::locks::LockTable;
+use crate::locks::LockManager;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
 use crate::log::segments::{self, SegmentPlan};
@@ -54,8 +54,7 @@ impl<P: Files> PagedDatabase<P> {
         (pool, tables, descriptions): (Pool<P>, Vec<Table>, Vec<TableDescription>),
         checkpoints: Option<Checkpoints<P>>,
     ) -> Result<Self, PagedError> {
-        let sessions = options.sessions_max.max(1);
-        let locks = LockTable::new(c, (options.lock_lists, sessions, options.locks_max))?;
+        let locks = LockManager::new(c, options, tables.len())?;
         let shared = Shared::new(c, options, (pool, locks, tables), checkpoints)?;
         Ok(PagedDatabase { shared, descriptions })
     }

@@ -7,7 +7,9 @@ use engine::durable::SchemaError;
 use platform::files::{BLOCK_BYTES, FileError};
 use platform::{Node, OutOfMemory};
 use storage::log::LogError;
+use storage::{Optimisation, Optimisations};
 
+use crate::locks::SESSIONS_MAX;
 use crate::page::{PAGE_BYTES, PageFault};
 
 /// Frames that a session may have to itself at one moment: those of a split of the root, of what it reads, and of what it evicts.
@@ -33,8 +35,12 @@ pub struct PagedOptions {
     pub nodes: Vec<Node>,
     /// Lists of locks that are held or waited for.
     pub lock_lists: usize,
-    /// Most locks of a transaction.
+    /// Most locks of rows and gaps that a transaction has at a time: with so many it takes whole tables.
     pub locks_max: usize,
+    /// Locks of rows and gaps in one table from which on a transaction takes the table instead, if nobody is in the way.
+    pub escalation: usize,
+    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`].
+    pub optimisations: Optimisations,
     /// How changes are logged; `None`: nothing outlives the process. There is a directory then.
     pub log: Option<PagedLogOptions>,
     /// The rules that are broken, so that tests see that checkers notice.
@@ -73,6 +79,10 @@ pub struct Broken {
     pub gaps: bool,
     /// Rows that are only read are not locked.
     pub read_locks: bool,
+    /// Rows and gaps are locked without their tables.
+    pub intents: bool,
+    /// Locks of tables that sessions have inherited stay with them, whoever wants to exclude them.
+    pub keeps_inherited: bool,
     /// Pages are written before the log has their changes.
     pub log_first: bool,
     /// Changes bring no images of pages along.
@@ -86,7 +96,8 @@ pub struct Broken {
 }
 
 impl Default for PagedOptions {
-    /// 64 sessions, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks.
+    /// 64 sessions, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks, 1,024 in one
+    /// table.
     fn default() -> Self {
         PagedOptions::with_pool(256 << 20)
     }
@@ -105,6 +116,8 @@ impl PagedOptions {
             nodes: Vec::new(),
             lock_lists: 1 << 16,
             locks_max: 1 << 13,
+            escalation: 1 << 10,
+            optimisations: Optimisations::ALL,
             log: None,
             broken: Broken::default(),
         }
@@ -115,10 +128,24 @@ impl PagedOptions {
         (self.pool_bytes / self.page_bytes as u64) as usize
     }
 
+    /// Whether sessions inherit locks of the database and of tables from transaction to transaction.
+    pub(crate) fn inherits_locks(&self) -> bool {
+        self.optimisations.has(Optimisation::InheritedLocks)
+    }
+
+    /// Whether one session is all there can be, so that nothing is locked. No part of a transaction over several databases, which would hold
+    /// locks between two transactions of the session, can be there.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.sessions_max <= 1 && self.optimisations.has(Optimisation::PlainLocks)
+    }
+
     /// Whether a pool can be made so.
     pub(crate) fn check(&self) -> Result<(), PagedError> {
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {
             return Err(PagedError::PageBytes(self.page_bytes));
+        }
+        if self.sessions_max > SESSIONS_MAX {
+            return Err(PagedError::TooManySessions(self.sessions_max));
         }
         if let Some(log) = self.log {
             let least = (RECORD_PAGES_MAX * self.page_bytes as u64).next_multiple_of(BLOCK_BYTES as u64);
@@ -206,6 +233,9 @@ pub enum PagedError {
         /// Sessions.
         sessions: usize,
     },
+    /// A lock cannot count so many sessions.
+    #[error("{0} sessions: a database of pages has {SESSIONS_MAX} at most")]
+    TooManySessions(usize),
     /// Records may not fit files or buffer of the log.
     #[error(
         "the log is too small for pages of that size: files of whole blocks of {BLOCK_BYTES} bytes and at least {segment} \

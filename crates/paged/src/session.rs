@@ -8,12 +8,14 @@ use platform::files::Files;
 use storage::log::LogError;
 
 use crate::context::Context;
+use crate::locks::SESSIONS_MAX;
 use crate::log::Lsn;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
 /// Bits of an age that name the session.
 const SESSION_BITS: u32 = 12;
+const _: () = assert!(SESSIONS_MAX < 1 << SESSION_BITS);
 
 /// One worker's use of a database.
 pub(crate) struct Session<'d, P: Files> {
@@ -110,6 +112,7 @@ impl<P: Files> Drop for Session<'_, P> {
         }
         // A database that has stopped keeps the locks of what could not be undone.
         if self.context.undo.is_empty() {
+            self.context.end_session();
             self.context.shared.end_session(c, self.number);
         }
     }

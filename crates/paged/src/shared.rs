@@ -9,7 +9,7 @@ use storage::Latched;
 use storage::log::LogError;
 
 use crate::checkpoint::Checkpoints;
-use crate::locks::LockTable;
+use crate::locks::LockManager;
 use crate::options::{Broken, PagedError, PagedOptions};
 use crate::pool::Pool;
 use crate::tables::Table;
@@ -17,7 +17,7 @@ use crate::tables::Table;
 /// What the sessions of a database share.
 pub(crate) struct Shared<P: Files> {
     pub(crate) pool: Pool<P>,
-    pub(crate) locks: LockTable<P>,
+    pub(crate) locks: LockManager<P>,
     /// By number.
     pub(crate) tables: Vec<Table>,
     /// A word for each session: 1 while it is there.
@@ -40,7 +40,7 @@ impl<P: Files> Shared<P> {
     pub(crate) fn new(
         c: P::Core,
         options: &PagedOptions,
-        (pool, locks, tables): (Pool<P>, LockTable<P>, Vec<Table>),
+        (pool, locks, tables): (Pool<P>, LockManager<P>, Vec<Table>),
         checkpoints: Option<Checkpoints<P>>,
     ) -> Result<Self, PagedError> {
         let sessions_max = options.sessions_max.max(1);

@@ -32,6 +32,9 @@ pub enum Optimisation {
     PlainLocks,
     /// While a worker runs one transaction, index entries and rows of its next ones are brought closer.
     LookAhead,
+    /// Of rows in pages: a session keeps its locks of the database and of tables from transaction to transaction, until somebody wants
+    /// to exclude it (speculative lock inheritance).
+    InheritedLocks,
 }
 
 /// The optimisations that an instance has.
@@ -40,7 +43,7 @@ pub struct Optimisations(u16);
 
 impl Optimisations {
     /// All of them.
-    pub const ALL: Optimisations = Optimisations((2 << Optimisation::LookAhead as u16) - 1);
+    pub const ALL: Optimisations = Optimisations((2 << Optimisation::InheritedLocks as u16) - 1);
 
     /// The same, but for this one.
     #[must_use]

@@ -19,6 +19,8 @@ use crate::task::Work;
 const POOL_BYTES: u64 = 4 << 20;
 /// Small pages, so that few rows make several.
 const PAGE_BYTES: usize = 1 << 10;
+/// Locks in a table that are taken for many, so that short transactions take whole tables now and then.
+const ESCALATION: usize = 6;
 /// Pages and pools of databases that crash: rows of up to 400 bytes fit, and not all pages.
 const SMALL_PAGE_BYTES: usize = 2 << 10;
 const SPARE_FRAMES: usize = 8;
@@ -192,6 +194,7 @@ impl Subject {
                 let pages = PagedOptions {
                     sessions_max: options.sessions_max,
                     page_bytes: PAGE_BYTES,
+                    escalation: ESCALATION,
                     broken,
                     ..PagedOptions::with_pool(POOL_BYTES)
                 };

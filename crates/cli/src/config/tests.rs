@@ -379,11 +379,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic)"),
     (
         "tpcc --without sli,aether",
-        "--without sli: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead)",
+        "--without aether: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli)",
     ),
     (
         "tpcc --without",
-        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead)",
+        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli)",
     ),
     (
         "tpcc --without hash-index,read-only-skip,hash-index",

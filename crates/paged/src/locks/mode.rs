@@ -1,33 +1,176 @@
-//! Modes of locks.
+//! Modes of locks (Gray, Lorie, Putzolu, Traiger, "Granularity of locks and degrees of consistency in a shared data base", 1976): how they
+//! exclude each other, and what two of them are together, each in one table.
+//!
+//! The database and its tables are locked in all modes. A key is shared or had alone. A gap is a place with keys below it: whoever relies on
+//! its being empty shares it, and whoever inserts into it intends to change what is below.
 
 /// How a place is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
+#[repr(u8)]
 pub(crate) enum LockMode {
-    /// To read it: others may, too.
-    Share = 1,
-    /// To insert into a gap: others may, too, but may not rely on what is in the gap.
-    Insert = 2,
-    /// To have it alone.
-    Exclude = 3,
+    /// To share some of what is below.
+    IntentShare = 1,
+    /// To share or change some of what is below.
+    IntentExclude = 2,
+    /// To read it, and all that is below: others may, too.
+    Share = 3,
+    /// To read it and all that is below, and to change some of that.
+    ShareIntentExclude = 4,
+    /// To have it alone, and all that is below.
+    Exclude = 5,
+}
+
+use LockMode::{Exclude, IntentExclude, IntentShare, Share, ShareIntentExclude};
+
+/// Number of modes.
+pub(super) const MODES: usize = 5;
+
+/// Whether two transactions may have a place so, by the modes of both, in the order of their numbers.
+const COMPATIBLE: [[bool; MODES]; MODES] = [
+    //  IS     IX     S      SIX    X
+    [true, true, true, true, false],
+    [true, true, false, false, false],
+    [true, false, true, false, false],
+    [true, false, false, false, false],
+    [false, false, false, false, false],
+];
+
+/// The weakest mode that is as strong as both.
+const JOIN: [[LockMode; MODES]; MODES] = [
+    [IntentShare, IntentExclude, Share, ShareIntentExclude, Exclude],
+    [IntentExclude, IntentExclude, ShareIntentExclude, ShareIntentExclude, Exclude],
+    [Share, ShareIntentExclude, Share, ShareIntentExclude, Exclude],
+    [ShareIntentExclude, ShareIntentExclude, ShareIntentExclude, ShareIntentExclude, Exclude],
+    [Exclude, Exclude, Exclude, Exclude, Exclude],
+];
+
+/// By mode, the modes below that need no more than that (`covered`: that need nothing any more), as bits.
+const fn bits_below(covered: bool) -> [u8; MODES] {
+    let mut bits = [0; MODES];
+    let mut number = 0;
+    while number < MODES * MODES {
+        let (above, below) = (LockMode::ALL[number / MODES], LockMode::ALL[number % MODES]);
+        let is_enough = JOIN[above.index()][below.intent().index()] as u8 == above as u8;
+        if if covered { above.covers(below) } else { is_enough } {
+            bits[above.index()] |= below.bit();
+        }
+        number += 1;
+    }
+    bits
 }
 
 impl LockMode {
+    /// All of them, in the order of their numbers.
+    pub(super) const ALL: [LockMode; MODES] =
+        [IntentShare, IntentExclude, Share, ShareIntentExclude, Exclude];
+
+    /// The mode with this number. 0 stands for none.
     pub(super) fn of(word: u64) -> Self {
-        match word {
-            1 => LockMode::Share,
-            2 => LockMode::Insert,
-            _ => LockMode::Exclude,
-        }
+        LockMode::ALL[word as usize - 1]
+    }
+
+    /// Its place in tables.
+    pub(super) const fn index(self) -> usize {
+        self as usize - 1
     }
 
     /// Whether two transactions may have the place so.
     pub(crate) fn is_compatible(self, other: LockMode) -> bool {
-        self == other && self != LockMode::Exclude
+        COMPATIBLE[self.index()][other.index()]
     }
 
     /// The weakest mode that is as strong as both.
     pub(crate) fn join(self, other: LockMode) -> LockMode {
-        if self == other { self } else { LockMode::Exclude }
+        JOIN[self.index()][other.index()]
+    }
+
+    /// Whether the mode is as strong as another one.
+    #[inline]
+    pub(super) fn is_at_least(self, other: LockMode) -> bool {
+        self.join(other) == self
+    }
+
+    /// The mode as one bit of many.
+    #[inline]
+    pub(super) const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// The modes below that are allowed to whoever has all that is above so, as bits.
+    #[inline]
+    pub(super) fn allowed_below(self) -> u8 {
+        const ALLOWED: [u8; MODES] = bits_below(false);
+        ALLOWED[self.index()]
+    }
+
+    /// The modes below that whoever has a place so need not ask for, as bits.
+    #[inline]
+    pub(super) fn covered_below(self) -> u8 {
+        const COVERED: [u8; MODES] = bits_below(true);
+        COVERED[self.index()]
+    }
+
+    /// What is needed of all that a place lies in, to lock the place so.
+    pub(crate) const fn intent(self) -> LockMode {
+        match self {
+            IntentShare | Share => IntentShare,
+            IntentExclude | ShareIntentExclude | Exclude => IntentExclude,
+        }
+    }
+
+    /// Whether whoever has a place so needs no lock of this mode below.
+    pub(crate) const fn covers(self, below: LockMode) -> bool {
+        match self {
+            IntentShare | IntentExclude => false,
+            Share | ShareIntentExclude => matches!(below.intent(), IntentShare),
+            Exclude => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a mode allows its owner, and denies others: (reads all, reads some, changes all, changes some).
+    fn rights(mode: LockMode) -> [bool; 4] {
+        let reads_all = matches!(mode, Share | ShareIntentExclude | Exclude);
+        let changes_some = matches!(mode, IntentExclude | ShareIntentExclude | Exclude);
+        [reads_all, true, mode == Exclude, changes_some]
+    }
+
+    #[test]
+    fn modes_exclude_each_other_as_rights_do() {
+        for one in LockMode::ALL {
+            for other in LockMode::ALL {
+                let clash = |a: [bool; 4], b: [bool; 4]| (a[2] && b[1]) || (a[3] && b[0]);
+                let (rights_of_one, rights_of_other) = (rights(one), rights(other));
+                let clashes = clash(rights_of_one, rights_of_other) || clash(rights_of_other, rights_of_one);
+                assert_eq!(one.is_compatible(other), !clashes, "{one:?}, {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_join_has_the_rights_of_both_and_no_more() {
+        for one in LockMode::ALL {
+            for other in LockMode::ALL {
+                let (a, b) = (rights(one), rights(other));
+                let both: [bool; 4] = std::array::from_fn(|number| a[number] || b[number]);
+                assert_eq!(rights(one.join(other)), both, "{one:?}, {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cover_leaves_nothing_to_ask_for() {
+        for above in LockMode::ALL {
+            for below in LockMode::ALL {
+                // Whoever else has an intention above must not be able to lock the place in a mode that excludes this one.
+                let [reads_all, _, changes_all, _] = rights(above);
+                let needs = below.intent() == IntentExclude;
+                assert_eq!(above.covers(below), if needs { changes_all } else { reads_all });
+            }
+        }
     }
 }

@@ -33,7 +33,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let mut primary = KeyWords::of(key);
         if index > 0 {
             if mode.is_some() {
-                self.lock_key(tree, key, LockMode::Share)?;
+                self.lock_key((table, tree), key, LockMode::Share)?;
             }
             match self.primary_key(tree, (key, None), described.trees[0].width)? {
                 None => return Ok(None),
@@ -71,7 +71,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         let tree = self.table(table)?.trees[0];
         if let Some(mode) = mode {
-            self.lock_key(tree, &key, mode)?;
+            self.lock_key((table, tree), &key, mode)?;
         }
         let before = self.session.meter.enter::<P>(c, Category::Index);
         let entry = tree.find(&mut self.session.worker, &key);

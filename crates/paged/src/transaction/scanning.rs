@@ -53,6 +53,10 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
         let locks = !(described.read_only && self.is_loaded());
         let scan = Scan { table, index, low, high, intent, locks };
+        let is_whole = low.iter().all(|word| *word == 0) && high.iter().all(|word| *word == u64::MAX);
+        if locks && is_whole {
+            self.session.locks.expect_whole(table);
+        }
         match direction {
             Direction::Forward => self.scan_up(tree, scan, visit),
             Direction::Reverse => self.scan_down(tree, scan, visit),
@@ -70,7 +74,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let Some(above) = cursor.above(c) else { return Ok(None) };
         let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
         if scan.locks {
-            self.lock_gap(tree, next)?;
+            self.lock_gap((scan.table, tree), next)?;
             if !cursor.is_current(c) {
                 return Ok(None);
             }
@@ -151,7 +155,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let mode = scan.locks.then(|| mode(scan.intent));
         if let Some(mode) = mode {
             let mode = if scan.index == 0 { mode } else { LockMode::Share };
-            self.lock_key(tree, &look.key, mode)?;
+            self.lock_key((scan.table, tree), &look.key, mode)?;
             if !cursor.is_current(c) {
                 return Ok(Step::Again);
             }

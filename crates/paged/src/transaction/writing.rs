@@ -30,8 +30,8 @@ impl<P: Files> Transaction<'_, '_, P> {
                 0 => RecordParts { words: &record, tail_bytes: tail.len() },
                 _ => RecordParts { words: keys[0], tail_bytes: 0 },
             };
-            self.lock_key(*tree, key, LockMode::Exclude)?;
-            if !self.insert_entry(*tree, key, parts)? {
+            self.lock_key((number, *tree), key, LockMode::Exclude)?;
+            if !self.insert_entry((number, *tree), key, parts)? {
                 return Err(Abort::duplicate(number, index));
             }
         }
@@ -41,24 +41,29 @@ impl<P: Files> Transaction<'_, '_, P> {
     /// Inserts an entry, when nobody else relies on the gap that it splits; false if the key is there.
     ///
     /// Pre: the key is locked.
-    fn insert_entry(&mut self, tree: Tree, key: &[u64], parts: RecordParts<'_>) -> Result<bool, Abort> {
+    fn insert_entry(
+        &mut self,
+        (table, tree): (usize, Tree),
+        key: &[u64],
+        parts: RecordParts<'_>,
+    ) -> Result<bool, Abort> {
         let c = self.core();
         loop {
             let session = &mut *self.session;
             let mut wanted = None;
             let own = name(tree.number, Place::GapBelow, key);
-            let wish = session.wish(own, LockMode::Share);
-            let (table, locks) = (&session.shared.locks, &mut session.locks);
+            let wish = session.wish(table, own, LockMode::Share);
+            let (manager, locks) = (&session.shared.locks, &mut session.locks);
             let mut guard = |next: NextKey| {
                 let (place, key) = gap(next);
                 let above = name(tree.number, place, &key);
-                if !locks.is_free((table, c), above, LockMode::Insert) {
-                    wanted = Some((above, LockMode::Insert));
+                if !locks.is_free((manager, c), above, LockMode::IntentExclude) {
+                    wanted = Some((above, LockMode::IntentExclude));
                     return false;
                 }
                 // A gap that the transaction itself relies on is divided: it relies on both parts.
-                if matches!(locks.mode(above), Some(LockMode::Share | LockMode::Exclude))
-                    && (!locks.has_room() || locks.acquire((table, c), wish, None, || ()) != Answer::Granted)
+                if locks.relies_on(above)
+                    && locks.acquire((manager, c), wish, None, &mut || ()) != Answer::Granted
                 {
                     wanted = Some((own, LockMode::Share));
                     return false;
@@ -80,7 +85,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                 Inserted::Exists => return Ok(false),
                 Inserted::Refused => {
                     let (name, mode) = wanted.expect("the guard says what it wants");
-                    session.lock(name, mode)?;
+                    session.lock(table, name, mode)?;
                 }
             }
         }
@@ -91,7 +96,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let row = &self.session.rows[number];
         let (table, key) = (row.table, row.key);
         let tree = self.table(table)?.trees[0];
-        self.lock_key(tree, &key, LockMode::Exclude)?;
+        self.lock_key((table, tree), &key, LockMode::Exclude)?;
         Ok(tree)
     }
 
@@ -169,13 +174,14 @@ impl<P: Files> Transaction<'_, '_, P> {
     /// Deletes a row, which has these keys.
     pub(super) fn delete_row(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort> {
         let (c, number) = (self.core(), self.number(row)?);
-        let table = self.table(self.session.rows[number].table)?;
+        let at = self.session.rows[number].table;
+        let table = self.table(at)?;
         table.check_keys(keys, self.is_loaded())?;
         if keys[0] != &self.session.rows[number].key[..] {
             return Err(Abort::Misuse("another primary key than that of the row"));
         }
         for (tree, key) in table.trees.iter().zip(keys) {
-            self.lock_key(*tree, key, LockMode::Exclude)?;
+            self.lock_key((at, *tree), key, LockMode::Exclude)?;
             let session = &mut *self.session;
             let before = session.meter.enter::<P>(c, Category::Index);
             let marked = tree.mark(&mut session.worker, (key, None), true);

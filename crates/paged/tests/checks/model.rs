@@ -8,6 +8,7 @@ use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, Table
 use paged::{PagedDatabase, PagedError, PagedOptions};
 use platform::files::Files;
 use platform::{Hardware, Intent};
+use storage::{Optimisation, Optimisations};
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 
@@ -193,6 +194,17 @@ fn a_pool_without_a_file_behaves_like_a_map() {
 }
 
 #[test]
+fn locks_end_no_transaction_however_many_there_are() {
+    // A single session that locks all the same: with room for fewer locks than most scans take, and two tables' worth of trees.
+    let optimisations = Optimisations::ALL.without(Optimisation::PlainLocks);
+    for (seed, escalation) in [(20, 4), (21, 16), (22, 1_000)] {
+        let small = PagedOptions { directory: None, ..options(400, 1024, 1) };
+        let options = PagedOptions { optimisations, locks_max: 24, escalation, ..small };
+        behaves_like_a_map::<Hardware>(Hardware::core(), &options, seed, 120);
+    }
+}
+
+#[test]
 fn a_pool_that_is_too_small_is_refused() {
     let made = |options: &PagedOptions| {
         let mut schema = SchemaBuilder::new();
@@ -205,6 +217,7 @@ fn a_pool_that_is_too_small_is_refused() {
     assert_eq!(refused, PagedError::PoolTooSmall { pool: 15 << 10, bytes: 16 << 10, sessions: 2 });
     let odd = PagedOptions { page_bytes: 1000, ..without(64, 1) };
     assert_eq!(made(&odd), Some(PagedError::PageBytes(1000)));
+    assert_eq!(made(&without(1 << 16, 4_096)), Some(PagedError::TooManySessions(4_096)));
 }
 
 #[test]

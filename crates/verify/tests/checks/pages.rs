@@ -27,7 +27,15 @@ fn histories_over_pages_are_serializable() {
 fn mutants_of_locks_are_caught() {
     let gaps = Broken { gaps: true, ..Broken::default() };
     let reads = Broken { read_locks: true, ..Broken::default() };
-    for (name, broken) in [("no locks of gaps", gaps), ("no locks of reads", reads)] {
+    let intents = Broken { intents: true, ..Broken::default() };
+    let inherited = Broken { keeps_inherited: true, ..Broken::default() };
+    let mutants = [
+        ("no locks of gaps", gaps),
+        ("no locks of reads", reads),
+        ("no intentions", intents),
+        ("inherited locks stay", inherited),
+    ];
+    for (name, broken) in mutants {
         let subject = Subject::of_pages(name, broken);
         assert!(first_failure(&subject, Work::Histories, 0..200).is_some(), "{name} was not noticed");
     }

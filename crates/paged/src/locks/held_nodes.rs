@@ -1,0 +1,180 @@
+//! The database and the tables, as one session has locked or inherited them.
+
+use platform::{Nanos, Platform};
+
+use super::nodes::NodeWish;
+use super::{Answer, Asked, LockManager, LockMode};
+
+/// The node of the database. Tables follow, in the order of their numbers.
+const DATABASE: usize = 0;
+
+/// What a session has of a node.
+#[derive(Clone, Copy, Default)]
+struct HeldNode {
+    /// The transaction's lock; or what an earlier transaction has left.
+    mode: Option<LockMode>,
+    /// Whether an earlier transaction has left it: it may have been taken away.
+    is_inherited: bool,
+    /// Modes, as bits, in which the transaction locks what is below without more ado, as far as this node and the database are concerned.
+    open: u8,
+    /// Modes, as bits, in which it need not lock what is below.
+    covered: u8,
+    /// From so many locks below on the transaction asks for the node instead; 0: as many as for all others.
+    escalates_at: usize,
+}
+
+/// The nodes that a session has locked, or inherited.
+pub(super) struct HeldNodes {
+    session: usize,
+    nodes: Vec<HeldNode>,
+    /// Those that the transaction has locked, in this order.
+    locked: Vec<usize>,
+}
+
+impl HeldNodes {
+    /// None, of the session with this number.
+    pub(super) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+        let (nodes, locked) = (vec![HeldNode::default(); manager.nodes.count()], Vec::new());
+        HeldNodes { session, nodes, locked }
+    }
+
+    /// How the transaction has a node, if at all.
+    pub(super) fn mode(&self, node: usize) -> Option<LockMode> {
+        self.nodes[node].mode.filter(|_| !self.nodes[node].is_inherited)
+    }
+
+    /// Whether the transaction may lock a place in a table in a mode, and has to.
+    #[inline]
+    pub(super) fn is_open(&self, node: usize, mode: LockMode) -> bool {
+        self.nodes[node].open & mode.bit() != 0
+    }
+
+    /// Whether the transaction has a table so that it need not lock a place in it in a mode.
+    pub(super) fn covers(&self, node: usize, mode: LockMode) -> bool {
+        self.nodes[node].covered & mode.bit() != 0
+    }
+
+    /// Locks the database and a table, to lock what is below in a mode. What is inherited of a table counts when the transaction has the
+    /// database.
+    pub(super) fn enter<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (node, mode, age): (usize, LockMode, u64),
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        let intent = mode.intent();
+        for node in [DATABASE, node] {
+            if !self.inherit((manager, c), (node, intent, age)) {
+                let answer = self.acquire((manager, c), (node, intent, age), waits, on_wait);
+                if answer != Answer::Granted {
+                    return answer;
+                }
+            }
+        }
+        self.nodes[node].open = self.allowed(node) & !self.nodes[node].covered;
+        Answer::Granted
+    }
+
+    /// Modes, as bits, in which the transaction may lock places in a table, or need not.
+    fn allowed(&self, node: usize) -> u8 {
+        let allowed = |node: usize| self.mode(node).map_or(0, LockMode::allowed_below);
+        allowed(DATABASE) & allowed(node)
+    }
+
+    /// Whether the transaction may have something in a table alone.
+    pub(super) fn writes(&self, node: usize) -> bool {
+        self.allowed(node) & LockMode::Exclude.bit() != 0
+    }
+
+    /// Takes a node over from an earlier transaction, if that has left it; whether the transaction has the node so that nothing else
+    /// need be asked.
+    #[inline]
+    fn inherit<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (node, mode, age): (usize, LockMode, u64),
+    ) -> bool {
+        let held = &mut self.nodes[node];
+        let Some(has) = held.mode else { return false };
+        if held.is_inherited {
+            held.is_inherited = false;
+            if !manager.nodes.take_over(c, (self.session, node), has, age) {
+                held.mode = None;
+                return false;
+            }
+            self.locked.push(node);
+        }
+        has.is_at_least(mode)
+    }
+
+    /// Locks a node, of which nothing is inherited. With `waits` the transaction waits as long as it may, until the deadline, if there is
+    /// one; before that `on_wait` is called.
+    pub(super) fn acquire<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (node, mode, age): (usize, LockMode, u64),
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        let (seat, held) = ((self.session, node), &mut self.nodes[node]);
+        let target = held.mode.map_or(mode, |has| has.join(mode));
+        if held.mode == Some(target) {
+            return Answer::Granted;
+        }
+        let at = (c, &manager.waits);
+        let wish = NodeWish { mode: target, age, waits: waits.is_some() };
+        let answer = match (manager.nodes.ask(at, seat, wish), waits) {
+            (Asked::Granted, _) => Answer::Granted,
+            (Asked::Refused, _) | (_, None) => Answer::Refused,
+            (Asked::Waits, Some(deadline)) => {
+                on_wait();
+                manager.nodes.wait(at, seat, deadline)
+            }
+        };
+        if answer == Answer::Granted {
+            if held.mode.is_none() {
+                self.locked.push(node);
+            }
+            held.mode = Some(target);
+            held.covered = target.covered_below();
+            held.open &= !held.covered;
+        }
+        answer
+    }
+
+    /// From how many locks below on the transaction asks for a node, where it is `bound` for most.
+    pub(super) fn escalates_at(&self, node: usize, bound: usize) -> usize {
+        match self.nodes[node].escalates_at {
+            0 => bound,
+            at => at,
+        }
+    }
+
+    /// The transaction asks for a node when it has so many locks below.
+    pub(super) fn escalate_at(&mut self, node: usize, locks: usize) {
+        self.nodes[node].escalates_at = locks;
+    }
+
+    /// Ends a transaction: intentions are left to the next one if sessions inherit; everything else is given back.
+    pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+        while let Some(node) = self.locked.pop() {
+            let (seat, held) = ((self.session, node), &mut self.nodes[node]);
+            let mode = held.mode.filter(|mode| manager.inherits && mode.covered_below() == 0);
+            let mode = mode.filter(|mode| manager.nodes.bequeath(c, seat, *mode));
+            if mode.is_none() {
+                manager.nodes.release((c, &manager.waits), seat);
+            }
+            *held = HeldNode { mode, is_inherited: mode.is_some(), ..HeldNode::default() };
+        }
+    }
+
+    /// Gives back what the session has inherited.
+    pub(super) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+        for (node, held) in self.nodes.iter_mut().enumerate() {
+            if std::mem::take(held).is_inherited {
+                manager.nodes.release((c, &manager.waits), (self.session, node));
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The keys and gaps that one session's transaction has locked.
+
+use std::collections::BTreeMap;
+
+use platform::{Nanos, Platform};
+
+use super::rows::RowWish;
+use super::{Answer, Asked, LockManager, LockMode};
+
+/// A lock of the transaction.
+#[derive(Clone, Copy)]
+struct HeldLock {
+    name: u64,
+    mode: LockMode,
+    table: u32,
+    /// Number of its request, counted from the session's first.
+    request: u32,
+}
+
+/// The locks that a transaction holds.
+pub(super) struct HeldRows {
+    /// Number of the session's first request.
+    first: u64,
+    limit: usize,
+    locks: Vec<HeldLock>,
+    /// Finds locks by their names: places of an open hash table, each the number of a lock and the round in which it was entered.
+    places: Vec<(u32, u32)>,
+    round: u32,
+    /// Requests that are free below those in use: of locks that were given back before the end.
+    free: Vec<u32>,
+}
+
+impl HeldRows {
+    /// None, of the session with this number.
+    pub(super) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+        let limit = manager.rows.per_session;
+        HeldRows {
+            first: (session * limit) as u64 + 1,
+            limit,
+            locks: Vec::new(),
+            places: vec![(0, 0); 64],
+            round: 1,
+            free: Vec::new(),
+        }
+    }
+
+    /// Number of locks.
+    pub(super) fn count(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Most locks.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Number of locks in each table that has some.
+    pub(super) fn counts(&self) -> BTreeMap<usize, usize> {
+        let mut counts = BTreeMap::new();
+        for lock in &self.locks {
+            *counts.entry(lock.table as usize).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Whether there is room for another one.
+    pub(super) fn has_room(&self) -> bool {
+        self.locks.len() < self.limit
+    }
+
+    fn place(&self, name: u64) -> usize {
+        let mask = self.places.len() - 1;
+        let mut at = (name >> 32) as usize & mask;
+        while self.places[at].1 == self.round && self.locks[self.places[at].0 as usize].name != name {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    fn find(&self, name: u64) -> Option<usize> {
+        let (number, round) = self.places[self.place(name)];
+        (round == self.round).then_some(number as usize)
+    }
+
+    /// How the transaction has this place, if at all.
+    pub(super) fn mode(&self, name: u64) -> Option<LockMode> {
+        self.find(name).map(|number| self.locks[number].mode)
+    }
+
+    fn add(&mut self, lock: HeldLock) {
+        self.locks.push(lock);
+        if self.locks.len() * 2 > self.places.len() {
+            self.places = vec![(0, 0); self.places.len() * 2];
+            self.round = 1;
+            return self.enter_all();
+        }
+        let at = self.place(lock.name);
+        self.places[at] = (self.locks.len() as u32 - 1, self.round);
+    }
+
+    /// Enters all locks into places that are empty.
+    fn enter_all(&mut self) {
+        for number in 0..self.locks.len() {
+            let at = self.place(self.locks[number].name);
+            self.places[at] = (number as u32, self.round);
+        }
+    }
+
+    fn request(&self, number: usize) -> u64 {
+        self.first + u64::from(self.locks[number].request)
+    }
+
+    /// Locks a place of a table. With `waits` the transaction waits as long as it may, until the deadline, if there is one; before that
+    /// `on_wait` is called.
+    ///
+    /// Pre: there is room for another lock.
+    pub(super) fn acquire<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (table, wish): (usize, RowWish),
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        let own = self.find(wish.name);
+        let mode = own.map_or(wish.mode, |number| self.locks[number].mode.join(wish.mode));
+        if own.is_some_and(|number| self.locks[number].mode == mode) {
+            return Answer::Granted;
+        }
+        let request = self.free.last().copied().unwrap_or(self.locks.len() as u32);
+        let fresh = self.first + u64::from(request);
+        let own_request = own.map(|number| self.request(number));
+        let (rows, at) = (&manager.rows, (c, &manager.waits));
+        let answer = match (rows.ask(at, wish, (own_request, fresh), waits.is_some()), waits) {
+            (Asked::Granted, _) => Answer::Granted,
+            (Asked::Refused, _) | (_, None) => Answer::Refused,
+            (Asked::Waits, Some(deadline)) => {
+                on_wait();
+                rows.wait(at, own_request.unwrap_or(fresh), wish.name, deadline)
+            }
+        };
+        if answer == Answer::Granted {
+            match own {
+                Some(number) => self.locks[number].mode = mode,
+                None => {
+                    self.free.pop();
+                    self.add(HeldLock { name: wish.name, mode, table: table as u32, request });
+                }
+            }
+        }
+        answer
+    }
+
+    /// Whether no other transaction has the place in a mode that excludes this one.
+    pub(super) fn is_free<P: Platform>(
+        &self,
+        (manager, c): (&LockManager<P>, P::Core),
+        name: u64,
+        mode: LockMode,
+    ) -> bool {
+        let own = self.find(name).map(|number| self.request(number));
+        manager.rows.is_free(c, name, mode, own)
+    }
+
+    fn next_round(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.places.fill((0, 0));
+            self.round = 1;
+        }
+    }
+
+    /// Gives the locks of a table back that a lock of the table covers; the number of those that it keeps.
+    #[cold]
+    pub(super) fn release_covered<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (table, mode): (usize, LockMode),
+    ) -> usize {
+        let first = self.first;
+        let mut left = 0;
+        let free = &mut self.free;
+        self.locks.retain(|lock| {
+            let is_here = lock.table as usize == table;
+            let is_covered = is_here && mode.covers(lock.mode);
+            left += usize::from(is_here && !is_covered);
+            if is_covered {
+                manager.rows.release((c, &manager.waits), first + u64::from(lock.request), lock.name);
+                free.push(lock.request);
+            }
+            !is_covered
+        });
+        self.next_round();
+        self.enter_all();
+        left
+    }
+
+    /// Gives all locks back.
+    pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+        // The last ones first: rows that many want are taken late.
+        for lock in self.locks.iter().rev() {
+            manager.rows.release((c, &manager.waits), self.first + u64::from(lock.request), lock.name);
+        }
+        self.locks.clear();
+        self.free.clear();
+        self.next_round();
+    }
+}

@@ -1,0 +1,315 @@
+//! Locks of the database and of its tables: few places, which every transaction locks.
+//!
+//! A place is a node, and each session has one request for each node, always at the same place, so there is nothing to link and to search. A
+//! node's line has a latch, how many requests are granted in each mode, and how many wait. Whoever asks for a mode that all granted ones allow,
+//! while nobody waits, looks at that line and at its own request; who does not get on looks at all requests.
+//!
+//! **Inheritance** (Johnson, Pandis, Ailamaki, "Improving OLTP scalability using speculative lock inheritance", PVLDB 2009): a transaction that
+//! ends leaves its lock with its session, granted still, but marked as inherited. The session's next transaction makes it its own by one
+//! compare and swap on a line that nobody else needs; whoever wants the node in a mode that the inherited one excludes takes it away, by a
+//! compare and swap, too, without waiting. What decides is the word [`STATE`] alone:
+//!
+//! ```text
+//!    none --ask--> held --end--> inherited --next transaction--> held
+//!                  held --somebody waits--> held, wanted --end--> none     (through the latch, with grants)
+//!                                 inherited --somebody excludes it--> none
+//! ```
+//!
+//! - *While somebody waits, no request that excludes the wish is inherited.* Whoever begins to wait has taken away what is inherited and
+//!   excludes the wish, and has marked what is held and does, with the node latched; what is granted while somebody waits is marked at once. So
+//!   no wake-up is lost, as the end of a marked request goes through the latch and grants; and whoever takes a lock over, of whatever age,
+//!   gets in the way of nobody who waits.
+//! - *Ages are stable*: a request's age is written before the request is taken over. Whoever compares ages has marked the request before, so its
+//!   owner cannot end without the latch.
+//! - *Nothing outlives its session*: a session that ends gives back what it has inherited ([`NodeLocks::release`]).
+
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+
+use super::mode::MODES;
+use super::waits::{Met, Waits};
+use super::{Answer, Asked, LockMode, get, latched, set};
+
+/// Most sessions: each mode's count has so many bits.
+pub(crate) const SESSIONS_MAX: usize = (1 << COUNT_BITS) - 1;
+const COUNT_BITS: u32 = 12;
+const _: () = assert!(MODES as u32 * COUNT_BITS <= u64::BITS);
+
+/// Words of a node. The first is its latch.
+const COUNTS: usize = 1;
+/// Requests that wait.
+const WAITERS: usize = 2;
+const NODE_WORDS: usize = 3;
+
+/// Words of a request.
+const STATE: usize = 0;
+/// Mode that is waited for; 0: none.
+const WANTED_MODE: usize = 1;
+const AGE: usize = 2;
+const REQUEST_WORDS: usize = 3;
+
+/// Parts of a state: the granted mode; whether the transaction that had it is over; whether somebody wants what it excludes.
+const MODE: u64 = 7;
+const INHERITED: u64 = 8;
+const WANTED: u64 = 16;
+
+/// A session's number, and that of a node.
+pub(super) type Seat = (usize, usize);
+
+/// What is asked of a node.
+#[derive(Clone, Copy)]
+pub(super) struct NodeWish {
+    /// With what the transaction has already.
+    pub mode: LockMode,
+    pub age: u64,
+    pub waits: bool,
+}
+
+/// All nodes of a database, and who has locked them.
+pub(super) struct NodeLocks<P: Platform> {
+    nodes: P::Region,
+    requests: P::Region,
+    node_count: usize,
+    sessions: usize,
+    /// A mutant: inherited locks are in nobody's way, and stay.
+    keeps_inherited: bool,
+}
+
+/// One in the count of a mode.
+const fn unit(mode: LockMode) -> u64 {
+    1 << ((mode as u64 as u32 - 1) * COUNT_BITS)
+}
+
+/// The counts of the modes that exclude this one.
+fn excluded(mode: LockMode) -> u64 {
+    let modes = LockMode::ALL.into_iter().filter(|other| !other.is_compatible(mode));
+    modes.map(|other| unit(other) * SESSIONS_MAX as u64).sum()
+}
+
+/// The mode in a state.
+fn granted(state: u64) -> Option<LockMode> {
+    (state & MODE != 0).then(|| LockMode::of(state & MODE))
+}
+
+impl<P: Platform> NodeLocks<P> {
+    /// No locks.
+    pub(super) fn new(
+        c: P::Core,
+        (node_count, sessions): (usize, usize),
+        keeps_inherited: bool,
+    ) -> Result<Self, OutOfMemory> {
+        let nodes = P::region(c, None, node_count * LINE_BYTES, "locks of tables")?;
+        let bytes = sessions * node_count * LINE_BYTES;
+        let requests = P::region(c, None, bytes, "locks of tables, by session")?;
+        Ok(NodeLocks { nodes, requests, node_count, sessions, keeps_inherited })
+    }
+
+    /// Number of nodes.
+    pub(super) fn count(&self) -> usize {
+        self.node_count
+    }
+
+    fn node(&self, node: usize) -> &[P::Word] {
+        P::words_of(&self.nodes, node * LINE_BYTES, NODE_WORDS)
+    }
+
+    #[inline]
+    fn request(&self, (session, node): Seat) -> &[P::Word] {
+        let number = session * self.node_count + node;
+        P::words_of(&self.requests, number * LINE_BYTES, REQUEST_WORDS)
+    }
+
+    /// The requests of all other sessions.
+    fn others(&self, (session, node): Seat) -> impl Iterator<Item = (usize, &[P::Word])> {
+        let all = (0..self.sessions).filter(move |other| *other != session);
+        all.map(move |other| (other, self.request((other, node))))
+    }
+
+    /// Leaves a lock to the session's next transaction; false if somebody wants what it excludes.
+    #[inline]
+    pub(super) fn bequeath(&self, c: P::Core, seat: Seat, mode: LockMode) -> bool {
+        let state = &self.request(seat)[STATE];
+        // Release: what the transaction did is before what is done by whoever takes the lock away.
+        P::cas(c, state, mode as u64, mode as u64 | INHERITED, Ordering::AcqRel).is_ok()
+    }
+
+    /// Takes over what the session's last transaction has left; false if it was taken away.
+    #[inline]
+    pub(super) fn take_over(&self, c: P::Core, seat: Seat, mode: LockMode, age: u64) -> bool {
+        let words = self.request(seat);
+        set::<P>(c, &words[AGE], age);
+        // Release: pairs with the acquire in `is_in_the_way`, after which the age is read. Acquire: as after any lock.
+        P::cas(c, &words[STATE], mode as u64 | INHERITED, mode as u64, Ordering::AcqRel).is_ok()
+    }
+
+    /// Asks for a mode. The request waits if it may, and if the transaction wants to.
+    ///
+    /// Pre: the session has inherited nothing of the node.
+    pub(super) fn ask(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat, wish: NodeWish) -> Asked {
+        let (words, own) = (self.node(seat.1), self.request(seat));
+        latched::<P, _>(c, words, || {
+            let held = granted(get::<P>(c, &own[STATE]));
+            let counts = get::<P>(c, &words[COUNTS]) - held.map_or(0, unit);
+            let waiting = get::<P>(c, &words[WAITERS]);
+            let mut asked = Asked::Granted;
+            if waiting != 0 || counts & excluded(wish.mode) != 0 {
+                let met = self.meet(c, seat, wish, held.is_none());
+                if !met.is_empty() {
+                    asked = waits.decide(c, (seat.0, wish.age), &met, wish.waits);
+                }
+            }
+            if asked != Asked::Refused {
+                set::<P>(c, &own[AGE], wish.age);
+            }
+            match asked {
+                Asked::Granted => self.give(c, seat, wish.mode),
+                Asked::Waits => {
+                    set::<P>(c, &own[WANTED_MODE], wish.mode as u64);
+                    set::<P>(c, &words[WAITERS], waiting + 1);
+                }
+                Asked::Refused => {}
+            }
+            asked
+        })
+    }
+
+    /// All other requests that have to do with a wish, which is new or a conversion. What is inherited and excludes it is taken away.
+    #[cold]
+    fn meet(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> Vec<Met> {
+        let met = self.others(seat).map(|(session, words)| {
+            let granted = self.is_in_the_way(c, seat.1, words, wish.mode);
+            let wanted = get::<P>(c, &words[WANTED_MODE]);
+            let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(wish.mode);
+            // What is marked now does not end without the latch: its age is that of the transaction that has it.
+            let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
+            Met::of(session, (rank, (is_new, wish.age)), granted, wanted)
+        });
+        met.filter(Met::matters).collect()
+    }
+
+    /// Whether a request that waits is no conversion.
+    fn is_new(&self, c: P::Core, words: &[P::Word]) -> bool {
+        granted(get::<P>(c, &words[STATE])).is_none()
+    }
+
+    /// Whether a request is granted in a mode that excludes this one. Takes it away if it is inherited, and marks it if it is held.
+    ///
+    /// Pre: the node is latched.
+    fn is_in_the_way(&self, c: P::Core, node: usize, words: &[P::Word], mode: LockMode) -> bool {
+        // Acquire: pairs with the release of whoever took the request over, or left it.
+        let mut state = P::load(c, &words[STATE], Ordering::Acquire);
+        loop {
+            let Some(has) = granted(state).filter(|has| !has.is_compatible(mode)) else { return false };
+            let is_inherited = state & INHERITED != 0;
+            if is_inherited && self.keeps_inherited {
+                return false;
+            }
+            if state & WANTED != 0 {
+                return true;
+            }
+            let new = if is_inherited { 0 } else { state | WANTED };
+            match P::cas(c, &words[STATE], state, new, Ordering::AcqRel) {
+                Ok(_) => {
+                    if is_inherited {
+                        let counts = &self.node(node)[COUNTS];
+                        set::<P>(c, counts, get::<P>(c, counts) - unit(has));
+                    }
+                    return !is_inherited;
+                }
+                Err(seen) => state = seen,
+            }
+        }
+    }
+
+    /// Grants a mode.
+    ///
+    /// Pre: the node is latched, and nothing is in the way.
+    fn give(&self, c: P::Core, seat: Seat, mode: LockMode) {
+        let (words, own) = (self.node(seat.1), self.request(seat));
+        let held = granted(get::<P>(c, &own[STATE])).map_or(0, unit);
+        set::<P>(c, &words[COUNTS], get::<P>(c, &words[COUNTS]) - held + unit(mode));
+        // Wanted, as far as is known here, when somebody waits.
+        let wanted = if get::<P>(c, &words[WAITERS]) == 0 { 0 } else { WANTED };
+        set::<P>(c, &own[STATE], mode as u64 | wanted);
+    }
+
+    /// A request waits no longer.
+    fn retire(&self, c: P::Core, (node, words): (&[P::Word], &[P::Word])) {
+        set::<P>(c, &words[WANTED_MODE], 0);
+        set::<P>(c, &node[WAITERS], get::<P>(c, &node[WAITERS]) - 1);
+    }
+
+    /// Grants what waits and need not wait any more.
+    ///
+    /// Pre: the node is latched.
+    #[cold]
+    fn grant(&self, (c, waits): (P::Core, &Waits<P>), node: usize) {
+        let waiting = (0..self.sessions).filter_map(|session| {
+            let words = self.request((session, node));
+            let wanted = get::<P>(c, &words[WANTED_MODE]);
+            let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
+            (wanted != 0).then(|| (rank, session, LockMode::of(wanted)))
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_unstable_by_key(|(rank, ..)| *rank);
+        for (place, (_, session, mode)) in waiting.iter().enumerate() {
+            if !waiting[..place].iter().all(|(.., before)| before.is_compatible(*mode)) {
+                continue;
+            }
+            let seat = (*session, node);
+            let in_the_way = |(_, words)| self.is_in_the_way(c, node, words, *mode);
+            // All of them are looked at: each that is in the way is marked.
+            let is_free = self.others(seat).filter(|other| in_the_way(*other)).count() == 0;
+            if is_free && waits.claim(c, *session) {
+                self.retire(c, (self.node(node), self.request(seat)));
+                self.give(c, seat, *mode);
+                // Last: from here on the state is the owner's.
+                waits.wake(c, *session);
+            }
+        }
+    }
+
+    /// Waits until a request is granted.
+    pub(super) fn wait(
+        &self,
+        (c, waits): (P::Core, &Waits<P>),
+        seat: Seat,
+        deadline: Option<Nanos>,
+    ) -> Answer {
+        if waits.wait(c, seat.0, deadline) {
+            return Answer::Granted;
+        }
+        let node = self.node(seat.1);
+        latched::<P, _>(c, node, || {
+            let answer = waits.stop(c, seat.0);
+            if answer != Answer::Granted {
+                self.retire(c, (node, self.request(seat)));
+                self.grant((c, waits), seat.1);
+            }
+            answer
+        })
+    }
+
+    /// Gives a lock back, held or inherited, unless it was taken away.
+    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat) {
+        let (node, words) = (self.node(seat.1), self.request(seat));
+        latched::<P, _>(c, node, || {
+            let Some(mode) = granted(get::<P>(c, &words[STATE])) else { return };
+            set::<P>(c, &words[STATE], 0);
+            set::<P>(c, &node[COUNTS], get::<P>(c, &node[COUNTS]) - unit(mode));
+            if get::<P>(c, &node[WAITERS]) != 0 {
+                self.grant((c, waits), seat.1);
+            }
+        });
+    }
+
+    /// How many requests are granted, and how many wait.
+    #[cfg(test)]
+    pub(super) fn census(&self, c: P::Core, node: usize) -> (u64, u64) {
+        let words = self.node(node);
+        let counts = get::<P>(c, &words[COUNTS]);
+        let granted = (0..MODES as u32).map(|mode| counts >> (mode * COUNT_BITS) & SESSIONS_MAX as u64).sum();
+        (granted, get::<P>(c, &words[WAITERS]))
+    }
+}

@@ -1,0 +1,239 @@
+//! Locks of keys and gaps.
+//!
+//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones. Requests are lines of the session that
+//! made them.
+
+use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+
+use super::waits::{Met, Rank, Waits};
+use super::{Answer, Asked, LockMode, get, latched, set};
+
+/// Words of a request.
+const NEXT: usize = 0;
+const NAME: usize = 1;
+/// Granted mode; 0: none.
+const GRANTED: usize = 2;
+/// Mode that is waited for; 0: none.
+const WANTED: usize = 3;
+const AGE: usize = 4;
+const WORDS: usize = LINE_BYTES / 8;
+
+/// Words of a list. The first is its latch.
+const FIRST: usize = 1;
+/// Requests that wait.
+const WAITERS: usize = 2;
+const LIST_WORDS: usize = 3;
+
+/// Who has locked which keys and gaps.
+pub(super) struct RowLocks<P: Platform> {
+    lists: P::Region,
+    /// A power of two.
+    list_count: usize,
+    requests: P::Region,
+    /// Requests of each session.
+    pub(super) per_session: usize,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowWish {
+    pub name: u64,
+    pub mode: LockMode,
+    /// Smaller is older; no two transactions have the same.
+    pub age: u64,
+}
+
+impl<P: Platform> RowLocks<P> {
+    /// No locks.
+    pub(super) fn new(
+        c: P::Core,
+        (lists, sessions, per_session): (usize, usize, usize),
+    ) -> Result<Self, OutOfMemory> {
+        let list_count = lists.max(1).next_power_of_two();
+        let lists = P::region(c, None, list_count * LINE_BYTES, "lists of locks")?;
+        let requests = P::region(c, None, sessions * per_session * LINE_BYTES, "locks of transactions")?;
+        Ok(RowLocks { lists, list_count, requests, per_session })
+    }
+
+    fn list(&self, name: u64) -> &[P::Word] {
+        let number = name as usize & (self.list_count - 1);
+        P::words_of(&self.lists, number * LINE_BYTES, LIST_WORDS)
+    }
+
+    /// Request number `number`, counted from 1 over all sessions.
+    fn request(&self, number: u64) -> &[P::Word] {
+        P::words_of(&self.requests, (number as usize - 1) * LINE_BYTES, WORDS)
+    }
+
+    /// The requests of a list for this name, in order.
+    fn requests(&self, c: P::Core, list: &[P::Word], name: u64) -> impl Iterator<Item = (u64, &[P::Word])> {
+        let request = move |number: u64| (number != 0).then(|| (number, self.request(number)));
+        let first = request(get::<P>(c, &list[FIRST]));
+        let all = std::iter::successors(first, move |(_, words)| request(get::<P>(c, &words[NEXT])));
+        all.filter(move |(_, words)| get::<P>(c, &words[NAME]) == name)
+    }
+
+    /// The session that made a request.
+    fn session(&self, number: u64) -> usize {
+        (number as usize - 1) / self.per_session
+    }
+
+    fn rank(c: P::Core, words: &[P::Word]) -> Rank {
+        (get::<P>(c, &words[GRANTED]) == 0, get::<P>(c, &words[AGE]))
+    }
+
+    /// Asks for a lock: with `own` the request that the transaction has already, else with `fresh`, a request that is in no list.
+    /// The request waits if it may, and if the transaction wants to.
+    pub(super) fn ask(
+        &self,
+        (c, waits): (P::Core, &Waits<P>),
+        wish: RowWish,
+        (own, fresh): (Option<u64>, u64),
+        may_wait: bool,
+    ) -> Asked {
+        let list = self.list(wish.name);
+        let number = own.unwrap_or(fresh);
+        latched::<P, _>(c, list, || {
+            let has = own.map(|own| LockMode::of(get::<P>(c, &self.request(own)[GRANTED])));
+            let target = has.map_or(wish.mode, |has| has.join(wish.mode));
+            let mut met = Vec::new();
+            for (other, words) in self.requests(c, list, wish.name) {
+                if own == Some(other) {
+                    continue;
+                }
+                let excludes = |mode: u64| mode != 0 && !LockMode::of(mode).is_compatible(target);
+                let granted = excludes(get::<P>(c, &words[GRANTED]));
+                let wanted = excludes(get::<P>(c, &words[WANTED]));
+                if granted || wanted {
+                    let ranks = (Self::rank(c, words), (own.is_none(), wish.age));
+                    met.push(Met::of(self.session(other), ranks, granted, wanted));
+                }
+            }
+            let asked = match met.is_empty() {
+                true => Asked::Granted,
+                false => waits.decide(c, (self.session(number), wish.age), &met, may_wait),
+            };
+            if asked == Asked::Refused {
+                return asked;
+            }
+            let words = self.request(number);
+            if own.is_none() {
+                set::<P>(c, &words[NAME], wish.name);
+                set::<P>(c, &words[AGE], wish.age);
+                set::<P>(c, &words[GRANTED], 0);
+                self.append(c, list, number);
+            }
+            let slot = if asked == Asked::Granted { GRANTED } else { WANTED };
+            if asked == Asked::Waits {
+                set::<P>(c, &list[WAITERS], get::<P>(c, &list[WAITERS]) + 1);
+            }
+            set::<P>(c, &words[WANTED], 0);
+            set::<P>(c, &words[slot], target as u64);
+            asked
+        })
+    }
+
+    fn append(&self, c: P::Core, list: &[P::Word], number: u64) {
+        set::<P>(c, &self.request(number)[NEXT], 0);
+        let mut place = &list[FIRST];
+        loop {
+            match get::<P>(c, place) {
+                0 => return set::<P>(c, place, number),
+                next => place = &self.request(next)[NEXT],
+            }
+        }
+    }
+
+    fn unlink(&self, c: P::Core, list: &[P::Word], number: u64) {
+        let next = get::<P>(c, &self.request(number)[NEXT]);
+        let mut place = &list[FIRST];
+        loop {
+            match get::<P>(c, place) {
+                0 => unreachable!("a request is in its list"),
+                found if found == number => return set::<P>(c, place, next),
+                other => place = &self.request(other)[NEXT],
+            }
+        }
+    }
+
+    /// A request waits no longer.
+    fn retire(&self, c: P::Core, list: &[P::Word], words: &[P::Word]) {
+        set::<P>(c, &words[WANTED], 0);
+        set::<P>(c, &list[WAITERS], get::<P>(c, &list[WAITERS]) - 1);
+    }
+
+    /// Grants what waits for this name and need not wait any more.
+    ///
+    /// Pre: the list is latched.
+    #[cold]
+    fn grant(&self, (c, waits): (P::Core, &Waits<P>), list: &[P::Word], name: u64) {
+        let waiting = self.requests(c, list, name).filter_map(|(number, words)| {
+            let wanted = get::<P>(c, &words[WANTED]);
+            (wanted != 0).then(|| (Self::rank(c, words), number, LockMode::of(wanted)))
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        waiting.sort_unstable_by_key(|(rank, ..)| *rank);
+        for (place, (_, number, mode)) in waiting.iter().enumerate() {
+            let allows = |other: u64| other == 0 || LockMode::of(other).is_compatible(*mode);
+            let is_free = waiting[..place].iter().all(|(.., before)| before.is_compatible(*mode))
+                && self
+                    .requests(c, list, name)
+                    .all(|(other, words)| other == *number || allows(get::<P>(c, &words[GRANTED])));
+            let session = self.session(*number);
+            if is_free && waits.claim(c, session) {
+                let words = self.request(*number);
+                set::<P>(c, &words[GRANTED], *mode as u64);
+                self.retire(c, list, words);
+                waits.wake(c, session);
+            }
+        }
+    }
+
+    /// Waits until a request is granted.
+    pub(super) fn wait(
+        &self,
+        (c, waits): (P::Core, &Waits<P>),
+        number: u64,
+        name: u64,
+        deadline: Option<Nanos>,
+    ) -> Answer {
+        if waits.wait(c, self.session(number), deadline) {
+            return Answer::Granted;
+        }
+        let list = self.list(name);
+        latched::<P, _>(c, list, || {
+            let answer = waits.stop(c, self.session(number));
+            if answer != Answer::Granted {
+                let words = self.request(number);
+                self.retire(c, list, words);
+                if get::<P>(c, &words[GRANTED]) == 0 {
+                    self.unlink(c, list, number);
+                }
+                self.grant((c, waits), list, name);
+            }
+            answer
+        })
+    }
+
+    /// Gives a lock back.
+    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), number: u64, name: u64) {
+        let list = self.list(name);
+        latched::<P, _>(c, list, || {
+            self.unlink(c, list, number);
+            if get::<P>(c, &list[WAITERS]) != 0 {
+                self.grant((c, waits), list, name);
+            }
+        });
+    }
+
+    /// Whether no other request than `own` has the place in a mode that excludes this one.
+    pub(super) fn is_free(&self, c: P::Core, name: u64, mode: LockMode, own: Option<u64>) -> bool {
+        let list = self.list(name);
+        latched::<P, _>(c, list, || {
+            self.requests(c, list, name).all(|(number, words)| {
+                let granted = get::<P>(c, &words[GRANTED]);
+                own == Some(number) || granted == 0 || LockMode::of(granted).is_compatible(mode)
+            })
+        })
+    }
+}

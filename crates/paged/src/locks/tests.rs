@@ -1,0 +1,339 @@
+//! Locks step by step, and of several sessions at once against a model of who may do what.
+// Tests collect what workers saw behind the platform's back.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::sync::Mutex;
+
+use platform::{Hardware, Nanos, Place, Platform};
+use sim::{Config, Shape, VirtualMachine};
+use storage::{Optimisation, Optimisations};
+
+use super::LockMode::{Exclude, IntentExclude, IntentShare, Share};
+use super::nodes::{NodeLocks, NodeWish};
+use super::waits::Waits;
+use super::{Answer, Asked, LockManager, LockMode, TransactionLocks, Wish};
+use crate::options::{Broken, PagedOptions};
+
+/// Two nodes and four sessions, whose numbers are the ages of their transactions, too.
+struct Tables {
+    nodes: NodeLocks<Hardware>,
+    waits: Waits<Hardware>,
+}
+
+impl Tables {
+    fn new() -> Self {
+        let c = Hardware::core();
+        let nodes = NodeLocks::new(c, (2, 4), false).expect("memory");
+        Tables { nodes, waits: Waits::new(c, 4).expect("memory") }
+    }
+
+    fn ask(&self, session: usize, node: usize, mode: LockMode) -> Asked {
+        let wish = NodeWish { mode, age: session as u64, waits: true };
+        self.nodes.ask((Hardware::core(), &self.waits), (session, node), wish)
+    }
+
+    /// How a wait for a node has ended, or that it has not: then it ends now.
+    fn answered(&self, session: usize, node: usize) -> Answer {
+        self.nodes.wait((Hardware::core(), &self.waits), (session, node), Some(Nanos(0)))
+    }
+
+    fn release(&self, session: usize, node: usize) {
+        self.nodes.release((Hardware::core(), &self.waits), (session, node));
+    }
+
+    fn bequeath(&self, session: usize, mode: LockMode) -> bool {
+        self.nodes.bequeath(Hardware::core(), (session, 0), mode)
+    }
+
+    fn take_over(&self, session: usize, mode: LockMode) -> bool {
+        self.nodes.take_over(Hardware::core(), (session, 0), mode, session as u64)
+    }
+
+    /// Requests that are granted, and that wait.
+    fn census(&self, node: usize) -> (u64, u64) {
+        self.nodes.census(Hardware::core(), node)
+    }
+}
+
+#[test]
+fn modes_are_granted_as_the_table_says() {
+    for one in LockMode::ALL {
+        for other in LockMode::ALL {
+            let tables = Tables::new();
+            assert_eq!(tables.ask(0, 0, one), Asked::Granted);
+            let expected = if one.is_compatible(other) { Asked::Granted } else { Asked::Waits };
+            assert_eq!(tables.ask(1, 0, other), expected, "{one:?}, {other:?}");
+            // A conversion is granted what is compatible, too.
+            let tables = Tables::new();
+            assert_eq!(tables.ask(0, 0, IntentShare), Asked::Granted);
+            let is_there = tables.ask(1, 0, one) == Asked::Granted;
+            let is_free = !is_there || one.is_compatible(other);
+            assert_eq!(tables.ask(0, 0, other) == Asked::Granted, is_free, "{one:?}, {other:?}");
+        }
+    }
+}
+
+#[test]
+fn whoever_waits_is_served_by_age() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    // Not in the way of what is granted, and yet behind what waits.
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Waits);
+    // Older than what waits.
+    assert_eq!(tables.ask(0, 0, IntentExclude), Asked::Granted);
+    tables.release(1, 0);
+    assert_eq!(tables.census(0), (1, 2));
+    tables.release(0, 0);
+    assert_eq!(tables.census(0), (1, 1));
+    assert_eq!(tables.answered(2, 0), Answer::Granted);
+    tables.release(2, 0);
+    assert_eq!(tables.answered(3, 0), Answer::Granted);
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_those_behind_go_on() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Waits);
+    assert_eq!(tables.answered(2, 0), Answer::Late);
+    assert_eq!(tables.answered(3, 0), Answer::Granted);
+    assert_eq!(tables.census(0), (2, 0));
+}
+
+#[test]
+fn whom_an_older_one_waits_for_waits_for_younger_ones_only() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(2, 0, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(0, 0, Exclude), Asked::Waits);
+    assert_eq!(tables.ask(3, 1, IntentShare), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Exclude), Asked::Waits);
+    // One more that is in its way, and older.
+    assert_eq!(tables.ask(1, 1, IntentShare), Asked::Granted);
+    assert_eq!(tables.answered(2, 1), Answer::Refused);
+    assert_eq!(tables.ask(2, 1, Exclude), Asked::Refused);
+    assert_eq!(tables.census(1), (2, 0));
+}
+
+#[test]
+fn whoever_waits_for_an_older_one_is_refused_when_an_older_one_waits_for_it() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(2, 0, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(1, 1, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Share), Asked::Waits);
+    assert_eq!(tables.ask(0, 0, Exclude), Asked::Waits);
+    assert_eq!(tables.answered(2, 1), Answer::Refused);
+    assert_eq!(tables.census(1), (1, 0));
+}
+
+#[test]
+fn two_owners_who_convert_do_not_wait_for_each_other() {
+    for (first, second) in [(0, 1), (1, 0)] {
+        let tables = Tables::new();
+        for session in [0, 1] {
+            assert_eq!(tables.ask(session, 0, IntentExclude), Asked::Granted);
+        }
+        assert_eq!(tables.ask(first, 0, Exclude), Asked::Waits);
+        let expected = if second == 1 { Asked::Refused } else { Asked::Waits };
+        assert_eq!(tables.ask(second, 0, Exclude), expected);
+        if second == 0 {
+            assert_eq!(tables.answered(1, 0), Answer::Refused);
+        }
+        // The younger one rolls back.
+        tables.release(1, 0);
+        assert_eq!(tables.answered(0, 0), Answer::Granted);
+    }
+}
+
+#[test]
+fn a_conversion_that_overtakes_keeps_the_rule() {
+    // An older conversion overtakes a wounded transaction, which waits for a younger one.
+    let tables = Tables::new();
+    assert_eq!(tables.ask(1, 0, IntentShare), Asked::Granted);
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    assert_eq!(tables.ask(0, 1, Exclude), Asked::Waits);
+    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.answered(2, 0), Answer::Refused);
+
+    // A younger conversion overtakes an older transaction, and is wounded by that.
+    let tables = Tables::new();
+    assert_eq!(tables.ask(0, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(0, 1, Exclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 0, IntentShare), Asked::Granted);
+    assert_eq!(tables.ask(1, 0, Share), Asked::Waits);
+    assert_eq!(tables.ask(2, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(2, 1, Share), Asked::Refused);
+    // Were it inherited, an older transaction could take it over, of whom nobody had said that an older one waits for it.
+    assert!(!tables.bequeath(2, IntentExclude));
+    tables.release(0, 0);
+    assert_eq!(tables.census(0), (1, 1));
+    tables.release(2, 0);
+    assert_eq!(tables.answered(1, 0), Answer::Granted);
+}
+
+#[test]
+fn what_is_inherited_is_taken_over_or_away() {
+    let tables = Tables::new();
+    for session in [0, 1] {
+        assert_eq!(tables.ask(session, 0, IntentExclude), Asked::Granted);
+        assert!(tables.bequeath(session, IntentExclude));
+    }
+    assert_eq!(tables.census(0), (2, 0));
+    assert!(tables.take_over(0, IntentExclude));
+    assert!(tables.bequeath(0, IntentExclude));
+    // Nobody waits, and the youngest gets it.
+    assert_eq!(tables.ask(3, 0, Share), Asked::Granted);
+    assert_eq!(tables.census(0), (1, 0));
+    assert!(!tables.take_over(0, IntentExclude) && !tables.take_over(1, IntentExclude));
+    // What is compatible stays.
+    tables.release(3, 0);
+    assert_eq!(tables.ask(2, 0, IntentShare), Asked::Granted);
+    assert!(tables.bequeath(2, IntentShare));
+    assert_eq!(tables.ask(1, 0, Share), Asked::Granted);
+    assert!(tables.take_over(2, IntentShare));
+}
+
+#[test]
+fn what_somebody_waits_for_is_not_inherited() {
+    let tables = Tables::new();
+    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.ask(1, 0, Exclude), Asked::Waits);
+    assert!(!tables.bequeath(3, IntentExclude));
+    tables.release(3, 0);
+    assert_eq!(tables.answered(1, 0), Answer::Granted);
+}
+
+/// A table, a place in it, and how it is wanted.
+type PlaceWish = ((usize, usize), LockMode);
+
+const TABLES: usize = 2;
+const PLACES: usize = 6;
+const SESSIONS: usize = 4;
+
+/// What each session's transaction may do with each place of each table.
+#[derive(Default)]
+struct Rights([[[Option<LockMode>; PLACES]; TABLES]; SESSIONS]);
+
+impl Rights {
+    /// Adds a right; false if somebody else has one that it excludes.
+    fn add(&mut self, session: usize, (table, place): (usize, usize), mode: LockMode) -> bool {
+        let own = &mut self.0[session][table][place];
+        *own = Some(own.map_or(mode, |has| has.join(mode)));
+        let mut others = (0..SESSIONS).filter(|other| *other != session);
+        others.all(|other| self.0[other][table][place].is_none_or(|has| has.is_compatible(mode)))
+    }
+}
+
+/// Sessions lock at random; what was granted against the model, and whether anything was inherited.
+fn clashes(seed: u64, broken: Broken, optimisations: Optimisations) -> (usize, bool) {
+    let shape = Shape::new(2, SESSIONS / 2, 1);
+    let config = Config { memory_bytes: 64 << 20, ..Config::new(shape).with_seed(seed).perturbed() };
+    let run = VirtualMachine::run(&config, |c| {
+        let options = PagedOptions {
+            sessions_max: SESSIONS,
+            lock_lists: 4,
+            locks_max: 8,
+            escalation: 3,
+            broken,
+            optimisations,
+            ..PagedOptions::default()
+        };
+        let manager = LockManager::<VirtualMachine>::new(c, &options, TABLES).expect("memory");
+        let (rights, clashes) = (Mutex::new(Rights::default()), Mutex::new(0));
+        let inherited = Mutex::new(false);
+        let worker = |c, session: usize| {
+            let mut random = seed * 31 + session as u64 + 1;
+            let mut below = |bound: usize| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (random >> 9) as usize % bound
+            };
+            let mut locks = TransactionLocks::new(&manager, session);
+            for _ in 0..40 {
+                let age = VirtualMachine::timestamp(c) << 12 | session as u64;
+                let wishes: Vec<_> = (0..1 + below(7))
+                    .map(|_| ((below(TABLES), below(PLACES)), if below(3) == 0 { Exclude } else { Share }))
+                    .collect();
+                let is_whole = below(4) == 0;
+                while !try_all(
+                    (&manager, c),
+                    (&mut locks, &rights, &clashes),
+                    (session, age),
+                    (&wishes, is_whole),
+                ) {
+                    VirtualMachine::pause(c, 200 + below(400) as u64);
+                }
+                *inherited.lock().expect("no panic") |= manager.nodes.census(c, 0).0 > 0;
+            }
+            locks.end((&manager, c));
+        };
+        VirtualMachine::parallel(c, &[Place { thread: None }; SESSIONS], &worker, &mut |_| ());
+        // Nothing survives its session.
+        for node in 0..=TABLES {
+            assert_eq!(manager.nodes.census(c, node), (0, 0), "seed {seed}, node {node}");
+        }
+        let clashes = *clashes.lock().expect("no panic");
+        (clashes, inherited.into_inner().expect("no panic"))
+    });
+    match run {
+        Ok(outcome) => outcome.value,
+        Err(error) => panic!("seed {seed}: {error}"),
+    }
+}
+
+/// One attempt of a transaction; false if it was refused.
+fn try_all<P: Platform>(
+    (manager, c): (&LockManager<P>, P::Core),
+    (locks, rights, clashes): (&mut TransactionLocks, &Mutex<Rights>, &Mutex<usize>),
+    (session, age): (usize, u64),
+    (wishes, is_whole): (&[PlaceWish], bool),
+) -> bool {
+    if is_whole {
+        locks.expect_whole(wishes[0].0.0);
+    }
+    let mut is_granted = true;
+    for ((table, place), mode) in wishes {
+        let wish = Wish { table: *table, name: (table * PLACES + place) as u64 + 1, mode: *mode, age };
+        let answer = locks.acquire((manager, c), wish, Some(None), &mut || ());
+        if answer != Answer::Granted {
+            is_granted = false;
+            break;
+        }
+        let mut rights = rights.lock().expect("no panic");
+        let mut is_sound = rights.add(session, (*table, *place), *mode);
+        for mode in [Share, Exclude] {
+            if locks.covers(*table, mode) {
+                is_sound &= (0..PLACES).all(|place| rights.add(session, (*table, place), mode));
+            }
+        }
+        *clashes.lock().expect("no panic") += usize::from(!is_sound);
+        drop(rights);
+        P::pause(c, 50);
+    }
+    rights.lock().expect("no panic").0[session] = Default::default();
+    locks.release_all((manager, c));
+    is_granted
+}
+
+#[test]
+fn sessions_never_have_what_excludes_each_other() {
+    for seed in 0..60 {
+        assert_eq!(clashes(seed, Broken::default(), Optimisations::ALL), (0, true), "seed {seed}");
+        let plain = Optimisations::ALL.without(Optimisation::InheritedLocks);
+        assert_eq!(clashes(seed, Broken::default(), plain).0, 0, "seed {seed}, without inheritance");
+    }
+}
+
+#[test]
+fn mutants_of_the_hierarchy_are_caught() {
+    let intents = Broken { intents: true, ..Broken::default() };
+    let keeps = Broken { keeps_inherited: true, ..Broken::default() };
+    for (what, broken) in [("no intentions", intents), ("inherited locks stay", keeps)] {
+        let caught = (0..40).any(|seed| clashes(seed, broken, Optimisations::ALL).0 > 0);
+        assert!(caught, "{what}: nobody has noticed");
+    }
+}

@@ -1,0 +1,195 @@
+//! What a transaction asks for, level by level: the database, the table, then the key or gap.
+//!
+//! **Escalation**: a transaction that has many locks in one table asks for the table instead, to share it or to have it alone, and gives
+//! back what the table's lock covers. It does not wait for that: if somebody is in the way it goes on row by row, and asks again when it
+//! has twice as many. Only when there is no room for another lock it waits, for the table in which it has most. A scan of a whole table
+//! asks as soon as it has seen that it will not end at once.
+
+use platform::{Nanos, Platform};
+
+use super::held_nodes::HeldNodes;
+use super::held_rows::HeldRows;
+use super::rows::RowWish;
+use super::{Answer, LockManager, LockMode};
+
+/// Locks after which a scan of a whole table asks for the table.
+const WHOLE_SCAN_LOCKS: usize = 16;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// Number of the table that the place lies in.
+    pub table: usize,
+    pub name: u64,
+    pub mode: LockMode,
+    /// Smaller is older; no two transactions have the same.
+    pub age: u64,
+}
+
+/// The locks of one session's transaction, and what the session keeps for its next one.
+pub(crate) struct TransactionLocks {
+    session: usize,
+    rows: HeldRows,
+    nodes: HeldNodes,
+    /// With so many locks of rows it is time to look whether a table has too many.
+    look_at: usize,
+}
+
+impl TransactionLocks {
+    /// None, of the session with this number.
+    pub(crate) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+        TransactionLocks {
+            session,
+            rows: HeldRows::new(manager, session),
+            nodes: HeldNodes::new(manager, session),
+            look_at: manager.escalation,
+        }
+    }
+
+    /// Locks a place, and before that all that it lies in. With `waits` the transaction waits as long as it may, until the deadline, if there
+    /// is one; before that `on_wait` is called.
+    pub(crate) fn acquire<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        wish: Wish,
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        let Wish { table, name, mode, age } = wish;
+        let is_ready = self.nodes.is_open(1 + table, mode) && self.rows.count() < self.look_at;
+        if !is_ready && let Some(answer) = self.get_ready((manager, c), wish, waits, on_wait) {
+            return answer;
+        }
+        self.rows.acquire((manager, c), (table, RowWish { name, mode, age }), waits, on_wait)
+    }
+
+    /// Locks all that a place lies in, and perhaps the table instead of the place: the answer, unless the place is to be locked.
+    fn get_ready<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        wish: Wish,
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Option<Answer> {
+        let Wish { table, mode, age, .. } = wish;
+        let mut answer = Answer::Granted;
+        if manager.is_alone {
+            return Some(answer);
+        }
+        if !manager.skips_intents {
+            answer = self.nodes.enter((manager, c), (1 + table, mode, age), waits, on_wait);
+        }
+        if answer == Answer::Granted
+            && self.rows.count() >= self.look_at
+            && !self.nodes.covers(1 + table, mode)
+        {
+            answer = self.escalate((manager, c), wish, waits, on_wait);
+        }
+        let is_done = answer != Answer::Granted || self.nodes.covers(1 + table, mode);
+        is_done.then_some(answer)
+    }
+
+    /// Whether the transaction relies on a gap by a lock of its own; not by that of the table, which covers all gaps there will be.
+    pub(crate) fn relies_on(&self, gap: u64) -> bool {
+        self.rows.mode(gap).is_some_and(|mode| mode.covers(LockMode::Share))
+    }
+
+    /// Takes tables instead of rows, if there are too many locks of rows in this table, or altogether.
+    #[cold]
+    fn escalate<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        wish: Wish,
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        let Wish { table, mode, age, .. } = wish;
+        let counts = self.rows.counts();
+        let count = counts.get(&table).copied().unwrap_or(0);
+        if count >= self.nodes.escalates_at(1 + table, manager.escalation) {
+            let reads = mode.intent() == LockMode::IntentShare;
+            let mode = if reads { LockMode::Share } else { LockMode::Exclude };
+            let taken = self.take_table((manager, c), (table, mode, age), None, on_wait);
+            if taken != Answer::Granted {
+                self.nodes.escalate_at(1 + table, 2 * count);
+            }
+        }
+        if !self.rows.has_room() {
+            let fullest = counts.iter().max_by_key(|(_, count)| **count).map_or(table, |(table, _)| *table);
+            // All locks in it are covered then.
+            let mode = if self.nodes.writes(1 + fullest) { LockMode::Exclude } else { LockMode::Share };
+            let taken = self.take_table((manager, c), (fullest, mode, age), waits, on_wait);
+            if taken != Answer::Granted {
+                return taken;
+            }
+        }
+        self.look_again(manager.escalation);
+        Answer::Granted
+    }
+
+    /// Finds out with how many locks some table may have too many.
+    fn look_again(&mut self, escalation: usize) {
+        let counts = self.rows.counts();
+        let missing = |(table, count): (&usize, &usize)| {
+            self.nodes.escalates_at(1 + *table, escalation).saturating_sub(*count)
+        };
+        let least = counts.iter().map(missing).min().unwrap_or(escalation).min(escalation);
+        self.look_at = (self.rows.count() + least.max(1)).min(self.rows.limit());
+    }
+
+    /// Locks a table, and gives back what that covers.
+    fn take_table<P: Platform>(
+        &mut self,
+        (manager, c): (&LockManager<P>, P::Core),
+        (table, mode, age): (usize, LockMode, u64),
+        waits: Option<Option<Nanos>>,
+        on_wait: &mut dyn FnMut(),
+    ) -> Answer {
+        let wish = (1 + table, mode, age);
+        let answer = self.nodes.acquire((manager, c), wish, waits, on_wait);
+        if let (Answer::Granted, Some(mode)) = (answer, self.nodes.mode(1 + table)) {
+            let left = self.rows.release_covered((manager, c), (table, mode));
+            self.nodes.escalate_at(1 + table, left + manager.escalation);
+        }
+        answer
+    }
+
+    /// A scan of a whole table begins.
+    pub(crate) fn expect_whole(&mut self, table: usize) {
+        let count = self.rows.counts().get(&table).copied().unwrap_or(0);
+        self.nodes.escalate_at(1 + table, count + WHOLE_SCAN_LOCKS);
+        self.look_at = self.look_at.min(self.rows.count() + WHOLE_SCAN_LOCKS);
+    }
+
+    /// Whether no other transaction has the place in a mode that excludes this one.
+    pub(crate) fn is_free<P: Platform>(
+        &self,
+        (manager, c): (&LockManager<P>, P::Core),
+        name: u64,
+        mode: LockMode,
+    ) -> bool {
+        manager.is_alone || self.rows.is_free((manager, c), name, mode)
+    }
+
+    /// Whether the transaction has a table so that it needs no lock of this mode in it.
+    #[cfg(test)]
+    pub(super) fn covers(&self, table: usize, mode: LockMode) -> bool {
+        self.nodes.covers(1 + table, mode)
+    }
+
+    /// Ends a transaction.
+    pub(crate) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+        if manager.is_alone {
+            return;
+        }
+        self.rows.release_all((manager, c));
+        self.nodes.release_all((manager, c));
+        manager.waits.forget(c, self.session);
+        self.look_at = manager.escalation;
+    }
+
+    /// Ends the session: nothing that it has inherited stays.
+    pub(crate) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
+        self.nodes.end((manager, c));
+    }
+}

@@ -1,0 +1,225 @@
+//! Who may wait for whom: a word for each session, which the session looks at while it waits.
+//!
+//! A transaction waits for another one if that has, or wants and is served before it, what its wish excludes. Those that wait for one
+//! place are served by age, the oldest first; conversions, which owners ask for, before all others. The rule is a lazy form of wound-wait
+//! (Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed database systems", TODS 1978):
+//!
+//! > **No transaction waits for an older one while an older one waits for it.** Where it would, it is refused: it gives up all that it has, and
+//! > keeps its age for its next attempt.
+//!
+//! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older one, and an older one for it. *The oldest goes
+//! on*: it never waits for an older one, so it is never refused; and only conversions are served before it.
+//!
+//! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts only if the wounded one waits for an
+//! older one, then or later.
+//!
+//! What keeps the rule: two transactions come to wait for each other, one way, in the moment in which the later of the two asks for a
+//! place, or is granted a conversion, with the place's latch held. In that moment the younger one of them is marked: as wounded if the
+//! older one waits for it, or as waiting for an older one. Marks are set by compare and swap on one word, and whoever sets the second of
+//! them refuses the transaction. Marks stay until the end of the transaction, or of its wait, which refuses more than need be, and never
+//! less.
+
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+
+use super::{Answer, Asked};
+
+/// Parts of a session's word.
+///
+/// An older transaction waits, or has waited, for the session's.
+const WOUNDED: u64 = 1;
+/// It waits.
+const WAITING: u64 = 2;
+/// It waits for an older one, among others.
+const FOR_OLDER: u64 = 4;
+/// It need not wait any longer: it is refused.
+const REFUSED: u64 = 8;
+
+/// How long a transaction waits on its processor before it sleeps.
+const SPIN_NANOS: u64 = 20_000;
+
+/// How long a transaction sleeps before it looks whether the database has stopped.
+const PATIENCE_NANOS: u64 = 10_000_000;
+
+/// The order in which those are served that wait for one place: whether the request is new (or a conversion), and its age.
+pub(super) type Rank = (bool, u64);
+
+/// Another transaction that has to do with a wish.
+#[derive(Clone, Copy)]
+pub(super) struct Met {
+    pub session: usize,
+    pub age: u64,
+    /// It has what the wish excludes, or wants it and is served before.
+    pub is_in_the_way: bool,
+    /// It wants what the wish excludes, and is served behind.
+    pub is_behind: bool,
+}
+
+impl Met {
+    /// A request of this rank, in a mode that the wish excludes or not (`granted`), that wants a mode that it excludes or not.
+    pub(super) fn of(session: usize, (other, own): (Rank, Rank), granted: bool, wanted: bool) -> Self {
+        let is_before = other < own;
+        let (is_in_the_way, is_behind) = (granted || (wanted && is_before), wanted && !is_before);
+        Met { session, age: other.1, is_in_the_way, is_behind }
+    }
+
+    /// Whether it has to do with the wish.
+    pub(super) fn matters(&self) -> bool {
+        self.is_in_the_way || self.is_behind
+    }
+}
+
+/// The words of all sessions.
+pub(super) struct Waits<P: Platform> {
+    words: P::Region,
+    /// A word that is not 0 once nobody may give locks back any more.
+    stopped: P::Region,
+}
+
+impl<P: Platform> Waits<P> {
+    /// Nobody waits.
+    pub(super) fn new(c: P::Core, sessions: usize) -> Result<Self, OutOfMemory> {
+        let words = P::region(c, None, sessions * LINE_BYTES, "waiting sessions")?;
+        Ok(Waits { words, stopped: P::region(c, None, LINE_BYTES, "stop of locks")? })
+    }
+
+    /// Ends all waits.
+    pub(super) fn stop_all(&self, c: P::Core) {
+        // Relaxed: whoever waits looks again and again.
+        P::store(c, P::word_of(&self.stopped, 0), 1, Ordering::Relaxed);
+    }
+
+    fn has_stopped(&self, c: P::Core) -> bool {
+        P::load(c, P::word_of(&self.stopped, 0), Ordering::Relaxed) != 0
+    }
+
+    fn word(&self, session: usize) -> &P::Word {
+        P::word_of(&self.words, session * LINE_BYTES)
+    }
+
+    /// Changes a session's word, unless `change` gives none for what it is; what it was, and what it is.
+    fn change(&self, c: P::Core, session: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
+        let word = self.word(session);
+        // Acquire: pairs with the release of whoever changed the word.
+        let mut seen = P::load(c, word, Ordering::Acquire);
+        loop {
+            let Some(new) = change(seen).filter(|new| *new != seen) else { return (seen, seen) };
+            match P::cas(c, word, seen, new, Ordering::AcqRel) {
+                Ok(_) => return (seen, new),
+                Err(other) => seen = other,
+            }
+        }
+    }
+
+    /// Sets a mark of a transaction, that of its wait if it waits. With both it is refused.
+    fn mark(&self, c: P::Core, session: usize, mark: u64) {
+        let (before, after) = self.change(c, session, |seen| {
+            if mark == FOR_OLDER && seen & WAITING == 0 {
+                return None;
+            }
+            let new = seen | mark;
+            let is_caught = new & (WOUNDED | WAITING | FOR_OLDER) == WOUNDED | WAITING | FOR_OLDER;
+            Some(if is_caught { new & !(WAITING | FOR_OLDER) | REFUSED } else { new })
+        });
+        if after & REFUSED > before & REFUSED {
+            P::unpark(c, self.word(session), 1);
+        }
+    }
+
+    /// Decides what becomes of a wish of this session and age, with all others that have to do with it. When the transaction waits, its request is
+    /// seen by others from here on.
+    ///
+    /// Pre: the place is latched.
+    pub(super) fn decide(&self, c: P::Core, (session, age): (usize, u64), met: &[Met], waits: bool) -> Asked {
+        let mut in_the_way = met.iter().filter(|other| other.is_in_the_way).peekable();
+        let is_free = in_the_way.peek().is_none();
+        if !is_free && !waits {
+            return Asked::Refused;
+        }
+        if met.iter().any(|other| other.is_behind && other.age < age) {
+            self.mark(c, session, WOUNDED);
+        }
+        if !is_free {
+            let for_older = if in_the_way.any(|other| other.age < age) { FOR_OLDER } else { 0 };
+            let (_, after) = self.change(c, session, |seen| {
+                let is_caught = seen & WOUNDED != 0 && for_older != 0;
+                (!is_caught).then_some(seen | WAITING | for_older)
+            });
+            if after & WAITING == 0 {
+                return Asked::Refused;
+            }
+        }
+        for other in met.iter().filter(|other| other.age > age) {
+            if other.is_in_the_way && !is_free {
+                self.mark(c, other.session, WOUNDED);
+            }
+            if other.is_behind {
+                // Unless it has been refused, and is about to leave.
+                self.mark(c, other.session, FOR_OLDER);
+            }
+        }
+        if is_free { Asked::Granted } else { Asked::Waits }
+    }
+
+    /// Ends a wait as granted, unless the transaction has been refused: then it will come and take its request away. What it is
+    /// granted is written between this and [`Self::wake`].
+    ///
+    /// Pre: the place is latched.
+    pub(super) fn claim(&self, c: P::Core, session: usize) -> bool {
+        // Without the mark nobody refuses it any more.
+        let (_, after) = self.change(c, session, |seen| Some(seen & !FOR_OLDER));
+        after & WAITING != 0
+    }
+
+    /// Wakes a transaction that has been granted what it waited for.
+    pub(super) fn wake(&self, c: P::Core, session: usize) {
+        self.change(c, session, |seen| Some(seen & !WAITING));
+        P::unpark(c, self.word(session), 1);
+    }
+
+    /// Waits until the wait has ended, or the deadline has passed; true if the lock was granted. If not, [`Self::stop`] says how it ended.
+    pub(super) fn wait(&self, c: P::Core, session: usize, deadline: Option<Nanos>) -> bool {
+        let word = self.word(session);
+        let spins_until = P::now(c).plus(SPIN_NANOS);
+        let first = deadline.map_or(spins_until, |deadline| deadline.min(spins_until));
+        // Acquire: pairs with the release of whoever ends the wait.
+        let mut seen = P::load(c, word, Ordering::Acquire);
+        while seen & WAITING != 0 {
+            let now = P::now(c);
+            let is_late = deadline.is_some_and(|deadline| now >= deadline);
+            if P::is_gone(c) || is_late || self.has_stopped(c) {
+                return false;
+            }
+            if now < first {
+                seen = P::spin_while(c, word, seen, Some(first));
+            } else {
+                let again = now.plus(PATIENCE_NANOS);
+                P::park(c, word, seen, Some(deadline.map_or(again, |deadline| again.min(deadline))));
+                seen = P::load(c, word, Ordering::Acquire);
+            }
+        }
+        seen & REFUSED == 0
+    }
+
+    /// Ends a wait that has not been granted, unless it has been meanwhile.
+    ///
+    /// Pre: the place is latched.
+    pub(super) fn stop(&self, c: P::Core, session: usize) -> Answer {
+        let (before, _) = self.change(c, session, |seen| Some(seen & !(WAITING | FOR_OLDER | REFUSED)));
+        match before {
+            seen if seen & REFUSED != 0 => Answer::Refused,
+            seen if seen & WAITING != 0 => Answer::Late,
+            _ => Answer::Granted,
+        }
+    }
+
+    /// A transaction has ended, and has no locks any more.
+    pub(super) fn forget(&self, c: P::Core, session: usize) {
+        let word = self.word(session);
+        // Relaxed, both: nobody else looks at the word of a session without locks.
+        if P::load(c, word, Ordering::Relaxed) != 0 {
+            P::store(c, word, 0, Ordering::Relaxed);
+        }
+    }
+}
