@@ -285,7 +285,7 @@ pub struct CommonFlags {
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
     /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc, hash-index, queue-latch, replicate,
-    /// prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead and sli; see docs/optimisations.md [default: none]
+    /// prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli and aether; see docs/optimisations.md [default: none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
     /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap) or latch (a manager

@@ -254,7 +254,8 @@ names! {
         PlainLocks = "plain-locks",
         LookAhead = "lookahead",
         InheritedLocks = "sli",
-    } later ["aether"]
+        Aether = "aether",
+    } later []
 }
 
 choices! {

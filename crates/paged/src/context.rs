@@ -116,7 +116,7 @@ impl<'d, P: Files> Context<'d, P> {
 
     /// Commits: changes are there already. With a log its locks are given back before the commit is durable: whoever sees what the
     /// transaction has done has a later place in the log, and is durable only with it (early lock release: Johnson et al., "Aether",
-    /// PVLDB 2010); unless `Aether` is off.
+    /// PVLDB 2010), unless [`storage::Optimisation::Aether`] is left out.
     ///
     /// # Errors
     /// The log has stopped: whether the transaction commits is not known, and it is not to be acknowledged.

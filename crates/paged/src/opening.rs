@@ -302,7 +302,8 @@ impl<P: Files> Opening<'_, P> {
         let buffer_bytes = self.log.buffer_bytes;
         // One worker more than sessions: that of openings.
         let workers = self.options.sessions_max.max(1) + 1;
-        Log::begin(c, directory, LogPlan { segments, buffer_bytes, workers, begins })
+        let fills_apart = self.options.has_aether();
+        Log::begin(c, directory, LogPlan { segments, buffer_bytes, workers, begins, fills_apart })
     }
 
     /// Reads the log for the second time, and makes all changes that pages do not have.

@@ -39,7 +39,7 @@ pub struct PagedOptions {
     pub locks_max: usize,
     /// Locks of rows and gaps in one table from which on a transaction takes the table instead, if nobody is in the way.
     pub escalation: usize,
-    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`].
+    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`], [`Optimisation::Aether`].
     pub optimisations: Optimisations,
     /// How changes are logged; `None`: nothing outlives the process. There is a directory then.
     pub log: Option<PagedLogOptions>,
@@ -56,19 +56,12 @@ pub struct PagedLogOptions {
     pub buffer_bytes: u64,
     /// A checkpoint is due when the log has grown by so many bytes.
     pub checkpoint_bytes: u64,
-    /// Locks are given back before a commit is durable, and workers go on meanwhile.
-    pub aether: bool,
 }
 
 impl Default for PagedLogOptions {
-    /// 64 MiB, 8 MiB, 1 GiB, with what Aether does.
+    /// 64 MiB, 8 MiB, 1 GiB.
     fn default() -> Self {
-        PagedLogOptions {
-            segment_bytes: 64 << 20,
-            buffer_bytes: 8 << 20,
-            checkpoint_bytes: 1 << 30,
-            aether: true,
-        }
+        PagedLogOptions { segment_bytes: 64 << 20, buffer_bytes: 8 << 20, checkpoint_bytes: 1 << 30 }
     }
 }
 
@@ -131,6 +124,11 @@ impl PagedOptions {
     /// Whether sessions inherit locks of the database and of tables from transaction to transaction.
     pub(crate) fn inherits_locks(&self) -> bool {
         self.optimisations.has(Optimisation::InheritedLocks)
+    }
+
+    /// Whether the log works as Aether does.
+    pub(crate) fn has_aether(&self) -> bool {
+        self.optimisations.has(Optimisation::Aether)
     }
 
     /// Whether one session is all there can be, so that nothing is locked. No part of a transaction over several databases, which would hold

@@ -52,7 +52,7 @@ impl<P: Files> Shared<P> {
             sessions_max,
             is_loaded: false,
             broken: options.broken,
-            aether: options.log.is_none_or(|log| log.aether),
+            aether: options.has_aether(),
             checkpoints,
             failure: Latched::new(c, "failure of the database", None)?,
             failed: P::region(c, None, LINE_BYTES, "failure of the database")?,

@@ -35,6 +35,9 @@ pub enum Optimisation {
     /// Of rows in pages: a session keeps its locks of the database and of tables from transaction to transaction, until somebody wants
     /// to exclude it (speculative lock inheritance).
     InheritedLocks,
+    /// Of rows in pages: records of the log are copied into its buffer side by side, a transaction gives its locks back before its commit is
+    /// durable, and its worker goes on. Without: one record after the other, and each commit waits with its locks.
+    Aether,
 }
 
 /// The optimisations that an instance has.
@@ -43,7 +46,7 @@ pub struct Optimisations(u16);
 
 impl Optimisations {
     /// All of them.
-    pub const ALL: Optimisations = Optimisations((2 << Optimisation::InheritedLocks as u16) - 1);
+    pub const ALL: Optimisations = Optimisations((2 << Optimisation::Aether as u16) - 1);
 
     /// The same, but for this one.
     #[must_use]

@@ -12,6 +12,7 @@ use paged::{
 use platform::OutOfMemory;
 use sim::{VirtualCore, VirtualMachine};
 use storage::log::LogError;
+use storage::{Optimisation, Optimisations};
 
 use crate::task::Work;
 
@@ -241,13 +242,18 @@ fn pages_of(options: &InstanceOptions, durable: &DurableOptions) -> PagedOptions
         segment_bytes: durable.log.segment_bytes,
         buffer_bytes: (durable.log.buffer_bytes as u64).max(LOG_BUFFER_BYTES_MIN),
         checkpoint_bytes: durable.checkpoint_bytes,
-        aether: !durable.checkpoint_bytes.is_power_of_two(),
+    };
+    // Some disks are logged to as before Aether.
+    let optimisations = match durable.checkpoint_bytes {
+        u64::MAX => Optimisations::ALL.without(Optimisation::Aether),
+        _ => Optimisations::ALL,
     };
     PagedOptions {
         sessions_max: options.sessions_max,
         page_bytes,
         directory: Some(durable.path.clone()),
         lock_lists: 64,
+        optimisations,
         log: Some(log),
         ..PagedOptions::with_pool(frames * page_bytes as u64)
     }

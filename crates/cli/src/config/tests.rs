@@ -378,12 +378,8 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --in-flight 0", "--in-flight 0: out of range (accepted: 1 to 1024)"),
     ("tpcc --commit lotus", "--commit lotus: unknown value (accepted: classic)"),
     (
-        "tpcc --without sli,aether",
-        "--without aether: not available in this version (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli)",
-    ),
-    (
         "tpcc --without",
-        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli)",
+        "--without \"\": unknown value (accepted: thread-alloc, hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli, aether)",
     ),
     (
         "tpcc --without hash-index,read-only-skip,hash-index",

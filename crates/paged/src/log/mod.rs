@@ -68,6 +68,8 @@ pub(crate) struct LogPlan {
     pub workers: usize,
     /// The first byte of this life.
     pub begins: Lsn,
+    /// Workers fill the buffer side by side; without: one after the other.
+    pub fills_apart: bool,
 }
 
 /// A log that is being written.
@@ -80,6 +82,8 @@ pub(crate) struct Log<P: Files> {
     plan: SegmentPlan,
     driver: Latched<P, Driver<P>>,
     failure: Latched<P, Option<FileError>>,
+    /// There if workers fill the buffer one after the other.
+    filling: Option<Latched<P, ()>>,
 }
 
 /// A window that a worker has opened.
@@ -89,7 +93,11 @@ pub(crate) struct Window(usize);
 impl<P: Files> Log<P> {
     /// Begins a life of the log, whose first segment is made here.
     pub(crate) fn begin(c: P::Core, directory: &P::Directory, plan: LogPlan) -> Result<Self, PagedError> {
-        let LogPlan { segments, buffer_bytes, workers, begins } = plan;
+        let LogPlan { segments, buffer_bytes, workers, begins, fills_apart } = plan;
+        let filling = match fills_apart {
+            true => None,
+            false => Some(Latched::new(c, "buffer of the log, latched", ())?),
+        };
         let ring_bytes = buffer_bytes.next_multiple_of(BLOCK_BYTES as u64);
         let mut driver = Driver::new(P::queue(c, directory)?, segments, begins);
         driver.enter_segment(c, begins)?;
@@ -102,6 +110,7 @@ impl<P: Files> Log<P> {
             plan: segments,
             driver: Latched::new(c, "driver of the log", driver)?,
             failure: Latched::new(c, "failure of the log", None)?,
+            filling,
         };
         let first = segments.first_in_segment(begins);
         // What changes from here on was written by an earlier life, if at all: it brings images along.
@@ -161,6 +170,13 @@ impl<P: Files> Log<P> {
     /// Appends a record; the LSN at which it ends. `None`: the buffer is full, and the worker has to close its window and [make
     /// room](Self::make_room).
     pub(crate) fn fill(&self, c: P::Core, _: &Window, record: &mut [u64]) -> Option<Lsn> {
+        match &self.filling {
+            None => self.reserve_and_fill(c, record),
+            Some(latch) => latch.with(c, |()| self.reserve_and_fill(c, record)),
+        }
+    }
+
+    fn reserve_and_fill(&self, c: P::Core, record: &mut [u64]) -> Option<Lsn> {
         let bytes = record.len() as u64 * 8;
         let mut end = self.end(c).0;
         let start = loop {
