@@ -46,16 +46,6 @@ pub struct InspectArguments {
     pub path: String,
 }
 
-/// Bytes of files from which on reading them may take more than a second, so that progress is shown.
-const BYTES_OF_A_SECOND: u64 = 64 << 20;
-
-/// Progress of reading a directory: nothing is shown of small ones.
-pub(crate) fn progress_of(path: &Path) -> Progress {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let bytes: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
-    if bytes < BYTES_OF_A_SECOND { Progress::hidden() } else { Progress::on_standard_error() }
-}
-
 /// The deployment of several instances that a directory holds, if it holds one.
 fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
     if !path.join(directory::FILE).exists() {
@@ -117,7 +107,7 @@ fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
 
 /// Verifies the directory of one instance.
 fn check_one(path: &Path) -> Result<(String, Undecided), Failure> {
-    let progress = progress_of(path);
+    let progress = Progress::of_directory(path);
     progress.reading();
     let mut begun = false;
     let checked = content::check::<Hardware>(Hardware::core(), path, &mut |done, total| {
@@ -195,7 +185,7 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
 
 /// What the directory holds, and what cannot be known if it is all that there is.
 fn inspect_one(path: &Path) -> Result<(String, String), Failure> {
-    let progress = progress_of(path);
+    let progress = Progress::of_directory(path);
     progress.reading();
     let outline = content::outline::<Hardware>(Hardware::core(), path);
     progress.done();

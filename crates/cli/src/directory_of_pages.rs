@@ -6,15 +6,15 @@ use paged::Examined;
 use platform::Hardware;
 
 use crate::bad_input::one_line;
-use crate::directory::progress_of;
 use crate::errors::Failure;
+use crate::progress::Progress;
 use crate::report::numbers::thousands;
 
 /// Faults that are shown.
 const SHOWN: usize = 5;
 
 fn examine(path: &Path) -> Result<Examined, Failure> {
-    let progress = progress_of(path);
+    let progress = Progress::of_directory(path);
     progress.reading();
     let examined = paged::examine::<Hardware>(Hardware::core(), path);
     progress.done();

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use driver::Sample;
 use engine::Stage;
@@ -14,6 +15,9 @@ use crate::report::numbers;
 const REDRAWS_HZ: u8 = 10;
 /// The bar of a run counts in thousandths of a second.
 const TICKS_PER_SECOND: f64 = 1_000.0;
+
+/// Bytes of files from which on reading them may take more than a second, so that progress is shown.
+const BYTES_OF_A_SECOND: u64 = 64 << 20;
 
 enum Output {
     Hidden,
@@ -45,6 +49,13 @@ impl Progress {
     /// Shows nothing.
     pub fn hidden() -> Self {
         Progress { output: Output::Hidden, stage: RefCell::new(None), recovering: Cell::new(None) }
+    }
+
+    /// Of reading a directory: nothing is shown of small ones.
+    pub fn of_directory(path: &Path) -> Self {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let bytes: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum();
+        if bytes < BYTES_OF_A_SECOND { Progress::hidden() } else { Progress::on_standard_error() }
     }
 
     /// The files of a database are read.

@@ -50,6 +50,7 @@ mod preparation;
 mod processes;
 mod retry;
 mod run;
+mod schedule;
 mod seats;
 mod several;
 mod summary;

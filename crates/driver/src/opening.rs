@@ -20,11 +20,7 @@ use crate::error::RunError;
 use crate::host::Host;
 use crate::measurement::{LogFigures, Measurement, Recovery};
 use crate::membership::{self, FIRST_ROW, Found, Membership};
-use crate::plan::{Durability, Engine, Plan};
-
-/// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
-pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
-pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
+use crate::plan::{Durability, Engine, Plan, SEGMENT_BYTES, SEGMENT_BYTES_VIRTUAL};
 
 /// Says that loading is complete: there is one such row, or none. Rows with larger numbers say whose instance it is.
 #[derive(Row, Clone, Debug)]

@@ -9,10 +9,12 @@ use storage::Optimisations;
 
 use crate::deployment::Deployment;
 use crate::executor::Execution;
-use crate::opening::{SEGMENT_BYTES, SEGMENT_BYTES_VIRTUAL};
 use crate::retry::Retry;
 use crate::troubles::Troubles;
 
+/// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
+pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
 /// Bytes between workers and disk in virtual machines.
 const BUFFER_BYTES_VIRTUAL: u64 = 1 << 20;
 /// Bytes that one worker may insert in a second.

@@ -9,7 +9,7 @@ use engine::dynamic::AnySession;
 use platform::{Nanos, Platform};
 
 use crate::board::Board;
-use crate::worker::Schedule;
+use crate::schedule::Schedule;
 
 /// What is provided besides what the warm-up suggests: throughput is not the same all the time.
 const BESIDES_PERCENT: u64 = 15;

@@ -7,7 +7,8 @@ use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::measurement::{Breakdown, Deployed, Kind, Latency, Measurement};
 use crate::plan::Plan;
-use crate::worker::{BINS, KindCounts, Schedule, WorkerResult};
+use crate::schedule::{BINS, Schedule};
+use crate::worker::{KindCounts, WorkerResult};
 
 /// Enters what all workers of a deployment have counted; commits by kind, warm-up included.
 pub(crate) fn enter<W: Workload>(

@@ -26,10 +26,11 @@ use crate::memory_figures::MemoryTaken;
 use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::plan::{Length, Plan};
+use crate::schedule::Schedule;
 use crate::seats::{self, Bells, Seats};
 use crate::several::Division;
 use crate::summary::{enter, seconds};
-use crate::worker::{Job, Schedule, WorkerResult};
+use crate::worker::{Job, WorkerResult};
 
 /// How often the main thread looks at the workers.
 const LOOK_NANOS: u64 = 100_000_000;

@@ -9,7 +9,7 @@ use platform::files::{
     Access, BLOCK_BYTES, Buffer, Completion, Existence, FileError, FileErrorKind, Files, Operation,
 };
 
-use crate::log::Lsn;
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::page;
 

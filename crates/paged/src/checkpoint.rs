@@ -16,7 +16,8 @@ use platform::LINE_BYTES;
 use platform::files::Files;
 use storage::Latched;
 
-use crate::log::{Log, Lsn};
+use crate::log::Log;
+use crate::lsn::Lsn;
 use crate::master::Master;
 use crate::options::PagedError;
 use crate::pool::{Copies, Pool};
@@ -80,12 +81,12 @@ impl<P: Files> Checkpoints<P> {
     pub(crate) fn tend(&self, c: P::Core, pool: &Pool<P>, log: &Log<P>) -> Result<(), PagedError> {
         // Relaxed: only a hint.
         let last = P::load(c, self.last(), Ordering::Relaxed);
-        if log.end(c).0.saturating_sub(last) < self.bytes {
+        if log.buffer.end(c).0.saturating_sub(last) < self.bytes {
             return Ok(());
         }
         let turn = self.maker.try_with(c, |maker| {
             if maker.job.is_none() {
-                maker.job = Some(Job { begins: log.begin_checkpoint(c), next_frame: 0 });
+                maker.job = Some(Job { begins: log.buffer.begin_checkpoint(c), next_frame: 0 });
             }
             self.work(c, maker, (pool, log), FRAMES_PER_TURN)
         });
@@ -102,7 +103,7 @@ impl<P: Files> Checkpoints<P> {
             if maker.job.is_some() {
                 while !self.work(c, maker, (pool, log), usize::MAX)? {}
             }
-            maker.job = Some(Job { begins: log.begin_checkpoint(c), next_frame: 0 });
+            maker.job = Some(Job { begins: log.buffer.begin_checkpoint(c), next_frame: 0 });
             while !self.work(c, maker, (pool, log), usize::MAX)? {}
             Ok(())
         })
@@ -158,13 +159,13 @@ impl<P: Files> Checkpoints<P> {
             page_bytes: self.fixed.page_bytes,
             generation: log.generation(),
             redo: begins,
-            low: log.oldest(c).map_or(begins, |oldest| oldest.min(begins)),
+            low: log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins)),
             description: self.fixed.description.clone(),
             roots: self.fixed.roots.clone(),
             states: pool.states(),
         };
         // What is known of pages, and of transactions that are over, is in the log.
-        log.wait(c, log.end(c), None)?;
+        log.wait(c, log.buffer.end(c), None)?;
         master.write::<P>(c, copies.queue())?;
         P::store(c, self.last(), begins.0, Ordering::Relaxed);
         log.cut(c, master.low)?;

@@ -7,7 +7,8 @@ use platform::{Nanos, Work};
 
 use crate::key::KeyWords;
 use crate::locks::{Answer, LockMode, Place, TransactionLocks, Wish, name};
-use crate::log::{Log, Lsn};
+use crate::log::Log;
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::pool::Worker;
 use crate::shared::Shared;

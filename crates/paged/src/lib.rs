@@ -38,6 +38,7 @@ mod examine;
 mod key;
 mod locks;
 mod log;
+mod lsn;
 mod master;
 mod opening;
 mod options;

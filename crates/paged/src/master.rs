@@ -12,7 +12,7 @@
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use storage::log::LogError;
 
-use crate::log::Lsn;
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");

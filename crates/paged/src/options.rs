@@ -9,8 +9,10 @@ use platform::{Node, OutOfMemory};
 use storage::log::LogError;
 use storage::{Optimisation, Optimisations};
 
-use crate::locks::SESSIONS_MAX;
 use crate::page::{PAGE_BYTES, PageFault};
+
+/// Most sessions at a time: so many each mode of a lock can be counted.
+pub(crate) const SESSIONS_MAX: usize = (1 << 12) - 1;
 
 /// Frames that a session may have to itself at one moment: those of a split of the root, of what it reads, and of what it evicts.
 pub const FRAMES_PER_SESSION: usize = 8;

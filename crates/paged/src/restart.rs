@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use platform::files::Files;
 
 use crate::key::KeyWords;
-use crate::log::Lsn;
 use crate::log::record::{Change, Logged, LoggedChange, Takeback};
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::pool::Worker;
 use crate::tree::Tree;

@@ -8,8 +8,8 @@ use platform::files::Files;
 use storage::log::LogError;
 
 use crate::context::Context;
-use crate::locks::SESSIONS_MAX;
-use crate::log::Lsn;
+use crate::lsn::Lsn;
+use crate::options::SESSIONS_MAX;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
@@ -122,7 +122,7 @@ impl<P: Files> Upkeep for Session<'_, P> {
     fn is_durable(&self, outcome: Epoch) -> bool {
         let log = self.context.shared.pool.log();
         let flushes = !self.context.shared.broken.flushes;
-        log.is_none_or(|log| log.durable(self.context.worker.c) >= Lsn(outcome.0) || !flushes)
+        log.is_none_or(|log| log.buffer.durable(self.context.worker.c) >= Lsn(outcome.0) || !flushes)
     }
 
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {

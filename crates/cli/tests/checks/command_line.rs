@@ -219,7 +219,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("verify --cc 3pl", "--cc 3pl: unknown value (accepted: silo, tictoc"),
     (
         "verify --cc 2pl --workload bank",
-        "--workload bank: not available in this version (accepted: histories with --cc 2pl)",
+        "--workload bank: not available in this version (accepted: histories, crashes with --cc 2pl)",
     ),
     (
         "verify --workload nothing",

@@ -88,7 +88,7 @@ published = 1
 accept = [0, 2]
 value = "a.throughput"
 [finding.runs]
-a = "tpcc --machine cluster --cores 48 --engine paged"
+a = "tpcc --machine cluster --cores 48 --execution plp"
 "#;
 
 fn object(outcome: &Outcome) -> serde_json::Value {
@@ -109,10 +109,7 @@ fn a_study_is_run_judged_and_reported() {
     let findings = json["findings"].as_array().expect("a list");
     assert_eq!(findings[0]["measured"], true);
     assert_eq!(findings[1]["verdict"], "fail");
-    assert_eq!(
-        findings[2]["reason"],
-        "--durability group: not available in this version (accepted: none with --engine paged)"
-    );
+    assert_eq!(findings[2]["reason"], "--execution plp: not available in this version (accepted: inline)");
     assert_eq!(findings[0]["runs"]["core"]["result"], findings[1]["runs"]["core"]["result"]);
     assert!(first.error.ends_with("isles: finding failed: impossible\n"), "{}", first.error);
     let page = scratch.read("small.html");
@@ -141,10 +138,7 @@ fn a_study_without_failures_is_a_success() {
     assert!(lines[1].starts_with("more-counters       true       true  pass "), "{}", outcome.output);
     assert!(lines[2].starts_with("later                  1          -  not yet "), "{}", outcome.output);
     assert_eq!(lines[4], "2 findings: 1 pass, 1 not yet");
-    assert_eq!(
-        lines[5],
-        "not yet, 1: --durability group: not available in this version (accepted: none with --engine paged)"
-    );
+    assert_eq!(lines[5], "not yet, 1: --execution plp: not available in this version (accepted: inline)");
     assert_eq!(std::fs::read_dir(scratch.0.join("elsewhere")).expect("the cache").count(), 2);
 }
 
@@ -209,7 +203,7 @@ fn the_published_findings_can_be_read() {
     let scratch = Scratch::new("published");
     scratch.write("findings.toml", include_str!("../../../study/tests/findings.toml"));
     let outcome = scratch
-        .isles("study findings.toml --json --only islands-1*,cluster-1*,cluster-3*,cluster-5*,atrapos-*");
+        .isles("study findings.toml --json --only islands-1*-read*,cluster-1*,cluster-3*,cluster-5*,atrapos-2-shared-*,atrapos-8*");
     assert_eq!(outcome.status, 0, "{}", outcome.error);
     let json = object(&outcome);
     assert_eq!(json["counts"]["not_yet"].as_u64(), json["findings"].as_array().map(|all| all.len() as u64));

@@ -37,6 +37,21 @@ fn checks_hold_in_the_virtual_machine() {
 }
 
 #[test]
+fn durable_pages_go_on_where_they_have_ended() {
+    let (workload, disk) = (tpcc(Mix::Full, 2), Disk::new(DiskModel::NVME, Faults::default()));
+    for seed in [5, 6] {
+        let plan = Plan { durability: Durability::Group, ..over_pages(1 << 20, seed) };
+        let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
+            let deployment = deployment(&[2], Transport::Shm);
+            driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
+        });
+        let measured = ran.expect("the machine runs").value.expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new(), "{seed}");
+        assert_eq!((commits(&measured), measured.recovered.is_some()), (50, seed == 6));
+    }
+}
+
+#[test]
 fn checks_hold_on_hardware() {
     let (plan, deployment) = (over_pages(256 << 10, 3), deployment(&[2], Transport::Shm));
     let measured =
@@ -48,12 +63,13 @@ fn checks_hold_on_hardware() {
 #[test]
 fn what_pages_cannot_do_yet_is_refused() {
     let workload = micro(Operation::Read, 2);
-    let durable = Plan { durability: Durability::Group, ..over_pages(1 << 20, 4) };
-    let refused = simulated(&workload, &durable, 2).expect_err("there is no log");
-    assert_eq!(
-        refused.to_string(),
-        "pages have no log yet, and one instance: --durability none, --deploy 1isl"
-    );
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let ran = VirtualMachine::run(&config(2, 4).with_disk(&disk), |c| {
+        let deployment = deployment(&[1, 1], Transport::Shm);
+        driver::in_virtual_machine(c, &workload, &over_pages(1 << 20, 4), &deployment, Control::NONE)
+    });
+    let refused = ran.expect("the machine runs").value.expect_err("there are two instances");
+    assert_eq!(refused.to_string(), "one instance has its rows in pages, and no more yet: --deploy 1isl");
     let small = simulated(&workload, &over_pages(64 << 10, 4), 2).expect_err("the pool is too small");
     assert_eq!(small.to_string(), "a pool of 65536 bytes is too small for 3 sessions: they need 196608");
 }

@@ -2,8 +2,9 @@
 
 use platform::{Nanos, Platform};
 
+use super::answer::{Answer, Asked};
 use super::nodes::NodeWish;
-use super::{Answer, Asked, LockManager, LockMode};
+use super::{LockManager, LockMode};
 
 /// The node of the database. Tables follow, in the order of their numbers.
 const DATABASE: usize = 0;

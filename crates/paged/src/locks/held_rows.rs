@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use platform::{Nanos, Platform};
 
+use super::answer::{Answer, Asked};
 use super::rows::RowWish;
-use super::{Answer, Asked, LockManager, LockMode};
+use super::{LockManager, LockMode};
 
 /// A lock of the transaction.
 #[derive(Clone, Copy)]

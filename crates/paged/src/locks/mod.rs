@@ -14,8 +14,10 @@
 //!
 //! **Deadlocks** are prevented by ages: no transaction waits for an older one while an older one waits for it (`waits`).
 
+mod answer;
 mod held_nodes;
 mod held_rows;
+mod latched;
 mod mode;
 mod name;
 mod nodes;
@@ -25,35 +27,14 @@ mod tests;
 mod transaction;
 mod waits;
 
-use std::sync::atomic::Ordering;
-
 use platform::{OutOfMemory, Platform};
 
+pub(crate) use answer::Answer;
 pub(crate) use mode::LockMode;
 pub(crate) use name::{Place, name};
-pub(crate) use nodes::SESSIONS_MAX;
 pub(crate) use transaction::{TransactionLocks, Wish};
 
 use crate::options::PagedOptions;
-
-/// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// The lock is the transaction's.
-    Granted,
-    /// The transaction may not wait, or does not want to.
-    Refused,
-    /// The deadline has passed, or the database has stopped.
-    Late,
-}
-
-/// What the manager says at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    Granted,
-    Refused,
-    Waits,
-}
 
 /// All locks of a database.
 pub(crate) struct LockManager<P: Platform> {
@@ -97,25 +78,4 @@ impl<P: Platform> LockManager<P> {
     pub(crate) fn is_alone(&self) -> bool {
         self.is_alone
     }
-}
-
-// Relaxed, both: a latch orders them.
-fn get<P: Platform>(c: P::Core, word: &P::Word) -> u64 {
-    P::load(c, word, Ordering::Relaxed)
-}
-
-fn set<P: Platform>(c: P::Core, word: &P::Word, value: u64) {
-    P::store(c, word, value, Ordering::Relaxed);
-}
-
-/// Runs `body` with a latch, the first of these words.
-fn latched<P: Platform, R>(c: P::Core, words: &[P::Word], body: impl FnOnce() -> R) -> R {
-    // Acquire: pairs with the release below.
-    while P::cas(c, &words[0], 0, 1, Ordering::Acquire).is_err() {
-        P::spin_while(c, &words[0], 1, None);
-    }
-    let result = body();
-    // Release: pairs with the acquire of the next holder.
-    P::store(c, &words[0], 0, Ordering::Release);
-    result
 }

@@ -27,14 +27,16 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
+use super::answer::{Answer, Asked};
+use super::latched::{get, latched, set};
+use super::mode::LockMode;
 use super::mode::MODES;
 use super::waits::{Met, Waits};
-use super::{Answer, Asked, LockMode, get, latched, set};
+use crate::options::SESSIONS_MAX;
 
-/// Most sessions: each mode's count has so many bits.
-pub(crate) const SESSIONS_MAX: usize = (1 << COUNT_BITS) - 1;
+/// Bits of each mode's count.
 const COUNT_BITS: u32 = 12;
-const _: () = assert!(MODES as u32 * COUNT_BITS <= u64::BITS);
+const _: () = assert!(MODES as u32 * COUNT_BITS <= u64::BITS && SESSIONS_MAX < 1 << COUNT_BITS);
 
 /// Words of a node. The first is its latch.
 const COUNTS: usize = 1;

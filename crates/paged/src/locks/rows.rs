@@ -5,8 +5,10 @@
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
+use super::answer::{Answer, Asked};
+use super::latched::{get, latched, set};
+use super::mode::LockMode;
 use super::waits::{Met, Rank, Waits};
-use super::{Answer, Asked, LockMode, get, latched, set};
 
 /// Words of a request.
 const NEXT: usize = 0;

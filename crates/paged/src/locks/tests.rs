@@ -9,9 +9,10 @@ use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 
 use super::LockMode::{Exclude, IntentExclude, IntentShare, Share};
+use super::answer::{Answer, Asked};
 use super::nodes::{NodeLocks, NodeWish};
 use super::waits::Waits;
-use super::{Answer, Asked, LockManager, LockMode, TransactionLocks, Wish};
+use super::{LockManager, LockMode, TransactionLocks, Wish};
 use crate::options::{Broken, PagedOptions};
 
 /// Two nodes and four sessions, whose numbers are the ages of their transactions, too.

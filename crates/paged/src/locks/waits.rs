@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-use super::{Answer, Asked};
+use super::answer::{Answer, Asked};
 
 /// Parts of a session's word.
 ///

@@ -1,13 +1,12 @@
 //! What goes to the disk: one group after the other, each written and flushed before the next one is taken from the buffer.
 
-use std::sync::atomic::Ordering;
-
 use platform::Nanos;
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
 use storage::log::LogUse;
 
+use super::buffer::LogBuffer;
 use super::segments::{self, Header, SegmentPlan};
-use super::{DURABLE, Log, Lsn, TAKEN};
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 
 /// Bytes that go to the disk at once.
@@ -95,7 +94,7 @@ impl<P: Files> Driver<P> {
     pub(super) fn drive(
         &mut self,
         c: P::Core,
-        log: &Log<P>,
+        log: &LogBuffer<P>,
         waits: Option<Option<Nanos>>,
     ) -> Result<bool, FileError> {
         if self.error.is_some() {
@@ -111,7 +110,7 @@ impl<P: Files> Driver<P> {
     fn try_drive(
         &mut self,
         c: P::Core,
-        log: &Log<P>,
+        log: &LogBuffer<P>,
         waits: Option<Option<Nanos>>,
     ) -> Result<bool, FileError> {
         let mut landed = self.land(c, log)?;
@@ -132,7 +131,7 @@ impl<P: Files> Driver<P> {
     }
 
     /// Takes back what has come; whether a group has become durable.
-    fn land(&mut self, c: P::Core, log: &Log<P>) -> Result<bool, FileError> {
+    fn land(&mut self, c: P::Core, log: &LogBuffer<P>) -> Result<bool, FileError> {
         let Some(flight) = &mut self.flight else { return Ok(false) };
         while flight.left > 0 {
             let Some(completion) = P::take(c, &mut self.queue) else { return Ok(false) };
@@ -148,13 +147,12 @@ impl<P: Files> Driver<P> {
         self.used.group_nanos += P::now(c).since(flight.began);
         let until = flight.until;
         self.flight = None;
-        // Release: pairs with the acquire of whoever acknowledges.
-        P::store(c, log.word(DURABLE), until, Ordering::Release);
+        log.set_durable(c, Lsn(until));
         Ok(true)
     }
 
     /// Sends the next group, if there is any.
-    fn send(&mut self, c: P::Core, log: &Log<P>) -> Result<(), FileError> {
+    fn send(&mut self, c: P::Core, log: &LogBuffer<P>) -> Result<(), FileError> {
         if self.taken == self.fixed {
             if log.end(c).0 == self.fixed {
                 return Ok(());
@@ -178,8 +176,7 @@ impl<P: Files> Driver<P> {
         let Some(file) = self.file.clone() else { return Err(FileError::stopped()) };
         let offset = self.taken - self.plan.segment(Lsn(self.taken)).0;
         self.taken += bytes as u64;
-        // Release: pairs with the acquire in `fill`: the words may be written again.
-        P::store(c, log.word(TAKEN), self.taken, Ordering::Release);
+        log.set_taken(c, Lsn(self.taken));
         let began = P::now(c);
         let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
         P::submit(c, &mut self.queue, write);

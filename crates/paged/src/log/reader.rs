@@ -3,9 +3,9 @@
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
 use storage::log::LogError;
 
-use super::Lsn;
 use super::record::{self, Logged};
 use super::segments::{self, Header};
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 
 /// Bytes that are read at once.

@@ -11,7 +11,7 @@
 //! Padding is a word that says how many words it stands for; records that end a transaction have two words. Keys have the words that
 //! word 2 says. Other things of variable length have their lengths before them.
 
-use super::Lsn;
+use crate::lsn::Lsn;
 use crate::page::RecordParts;
 
 /// What happens to pages: the same when it happens, and when it is repeated.

@@ -12,7 +12,7 @@
 
 use platform::files::BLOCK_BYTES;
 
-use super::Lsn;
+use crate::lsn::Lsn;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesWAL");
 const FORMAT: u64 = 1;

@@ -3,8 +3,8 @@
 use platform::{Intent, Platform};
 
 use super::{HEADER, HEAP, LSN, NewEntry, Page, Shape};
-use crate::log::Lsn;
 use crate::log::record::Change;
+use crate::lsn::Lsn;
 
 impl<P: Platform> Page<'_, P> {
     /// Where the record of the last change ends.

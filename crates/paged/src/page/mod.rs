@@ -27,7 +27,7 @@ use std::cmp::Ordering as Order;
 use platform::{Intent, Platform, Work};
 
 use crate::key::{KEY_WORDS_MAX, KeyWords};
-use crate::log::Lsn;
+use crate::lsn::Lsn;
 
 const CHECKSUM: usize = 0;
 const NUMBER: usize = 1;

@@ -5,24 +5,12 @@ use std::sync::atomic::Ordering;
 use platform::files::Files;
 
 use super::{FREE, Held, IN_USE, Pool, Worker};
-use crate::log::Lsn;
 use crate::log::record::{Change, Encoder, Takeback};
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 
 /// Most pages that a change is made to.
 const PAGES_MAX: usize = 3;
-
-/// A worker's records.
-#[derive(Default)]
-pub(super) struct Ahead {
-    record: Vec<u64>,
-    /// The transaction that changes pages.
-    transaction: u64,
-    /// Whether the transaction takes its changes back.
-    compensates: bool,
-    /// Whether the transaction has written a record.
-    has_written: bool,
-}
 
 /// A page in a change.
 #[derive(Clone, Copy)]
@@ -86,8 +74,8 @@ impl<P: Files> Worker<'_, P> {
         }
         let numbers = &numbers[..parts.len()];
         loop {
-            let window = log.open(c, self.number, transaction != 0);
-            let floor = log.image_floor(c);
+            let window = log.buffer.open(c, self.number, transaction != 0);
+            let floor = log.buffer.image_floor(c);
             let image = |page: usize, to: &mut Vec<u64>| {
                 if let Role::Old(held) = parts[page]
                     && held.page(width).lsn() <= floor
@@ -99,7 +87,7 @@ impl<P: Files> Worker<'_, P> {
             let encoder = Encoder::new(&mut ahead.record);
             let whose = (transaction, compensates);
             encoder.change(whose, (tree, width), (numbers, image), (change, takeback));
-            let lsn = log.fill(c, &window, &mut ahead.record);
+            let lsn = log.buffer.fill(c, &window, &mut ahead.record);
             if let Some(lsn) = lsn {
                 for part in parts {
                     pool.enter(c, *part);
@@ -107,7 +95,7 @@ impl<P: Files> Worker<'_, P> {
                 }
                 ahead.has_written |= transaction != 0;
             }
-            log.close(c, window, false);
+            log.buffer.close(c, window, false);
             if lsn.is_some() {
                 return Ok(());
             }
@@ -124,13 +112,13 @@ impl<P: Files> Worker<'_, P> {
         let Some(log) = &self.pool.log else { return Ok(Lsn(0)) };
         let ahead = &mut self.ahead;
         if !ahead.has_written || (!committed && self.pool.broken.compensation) {
-            return Ok(log.end(c));
+            return Ok(log.buffer.end(c));
         }
         loop {
-            let window = log.open(c, self.number, false);
+            let window = log.buffer.open(c, self.number, false);
             Encoder::new(&mut ahead.record).ending(ahead.transaction, committed);
-            let lsn = log.fill(c, &window, &mut ahead.record);
-            log.close(c, window, lsn.is_some());
+            let lsn = log.buffer.fill(c, &window, &mut ahead.record);
+            log.buffer.close(c, window, lsn.is_some());
             if let Some(lsn) = lsn {
                 ahead.has_written = false;
                 return Ok(lsn);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::files::{Buffer, Files, Operation};
 
 use super::{DIRTY, Frame, FrameId, Held, PAGE, Pool, Read, WRITING};
-use crate::log::Lsn;
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::page;
 

@@ -21,6 +21,7 @@
 
 mod ahead;
 mod copies;
+mod records;
 mod restored;
 
 pub(crate) use ahead::Role;
@@ -34,7 +35,8 @@ use storage::latch::VersionLatch;
 use storage::{Latched, MemoryUse};
 
 use crate::channel::{Channel, PageFile};
-use crate::log::{Log, Lsn};
+use crate::log::Log;
+use crate::lsn::Lsn;
 use crate::options::{Broken, PagedError, PagedOptions};
 use crate::page::Page;
 
@@ -198,7 +200,7 @@ pub(crate) struct Worker<'p, P: Files> {
     spare: Vec<Held<'p, P>>,
     /// Pages that are free again.
     free_pages: Vec<u64>,
-    ahead: ahead::Ahead,
+    ahead: records::Ahead,
 }
 
 impl<P: Files> Pool<P> {
@@ -248,7 +250,7 @@ impl<P: Files> Pool<P> {
     pub(crate) fn worker(&self, c: P::Core, number: usize) -> Worker<'_, P> {
         let part = number % self.parts.len();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
-        let ahead = ahead::Ahead::default();
+        let ahead = records::Ahead::default();
         Worker { c, pool: self, number, part, channel, spare, free_pages, ahead }
     }
 
@@ -468,7 +470,7 @@ impl<'p, P: Files> Worker<'p, P> {
         let Some(file) = &pool.file else { return Ok(false) };
         let lsn = held.page(1).lsn();
         if let Some(log) = &pool.log
-            && log.durable(c) < lsn
+            && log.buffer.durable(c) < lsn
             && !pool.broken.log_first
         {
             if !waits {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use platform::files::Files;
 
 use super::{DIRTY, FREE, Held, MARK, PAGE, Pool, Worker};
-use crate::log::Lsn;
 use crate::log::record::{Change, LoggedChange};
+use crate::lsn::Lsn;
 use crate::options::PagedError;
 
 /// What a page was like that a change is repeated on.

@@ -1,0 +1,240 @@
+//! The buffer between workers and disk, which workers fill side by side.
+
+use std::sync::atomic::Ordering;
+
+use platform::files::{BLOCK_BYTES, Files};
+use platform::{LINE_BYTES, OutOfMemory};
+use storage::Latched;
+
+use super::record;
+use super::segments::SegmentPlan;
+use crate::lsn::Lsn;
+
+/// Whoever waits for a window looks again after this time.
+const LOOK_NANOS: u64 = 50_000;
+
+/// Lines of the buffer's own words.
+const END: usize = 0;
+const TAKEN: usize = 1;
+const DURABLE: usize = 2;
+const FLOOR: usize = 3;
+const LINES: usize = 4;
+
+/// Words of a worker's line: its window, and where its transaction may have begun. 0: closed, none.
+const WINDOW: usize = 0;
+const FIRST: usize = 1;
+
+/// A window that a worker has opened.
+#[must_use = "a window is closed"]
+pub(crate) struct Window(usize);
+
+/// What is reserved, filled, and on disk.
+pub(crate) struct LogBuffer<P: Files> {
+    words: P::Region,
+    windows: P::Region,
+    workers: usize,
+    ring: P::Region,
+    ring_bytes: u64,
+    plan: SegmentPlan,
+    /// There if workers fill the buffer one after the other.
+    filling: Option<Latched<P, ()>>,
+}
+
+impl<P: Files> LogBuffer<P> {
+    /// Of so many bytes for so many workers, who fill it side by side or (not `apart`) one after the other. The log begins with the first
+    /// record in the segment of `begins`.
+    pub(super) fn new(
+        c: P::Core,
+        (bytes, workers, apart): (u64, usize, bool),
+        (plan, begins): (SegmentPlan, Lsn),
+    ) -> Result<Self, OutOfMemory> {
+        let ring_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
+        let filling = match apart {
+            true => None,
+            false => Some(Latched::new(c, "buffer of the log, latched", ())?),
+        };
+        let buffer = LogBuffer {
+            words: P::region(c, None, LINES * LINE_BYTES, "log of pages")?,
+            windows: P::region(c, None, workers * LINE_BYTES, "windows of the log")?,
+            workers,
+            ring: P::region(c, None, ring_bytes as usize, "buffer of the log")?,
+            ring_bytes,
+            plan,
+            filling,
+        };
+        // What changes from here on was written by an earlier life, if at all: it brings images along.
+        for line in [END, TAKEN, DURABLE, FLOOR] {
+            P::store(c, buffer.word(line), plan.first_in_segment(begins).0, Ordering::Relaxed);
+        }
+        Ok(buffer)
+    }
+
+    fn word(&self, line: usize) -> &P::Word {
+        P::word_of(&self.words, line * LINE_BYTES)
+    }
+
+    /// What a worker waits at for more to become durable.
+    pub(super) fn durable_word(&self) -> &P::Word {
+        self.word(DURABLE)
+    }
+
+    /// Everything below is on disk.
+    pub(super) fn set_durable(&self, c: P::Core, until: Lsn) {
+        // Release: pairs with the acquire of whoever acknowledges.
+        P::store(c, self.word(DURABLE), until.0, Ordering::Release);
+    }
+
+    /// Everything below has left the buffer, and the room may be filled again.
+    pub(super) fn set_taken(&self, c: P::Core, until: Lsn) {
+        // Release: pairs with the acquire in `fill`.
+        P::store(c, self.word(TAKEN), until.0, Ordering::Release);
+    }
+
+    fn line(&self, worker: usize) -> &[P::Word] {
+        P::words_of(&self.windows, worker * LINE_BYTES, 2)
+    }
+
+    /// Everything that was reserved so far ends here.
+    pub(crate) fn end(&self, c: P::Core) -> Lsn {
+        Lsn(P::load(c, self.word(END), Ordering::SeqCst))
+    }
+
+    /// Everything below is on disk.
+    pub(crate) fn durable(&self, c: P::Core) -> Lsn {
+        // Acquire: pairs with the release of the worker that wrote.
+        Lsn(P::load(c, self.word(DURABLE), Ordering::Acquire))
+    }
+
+    /// Opens the worker's window; with `transaction`, its transaction has begun by now.
+    pub(crate) fn open(&self, c: P::Core, worker: usize, transaction: bool) -> Window {
+        let line = self.line(worker);
+        let end = self.end(c).0;
+        // SeqCst: whoever fixes an end after this worker's reservation sees the window.
+        P::store(c, &line[WINDOW], end, Ordering::SeqCst);
+        // Relaxed: the worker's own; others look when the window is closed.
+        if transaction && P::load(c, &line[FIRST], Ordering::Relaxed) == 0 {
+            P::store(c, &line[FIRST], end, Ordering::Relaxed);
+        }
+        Window(worker)
+    }
+
+    /// Closes a window; with `is_over`, the worker's transaction has written its last record.
+    pub(crate) fn close(&self, c: P::Core, window: Window, is_over: bool) {
+        let line = self.line(window.0);
+        if is_over {
+            P::store(c, &line[FIRST], 0, Ordering::Relaxed);
+        }
+        // Release: pairs with the acquire of whoever waits for the window: record and transaction are there.
+        P::store(c, &line[WINDOW], 0, Ordering::Release);
+    }
+
+    /// Pages whose last change is not later bring an image along. Read within a window.
+    pub(crate) fn image_floor(&self, c: P::Core) -> Lsn {
+        Lsn(P::load(c, self.word(FLOOR), Ordering::SeqCst))
+    }
+
+    /// Appends a record; the LSN at which it ends. `None`: the buffer is full, and the worker has to close its window and [make
+    /// room](super::Log::make_room).
+    pub(crate) fn fill(&self, c: P::Core, _: &Window, record: &mut [u64]) -> Option<Lsn> {
+        match &self.filling {
+            None => self.reserve_and_fill(c, record),
+            Some(latch) => latch.with(c, |()| self.reserve_and_fill(c, record)),
+        }
+    }
+
+    fn reserve_and_fill(&self, c: P::Core, record: &mut [u64]) -> Option<Lsn> {
+        let bytes = record.len() as u64 * 8;
+        let mut end = self.end(c).0;
+        let start = loop {
+            let start = self.plan.place(Lsn(end), bytes).0;
+            // Acquire: pairs with the release of the worker that copied what was there.
+            let taken = P::load(c, self.word(TAKEN), Ordering::Acquire);
+            if start + bytes > taken + self.ring_bytes {
+                return None;
+            }
+            match P::cas(c, self.word(END), end, start + bytes, Ordering::SeqCst) {
+                Ok(_) => break start,
+                Err(now) => end = now,
+            }
+        };
+        self.pad(c, end, self.plan.end_of_segment(Lsn(end)).min(start));
+        record::seal(record, (self.plan.generation, Lsn(start)));
+        self.copy_in(c, start, record);
+        Some(Lsn(start + bytes))
+    }
+
+    /// Fills up to `until` with nothing.
+    fn pad(&self, c: P::Core, from: u64, until: u64) {
+        if until > from {
+            let mut word = [record::padding((until - from) / 8)];
+            record::seal(&mut word, (self.plan.generation, Lsn(from)));
+            self.copy_in(c, from, &word);
+        }
+    }
+
+    fn copy_in(&self, c: P::Core, start: u64, words: &[u64]) {
+        let at = start % self.ring_bytes;
+        let first = words.len().min(((self.ring_bytes - at) / 8) as usize);
+        let (head, tail) = words.split_at(first);
+        P::write_words(c, P::words_of(&self.ring, at as usize, head.len()), head);
+        if !tail.is_empty() {
+            P::write_words(c, P::words_of(&self.ring, 0, tail.len()), tail);
+        }
+    }
+
+    /// Copies what the ring has from `from` on.
+    pub(super) fn copy_out(&self, c: P::Core, from: u64, words: &mut [u64]) {
+        let at = from % self.ring_bytes;
+        let first = words.len().min(((self.ring_bytes - at) / 8) as usize);
+        let (head, tail) = words.split_at_mut(first);
+        P::read_words(c, P::words_of(&self.ring, at as usize, head.len()), head);
+        if !tail.is_empty() {
+            P::read_words(c, P::words_of(&self.ring, 0, tail.len()), tail);
+        }
+    }
+
+    /// Fixes what goes to the disk next: all that is reserved, filled up to the end of a block. When this returns, all of it is in the
+    /// buffer.
+    pub(super) fn fix_end(&self, c: P::Core) -> u64 {
+        let mut end = self.end(c).0;
+        let fixed = loop {
+            let fixed = end.next_multiple_of(BLOCK_BYTES as u64);
+            match P::cas(c, self.word(END), end, fixed, Ordering::SeqCst) {
+                Ok(_) => break fixed,
+                Err(now) => end = now,
+            }
+        };
+        self.pad(c, end, fixed);
+        self.quiesce(c, fixed);
+        fixed
+    }
+
+    /// Waits until no window that may be for a record below `end` is open.
+    fn quiesce(&self, c: P::Core, end: u64) {
+        for worker in 0..self.workers {
+            let word = &self.line(worker)[WINDOW];
+            // SeqCst: after the end was fixed. Acquire: pairs with the release in `close`.
+            let mut opened = P::load(c, word, Ordering::SeqCst);
+            while opened != 0 && opened < end {
+                P::spin_while(c, word, opened, Some(P::now(c).plus(LOOK_NANOS)));
+                opened = P::load(c, word, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Begins a checkpoint: from the result on, each page's first change brings an image. No change with a record below is under way.
+    pub(crate) fn begin_checkpoint(&self, c: P::Core) -> Lsn {
+        // While it is not known where the checkpoint begins, all changes bring images.
+        P::store(c, self.word(FLOOR), u64::MAX, Ordering::SeqCst);
+        self.quiesce(c, self.end(c).0 + 1);
+        let begin = self.end(c);
+        P::store(c, self.word(FLOOR), begin.0, Ordering::SeqCst);
+        begin
+    }
+
+    /// Where the oldest transaction that is under way has its first record, at the earliest.
+    pub(crate) fn oldest(&self, c: P::Core) -> Option<Lsn> {
+        let first = |worker| P::load(c, &self.line(worker)[FIRST], Ordering::Acquire);
+        (0..self.workers).map(first).filter(|first| *first != 0).min().map(Lsn)
+    }
+}
