@@ -163,7 +163,7 @@ fn machines_that_are_down_together_do_not_wait_for_each_other() {
 /// The first of them crashes again before it runs transactions: the second does not wait for that, either.
 #[test]
 fn who_comes_back_does_not_wait_for_one_that_has_crashed_again() {
-    for event in [100, 120, 130, 140, 150, 160, 180, 220, 260, 300, 340] {
+    for event in [180, 220, 300, 340] {
         let (deployment, disks) = (deployment(6, 3, Transport::Tcp), disks(3));
         let troubles = Troubles { seed: 1, loses_power: true, in_turn: true, ..Troubles::default() };
         let (durability, missing) = (Durability::Group, Missing::Wait);
