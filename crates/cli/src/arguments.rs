@@ -160,7 +160,7 @@ pub struct ProbeArguments {
     /// Shorter and less exact
     #[arg(long)]
     pub quick: bool,
-    /// Flush files in DIR [default: the directory for temporary files]
+    /// Flush and read files in DIR [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub path: Option<String>,
     /// Print one JSON object instead of text

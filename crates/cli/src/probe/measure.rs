@@ -14,6 +14,7 @@ use workloads::measure::{
     atomic_nanos, clock_nanos, line_transfer_nanos, load_nanos, median, read_gbps, repeated_nanos,
 };
 
+use super::reads;
 use super::types::{Channel, Effort, Flush, Point, Probe};
 use crate::errors::Failure;
 
@@ -57,6 +58,9 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
     let (memory_ns, memory_gbps) = memories(c, topology, largest_bytes(topology, effort), effort)?;
     let ipc = ipc(c, topology, effort);
     say(&format!("flushes of a file in {}", directory.display()));
+    let fsync = fsync(directory, effort);
+    say(&format!("random reads of a file of {} MiB in {}", effort.file_bytes >> 20, directory.display()));
+    let random_reads = reads::reads(directory, effort);
     Ok(Probe {
         version: env!("CARGO_PKG_VERSION"),
         processor: processor(topology),
@@ -75,7 +79,8 @@ pub(super) fn all(topology: &Topology, effort: Effort, directory: &Path) -> Resu
         memory_ns,
         memory_gbps,
         ipc,
-        fsync: fsync(directory, effort),
+        fsync,
+        random_reads,
         seconds: 0.0,
     })
 }

@@ -5,6 +5,7 @@
 //! of short repetitions count.
 
 mod measure;
+mod reads;
 mod text;
 mod types;
 
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &ProbeArguments) -> Result<String, Failure> {
     Ok(text::render(&probe, &topology, arguments.out.as_deref()))
 }
 
-/// The directory in which files are flushed.
+/// The directory in which files are flushed and read.
 fn directory(path: Option<&str>) -> Result<PathBuf, BadInput> {
     let Some(path) = path else { return Ok(std::env::temp_dir()) };
     if Path::new(path).is_dir() {

@@ -58,6 +58,15 @@ pub(super) fn render(probe: &Probe, topology: &Topology, out: Option<&str>) -> S
     };
     push(&mut text, format_args!("\n"));
     line(&mut text, "fsync", &format!("{flush} in {}", one_line(&probe.fsync.path.display().to_string())));
+    let reads = match &probe.random_reads.reason {
+        Some(reason) => one_line(reason),
+        None => {
+            let depths = probe.random_reads.depths.iter();
+            let depths = depths.map(|at| format!("{} at a time: {}/s", at.depth, si(at.per_second).trim()));
+            depths.collect::<Vec<_>>().join(", ")
+        }
+    };
+    line(&mut text, "random reads", &format!("of {} KiB, {reads}", probe.random_reads.page_bytes >> 10));
     line(&mut text, "took", &format!("{:.1} s", probe.seconds));
     if let Some(out) = out {
         line(&mut text, "description", &one_line(out));

@@ -18,6 +18,8 @@ pub(super) struct Effort {
     /// Time for each mechanism, and for each bandwidth.
     pub each_nanos: u64,
     pub fsyncs: usize,
+    /// Bytes of the file that is read at random.
+    pub file_bytes: usize,
 }
 
 pub(super) const FULL: Effort = Effort {
@@ -27,6 +29,7 @@ pub(super) const FULL: Effort = Effort {
     pairs_nanos: 15_000_000_000,
     each_nanos: 300_000_000,
     fsyncs: 200,
+    file_bytes: 1 << 30,
 };
 
 pub(super) const QUICK: Effort = Effort {
@@ -36,6 +39,7 @@ pub(super) const QUICK: Effort = Effort {
     pairs_nanos: 2_000_000_000,
     each_nanos: 50_000_000,
     fsyncs: 20,
+    file_bytes: 128 << 20,
 };
 
 /// One point of the latency curve.
@@ -60,6 +64,21 @@ pub(super) struct Flush {
     pub path: PathBuf,
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
+    pub reason: Option<String>,
+}
+
+/// Pages that are read at random past the operating system's cache, while so many reads are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct ReadsAtDepth {
+    pub depth: usize,
+    pub per_second: f64,
+}
+
+/// Random reads of the device; the reason where they could not be measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Reads {
+    pub page_bytes: usize,
+    pub depths: Vec<ReadsAtDepth>,
     pub reason: Option<String>,
 }
 
@@ -95,6 +114,7 @@ pub(super) struct Probe {
     pub memory_gbps: Vec<Vec<f64>>,
     pub ipc: Vec<Channel>,
     pub fsync: Flush,
+    pub random_reads: Reads,
     /// How long it took.
     pub seconds: f64,
 }
