@@ -20,8 +20,10 @@ use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::master::Master;
 use crate::options::PagedError;
-use crate::pool::{Copies, Pool};
+use crate::pool::{Copies, Pool, Sent};
 
+/// Copies on their way at a time.
+const COPIES: usize = 16;
 /// Frames that a session looks at between two transactions.
 const FRAMES_PER_TURN: usize = 4096;
 
@@ -64,7 +66,10 @@ impl<P: Files> Checkpoints<P> {
         bytes: u64,
         fixed: Fixed,
     ) -> Result<Option<Self>, PagedError> {
-        let Some(copies) = Copies::new(c, pool)? else { return Ok(None) };
+        if !pool.has_file() {
+            return Ok(None);
+        }
+        let copies = Copies::new(COPIES);
         let maker = Latched::new(c, "checkpoint of pages", Maker { copies, job: None, failure: None })?;
         let last = P::region(c, None, LINE_BYTES, "last checkpoint of pages")?;
         Ok(Some(Checkpoints { maker, last, bytes, fixed }))
@@ -136,24 +141,31 @@ impl<P: Files> Checkpoints<P> {
         frames: usize,
     ) -> Result<bool, PagedError> {
         let Maker { copies, job: Some(job), .. } = maker else { return Ok(true) };
-        let waits = frames == usize::MAX;
-        let end = job.next_frame.saturating_add(frames).min(pool.frames());
+        let (waits, store) = (frames == usize::MAX, pool.store());
+        let end = job.next_frame.saturating_add(frames).min(store.frames());
         while job.next_frame < end {
-            copies.land(c, pool, waits && !copies.has_room())?;
+            copies.land(c, store, waits && !copies.has_room())?;
             if !copies.has_room() {
                 return Ok(false);
             }
-            copies.send(c, pool, pool.frame_id(job.next_frame))?;
+            if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
+                // What is under way, by whomever, need not be the last change.
+                pool.land(c, waits)?;
+                if !waits {
+                    return Ok(false);
+                }
+                continue;
+            }
             job.next_frame += 1;
         }
-        if job.next_frame < pool.frames() {
+        if job.next_frame < store.frames() {
             return Ok(false);
         }
-        copies.land(c, pool, waits)?;
+        copies.land(c, store, waits)?;
         if !copies.is_idle() {
             return Ok(false);
         }
-        copies.flush(c, pool)?;
+        copies.flush(c, store)?;
         let begins = job.begins;
         let master = Master {
             page_bytes: self.fixed.page_bytes,
@@ -166,7 +178,7 @@ impl<P: Files> Checkpoints<P> {
         };
         // What is known of pages, and of transactions that are over, is in the log.
         log.wait(c, log.buffer.end(c), None)?;
-        master.write::<P>(c, copies.queue())?;
+        master.write::<P>(c, copies.queue(c, store)?)?;
         P::store(c, self.last(), begins.0, Ordering::Relaxed);
         log.cut(c, master.low)?;
         Ok(true)

@@ -4,7 +4,10 @@ use std::sync::atomic::Ordering;
 
 use platform::files::Files;
 
-use super::{FREE, Held, IN_USE, Pool, Worker};
+use super::Pool;
+use super::frames::Held;
+use super::store::{FREE, IN_USE};
+use super::worker::Worker;
 use crate::log::record::{Change, Encoder, Takeback};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
@@ -61,12 +64,12 @@ impl<P: Files> Worker<'_, P> {
         (change, takeback): (Change<'_>, Takeback<'_>),
     ) -> Result<(), PagedError> {
         let (c, pool) = (self.c, self.pool);
-        let Some(log) = &pool.log else { return Ok(()) };
+        let Some(log) = &pool.store.log else { return Ok(()) };
         let is_own = matches!(change, Change::Put { .. } | Change::Mark { .. } | Change::Write { .. });
         let ahead = &mut self.ahead;
         let (transaction, compensates) =
             if is_own { (ahead.transaction, ahead.compensates) } else { (0, false) };
-        let compensates = compensates && !pool.broken.compensation;
+        let compensates = compensates && !pool.store.broken.compensation;
         let takeback = if compensates { Takeback::None } else { takeback };
         let mut numbers = [0; PAGES_MAX];
         for (number, part) in numbers.iter_mut().zip(parts) {
@@ -79,7 +82,7 @@ impl<P: Files> Worker<'_, P> {
             let image = |page: usize, to: &mut Vec<u64>| {
                 if let Role::Old(held) = parts[page]
                     && held.page(width).lsn() <= floor
-                    && !pool.broken.images
+                    && !pool.store.broken.images
                 {
                     held.page(width).append_image(c, to);
                 }
@@ -109,9 +112,9 @@ impl<P: Files> Worker<'_, P> {
     /// The log has stopped.
     pub(crate) fn end_transaction(&mut self, committed: bool) -> Result<Lsn, PagedError> {
         let c = self.c;
-        let Some(log) = &self.pool.log else { return Ok(Lsn(0)) };
+        let Some(log) = &self.pool.store.log else { return Ok(Lsn(0)) };
         let ahead = &mut self.ahead;
-        if !ahead.has_written || (!committed && self.pool.broken.compensation) {
+        if !ahead.has_written || (!committed && self.pool.store.broken.compensation) {
             return Ok(log.buffer.end(c));
         }
         loop {
@@ -141,7 +144,7 @@ impl<P: Files> Pool<P> {
             Role::New(held) => (held.number, IN_USE),
             Role::Gone(held) => (held.number, FREE),
         };
-        if let Some(word) = self.state(number) {
+        if let Some(word) = self.store.state(number) {
             P::store(c, word, state, Ordering::Relaxed);
         }
     }

@@ -1,16 +1,16 @@
 //! Copies of pages on their way to the file, while the pages stay in the pool: what checkpoints and write-back are made of.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use platform::files::{Buffer, Files, Operation};
+use platform::files::{Buffer, FileError, Files, Operation};
+use storage::latch::VersionLatch;
 
-use super::{DIRTY, Frame, FrameId, Held, PAGE, Pool, Read, WRITING};
+use super::frames::{Frame, FrameId, Held, LATCH, PAGE, Read, WRITING};
+use super::store::Store;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::page;
-
-/// Pages on their way at a time.
-pub(crate) const COPIES: usize = 16;
 
 /// A copy on its way.
 struct Copy {
@@ -20,22 +20,32 @@ struct Copy {
     lsn: Lsn,
 }
 
+/// What has become of a page that was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// A copy is on its way, or there is nothing to write.
+    Done,
+    /// A copy of an earlier version is on its way: not now.
+    WasUnderWay,
+    /// Somebody has the page latched, or the log does not have its last change yet: not now.
+    NotNow,
+}
+
 /// Sends copies of changed pages to the file.
 pub(crate) struct Copies<P: Files> {
-    queue: P::Queue,
+    /// There when something was sent.
+    queue: Option<P::Queue>,
     buffers: Vec<Buffer<P>>,
+    /// Copies under way at a time, at most.
+    most: usize,
     /// In the order of submission.
-    under_way: std::collections::VecDeque<Copy>,
+    under_way: VecDeque<Copy>,
 }
 
 impl<P: Files> Copies<P> {
-    /// None under way.
-    pub(crate) fn new(c: P::Core, pool: &Pool<P>) -> Result<Option<Self>, PagedError> {
-        let Some(file) = &pool.file else { return Ok(None) };
-        let queue = file.queue(c)?;
-        let buffer = |_| Buffer::new(c, None, pool.page_words * 8, "copies of pages");
-        let buffers = (0..COPIES).map(buffer).collect::<Result<_, _>>()?;
-        Ok(Some(Copies { queue, buffers, under_way: std::collections::VecDeque::new() }))
+    /// None under way, and never more than so many.
+    pub(crate) fn new(most: usize) -> Self {
+        Copies { queue: None, buffers: Vec::new(), most, under_way: VecDeque::new() }
     }
 
     /// Whether nothing is under way.
@@ -45,92 +55,125 @@ impl<P: Files> Copies<P> {
 
     /// Whether another copy can be sent.
     pub(crate) fn has_room(&self) -> bool {
-        !self.buffers.is_empty()
+        self.under_way.len() < self.most
     }
 
-    /// Sends a copy of what a frame holds, if that has changed since it was written. The log has all of its changes already, or is written
-    /// now.
-    pub(crate) fn send(&mut self, c: P::Core, pool: &Pool<P>, frame: FrameId) -> Result<(), PagedError> {
-        let (Some(file), Some(_)) = (&pool.file, self.buffers.last()) else { return Ok(()) };
-        let found = pool.frame(frame);
+    /// Sends a copy of what a frame holds, if that has changed since it was written. With `waits`, also for the page's latch, and for the log to
+    /// have its last change.
+    ///
+    /// Pre: there is room.
+    pub(crate) fn send(
+        &mut self,
+        c: P::Core,
+        store: &Store<P>,
+        (id, waits): (FrameId, bool),
+    ) -> Result<Sent, PagedError> {
+        let Some(file) = &store.file else { return Ok(Sent::Done) };
+        let frame = store.frame(id);
         // A frame without a page may stay latched: it is reserved for a page that has no changes yet. Whoever has a page latched may have
-        // logged a change already, and says only then that the page has changed.
+        // logged a change already, which is seen only then.
         // Acquire: a page whose change was logged before is seen.
-        let is_empty = P::load(c, &found.header[PAGE], Ordering::Acquire) == 0;
-        if is_empty || found.latch().read_begin(c).is_err() {
-            return Ok(());
+        if P::load(c, &frame.header[PAGE], Ordering::Acquire) == 0 {
+            return Ok(Sent::Done);
         }
-        if P::load(c, &found.header[DIRTY], Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        let Some(held) = latch(c, found) else { return Ok(()) };
-        // Relaxed, both: the latch orders them.
-        let is_wanted = held.number != 0 && P::load(c, &found.header[DIRTY], Ordering::Relaxed) != 0;
-        if !is_wanted || P::load(c, &found.header[WRITING], Ordering::Relaxed) != 0 {
+        let Some(held) = (if waits { latch(c, frame) } else { try_latch(c, frame) }) else {
+            return Ok(Sent::NotNow);
+        };
+        if held.number == 0 || !frame.has_changed(c, held.version) {
             held.unchanged(c);
-            return Ok(());
+            return Ok(Sent::Done);
+        }
+        // Acquire: pairs with the release of whoever has written the page before.
+        if P::load(c, &frame.header[WRITING], Ordering::Acquire) != 0 {
+            held.unchanged(c);
+            return Ok(Sent::WasUnderWay);
         }
         let lsn = held.page(1).lsn();
-        if let Some(log) = pool.log.as_ref().filter(|_| !pool.broken.log_first)
-            && let Err(error) = log.wait(c, lsn, None)
+        if let Some(log) = store.log.as_ref().filter(|_| !store.broken.log_first)
+            && log.buffer.durable(c) < lsn
         {
-            held.unchanged(c);
-            return Err(error);
+            let waited = if waits { log.wait(c, lsn, None) } else { Ok(false) };
+            if !matches!(waited, Ok(true)) {
+                held.unchanged(c);
+                return waited.map(|_| Sent::NotNow);
+            }
         }
-        let mut buffer = self.buffers.pop().expect("looked at above");
-        let bytes = buffer.writable(c, 0, pool.page_words * 8);
-        P::read_words(c, found.words, bytemuck::cast_slice_mut(bytes));
-        P::store(c, &found.header[WRITING], 1, Ordering::Relaxed);
+        let copied = self.copy(c, store, &held);
         let (version, number) = (held.version, held.number);
+        if copied.is_ok() {
+            // Relaxed: the latch orders it.
+            P::store(c, &frame.header[WRITING], 1, Ordering::Relaxed);
+        }
         held.unchanged(c);
-        page::seal(bytes);
-        buffer.set_len(pool.page_words * 8);
+        let mut buffer = copied?;
+        page::seal(buffer.writable(c, 0, store.page_words * 8));
+        buffer.set_len(store.page_words * 8);
         let write =
             Operation::Write { file: file.handle(), offset: file.offset(number), buffers: vec![buffer] };
-        P::submit(c, &mut self.queue, write);
-        self.under_way.push_back(Copy { frame, version, number, lsn });
-        Ok(())
+        P::submit(c, self.queue.as_mut().expect("made for the copy"), write);
+        self.under_way.push_back(Copy { frame: id, version, number, lsn });
+        Ok(Sent::Done)
     }
 
-    /// Takes back what has been written; with `waits`, waits for something first.
-    pub(crate) fn land(&mut self, c: P::Core, pool: &Pool<P>, waits: bool) -> Result<(), PagedError> {
-        if waits && !self.under_way.is_empty() {
-            P::wait(c, &mut self.queue, None);
+    /// A copy of a latched page.
+    fn copy(&mut self, c: P::Core, store: &Store<P>, held: &Held<'_, P>) -> Result<Buffer<P>, PagedError> {
+        self.queue(c, store)?;
+        let mut buffer = match self.buffers.pop() {
+            Some(buffer) => buffer,
+            None => Buffer::new(c, None, store.page_words * 8, "copies of pages")?,
+        };
+        let bytes = buffer.writable(c, 0, store.page_words * 8);
+        P::read_words(c, held.frame.words, bytemuck::cast_slice_mut(bytes));
+        Ok(buffer)
+    }
+
+    /// Takes back what has been written; with `waits`, waits for something first. Needs no latch of a page.
+    pub(crate) fn land(&mut self, c: P::Core, store: &Store<P>, waits: bool) -> Result<(), PagedError> {
+        if self.under_way.is_empty() {
+            return Ok(());
         }
-        while let Some(completion) = P::take(c, &mut self.queue) {
+        let queue = self.queue.as_mut().expect("something is under way");
+        if waits {
+            P::wait(c, queue, None);
+        }
+        while let Some(completion) = P::take(c, queue) {
             self.buffers.extend(completion.buffers);
             let Some(copy) = self.under_way.pop_front() else { continue };
-            self.end(c, pool, &copy, completion.result.is_ok());
+            let frame = store.frame(copy.frame);
+            if completion.result.is_ok() {
+                store.has_written(c, copy.number, copy.lsn);
+                frame.is_filed(c, copy.version);
+            }
+            // Release: pairs with the acquire of whoever writes the page next, or lets it go.
+            P::store(c, &frame.header[WRITING], 0, Ordering::Release);
             completion.result?;
         }
         Ok(())
     }
 
-    fn end(&self, c: P::Core, pool: &Pool<P>, copy: &Copy, is_written: bool) {
-        let frame = pool.frame(copy.frame);
-        let Some(held) = latch(c, frame) else { return };
-        // Relaxed, all: the latch orders them.
-        P::store(c, &frame.header[WRITING], 0, Ordering::Relaxed);
-        if is_written {
-            pool.has_written(c, copy.number, copy.lsn);
-            if held.version == copy.version {
-                P::store(c, &frame.header[DIRTY], 0, Ordering::Relaxed);
-            }
+    /// Waits until nothing is under way.
+    pub(crate) fn land_all(&mut self, c: P::Core, store: &Store<P>) -> Result<(), PagedError> {
+        while !self.is_idle() {
+            self.land(c, store, true)?;
         }
-        held.unchanged(c);
+        Ok(())
     }
 
     /// Makes durable what the file has been given, by whomever. After a failure nothing is known of what was given.
-    pub(crate) fn flush(&mut self, c: P::Core, pool: &Pool<P>) -> Result<(), PagedError> {
-        let Some(file) = &pool.file else { return Ok(()) };
+    pub(crate) fn flush(&mut self, c: P::Core, store: &Store<P>) -> Result<(), PagedError> {
+        let Some(file) = &store.file else { return Ok(()) };
         debug_assert!(self.is_idle(), "copies are under way");
         let flush = Operation::Flush { file: file.handle() };
-        Ok(P::perform(c, &mut self.queue, flush).result.map(drop)?)
+        Ok(P::perform(c, self.queue(c, store)?, flush).result.map(drop)?)
     }
 
     /// The queue, while nothing is under way.
-    pub(crate) fn queue(&mut self) -> &mut P::Queue {
-        &mut self.queue
+    pub(crate) fn queue(&mut self, c: P::Core, store: &Store<P>) -> Result<&mut P::Queue, PagedError> {
+        if self.queue.is_none() {
+            let file = store.file.as_ref().ok_or_else(FileError::stopped)?;
+            self.queue = Some(file.queue(c)?);
+        }
+        Ok(self.queue.as_mut().expect("made above"))
     }
 }
 
@@ -138,17 +181,21 @@ impl<P: Files> Copies<P> {
 fn latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
     loop {
         let version = frame.latch().read_begin(c).ok()?;
-        // Relaxed: after the version, which is an acquire.
-        let number = P::load(c, &frame.header[PAGE], Ordering::Relaxed);
-        if let Some(held) = (Read { frame, version, number }).latch(c) {
+        if let Some(held) = latch_at(c, frame, version) {
             return Some(held);
         }
     }
 }
 
-impl<P: Files> Pool<P> {
-    /// The frame of this number, of [`Self::frames`].
-    pub(crate) fn frame_id(&self, number: usize) -> FrameId {
-        FrameId::new(number / self.frames_per_part, number % self.frames_per_part)
-    }
+/// The same if nobody has it latched.
+fn try_latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
+    // Acquire: pairs with the release of the last holder.
+    let version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
+    if VersionLatch::<P>::is_latched(version) { None } else { latch_at(c, frame, version) }
+}
+
+fn latch_at<P: Files>(c: P::Core, frame: Frame<'_, P>, version: u64) -> Option<Held<'_, P>> {
+    // Relaxed: after the version, which is an acquire.
+    let number = P::load(c, &frame.header[PAGE], Ordering::Relaxed);
+    (Read { frame, version, number }).latch(c)
 }

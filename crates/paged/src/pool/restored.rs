@@ -4,7 +4,10 @@ use std::sync::atomic::Ordering;
 
 use platform::files::Files;
 
-use super::{DIRTY, FREE, Held, MARK, PAGE, Pool, Worker};
+use super::Pool;
+use super::frames::{Held, MARK, PAGE, Read};
+use super::store::FREE;
+use super::worker::Worker;
 use crate::log::record::{Change, LoggedChange};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
@@ -28,6 +31,8 @@ impl<'p, P: Files> Worker<'p, P> {
         for (place, page) in logged.pages.iter().enumerate() {
             let frees = matches!(logged.change, Change::Unlink { .. }) && place == 1;
             if frees {
+                // What is under way could overtake what the number is used for next.
+                self.pool.land(self.c, true)?;
                 self.forget(page.number);
                 continue;
             }
@@ -125,7 +130,6 @@ impl<'p, P: Files> Worker<'p, P> {
                         continue;
                     }
                     P::store(c, &held.frame.header[PAGE], number, Ordering::Relaxed);
-                    P::store(c, &held.frame.header[DIRTY], 0, Ordering::Relaxed);
                     P::store(c, &held.frame.header[MARK], 0, Ordering::Relaxed);
                     let held = Held { number, ..held };
                     held.page(1).clear(c);
@@ -141,7 +145,7 @@ impl<'p, P: Files> Worker<'p, P> {
         let c = self.c;
         while let Some(frame) = self.pool.find(c, number) {
             let Ok(version) = frame.latch().read_begin(c) else { return };
-            let read = super::Read { frame, version, number };
+            let read = Read { frame, version, number };
             if let Some(held) = read.latch(c) {
                 self.empty(&held);
                 held.frame.latch().unlock_changed(c, held.version);
@@ -153,8 +157,8 @@ impl<'p, P: Files> Worker<'p, P> {
 impl<P: Files> Pool<P> {
     /// What is known of all pages, by number from 1 on.
     pub(crate) fn states(&self) -> Vec<u64> {
-        let pages = P::peek(self.next_page()).min(self.pages_max);
-        (1..=pages).map(|number| self.state(number).map_or(FREE, P::peek)).collect()
+        let pages = P::peek(self.next_page()).min(self.store.pages_max);
+        (1..=pages).map(|number| self.store.state(number).map_or(FREE, P::peek)).collect()
     }
 
     /// Takes over what was known of all pages.
@@ -169,8 +173,8 @@ impl<P: Files> Pool<P> {
     }
 
     fn set_state(&self, c: P::Core, number: u64, state: u64) -> Result<(), PagedError> {
-        let word = self.state(number).filter(|_| number <= self.pages_max);
-        let word = word.ok_or(PagedError::TooManyPages(self.pages_max))?;
+        let word = self.store.state(number).filter(|_| number <= self.store.pages_max);
+        let word = word.ok_or(PagedError::TooManyPages(self.store.pages_max))?;
         P::store(c, word, state, Ordering::Relaxed);
         let last = P::peek(self.next_page());
         if number > last {

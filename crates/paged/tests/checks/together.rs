@@ -137,9 +137,9 @@ fn with_locks_that_are_broken_money_is_missing() {
     let inherited = Broken { keeps_inherited: true, ..Broken::default() };
     for (what, broken) in [("gaps", gaps), ("intentions", intents), ("inherited locks", inherited)] {
         let wrong = |seed| {
-            let options = PagedOptions { broken, ..options(400, 512, 4) };
+            let options = PagedOptions { broken, escalation: 6, ..options(400, 512, 4) };
             virtually(seed, 4, |c| wrong_sums::<VirtualMachine>(c, &options, seed, 4, 60))
         };
-        assert!((0..20).any(|seed| wrong(seed) > 0), "{what}: no scan has noticed");
+        assert!((0..100).any(|seed| wrong(seed) > 0), "{what}: no scan has noticed");
     }
 }

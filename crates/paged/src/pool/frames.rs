@@ -1,0 +1,133 @@
+//! Frames, and what is said of them in their headers.
+
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Platform};
+use storage::latch::VersionLatch;
+
+use crate::page::Page;
+
+/// Words of a header.
+pub(super) const LATCH: usize = 0;
+pub(super) const PAGE: usize = 1;
+/// The version, plus 1, with which the file has the page; 0: none. A page of another version has changed since.
+pub(super) const FILED: usize = 2;
+pub(super) const MARK: usize = 3;
+/// 1 while a copy of the page is on its way to the file.
+pub(super) const WRITING: usize = 4;
+pub(super) const HEADER_WORDS: usize = LINE_BYTES / 8;
+
+/// The place of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameId(pub(super) u64);
+
+impl FrameId {
+    pub(super) fn new(part: usize, index: usize) -> Self {
+        FrameId((part as u64) << 32 | index as u64)
+    }
+}
+
+/// A frame.
+pub(crate) struct Frame<'p, P: Platform> {
+    pub(super) header: &'p [P::Word],
+    pub(super) words: &'p [P::Word],
+    pub(super) id: FrameId,
+}
+
+impl<P: Platform> Clone for Frame<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Frame<'_, P> {}
+
+impl<'p, P: Platform> Frame<'p, P> {
+    pub(super) fn latch(self) -> &'p VersionLatch<P> {
+        VersionLatch::from_word(&self.header[LATCH])
+    }
+
+    /// Whether the file does not have what the page was at this version.
+    pub(super) fn has_changed(self, c: P::Core, version: u64) -> bool {
+        // Acquire: pairs with the release of whoever has written the page: what is known of it is up to date.
+        P::load(c, &self.header[FILED], Ordering::Acquire) != version + 1
+    }
+
+    /// The file has the page as it was at this version.
+    pub(super) fn is_filed(self, c: P::Core, version: u64) {
+        // Release: pairs with the acquire above.
+        P::store(c, &self.header[FILED], version + 1, Ordering::Release);
+    }
+
+    /// The frame's page, of a tree with keys of so many words.
+    pub(crate) fn page(self, width: usize) -> Page<'p, P> {
+        Page::new(self.words, width)
+    }
+}
+
+/// A frame as it was found: what is read in it is valid while the frame has this version.
+pub(crate) struct Read<'p, P: Platform> {
+    pub frame: Frame<'p, P>,
+    pub version: u64,
+    pub number: u64,
+}
+
+impl<P: Platform> Clone for Read<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Read<'_, P> {}
+
+impl<'p, P: Platform> Read<'p, P> {
+    pub(crate) fn page(self, width: usize) -> Page<'p, P> {
+        self.frame.page(width)
+    }
+
+    pub(crate) fn validate(self, c: P::Core) -> bool {
+        self.frame.latch().validate(c, self.version)
+    }
+
+    /// Latches the page if it is as it was found.
+    pub(crate) fn latch(self, c: P::Core) -> Option<Held<'p, P>> {
+        let Read { frame, version, number } = self;
+        frame.latch().try_upgrade(c, version).then_some(Held { frame, version, number })
+    }
+}
+
+/// A latched page, or with number 0 a free frame. Whoever has it unlatches it.
+#[must_use = "a latched page is unlatched"]
+pub(crate) struct Held<'p, P: Platform> {
+    pub(super) frame: Frame<'p, P>,
+    pub(super) version: u64,
+    pub number: u64,
+}
+
+impl<'p, P: Platform> Held<'p, P> {
+    pub(crate) fn page(&self, width: usize) -> Page<'p, P> {
+        self.frame.page(width)
+    }
+
+    /// The page as it was found.
+    pub(crate) fn as_read(&self) -> Read<'p, P> {
+        Read { frame: self.frame, version: self.version, number: self.number }
+    }
+
+    /// Unlatches a page that has changed; the page as its last holder left it.
+    pub(crate) fn changed(self, c: P::Core) -> Read<'p, P> {
+        let Held { frame, version, number } = self;
+        let version = frame.latch().unlock_changed(c, version);
+        Read { frame, version, number }
+    }
+
+    /// Unlatches a page in which nothing has changed, but which covers other keys now.
+    pub(crate) fn unchanged_but_moved(self, c: P::Core) {
+        self.frame.latch().unlock_changed(c, self.version);
+    }
+
+    /// Unlatches a page in which nothing has changed.
+    pub(crate) fn unchanged(self, c: P::Core) {
+        self.frame.latch().unlock_unchanged(c, self.version);
+    }
+}

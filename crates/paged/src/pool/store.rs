@@ -1,0 +1,116 @@
+//! Where pages lie: frames, and the file behind them.
+
+use std::sync::atomic::Ordering;
+
+use platform::files::Files;
+use platform::{LINE_BYTES, Node, Platform, RegionBytes};
+
+use super::frames::{Frame, FrameId, HEADER_WORDS};
+use crate::channel::PageFile;
+use crate::log::Log;
+use crate::lsn::Lsn;
+use crate::options::{Broken, PagedError, PagedOptions};
+
+/// What is known of a page: it is free, or in use and was not written; larger: where the record of its last change ended when it was
+/// written.
+pub(super) const FREE: u64 = 0;
+pub(super) const IN_USE: u64 = 1;
+
+/// Frames on one node.
+struct Part<P: Platform> {
+    headers: P::Region,
+    pages: P::Region,
+}
+
+/// Frames, and the file behind them.
+pub(crate) struct Store<P: Files> {
+    parts: Vec<Part<P>>,
+    pub(super) frames_per_part: usize,
+    pub(super) page_words: usize,
+    pub(super) pages_max: u64,
+    pub(super) file: Option<PageFile<P>>,
+    /// There with a log: a word a page, [`FREE`], [`IN_USE`], or what was written last.
+    states: Option<P::Region>,
+    pub(super) log: Option<Log<P>>,
+    pub(super) broken: Broken,
+}
+
+impl<P: Files> Store<P> {
+    /// Free frames over this file, if there is one.
+    pub(super) fn new(
+        c: P::Core,
+        options: &PagedOptions,
+        (file, log): (Option<PageFile<P>>, Option<Log<P>>),
+    ) -> Result<Self, PagedError> {
+        options.check()?;
+        let mut nodes: Vec<Option<Node>> = options.nodes.iter().copied().map(Some).collect();
+        if nodes.is_empty() || options.frames() / nodes.len() < 2 {
+            nodes = vec![None];
+        }
+        let frames_per_part = options.frames() / nodes.len();
+        let part = |node: &Option<Node>| -> Result<Part<P>, PagedError> {
+            let headers = P::region(c, *node, frames_per_part * LINE_BYTES, "headers of frames")?;
+            let pages = P::region(c, *node, frames_per_part * options.page_bytes, "pages in frames")?;
+            Ok(Part { headers, pages })
+        };
+        let parts = nodes.iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        let pages_max = options.pages_max.max(options.frames() as u64);
+        let states = match &log {
+            Some(_) => Some(P::region(c, None, (pages_max as usize + 1) * 8, "states of pages")?),
+            None => None,
+        };
+        let page_words = options.page_bytes / 8;
+        let broken = options.broken;
+        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, broken })
+    }
+
+    /// What is known of a page.
+    pub(super) fn state(&self, number: u64) -> Option<&P::Word> {
+        self.states.as_ref().map(|states| P::word_of(states, number as usize * 8))
+    }
+
+    /// What a page that comes from the file has been changed by, at least.
+    pub(super) fn oldest(&self, number: u64) -> Lsn {
+        // What was written is on disk with everything that comes after; a page in no frame has no other writer.
+        let state = self.state(number).map_or(FREE, P::peek);
+        if state > IN_USE { Lsn(state) } else { Lsn(0) }
+    }
+
+    /// Nodes that have frames.
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// All frames.
+    pub(crate) fn frames(&self) -> usize {
+        self.frames_per_part * self.parts.len()
+    }
+
+    /// The frame of this number, of [`Self::frames`].
+    pub(crate) fn frame_id(&self, number: usize) -> FrameId {
+        FrameId::new(number / self.frames_per_part, number % self.frames_per_part)
+    }
+
+    /// Bytes of frames.
+    pub(super) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| (part.pages.bytes() + part.headers.bytes()) as u64).sum()
+    }
+
+    /// A frame.
+    #[inline]
+    pub(super) fn frame(&self, id: FrameId) -> Frame<'_, P> {
+        let part = &self.parts[(id.0 >> 32) as usize];
+        let index = (id.0 & 0xffff_ffff) as usize;
+        assert!(index < self.frames_per_part, "no such frame");
+        let header = P::words_of(&part.headers, index * LINE_BYTES, HEADER_WORDS);
+        let words = P::words_of(&part.pages, index * self.page_words * 8, self.page_words);
+        Frame { header, words, id }
+    }
+
+    /// The file has a page as it is with this change.
+    pub(super) fn has_written(&self, c: P::Core, number: u64, lsn: Lsn) {
+        if let Some(state) = self.state(number) {
+            P::store(c, state, lsn.0.max(IN_USE), Ordering::Relaxed);
+        }
+    }
+}
