@@ -11,6 +11,7 @@ mod iterators;
 mod limits;
 mod openings;
 mod owned;
+mod pages;
 // The unit tests of the file: as tests of the library they would need all schemes compiled once more.
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
@@ -19,5 +20,6 @@ mod snapshots;
 mod tables;
 mod threads;
 mod types;
+mod upkeep;
 mod verbs;
 mod waiting;
