@@ -3,7 +3,7 @@
 // shared word of the engine.
 #![allow(clippy::disallowed_types)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,9 +18,8 @@ use platform::{Hardware, Place};
 
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
-use crate::event::{Event, SLOW_DEFAULT, Watcher};
+use crate::event::{Event, Listener, SLOW_DEFAULT, Watcher};
 use crate::ledger::Users;
-use crate::nesting::check_outside;
 use crate::owned::OwnedTransaction;
 use crate::session::Session;
 use crate::shared::{Limits, Shared};
@@ -32,7 +31,7 @@ pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
 /// Sessions at a time unless told otherwise.
 pub const SESSIONS_DEFAULT: usize = 64;
 /// Most sessions that a database can be opened for.
-pub const SESSIONS_MAX: usize = 4096;
+pub const SESSIONS_MAX: usize = 1 << 14;
 /// How long memory stays unused after a deletion, at least.
 pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
@@ -52,7 +51,7 @@ pub struct Builder {
     /// The directory, if the database is durable.
     path: Option<PathBuf>,
     listener: Option<Box<dyn FnMut(OpenProgress)>>,
-    on_event: Option<Box<dyn Fn(&Event) + Send + Sync>>,
+    on_event: Option<Box<Listener>>,
     slow_after: Duration,
 }
 
@@ -169,6 +168,18 @@ impl Builder {
         Table { inner, database: self.id }
     }
 
+    /// The directory, if the database is durable.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Declares a table without a row type.
+    pub(crate) fn declare(&mut self, table: TableDescription) {
+        if let Err(error) = self.schema.declare(table, &engine::TableOptions::default()) {
+            self.failed.get_or_insert(error.into());
+        }
+    }
+
     /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows
     /// when the database is opened. If not, nothing happens, so that a program can keep the line. A table that is declared
     /// under the name in a later opening is a new table, and empty.
@@ -233,7 +244,7 @@ impl Builder {
             return Err(Error::Declaration { table: table.to_owned(), reason });
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
-            return Err(Error::Misuse("a database is opened for 1 to 4096 sessions"));
+            return Err(Error::Misuse("a database is opened for 1 to 16384 sessions"));
         }
         let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
         let options = InstanceOptions {

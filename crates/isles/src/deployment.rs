@@ -199,7 +199,7 @@ impl DeploymentBuilder {
             return Err(error);
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
-            return Err(Error::Misuse("an instance is opened for 1 to 4096 sessions"));
+            return Err(Error::Misuse("an instance is opened for 1 to 16384 sessions"));
         }
         let (c, division) = (Hardware::core(), self.division);
         let names: Vec<WorkerName> = (0..division.workers)

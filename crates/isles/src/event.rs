@@ -53,7 +53,8 @@ pub enum Event {
     Closed,
 }
 
-type Listener = dyn Fn(&Event) + Send + Sync;
+/// What a program gives to hear of events.
+pub(crate) type Listener = dyn Fn(&Event) + Send + Sync;
 
 /// Who hears of events, and of which.
 pub(crate) struct Watcher {

@@ -125,6 +125,7 @@ mod described;
 mod durably;
 mod error;
 mod event;
+mod existing;
 mod ledger;
 mod nesting;
 mod open;

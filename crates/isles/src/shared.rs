@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use cc::SchemeName;
 use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
-use platform::{Hardware, Intent, Platform};
+use platform::{Hardware, Intent};
 
 use crate::event::Watcher;
 use crate::ledger::{Ledger, Users};
