@@ -103,6 +103,7 @@ impl Database {
     ///
     /// # let scratch = std::env::temp_dir().join(format!("isles-doc-backup-{}", std::process::id()));
     /// # let (path, copy) = (scratch.join("data"), scratch.join("copy"));
+    /// # std::fs::create_dir_all(&scratch).expect("a directory");
     /// let open = |path| {
     ///     let mut builder = Database::at(path);
     ///     let accounts = builder.table::<Account>("accounts");
@@ -136,6 +137,7 @@ impl Database {
 /// ```
 /// # let scratch = std::env::temp_dir().join(format!("isles-doc-copy-{}", std::process::id()));
 /// # let (data, copy) = (scratch.join("data"), scratch.join("copy"));
+/// # std::fs::create_dir_all(&scratch).expect("a directory");
 /// isles::Database::at(&data).open()?.close()?;
 /// isles::copy_directory(&data, &copy)?;
 /// isles::Database::at(&copy).open()?;

@@ -89,8 +89,9 @@ pub fn import(arguments: &ImportArguments) -> Result<String, Failure> {
     for chunk in lines.chunks(batch.unwrap_or(ROWS_AT_ONCE)) {
         match insert(&mut session, described, chunk, arguments.skip_existing) {
             Ok(skipped) => imported = (imported.0 + chunk.len() - skipped, imported.1 + skipped),
-            Err(what) => {
-                return Err(Failure::Failed(format!("{file}: {what}; {}", so_far(&lines, imported))));
+            Err(Stopped { what, unsure }) => {
+                let so_far = so_far(&lines, imported, unsure.then_some(chunk));
+                return Err(Failure::Failed(format!("{file}: {what}; {so_far}")));
             }
         }
     }
@@ -129,16 +130,34 @@ fn read(name: &str, standard: bool) -> Result<String, Failure> {
     })
 }
 
-/// Which lines are in, when a transaction has failed.
-fn so_far(lines: &[Line], (rows, skipped): (usize, usize)) -> String {
-    match rows + skipped {
+/// Which lines are in, when a transaction has failed. Of some it may not be known.
+fn so_far(lines: &[Line], (rows, skipped): (usize, usize), unsure: Option<&[Line]>) -> String {
+    let before = match rows + skipped {
         0 => "nothing was imported".to_owned(),
-        done => format!(
-            "imported are the {} rows before line {}, and none of the others",
-            thousands(rows as u64),
-            lines[done].number
-        ),
+        done => {
+            let (rows, line) = (thousands(rows as u64), lines[done].number);
+            format!("imported are the {rows} rows before line {line}, and none of the others")
+        }
+    };
+    match unsure {
+        Some([first, .., last]) => {
+            let (first, last) = (first.number, last.number);
+            format!(
+                "{before}, but perhaps those of lines {first} to {last}: look when the database is open again"
+            )
+        }
+        Some([only]) => {
+            let line = only.number;
+            format!("{before}, but perhaps that of line {line}: look when the database is open again")
+        }
+        Some([]) | None => before,
     }
+}
+
+/// Why a transaction has failed, and whether it may be in all the same.
+struct Stopped {
+    what: String,
+    unsure: bool,
 }
 
 /// Inserts rows in one transaction; how many were left out.
@@ -147,12 +166,13 @@ fn insert(
     table: &TableDescription,
     lines: &[Line],
     skips: bool,
-) -> Result<usize, String> {
-    let mut at = 0;
+) -> Result<usize, Stopped> {
+    // `None`: the commit.
+    let mut at = None;
     let inserted = session.transaction(|t: &mut Transaction<'_>| {
         let mut skipped = 0;
         for line in lines {
-            at = line.number;
+            at = Some(line.number);
             if skips {
                 let key: Vec<Datum> =
                     table.indexes()[0].columns.iter().map(|column| line.row[*column].clone()).collect();
@@ -163,17 +183,23 @@ fn insert(
             }
             t.insert_dynamic(table.name(), &line.row)?;
         }
+        at = None;
         Ok(skipped)
     });
-    inserted.map_err(|error| match error {
-        Error::Duplicate { index, .. } => {
-            let of = table.indexes().iter().find(|own| own.name == index).unwrap_or(&table.indexes()[0]);
-            format!(
-                "line {at}: column {}: a row with this key is in the table, or in the file, already ({index})",
-                table.names(&of.columns)
-            )
-        }
-        error => format!("line {at}: {error}"),
+    inserted.map_err(|error| {
+        let unsure = matches!(error, Error::NotDurable(_) | Error::DurabilityUnknown);
+        let what = match error {
+            Error::Duplicate { index, .. } => {
+                let of = table.indexes().iter().find(|own| own.name == index).unwrap_or(&table.indexes()[0]);
+                let columns = table.names(&of.columns);
+                format!(
+                    "column {columns}: a row with this key is in the table, or in the file, already ({index})"
+                )
+            }
+            error => error.to_string(),
+        };
+        let what = at.map_or(what.clone(), |number: usize| format!("line {number}: {what}"));
+        Stopped { what, unsure }
     })
 }
 

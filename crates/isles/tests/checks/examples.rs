@@ -2,16 +2,36 @@
 
 #[path = "../../examples/bank.rs"]
 mod bank;
+#[path = "../../examples/cache.rs"]
+mod cache;
 #[path = "../../examples/inventory.rs"]
 mod inventory;
 #[path = "../../examples/queue.rs"]
 mod queue;
+#[path = "../../examples/series.rs"]
+mod series;
 #[path = "../../examples/server.rs"]
 mod server;
+#[path = "../../examples/sessions.rs"]
+mod sessions;
+
+/// Schemes that keep something of their own for each session.
+const SCHEMES: [isles::Scheme; 4] =
+    [isles::Scheme::Silo, isles::Scheme::NoWait, isles::Scheme::Mvcc, isles::Scheme::DlDetect];
 
 #[test]
 fn bank_runs() {
     bank::run().expect("the bank");
+}
+
+#[test]
+fn cache_runs() {
+    cache::run().expect("the cache");
+}
+
+#[test]
+fn series_runs() {
+    series::run().expect("the series");
 }
 
 #[test]
@@ -27,4 +47,11 @@ fn inventory_runs() {
 #[test]
 fn server_runs() {
     server::run().expect("the server");
+}
+
+#[test]
+fn ten_thousand_sessions_are_open_at_once() {
+    for scheme in SCHEMES {
+        sessions::run(scheme).expect("ten thousand sessions");
+    }
 }

@@ -1,6 +1,7 @@
 //! The embedded library as a program uses it, under all schemes.
 #![allow(missing_docs)]
 
+mod bad_input;
 mod common;
 mod deployments;
 mod described;
