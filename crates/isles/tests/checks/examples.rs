@@ -50,6 +50,21 @@ fn server_runs() {
 }
 
 #[test]
+fn a_client_of_the_server_hears_its_own_answer() {
+    use server::Answer;
+    let (tell, hear) = std::sync::mpsc::channel();
+    let failed = || Answer::Failed(isles::Error::RollBack);
+    for answer in [(1, failed()), (2, Answer::Done), (3, Answer::Noted), (4, Answer::Noted), (4, failed())] {
+        tell.send(answer).expect("somebody hears");
+    }
+    assert!(server::noted(&hear, 3), "another's failure is not this client's");
+    assert!(server::noted(&hear, 4));
+    assert!(!server::noted(&hear, 4));
+    drop(tell);
+    assert!(!server::noted(&hear, 5), "the server has gone");
+}
+
+#[test]
 fn ten_thousand_sessions_are_open_at_once() {
     for scheme in SCHEMES {
         sessions::run(scheme).expect("ten thousand sessions");
