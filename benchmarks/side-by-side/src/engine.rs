@@ -50,7 +50,7 @@ pub trait Client {
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure>;
 
     /// Reads the rows as a whole in one transaction, each into its [`digest`], as often as it takes. The number of
-    /// attempts and the digests, added up.
+    /// attempts and the digests, added up modulo 2^64.
     ///
     /// # Errors
     /// The engine's, and a row that is missing.

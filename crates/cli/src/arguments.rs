@@ -19,6 +19,7 @@ use crate::backup::{BackupArguments, RestoreArguments};
 use crate::certificates::CertificatesArguments;
 use crate::choices::{Choice, ConcurrencyControl, WorkloadName};
 use crate::directory::{CheckArguments, InspectArguments};
+use crate::rows::{ExportArguments, ImportArguments};
 
 /// The command that Isles starts its second process with.
 pub const PEER_COMMAND: &str = "ipc-peer";
@@ -34,7 +35,9 @@ const EXAMPLES: &str = "Examples:
   isles verify                       every scheme over 1000 seeds
   isles study findings.toml          test published findings, with a report
   isles check data                   verify a database on disk
-  isles backup data copy             copy one, which may be open";
+  isles backup data copy             copy one, which may be open
+  isles export data accounts --out accounts.csv
+                                     write the rows of a table; `isles import` reads them";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -115,6 +118,10 @@ pub enum Command {
     Backup(BackupArguments),
     /// Make a database of a copy
     Restore(RestoreArguments),
+    /// Insert the rows of a file into a table
+    Import(ImportArguments),
+    /// Write the rows of a table to a file
+    Export(ExportArguments),
     /// The second process of `isles bench ipc --processes 2`, which starts it.
     #[command(name = PEER_COMMAND, hide = true)]
     Peer {

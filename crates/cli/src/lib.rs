@@ -10,7 +10,7 @@
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
 //! - `verify`: campaigns over seeds;
 //! - `study`: the command of that name; `pages`: HTML files that commands write;
-//! - `directory`: databases on disk, for `check` and `inspect`.
+//! - `directory`: databases on disk, for `check` and `inspect`; `rows`: their rows as text, for `import` and `export`.
 //!
 //! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
 //! standard error. Standard output carries results only.
@@ -38,6 +38,7 @@ mod pages;
 mod probe;
 pub mod progress;
 pub mod report;
+mod rows;
 pub mod runner;
 pub mod study;
 mod topology;
@@ -58,6 +59,7 @@ pub use errors::Failure;
 pub use interrupt::Interrupt;
 pub use progress::Progress;
 pub use report::Report;
+pub use rows::{ExportArguments, ImportArguments};
 
 use arguments::{Arguments, Command};
 use output::print;
@@ -90,6 +92,8 @@ fn execute(arguments: Arguments) -> Result<(), Failure> {
         Command::Inspect(arguments) => print(&directory::inspect(&arguments)?),
         Command::Backup(arguments) => print(&backup::backup(&arguments)?),
         Command::Restore(arguments) => print(&backup::restore(&arguments)?),
+        Command::Import(arguments) => print(&rows::import(&arguments)?),
+        Command::Export(arguments) => print(&rows::export(&arguments)?),
         Command::Peer { task } => driver::answer_messages(&task).map_err(Failure::of),
         Command::Instance(arguments) => bench::instance(&arguments),
         Command::Other(words) => Err(other(&words).into()),

@@ -10,7 +10,7 @@ use crate::bad_input::BadInput;
 use crate::choices::{Choice, WorkloadName};
 
 /// The commands that there are.
-pub const COMMANDS: [&str; 11] = [
+pub const COMMANDS: [&str; 13] = [
     "topology",
     "probe",
     "bench",
@@ -22,6 +22,8 @@ pub const COMMANDS: [&str; 11] = [
     "inspect",
     "backup",
     "restore",
+    "import",
+    "export",
 ];
 
 /// Why parsing gives no arguments.
@@ -66,6 +68,8 @@ fn command() -> clap::Command {
         .mut_subcommand("probe", |probe| probe.mut_args(values))
         .mut_subcommand("verify", |verify| verify.mut_args(values))
         .mut_subcommand("study", |study| study.mut_args(values))
+        .mut_subcommand("import", |import| import.mut_args(values))
+        .mut_subcommand("export", |export| export.mut_args(values))
 }
 
 fn lacks_value(error: &clap::Error) -> bool {

@@ -4,7 +4,7 @@
 use cc::{Abort, Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::log::{LogUse, complete};
+use storage::log::{LogError, LogUse, complete};
 use storage::{Epoch, MemoryUse, Optimisation};
 
 use crate::columns::Columns;
@@ -61,6 +61,12 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// What the log has done since the database was opened; `None` if the database is not durable.
     pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
         self.durable.as_ref().map(|durable| durable.journal.used(c, self.instance.epochs()))
+    }
+
+    /// How many checkpoints have ended since the database was opened, and how the last of them did.
+    pub fn checkpoints(&self, c: P::Core) -> (u64, Result<(), LogError>) {
+        let checkpoints = self.durable.as_ref().map(|durable| &durable.checkpoints);
+        checkpoints.map_or((0, Ok(())), |checkpoints| (checkpoints.ended(c), checkpoints.last(c)))
     }
 
     /// Whether an outcome survives whatever happens: see [`Session::is_durable`].

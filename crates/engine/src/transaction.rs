@@ -29,6 +29,7 @@ use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
 use crate::row_batch::RowBatch;
+use crate::row_format::TAIL_BYTES_MAX;
 use crate::table::RowId;
 use told::Told;
 
@@ -248,6 +249,17 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     #[cold]
     fn misuse<T>(&mut self, what: &'static str) -> Result<T, Abort> {
         self.note(Err(Abort::Misuse(what)))
+    }
+
+    /// Refuses a tail that is longer than those of rows may be.
+    #[inline(always)]
+    fn check_tail_bytes(&mut self, bytes: usize) -> Result<(), Abort> {
+        if bytes <= TAIL_BYTES_MAX {
+            return Ok(());
+        }
+        self.misuse(
+            "the columns of variable length of a row have more than 1 MiB together: divide them over several rows",
+        )
     }
 
     /// The number that the scheme knows a row by.

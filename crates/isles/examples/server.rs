@@ -184,7 +184,7 @@ pub fn run() -> Result<()> {
             for step in steps {
                 let more = !matches!(step, Request::Commit | Request::Transfer { .. });
                 request.send((client, step)).expect("the server runs");
-                if more && !noted(&answers) {
+                if more && !noted(&answers, client) {
                     break;
                 }
             }
@@ -207,15 +207,10 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Waits for the answer to a step; acknowledgements of other clients may come before.
-fn noted(answers: &Receiver<(u64, Answer)>) -> bool {
-    loop {
-        match answers.recv() {
-            Ok((_, Answer::Done)) => {}
-            Ok((_, Answer::Noted)) => return true,
-            _ => return false,
-        }
-    }
+/// Waits for the answer to a step of a client; what others asked for earlier may be acknowledged, or may fail, before.
+pub fn noted(answers: &Receiver<(u64, Answer)>, client: u64) -> bool {
+    let own = answers.iter().find(|(of, _)| *of == client);
+    own.is_some_and(|(_, answer)| answer == Answer::Noted)
 }
 
 #[allow(dead_code)]

@@ -6,7 +6,6 @@ use std::borrow::Borrow;
 use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::key_words;
-use engine::row::TAIL_BYTES_MAX;
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 
@@ -31,6 +30,8 @@ pub(crate) struct State {
     pub(crate) failed: Option<Failure>,
     /// Whether the body returned an error after a verb had failed: the caller gets that error.
     pub(crate) passed_on: bool,
+    /// Whether the attempt before failed because there was no memory.
+    pub(crate) lacked_memory: bool,
     /// Fixed part of the row that was read last.
     pub(crate) words: Vec<u64>,
     /// Tail of that row.
@@ -56,6 +57,7 @@ impl State {
         self.attempts = number;
         self.failed = None;
         self.passed_on = false;
+        self.lacked_memory = false;
     }
 }
 
@@ -306,7 +308,7 @@ impl Transaction<'_> {
         if R::HAS_TAIL && written.is_ok() {
             let new = row.tail();
             if *tail != *new {
-                written = check_tail(&new).and_then(|()| self.verbs.write_tail(found, &new));
+                written = self.verbs.write_tail(found, &new);
             }
         }
         self.check(written)
@@ -318,8 +320,7 @@ impl Transaction<'_> {
         encode(row, &mut self.state.fresh);
         let fixed = bytemuck::cast_slice(&self.state.fresh);
         let tail = row.tail();
-        let inserted = check_tail(&tail)
-            .and_then(|()| with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail)));
+        let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail));
         self.check(inserted)
     }
 }
@@ -334,16 +335,6 @@ impl<R: Row, K: Key> Index<R, K> {
 /// The part of the data that a normalized primary key belongs to, where there are parts: its leading column.
 pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
-}
-
-/// Refuses columns of variable length that are too long together.
-fn check_tail(tail: &[u8]) -> Result<(), Abort> {
-    match tail.len() {
-        0..=TAIL_BYTES_MAX => Ok(()),
-        _ => Err(Abort::Misuse(
-            "the columns of variable length of a row have more than 1 MiB together: divide them over several rows",
-        )),
-    }
 }
 
 /// Writes the fixed part of a row to `words`.

@@ -3,22 +3,26 @@
 // shared word of the engine.
 #![allow(clippy::disallowed_types)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use cc::InstanceOptions;
 #[doc(inline)]
 pub use cc::SchemeName as Scheme;
-use cc::{InstanceOptions, TooManySessions};
-use engine::{DurableOptions, Epoch, Progress as OpenProgress, Row, SchemaBuilder, TableDescription};
+use engine::{
+    DurableOptions, Epoch, Progress as OpenProgress, Recovered, Row, SchemaBuilder, TableDescription,
+};
 use platform::{Hardware, Place};
 
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
-use crate::nesting::check_outside;
+use crate::event::{Event, Listener, SLOW_DEFAULT, Watcher};
+use crate::ledger::Users;
 use crate::owned::OwnedTransaction;
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Limits, Shared};
 use crate::table::{Table, TableOptions};
 use crate::ticket::Ticket;
 
@@ -27,7 +31,7 @@ pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
 /// Sessions at a time unless told otherwise.
 pub const SESSIONS_DEFAULT: usize = 64;
 /// Most sessions that a database can be opened for.
-pub const SESSIONS_MAX: usize = 4096;
+pub const SESSIONS_MAX: usize = 1 << 14;
 /// How long memory stays unused after a deletion, at least.
 pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
@@ -47,6 +51,8 @@ pub struct Builder {
     /// The directory, if the database is durable.
     path: Option<PathBuf>,
     listener: Option<Box<dyn FnMut(OpenProgress)>>,
+    on_event: Option<Box<Listener>>,
+    slow_after: Duration,
 }
 
 impl Builder {
@@ -62,6 +68,8 @@ impl Builder {
             id,
             path,
             listener: None,
+            on_event: None,
+            slow_after: SLOW_DEFAULT,
         }
     }
 
@@ -106,6 +114,45 @@ impl Builder {
         self
     }
 
+    /// Sets a listener that hears of what a program may want to write down: recovery, slow transactions, copies of all rows, a log that
+    /// has stopped. The thread that it happens to calls the listener, outside of any transaction. Without a listener nothing is
+    /// measured for it.
+    ///
+    /// The library has no logging of its own: the listener is where `tracing`, `log` or a counter come in.
+    ///
+    /// ```
+    /// use isles::{Database, Event};
+    /// use std::time::Duration;
+    ///
+    /// let (tell, hear) = std::sync::mpsc::channel();
+    /// let database = Database::in_memory()
+    ///     .slow_after(Duration::from_millis(5))
+    ///     .on_event(move |event| {
+    ///         // tracing::warn!(?event) would do the same.
+    ///         let _ = tell.send(event.clone());
+    ///     })
+    ///     .open()?;
+    /// database.transaction(|_| Ok(()))?;
+    /// database.transaction(|_| Ok(std::thread::sleep(Duration::from_millis(6))))?;
+    /// let Ok(Event::SlowTransaction { took, attempts: 1, committed: true, .. }) = hear.try_recv() else { panic!() };
+    /// assert!(took >= Duration::from_millis(6));
+    /// assert!(hear.try_recv().is_err(), "the other was not slow");
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_event(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(Box::new(listener));
+        self
+    }
+
+    /// How long a transaction takes that is slow: the listener of [`Self::on_event`] hears of those that take at least so long.
+    /// [`SLOW_DEFAULT`] unless set.
+    #[must_use]
+    pub fn slow_after(mut self, time: Duration) -> Self {
+        self.slow_after = time;
+        self
+    }
+
     /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table: a name that is taken, rows
     /// that are too long.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
@@ -119,6 +166,18 @@ impl Builder {
             engine::Table::new(0)
         });
         Table { inner, database: self.id }
+    }
+
+    /// The directory, if the database is durable.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Declares a table without a row type.
+    pub(crate) fn declare(&mut self, table: TableDescription) {
+        if let Err(error) = self.schema.declare(table, &engine::TableOptions::default()) {
+            self.failed.get_or_insert(error.into());
+        }
     }
 
     /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows
@@ -185,8 +244,9 @@ impl Builder {
             return Err(Error::Declaration { table: table.to_owned(), reason });
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
-            return Err(Error::Misuse("a database is opened for 1 to 4096 sessions"));
+            return Err(Error::Misuse("a database is opened for 1 to 16384 sessions"));
         }
+        let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
         let options = InstanceOptions {
             sessions_max: self.sessions_max,
             memory_bytes_max: self.memory_bytes_max,
@@ -199,14 +259,23 @@ impl Builder {
         let mut listener = self.listener;
         let listener = listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(OpenProgress));
         let (c, schema, nowhere) = (Hardware::core(), self.schema, |_| None);
-        let made = match &durable {
-            None => engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?,
+        let (made, found) = match &durable {
+            None => {
+                let made = engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?;
+                (made, Recovered::default())
+            }
             Some(durable) => {
                 let durable = (durable, listener);
-                engine_hardware::open(self.scheme, c, &options, schema, &nowhere, durable)?.0
+                engine_hardware::open(self.scheme, c, &options, schema, &nowhere, durable)?
             }
         };
-        Ok(Database::of(made, tables, self.id, self.scheme))
+        let watcher = self.on_event.map(|listener| Watcher::new(listener, self.slow_after));
+        if let Some(watcher) = &watcher {
+            watcher.recovered(&found);
+        }
+        let path = durable.map(|durable| durable.path);
+        let made = Made { inner: made, tables, id: self.id, scheme: self.scheme, limits };
+        Ok(Database::of(made, path, watcher))
     }
 }
 
@@ -214,6 +283,15 @@ impl Builder {
 pub(crate) fn new_id() -> u64 {
     // Relaxed: only the numbers matter.
     DATABASES.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A database that was made, and what it was made by.
+pub(crate) struct Made {
+    pub(crate) inner: engine::dynamic::Database<Hardware>,
+    pub(crate) tables: Vec<TableDescription>,
+    pub(crate) id: u64,
+    pub(crate) scheme: Scheme,
+    pub(crate) limits: Limits,
 }
 
 /// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into
@@ -231,15 +309,13 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database that was made.
-    pub(crate) fn of(
-        made: engine::dynamic::Database<Hardware>,
-        tables: Vec<TableDescription>,
-        id: u64,
-        scheme: Scheme,
-    ) -> Self {
-        let (inner, sessions) = (made.into_object(), AtomicU64::new(0));
-        Database { shared: Arc::new(Shared { inner, tables, id, scheme, sessions, share: None }) }
+    /// A database that was made, perhaps in a directory.
+    pub(crate) fn of(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
+        let Made { inner, tables, id, scheme, limits } = made;
+        let (inner, sessions, ledger) = (inner.into_object(), AtomicU64::new(0), Arc::default());
+        let shared =
+            Shared { inner, tables, id, scheme, sessions, share: None, path, limits, ledger, watcher };
+        Database { shared: Arc::new(shared) }
     }
 
     /// Declares a database that lives in memory and ends with the process.
@@ -281,33 +357,27 @@ impl Database {
         Builder::new(Some(path.into()))
     }
 
-    /// Copies all rows to the directory, in place of the log so far, while transactions go on; returns when the copy is complete.
-    /// The next opening reads the copy instead of that log. A program need not call this: sessions make such a copy little by
-    /// little when the log has grown by twice as many bytes as the previous copy has, and by at least 1 GiB. For a database in
-    /// memory nothing happens.
-    ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse, as the message says: then the previous copy
-    /// counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
-    pub fn checkpoint(&self) -> Result<()> {
-        check_outside(self.shared.id)?;
-        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
-        session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()))
-    }
-
     /// Ends the database, and notes in the directory that the database was closed, so that any later damage to the files is noticed.
     /// A database whose last handle is dropped instead loses nothing either, but commits of [`Durability::Async`](crate::Durability::Async)
     /// that were not on disk.
     ///
-    /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open.
-    /// Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log has stopped.
+    /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open, and
+    /// the error says how many of each there were. Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log
+    /// has stopped.
     pub fn close(self) -> Result<()> {
-        let others = Arc::strong_count(&self.shared) - 1;
-        let Some(shared) = Arc::into_inner(self.shared) else {
-            return Err(Error::InUse { others: others.max(1) });
+        let (users, clones) = self.shared.others(Arc::strong_count(&self.shared));
+        let Some(Shared { inner, watcher, .. }) = Arc::into_inner(self.shared) else {
+            let Users { sessions, transactions, tickets } = users;
+            return Err(Error::InUse { sessions, transactions, tickets, clones });
         };
-        let closed = shared.inner.close(Hardware::core());
-        closed.map_err(|error| Error::NotDurable(error.to_string()))
+        let closed = inner.close(Hardware::core()).map_err(|error| Error::NotDurable(error.to_string()));
+        if let Some(watcher) = watcher {
+            match &closed {
+                Ok(()) => watcher.tell(&Event::Closed),
+                Err(why) => watcher.log_stopped(&why.to_string()),
+            }
+        }
+        closed
     }
 
     /// Returns when all that was committed before this call is on disk: commits of [`Durability::Async`](crate::Durability::Async) too.

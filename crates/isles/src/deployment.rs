@@ -43,13 +43,13 @@ use platform::{Hardware, Place, Platform};
 pub use procedure::{NoProcedure, Procedure};
 
 use crate::database::{
-    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
+    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, Made, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
 };
 use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
 use crate::options::TransactionOptions;
 use crate::session::Session;
-use crate::shared::Share;
+use crate::shared::{Limits, Share};
 use crate::table::{Table, TableOptions};
 
 use queue::{Job, Queue, Reply};
@@ -199,7 +199,7 @@ impl DeploymentBuilder {
             return Err(error);
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
-            return Err(Error::Misuse("an instance is opened for 1 to 4096 sessions"));
+            return Err(Error::Misuse("an instance is opened for 1 to 16384 sessions"));
         }
         let (c, division) = (Hardware::core(), self.division);
         let names: Vec<WorkerName> = (0..division.workers)
@@ -303,7 +303,10 @@ impl DeploymentBuilder {
         let tables: Vec<TableDescription> = schema.descriptions().cloned().collect();
         let mut instances = Vec::with_capacity(made.len());
         for (instance, made) in made.into_iter().enumerate() {
-            let mut database = Database::of(made, tables.clone(), self.id, self.scheme);
+            let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
+            let (tables, id, scheme) = (tables.clone(), self.id, self.scheme);
+            let made = Made { inner: made, tables, id, scheme, limits };
+            let mut database = Database::of(made, None, None);
             self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;
             let parts = map.instances().iter().map(|owner| usize::from(*owner) == instance).collect();
             let copied = self.fill.iter().map(Option::is_some).collect();

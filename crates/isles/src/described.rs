@@ -70,17 +70,68 @@ impl<'t> Transaction<'t> {
     ///
     /// Errors: [`Error::NoSuchTable`].
     pub fn scan_dynamic(&mut self, table: &str) -> Result<Vec<Vec<Datum>>> {
-        let (number, table) = self.described(table)?;
+        self.scan_dynamic_after(table, None, usize::MAX)
+    }
+
+    /// Rows of a table as values, in the order of the primary key: at most so many, from the first one behind this primary key on, or from
+    /// the first one of all. So a table of any size can be read, some rows a transaction.
+    ///
+    /// Errors: as [`Self::scan_dynamic`]; [`Error::Row`] for a key that the table's keys cannot be.
+    ///
+    /// ```
+    /// use isles::{Database, Datum, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: i32, balance: i64 }
+    ///
+    /// let mut builder = Database::in_memory();
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert_all(accounts, (-5..5).map(|id| Account { id, balance: 0 })))?;
+    /// let first = database.transaction(|t| t.scan_dynamic_after("accounts", None, 7))?;
+    /// let rest = database.transaction(|t| t.scan_dynamic_after("accounts", Some(&first[6][..1]), 7))?;
+    /// assert_eq!((first.len(), rest.len(), &rest[0][0]), (7, 3, &Datum::Signed(2)));
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn scan_dynamic_after(
+        &mut self,
+        table: &str,
+        after: Option<&[Datum]>,
+        rows: usize,
+    ) -> Result<Vec<Vec<Datum>>> {
+        let (number, described) = self.described(table)?;
+        let words = key_words(described.indexes()[0].key_bits);
+        let mut low = vec![0; words];
+        if let Some(after) = after {
+            let key = described.encode_key(0, after).map_err(Error::Row)?;
+            low.copy_from_slice(key.words(words));
+            if !step(&mut low) {
+                return Ok(Vec::new());
+            }
+        }
+        self.scan_rows((number, described), &low, rows)
+    }
+
+    /// Rows from a normalized key on.
+    fn scan_rows(
+        &mut self,
+        (number, table): (usize, &TableDescription),
+        low: &[u64],
+        rows: usize,
+    ) -> Result<Vec<Vec<Datum>>> {
         self.check_share(number, self.own_part(), Intent::Read)?;
-        let words = key_words(table.indexes()[0].key_bits);
-        let (low, high) = (vec![0; words], vec![u64::MAX; words]);
+        let high = vec![u64::MAX; low.len()];
         let mut found = Vec::new();
-        let visit = &mut |_: &mut dyn engine::dynamic::AnyVerbs, row| {
-            found.push(row);
-            Ok(true)
-        };
-        let scanned = self.verbs.scan(number, 0, (&low, &high), Direction::Forward, Intent::Read, visit);
-        self.check(scanned)?;
+        if rows > 0 {
+            let visit = &mut |_: &mut dyn engine::dynamic::AnyVerbs, row| {
+                found.push(row);
+                Ok(found.len() < rows)
+            };
+            let range = (low, &high[..]);
+            let scanned = self.verbs.scan(number, 0, range, Direction::Forward, Intent::Read, visit);
+            self.check(scanned)?;
+        }
         found.into_iter().map(|row| self.read_described(table, row)).collect()
     }
 
@@ -103,4 +154,12 @@ impl<'t> Transaction<'t> {
         self.check(read)?;
         table.decode_row(bytemuck::cast_slice(&words), &tail).map_err(Error::Row)
     }
+}
+
+/// Makes a normalized key the one that follows it; false if none does.
+fn step(key: &mut [u64]) -> bool {
+    key.iter_mut().rev().any(|word| {
+        *word = word.wrapping_add(1);
+        *word != 0
+    })
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use cc::Abort;
+use engine::durable::content::ContentError;
+use engine::durable::description::DescriptionError;
 use engine::{OpenError, TableDescription, TableError};
 use islands::DirectoryError;
 use platform::files::{FileError, FileErrorKind};
@@ -129,12 +131,18 @@ pub enum Error {
     },
     /// The database was to be closed, and is in use: it is open as before, for those who use it.
     #[error(
-        "the database stays open: {others} other handles (sessions, transactions, tickets and clones) are in use; drop them, and \
-         close the last one"
+        "the database stays open: in use are {sessions} sessions ({transactions} of them in a transaction that is an object), {tickets} \
+         tickets and {clones} clones; drop them, and close the last one"
     )]
     InUse {
-        /// Sessions, open transactions, tickets and clones of the database, without the handle that was to close it.
-        others: usize,
+        /// Sessions.
+        sessions: usize,
+        /// Of these, sessions with an open transaction.
+        transactions: usize,
+        /// Tickets of commits.
+        tickets: usize,
+        /// Clones of the database, without the handle that was to close it.
+        clones: usize,
     },
     /// The log has stopped: nothing commits any more, and what committed since the last flush may be lost.
     #[error("{0}")]
@@ -148,6 +156,12 @@ pub enum Error {
         /// What kind of trouble it is.
         reason: OpenReason,
         /// What exactly, and what to do.
+        source: Cause,
+    },
+    /// The directory cannot be copied.
+    #[error("{source}")]
+    Backup {
+        /// Which file, and why.
         source: Cause,
     },
     /// A deployment cannot be divided like this, or has stopped.
@@ -278,6 +292,22 @@ impl Error {
     /// A directory that cannot be opened, for a reason in words.
     pub(crate) fn open(reason: OpenReason, words: String) -> Self {
         Error::Open { reason, source: Cause::new(Words(words)) }
+    }
+
+    /// A copy that failed.
+    pub(crate) fn backup(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Error::Backup { source: Cause::new(error) }
+    }
+
+    /// A directory that is not whole.
+    pub(crate) fn of_content(error: ContentError) -> Self {
+        let reason = match &error {
+            ContentError::Log(LogError::Memory(out)) => return out.clone().into(),
+            ContentError::Log(log) => of_log(log),
+            ContentError::Description(DescriptionError::Version { .. }) => OpenReason::OtherVersion,
+            _ => OpenReason::Damaged,
+        };
+        Error::Open { reason, source: Cause::new(error) }
     }
 
     /// True if the same transaction may well succeed when it is tried later.

@@ -85,7 +85,8 @@
 //! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the transaction that the closure is given |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
-//! | [`Error::InUse`] | `close` while other handles are there | drop them, and close the last one |
+//! | [`Error::InUse`] | `close` while other handles are there, which the error counts by kind | drop them, and close the last one |
+//! | [`Error::Backup`] | a directory cannot be copied | the text names the file, and says why |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text says which |
@@ -116,11 +117,16 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod backup;
+mod check;
 mod database;
 mod deployment;
 mod described;
 mod durably;
 mod error;
+mod event;
+mod existing;
+mod ledger;
 mod nesting;
 mod open;
 mod options;
@@ -131,11 +137,15 @@ mod scan;
 mod select;
 mod session;
 mod shared;
+mod statistics;
 mod table;
 mod ticket;
 mod transaction;
+mod upkeep;
 
 pub use attempt::Transaction;
+pub use backup::{Backup, copy_directory};
+pub use check::Check;
 pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
@@ -143,6 +153,7 @@ pub use engine::row::{Field, IndexId, NullableField, Row, Value};
 pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
+pub use event::{Event, SLOW_DEFAULT};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
@@ -155,6 +166,9 @@ pub use rows::{Only, Rows, Shown, Whole};
 pub use scan::Scan;
 pub use select::{Assign, Select};
 pub use session::{Session, SessionWith};
+pub use statistics::{
+    ConflictStatistics, LogStatistics, MemoryStatistics, Statistics, TransactionStatistics,
+};
 pub use table::{Index, Lookup, Table, TableOptions};
 pub use ticket::Ticket;
 

@@ -10,9 +10,10 @@ use engine::dynamic::AnyAttempt;
 use engine::{Epoch, Row};
 use platform::Nanos;
 
-use crate::attempt::{State, Transaction};
+use crate::attempt::{Failure, State, Transaction};
 use crate::durably::{self, Patience};
 use crate::error::{Error, Result};
+use crate::ledger::{Counters, ObjectEntry, SessionEntry};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::range::KeyRange;
 use crate::scan::Scan;
@@ -22,18 +23,46 @@ use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
 
 /// Says of a session that its transaction has not ended.
-pub(crate) struct Begun<'s>(&'s mut bool);
+pub(crate) struct Begun<'s> {
+    begun: &'s mut bool,
+    counters: &'s Counters,
+    /// Whether the program has said how it ends.
+    decided: bool,
+    _entry: ObjectEntry<'s>,
+}
 
 impl<'s> Begun<'s> {
-    pub(crate) fn new(begun: &'s mut bool) -> Self {
+    pub(crate) fn new(begun: &'s mut bool, entry: &'s SessionEntry) -> Self {
         *begun = true;
-        Begun(begun)
+        Begun { begun, counters: &entry.counters, decided: false, _entry: entry.begin_object() }
+    }
+
+    /// Counts how the transaction ended, which the program has said; whether it has committed.
+    fn count(&mut self, decision: Decision, ended: &Result<Epoch>, verb: Option<&Abort>) -> bool {
+        self.decided = true;
+        match ended {
+            Ok(_) if decision == Decision::RollBack => self.counters.roll_back(),
+            Ok(_) | Err(Error::DurabilityUnknown) => {
+                self.counters.commit();
+                return true;
+            }
+            Err(error) => {
+                if matches!(error, Error::Conflict { .. }) {
+                    self.counters.conflict(verb);
+                }
+                self.counters.fail();
+            }
+        }
+        false
     }
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        *self.0 = false;
+        if !self.decided {
+            self.counters.roll_back();
+        }
+        *self.begun = false;
     }
 }
 
@@ -45,6 +74,8 @@ pub(crate) struct Active<'s> {
     pub(crate) shared: &'s Arc<Shared>,
     pub(crate) options: TransactionOptions,
     pub(crate) deadline: Option<Nanos>,
+    /// When it began, if somebody wants to know of slow ones.
+    pub(crate) began: Option<Nanos>,
 }
 
 /// How the program ends a transaction.
@@ -71,35 +102,54 @@ impl Active<'_> {
 
     /// Ends the transaction; the epoch with which the end is durable.
     pub(crate) fn end(self, decision: Decision) -> Result<Epoch> {
-        let Active { attempt, begun: _begun, state, shared, options, deadline } = self;
-        let failure = state.failed.take();
-        let commits = failure.is_none() && decision != Decision::RollBack;
-        if commits && is_cancelled(options.cancel.as_ref()) {
-            return Err(Error::Cancelled);
+        let failure = self.state.failed.take();
+        let verb = failure.as_ref().map(|failure| failure.abort.clone());
+        let Active { attempt, mut begun, shared, options, deadline, began, .. } = self;
+        let ended = end(attempt, shared, (failure, decision), (options, deadline));
+        let committed = begun.count(decision, &ended, verb.as_ref());
+        drop(begun);
+        if let Err(Error::NotDurable(why)) = &ended {
+            shared.log_stopped(why);
         }
-        let ended = match commits {
-            true => attempt.commit().map(|commit| commit.durable_with),
-            false => Err(attempt.roll_back()),
-        };
-        let error = |abort: &Abort| Error::from_abort(abort, &shared.tables, 1);
-        let (outcome, failed) = match ended {
-            Ok(outcome) => (outcome, None),
-            // The error that the verb gave counts, if what it follows from was true.
-            Err((abort, depends_on)) => match failure {
-                Some(failure) if !abort.is_conflict() => (depends_on, Some(failure.error)),
-                None if decision == Decision::RollBack && abort == Abort::RollBack => (depends_on, None),
-                _ => (depends_on, Some(error(&abort))),
-            },
-        };
-        let durability = match decision {
-            Decision::Commit(durability) => durability,
-            Decision::RollBack => Durability::Immediate,
-        };
-        let patience = Patience { durability, deadline, cancel: options.cancel.as_ref() };
-        durably::wait(shared, outcome, commits && failed.is_none(), &patience)
-            .map_err(|abort| error(&abort))?;
-        failed.map_or(Ok(outcome), Err)
+        if let (Some(watcher), Some(began)) = (&shared.watcher, began) {
+            watcher.look_at(began, 1, committed);
+        }
+        ended
     }
+}
+
+/// Ends an attempt, a verb of which may have failed.
+fn end(
+    attempt: Box<dyn AnyAttempt + Send + '_>,
+    shared: &Shared,
+    (failure, decision): (Option<Failure>, Decision),
+    (options, deadline): (TransactionOptions, Option<Nanos>),
+) -> Result<Epoch> {
+    let commits = failure.is_none() && decision != Decision::RollBack;
+    if commits && is_cancelled(options.cancel.as_ref()) {
+        return Err(Error::Cancelled);
+    }
+    let ended = match commits {
+        true => attempt.commit().map(|commit| commit.durable_with),
+        false => Err(attempt.roll_back()),
+    };
+    let error = |abort: &Abort| Error::from_abort(abort, &shared.tables, 1);
+    let (outcome, failed) = match ended {
+        Ok(outcome) => (outcome, None),
+        // The error that the verb gave counts, if what it follows from was true.
+        Err((abort, depends_on)) => match failure {
+            Some(failure) if !abort.is_conflict() => (depends_on, Some(failure.error)),
+            None if decision == Decision::RollBack && abort == Abort::RollBack => (depends_on, None),
+            _ => (depends_on, Some(error(&abort))),
+        },
+    };
+    let durability = match decision {
+        Decision::Commit(durability) => durability,
+        Decision::RollBack => Durability::Immediate,
+    };
+    let patience = Patience { durability, deadline, cancel: options.cancel.as_ref() };
+    durably::wait(shared, outcome, commits && failed.is_none(), &patience).map_err(|abort| error(&abort))?;
+    failed.map_or(Ok(outcome), Err)
 }
 
 /// A transaction that lives as long as the program likes, for code that cannot be a closure: what [`crate::Session::begin`] gives. Dropping it

@@ -20,6 +20,7 @@ use self_cell::self_cell;
 use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
+use crate::ledger::{Counters, SessionEntry};
 use crate::nesting::{Inside, check_outside};
 use crate::open::{Active, Begun, OpenTransaction};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
@@ -55,6 +56,7 @@ pub struct Session {
     transactions: u32,
     /// Whether a transaction that [`Self::begin`] gave has not ended.
     begun: bool,
+    entry: SessionEntry,
 }
 
 /// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
@@ -105,8 +107,9 @@ impl Session {
             session.seed(shared.sessions.fetch_add(1, Ordering::Relaxed));
             Ok::<_, Error>(session)
         })?;
+        let entry = shared.ledger.enter();
         let (options, state) = (TransactionOptions::default(), State::default());
-        Ok(Session { inner, options, state, transactions: 0, begun: false })
+        Ok(Session { inner, options, state, transactions: 0, begun: false, entry })
     }
 
     /// What all handles of the database share.
@@ -272,14 +275,16 @@ impl Session {
         let c = Hardware::core();
         let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
         self.count_transaction();
-        let Session { inner, state, begun, .. } = self;
+        let Session { inner, state, begun, entry, .. } = self;
         state.begin_attempt(1);
         state.only_reads = false;
         inner.with_dependent_mut(|shared, session| {
             let bounds = Bounds { deadline, attempts_max: Some(1) };
             let attempt = session.begin(Mode::Single, &bounds);
             let attempt = attempt.map_err(|abort| Error::from_abort(&abort, &shared.tables, 1))?;
-            Ok(Active { attempt, begun: Begun::new(begun), state, shared, options, deadline })
+            let began = shared.watcher.as_ref().map(|_| Hardware::now(c));
+            let begun = Begun::new(begun, entry);
+            Ok(Active { attempt, begun, state, shared, options, deadline, began })
         })
     }
 
@@ -287,7 +292,10 @@ impl Session {
     fn count_transaction(&mut self) {
         self.transactions = self.transactions.wrapping_add(1);
         if self.transactions.is_multiple_of(TRANSACTIONS_PER_TEND) {
-            self.inner.with_dependent_mut(|_, session| session.tend(Hardware::now(Hardware::core())));
+            self.inner.with_dependent_mut(|shared, session| {
+                session.tend(Hardware::now(Hardware::core()));
+                shared.look_at_checkpoints();
+            });
         }
     }
 
@@ -302,17 +310,43 @@ impl Session {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<(T, Epoch), E> {
         let mut said = None;
+        let began = self.shared().watcher.as_ref().map(|_| Hardware::now(Hardware::core()));
         let ended = self.drive(wish, &mut |transaction| {
             let outcome = body(transaction);
             let good = outcome.is_ok();
             said = Some(outcome);
             good
         });
+        let committed = self.count(&ended, said.as_ref().is_some_and(Result::is_ok));
+        if let (Some(watcher), Some(began)) = (&self.shared().watcher, began) {
+            watcher.look_at(began, self.state.attempts, committed);
+        }
         match (ended, said) {
             (Ended::Failed(error), _) => Err(error.into()),
             (Ended::AsTheBodySaid(outcome), Some(said)) => said.map(|value| (value, outcome)),
             (Ended::AsTheBodySaid(_), None) => unreachable!("a transaction ends by its body or by a failure"),
         }
+    }
+
+    /// Counts how a transaction ended; whether it has committed. `good`: the body said so.
+    fn count(&self, ended: &Ended, good: bool) -> bool {
+        let counters = &self.entry.counters;
+        match ended {
+            Ended::AsTheBodySaid(_) if good => counters.commit(),
+            Ended::AsTheBodySaid(_) if self.state.failed.is_none() => counters.roll_back(),
+            Ended::AsTheBodySaid(_) => counters.fail(),
+            Ended::Failed(Error::DurabilityUnknown) => {
+                counters.commit();
+                return true;
+            }
+            Ended::Failed(error) => {
+                if let Error::NotDurable(why) = error {
+                    self.shared().log_stopped(why);
+                }
+                counters.fail();
+            }
+        }
+        good && matches!(ended, Ended::AsTheBodySaid(_))
     }
 
     /// Runs attempts; `body` returns whether to commit.
@@ -332,17 +366,25 @@ impl Session {
         self.count_transaction();
         self.state.attempts = 0;
         self.state.only_reads = mode == Mode::Snapshot;
-        let state = &mut self.state;
+        let (state, counters) = (&mut self.state, &*self.entry.counters);
         self.inner.with_dependent_mut(|shared, session| {
-            try_attempts(&mut **session, (shared, state), (mode, options.attempts, &patience), body)
+            let by = Asked { shared, state, counters };
+            try_attempts(&mut **session, by, (mode, options.attempts, &patience), body)
         })
     }
+}
+
+/// Of a session, what attempts use.
+struct Asked<'s> {
+    shared: &'s Shared,
+    state: &'s mut State,
+    counters: &'s Counters,
 }
 
 /// Runs attempts until one commits or fails for good.
 fn try_attempts<'d>(
     session: &mut (dyn RoamingSession<'d> + 'd),
-    (shared, state): (&Shared, &mut State),
+    Asked { shared, state, counters }: Asked<'_>,
     (mode, attempts_max, patience): (Mode, u32, &Patience<'_>),
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
 ) -> Ended {
@@ -351,13 +393,14 @@ fn try_attempts<'d>(
         let resting = Resting(session);
         let result = durably::transact(resting.0, shared, mode, attempts_max, patience, &mut |verbs| {
             let transaction = Transaction { verbs, state: &mut *state, shared, cancel: patience.cancel };
-            attempt(transaction, patience.deadline, body)
+            attempt(transaction, counters, patience.deadline, body)
         });
         drop(resting);
         match result {
             Ok(outcome) => return Ended::AsTheBodySaid(outcome),
             Err(Abort::OutOfMemory(_)) if !waited => {
                 waited = true;
+                state.lacked_memory = true;
                 wait_for_memory(session);
             }
             // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
@@ -370,6 +413,9 @@ fn try_attempts<'d>(
                 return Ended::AsTheBodySaid(Epoch(0));
             }
             Err(abort) => {
+                if abort.is_conflict() {
+                    counters.conflict(state.failed.as_ref().map(|failure| &failure.abort));
+                }
                 return Ended::Failed(Error::from_abort(&abort, &shared.tables, state.attempts));
             }
         }
@@ -430,10 +476,15 @@ impl<'s> SessionWith<'s> {
 /// One attempt, up to its commit.
 fn attempt(
     mut transaction: Transaction<'_>,
+    counters: &Counters,
     deadline: Option<Nanos>,
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
 ) -> Result<(), Abort> {
     let state = &mut *transaction.state;
+    if state.attempts > 0 && !state.lacked_memory {
+        // There is another attempt because that before it met another transaction.
+        counters.conflict(state.failed.as_ref().map(|failure| &failure.abort));
+    }
     state.begin_attempt(state.attempts + 1);
     if is_cancelled(transaction.cancel) {
         return Err(Abort::Cancelled);

@@ -2,12 +2,17 @@
 // The number of sessions is no shared word of the engine.
 #![allow(clippy::disallowed_types)]
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use cc::SchemeName;
 use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
 use platform::{Hardware, Intent};
+
+use crate::event::Watcher;
+use crate::ledger::{Ledger, Users};
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
@@ -20,6 +25,41 @@ pub(crate) struct Shared {
     pub(crate) sessions: AtomicU64,
     /// What it has, if it is one of several instances.
     pub(crate) share: Option<Share>,
+    /// Its directory, if it is durable.
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) limits: Limits,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) watcher: Option<Watcher>,
+}
+
+/// What a database was opened for.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) memory_bytes: u64,
+    pub(crate) sessions: usize,
+}
+
+impl Shared {
+    /// Tells who listens that the log has stopped.
+    #[cold]
+    pub(crate) fn log_stopped(&self, why: &str) {
+        if let Some(watcher) = &self.watcher {
+            watcher.log_stopped(why);
+        }
+    }
+
+    /// Tells who listens of checkpoints that have ended.
+    pub(crate) fn look_at_checkpoints(&self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.look_at_checkpoints(self.inner.checkpoints(Hardware::core()));
+        }
+    }
+
+    /// Who uses the database beside one handle of it, if `handles` are there of all kinds; and how many of them are clones.
+    pub(crate) fn others(&self, handles: usize) -> (Users, usize) {
+        let users = self.ledger.users();
+        (users, handles.saturating_sub(1 + users.sessions + users.tickets))
+    }
 }
 
 /// What one of several instances has.

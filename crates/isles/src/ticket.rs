@@ -9,6 +9,7 @@ use platform::{Hardware, Platform};
 
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
+use crate::ledger::TicketEntry;
 use crate::nesting::check_outside;
 use crate::options::Durability;
 use crate::shared::Shared;
@@ -23,6 +24,8 @@ use crate::shared::Shared;
 pub struct Ticket {
     shared: Arc<Shared>,
     outcome: Epoch,
+    /// Counted.
+    _entry: TicketEntry,
 }
 
 impl std::fmt::Debug for Ticket {
@@ -36,7 +39,8 @@ impl std::fmt::Debug for Ticket {
 
 impl Ticket {
     pub(crate) fn new(shared: Arc<Shared>, outcome: Epoch) -> Self {
-        Ticket { shared, outcome }
+        let entry = shared.ledger.enter_ticket();
+        Ticket { shared, outcome, _entry: entry }
     }
 
     /// Whether the commit is on disk; always true in memory. Asking moves nothing on: [`Self::wait`] does, and so do transactions.
@@ -66,7 +70,13 @@ impl Ticket {
         match durably::wait(&self.shared, self.outcome, true, &patience) {
             Ok(()) => Ok(true),
             Err(Abort::DurabilityUnknown { .. }) => Ok(false),
-            Err(abort) => Err(Error::from_abort(&abort, &self.shared.tables, 1)),
+            Err(abort) => {
+                let error = Error::from_abort(&abort, &self.shared.tables, 1);
+                if let Error::NotDurable(why) = &error {
+                    self.shared.log_stopped(why);
+                }
+                Err(error)
+            }
         }
     }
 }

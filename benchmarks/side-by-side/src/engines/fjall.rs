@@ -99,10 +99,10 @@ impl Client for FjallClient<'_> {
 
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
         let snapshot = self.engine.database.read_tx();
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for key in keys {
             let row = snapshot.get(&self.engine.rows, key.to_be_bytes())?.ok_or_else(|| missing(*key))?;
-            sum += digest(&row);
+            sum = sum.wrapping_add(digest(&row));
         }
         Ok((1, sum))
     }

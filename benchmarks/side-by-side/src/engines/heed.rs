@@ -97,9 +97,10 @@ impl Client for HeedClient<'_> {
 
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
         let transaction = self.environment.read_txn()?;
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for key in keys {
-            sum += digest(self.rows.get(&transaction, key)?.ok_or_else(|| missing(*key))?);
+            let row = self.rows.get(&transaction, key)?.ok_or_else(|| missing(*key))?;
+            sum = sum.wrapping_add(digest(row));
         }
         Ok((1, sum))
     }

@@ -89,10 +89,10 @@ impl Client for IslesClient {
         let table = self.table;
         let mut absent = None;
         let read = self.session.transaction(|t| {
-            let mut sum = 0;
+            let mut sum = 0_u64;
             for key in keys {
                 match t.get(table, key)? {
-                    Some(row) => sum += digest(&row.payload) ^ row.counter,
+                    Some(row) => sum = sum.wrapping_add(digest(&row.payload) ^ row.counter),
                     None => absent = Some(*key),
                 }
             }

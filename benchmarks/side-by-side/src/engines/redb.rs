@@ -100,10 +100,10 @@ impl Client for RedbClient<'_> {
 
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
         let table = self.engine.database.begin_read()?.open_table(ROWS)?;
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for key in keys {
             let row = table.get(key)?.ok_or_else(|| missing(*key))?;
-            sum += digest(row.value());
+            sum = sum.wrapping_add(digest(row.value()));
         }
         Ok((1, sum))
     }

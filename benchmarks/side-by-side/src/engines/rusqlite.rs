@@ -115,7 +115,7 @@ impl Client for RusqliteClient<'_> {
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
         self.transact("BEGIN", |connection| {
             let mut select = connection.prepare_cached("SELECT counter, payload FROM micro WHERE id = ?1")?;
-            let mut sum = 0;
+            let mut sum = 0_u64;
             for key in keys {
                 let row = select
                     .query_row([i64::try_from(*key)?], |row| {
@@ -123,7 +123,7 @@ impl Client for RusqliteClient<'_> {
                         Ok(digest(row.get_ref(1)?.as_blob()?) ^ counter.cast_unsigned())
                     })
                     .optional()?;
-                sum += row.ok_or_else(|| missing(*key))?;
+                sum = sum.wrapping_add(row.ok_or_else(|| missing(*key))?);
             }
             Ok((1, sum))
         })

@@ -139,7 +139,7 @@ fn version_is_one_line() {
 fn commands_of_later_versions_say_so() {
     for later in ["advise", "serve"] {
         let line = format!(
-            "{later}: not available in this version (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore)"
+            "{later}: not available in this version (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export)"
         );
         assert_fault(&[later], &line);
         assert_fault(&[later, "somewhere", "--flag", "1"], &line);
@@ -150,11 +150,11 @@ fn commands_of_later_versions_say_so() {
 const FAULTS: &[(&str, &str)] = &[
     (
         "",
-        "command: missing (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore; see isles --help)",
+        "command: missing (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export; see isles --help)",
     ),
     (
         "frobnicate",
-        "frobnicate: unknown command (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore)",
+        "frobnicate: unknown command (accepted: topology, probe, bench, deploy, certificates, verify, study, check, inspect, backup, restore, import, export)",
     ),
     ("--json", "--json: unknown flag (see isles --help)"),
     (

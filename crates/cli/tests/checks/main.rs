@@ -5,4 +5,5 @@ mod command_line;
 mod durable_instances;
 mod instances;
 mod machines;
+mod rows;
 mod study;

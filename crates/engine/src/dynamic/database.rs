@@ -86,22 +86,26 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         None
     }
 
-    /// Whether an outcome survives whatever happens: see [`crate::Session::is_durable`].
-    fn is_durable(&self, _: P::Core, _: Epoch) -> bool {
-        true
+    /// Whether an outcome survives whatever happens: see [`crate::Session::is_durable`]. A database that does not know without a session
+    /// asks one; if it has none left, it says no.
+    fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
+        self.session(c, None, false).is_ok_and(|session| session.is_durable(outcome))
     }
 
     /// Waits until an outcome is durable, or until the deadline, if there is one; tells whether it is. No session of the caller is
     /// inside an epoch: see [`crate::Session::wait_durable_until`].
     ///
     /// # Errors
-    /// The log has stopped: the outcome is not to be acknowledged.
-    fn wait_durable_until(&self, _: P::Core, _: Epoch, _: Option<Nanos>) -> Result<bool, Abort> {
-        Ok(true)
+    /// The log has stopped: the outcome is not to be acknowledged. A database that waits in a session has none left.
+    fn wait_durable_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        let session = self.session(c, None, false);
+        let no_session = |full: TooManySessions| Abort::Storage(full.to_string());
+        session.map_err(no_session)?.wait_durable_until(outcome, deadline)
     }
 
     /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
-    /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none.
+    /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none. A database
+    /// without snapshots ([`Traits::snapshots`]) has nothing to move on.
     fn let_snapshots_show(&self, _: P::Core, _: Nanos) -> bool {
         true
     }
@@ -126,6 +130,17 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
 
     /// What the log has done since the database was opened; `None` if the database is not durable.
     fn log_used(&self, c: P::Core) -> Option<LogUse>;
+
+    /// The global epoch; 0 if the database has no epochs.
+    fn epoch(&self, _: P::Core) -> Epoch {
+        Epoch(0)
+    }
+
+    /// How many checkpoints have ended since the database was opened, and how the last of them did; none, if the database does not count
+    /// them.
+    fn checkpoints(&self, _: P::Core) -> (u64, Result<(), LogError>) {
+        (0, Ok(()))
+    }
 
     /// What lies on the lines at these addresses. No transaction runs meanwhile.
     fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>>;
@@ -235,6 +250,14 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
 
     fn log_used(&self, c: P::Core) -> Option<LogUse> {
         self.log_used(c)
+    }
+
+    fn epoch(&self, c: P::Core) -> Epoch {
+        self.instance().epochs().current(c)
+    }
+
+    fn checkpoints(&self, c: P::Core) -> (u64, Result<(), LogError>) {
+        self.checkpoints(c)
     }
 
     fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {

@@ -68,6 +68,7 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         if table >= self.session.context().tables.len() {
             return self.misuse("no such table");
         }
+        self.check_tail_bytes(tail.len())?;
         P::work(self.session.core(), Work::Access, 1);
         // The row is encoded, and then copied to where it waits for the commit.
         P::work(self.session.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
@@ -203,6 +204,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
 
     fn write_tail(&mut self, row: RowId, bytes: &[u8]) -> Result<(), Abort> {
         let row = self.number(row)?;
+        self.check_tail_bytes(bytes.len())?;
         call!(self, |inner, cx| S::write_tail(inner, cx, row, bytes))
     }
 
@@ -261,6 +263,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         if fixed.len() != table.fixed_bytes() {
             return self.misuse("a row of another length than those of the table");
         }
+        self.check_tail_bytes(tail.len())?;
         self.write_all(number, 0, fixed)?;
         match table.has_tail || !tail.is_empty() {
             true => call!(self, |inner, cx| S::write_tail(inner, cx, number, tail)),

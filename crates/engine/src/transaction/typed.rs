@@ -101,6 +101,9 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
                 let bytes = made.as_deref().unwrap_or(bytes);
                 with_keys(value, |keys| {
                     let (table, tail) = (table.number(), value.tail());
+                    if R::HAS_TAIL {
+                        transaction.check_tail_bytes(tail.len())?;
+                    }
                     call!(transaction, |inner, cx| make(inner, cx, table, keys, bytes, &tail))
                 })
             },
@@ -398,7 +401,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             |transaction, bytes| {
                 transaction.write(number, 0, bytes)?;
                 if R::HAS_TAIL {
-                    call!(transaction, |inner, cx| S::write_tail(inner, cx, number, &value.tail()))?;
+                    let tail = value.tail();
+                    transaction.check_tail_bytes(tail.len())?;
+                    call!(transaction, |inner, cx| S::write_tail(inner, cx, number, &tail))?;
                 }
                 Ok(())
             },

@@ -2,6 +2,7 @@
 
 use cc::{Abort, NoWait, Scheme};
 use engine::dynamic::Span;
+use engine::row::TAIL_BYTES_MAX;
 use engine::{
     Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs,
 };
@@ -155,6 +156,10 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
         "a write of a key": |t| { let row = row!(t, 0); t.write(row, 15, &[1]) };
         "a tail of a row that has none": |t| { let row = row!(t, 0); t.read_tail(row, &mut Vec::new()) };
         "a new tail of a row that has none": |t| { let row = row!(t, 0); t.write_tail(row, b"tail") };
+        "a new row with a tail that is too long": |t| t.insert(1, &[&NEW], &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]);
+        "a loose row with a tail that is too long": |t| t.insert_unindexed(1, &[&NEW], &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]);
+        "a tail that is too long": |t| { let row = row!(t, 1); t.write_tail(row, &vec![0; TAIL_BYTES_MAX + 1]) };
+        "another row with a tail that is too long": |t| { let row = row!(t, 1); t.replace(row, (&[&[1]], &[&[1]]), &[0; 56], &vec![0; TAIL_BYTES_MAX + 1]) };
         "a deletion with a key too few": |t| { let row = row!(t, 0); t.delete(row, &[&[1]]) };
         "a deletion with a long key": |t| { let row = row!(t, 0); t.delete(row, &[&[1], &TWO]) };
     }

@@ -300,5 +300,5 @@ fn an_instance_has_no_snapshots() {
     let count = session.transaction(|t| t.scan(accounts, ..).count()).unwrap();
     assert!(count > 0);
     // A session is owned here too: it keeps its instance open, and says so.
-    assert!(matches!(bank.close(), Err(Error::InUse { others: 1 })));
+    assert!(matches!(bank.close(), Err(Error::InUse { sessions: 1, .. })));
 }

@@ -36,7 +36,8 @@ fn tickets_are_waited_for() {
         assert!(format!("{second:?}").contains("on_disk: true"));
         let outcome = session.transaction(|_| first.wait());
         assert_eq!(outcome, Err(Error::Nested), "it would wait within a transaction");
-        assert_eq!(database.clone().close(), Err(Error::InUse { others: 4 }), "tickets keep it open");
+        let in_use = Error::InUse { sessions: 1, transactions: 0, tickets: 2, clones: 1 };
+        assert_eq!(database.clone().close(), Err(in_use), "tickets keep it open");
     }
 }
 

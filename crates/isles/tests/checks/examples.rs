@@ -2,16 +2,36 @@
 
 #[path = "../../examples/bank.rs"]
 mod bank;
+#[path = "../../examples/cache.rs"]
+mod cache;
 #[path = "../../examples/inventory.rs"]
 mod inventory;
 #[path = "../../examples/queue.rs"]
 mod queue;
+#[path = "../../examples/series.rs"]
+mod series;
 #[path = "../../examples/server.rs"]
 mod server;
+#[path = "../../examples/sessions.rs"]
+mod sessions;
+
+/// Schemes that keep something of their own for each session.
+const SCHEMES: [isles::Scheme; 4] =
+    [isles::Scheme::Silo, isles::Scheme::NoWait, isles::Scheme::Mvcc, isles::Scheme::DlDetect];
 
 #[test]
 fn bank_runs() {
     bank::run().expect("the bank");
+}
+
+#[test]
+fn cache_runs() {
+    cache::run().expect("the cache");
+}
+
+#[test]
+fn series_runs() {
+    series::run().expect("the series");
 }
 
 #[test]
@@ -27,4 +47,26 @@ fn inventory_runs() {
 #[test]
 fn server_runs() {
     server::run().expect("the server");
+}
+
+#[test]
+fn a_client_of_the_server_hears_its_own_answer() {
+    use server::Answer;
+    let (tell, hear) = std::sync::mpsc::channel();
+    let failed = || Answer::Failed(isles::Error::RollBack);
+    for answer in [(1, failed()), (2, Answer::Done), (3, Answer::Noted), (4, Answer::Noted), (4, failed())] {
+        tell.send(answer).expect("somebody hears");
+    }
+    assert!(server::noted(&hear, 3), "another's failure is not this client's");
+    assert!(server::noted(&hear, 4));
+    assert!(!server::noted(&hear, 4));
+    drop(tell);
+    assert!(!server::noted(&hear, 5), "the server has gone");
+}
+
+#[test]
+fn ten_thousand_sessions_are_open_at_once() {
+    for scheme in SCHEMES {
+        sessions::run(scheme).expect("ten thousand sessions");
+    }
 }

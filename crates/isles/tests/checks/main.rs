@@ -1,6 +1,7 @@
 //! The embedded library as a program uses it, under all schemes.
 #![allow(missing_docs)]
 
+mod bad_input;
 mod common;
 mod deployments;
 mod described;
@@ -11,6 +12,7 @@ mod iterators;
 mod limits;
 mod openings;
 mod owned;
+mod pages;
 // The unit tests of the file: as tests of the library they would need all schemes compiled once more.
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
@@ -19,5 +21,6 @@ mod snapshots;
 mod tables;
 mod threads;
 mod types;
+mod upkeep;
 mod verbs;
 mod waiting;

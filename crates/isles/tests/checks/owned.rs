@@ -260,8 +260,9 @@ fn a_database_in_use_is_not_closed() {
         let mut open = database.begin().expect("begun");
         open.insert(people, &person(1)).expect("inserted");
         let refusal = database.close().expect_err("three others");
-        assert_eq!(refusal, Error::InUse { others: 3 });
-        assert!(refusal.to_string().contains("3 other handles"), "{refusal}");
+        assert_eq!(refusal, Error::InUse { sessions: 2, transactions: 1, tickets: 0, clones: 1 });
+        let said = "2 sessions (1 of them in a transaction that is an object), 0 tickets and 1 clones";
+        assert!(refusal.to_string().contains(said), "{refusal}");
         // All of them go on.
         assert_eq!(open.commit(), Ok(()));
         session.transaction(|t| t.insert(people, &person(2))).expect("inserted");

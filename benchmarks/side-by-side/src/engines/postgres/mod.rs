@@ -124,10 +124,10 @@ impl Client for PostgresClient {
         let parameters: [&(dyn ToSql + Sync); 1] = [&sorted];
         let (attempts, rows) = again(|| self.connection.query(&self.read, &parameters))?;
         all_there(rows.len(), keys)?;
-        let mut sum = 0;
+        let mut sum = 0_u64;
         for row in rows {
             let (counter, payload): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
-            sum += digest(payload) ^ counter.cast_unsigned();
+            sum = sum.wrapping_add(digest(payload) ^ counter.cast_unsigned());
         }
         Ok((attempts, sum))
     }

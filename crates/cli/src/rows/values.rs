@@ -1,0 +1,211 @@
+//! Values of columns as text, by the type of the column: the same in CSV and JSON but for what JSON has itself.
+//!
+//! Integers and floats are digits, a float that is no number is `NaN`, `inf` or `-inf`; bytes are `0x` and digits; arrays are lists, and groups objects
+//! by the names of their members, in CSV as JSON in one field. Every value is read back as it was.
+
+use isles::{Datum, ValueType};
+
+use super::json::{self, Json};
+
+/// A text that is no value of the type.
+pub(super) fn misfit(text: &str, kind: &ValueType) -> String {
+    format!("{text:?} is no {kind}")
+}
+
+/// Reads a field of CSV.
+pub(super) fn of_text(text: &str, kind: &ValueType) -> Result<Datum, String> {
+    let misfit = || misfit(text, kind);
+    match kind {
+        ValueType::Unsigned(_) | ValueType::Signed(_) => of_integer(text).ok_or_else(misfit),
+        ValueType::Float(bytes) => of_float(text, *bytes).ok_or_else(misfit),
+        ValueType::Bool => text.parse().map(Datum::Bool).map_err(|_| misfit()),
+        ValueType::Text(_) | ValueType::String => Ok(Datum::Text(text.to_owned())),
+        ValueType::Bytes => of_bytes(text).ok_or_else(misfit),
+        ValueType::Array(of, _) if **of == ValueType::Unsigned(1) => of_bytes(text).ok_or_else(misfit),
+        ValueType::Array(..) | ValueType::Group(_) => {
+            let value = json::parse(text).map_err(|fault| format!("{}: {}", misfit(), fault.what))?;
+            of_json(&value, kind)
+        }
+    }
+}
+
+/// Reads a value of JSON that is not null.
+pub(super) fn of_json(value: &Json, kind: &ValueType) -> Result<Datum, String> {
+    let misfit = || format!("{} is no {kind}", shown(value));
+    match (kind, value) {
+        (ValueType::Unsigned(_) | ValueType::Signed(_), Json::Number(text)) => {
+            of_integer(text).ok_or_else(misfit)
+        }
+        (ValueType::Float(bytes), Json::Number(text) | Json::Text(text)) => {
+            of_float(text, *bytes).ok_or_else(misfit)
+        }
+        (ValueType::Bool, Json::Bool(value)) => Ok(Datum::Bool(*value)),
+        (ValueType::Text(_) | ValueType::String, Json::Text(text)) => Ok(Datum::Text(text.clone())),
+        (ValueType::Bytes, Json::Text(text)) => of_bytes(text).ok_or_else(misfit),
+        (ValueType::Array(of, _), Json::Text(text)) if **of == ValueType::Unsigned(1) => {
+            of_bytes(text).ok_or_else(misfit)
+        }
+        (ValueType::Array(of, _), Json::List(values)) if **of != ValueType::Unsigned(1) => {
+            values.iter().map(|value| of_json(value, of)).collect::<Result<_, _>>().map(Datum::List)
+        }
+        (ValueType::Group(members), Json::Object(given)) => {
+            if let Some((name, _)) =
+                given.iter().find(|(name, _)| !members.iter().any(|(own, _)| own == name))
+            {
+                return Err(format!("{name:?} is no member of {kind}"));
+            }
+            let member = |(name, kind): &(String, ValueType)| {
+                let value = given.iter().find(|(given, _)| given == name);
+                let (_, value) = value.ok_or_else(|| format!("member {name:?} is missing"))?;
+                of_json(value, kind)
+            };
+            members.iter().map(member).collect::<Result<_, _>>().map(Datum::List)
+        }
+        _ => Err(misfit()),
+    }
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::Null => "null".to_owned(),
+        Json::Bool(value) => value.to_string(),
+        Json::Number(text) => text.clone(),
+        Json::Text(text) => format!("{text:?}"),
+        Json::List(_) => "a list".to_owned(),
+        Json::Object(_) => "an object".to_owned(),
+    }
+}
+
+fn of_integer(text: &str) -> Option<Datum> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    match text.parse::<u64>() {
+        Ok(value) => Some(Datum::Unsigned(value)),
+        Err(_) => text.parse().ok().map(Datum::Signed),
+    }
+}
+
+fn of_float(text: &str, bytes: usize) -> Option<Datum> {
+    let value: f64 = text.parse().ok()?;
+    // A number that is too large for its type is none.
+    let fits = if bytes == 4 { (value as f32).is_finite() } else { value.is_finite() };
+    (fits || matches!(text, "NaN" | "inf" | "-inf")).then_some(Datum::Float(value))
+}
+
+fn of_bytes(text: &str) -> Option<Datum> {
+    let digits =
+        text.strip_prefix("0x").filter(|digits| digits.is_ascii() && digits.len().is_multiple_of(2))?;
+    let byte = |at: usize| digits.get(at..at + 2).filter(|pair| !pair.starts_with('+'));
+    let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(byte(at)?, 16).ok());
+    bytes.collect::<Option<Vec<u8>>>().map(Datum::Bytes)
+}
+
+/// Appends a value as JSON.
+pub(super) fn write_json(value: &Datum, kind: &ValueType, to: &mut String) {
+    match (value, kind) {
+        (Datum::Null, _) => to.push_str("null"),
+        (Datum::Float(number), _) if !number.is_finite() => json::write_text(&plain(value), to),
+        (Datum::Text(_) | Datum::Bytes(_), _) => json::write_text(&plain(value), to),
+        (Datum::List(values), ValueType::Array(of, _)) => {
+            to.push('[');
+            for (number, value) in values.iter().enumerate() {
+                to.push_str(if number > 0 { ", " } else { "" });
+                write_json(value, of, to);
+            }
+            to.push(']');
+        }
+        (Datum::List(values), ValueType::Group(members)) => {
+            to.push('{');
+            for (number, (value, (name, kind))) in values.iter().zip(members).enumerate() {
+                to.push_str(if number > 0 { ", " } else { "" });
+                json::write_text(name, to);
+                to.push_str(": ");
+                write_json(value, kind, to);
+            }
+            to.push('}');
+        }
+        _ => to.push_str(&plain(value)),
+    }
+}
+
+/// A value as the text of a field of CSV.
+pub(super) fn to_text(value: &Datum, kind: &ValueType) -> String {
+    match value {
+        Datum::List(_) => {
+            let mut text = String::new();
+            write_json(value, kind, &mut text);
+            text
+        }
+        _ => plain(value),
+    }
+}
+
+fn plain(value: &Datum) -> String {
+    match value {
+        Datum::Text(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_written() {
+        let kind = |text: &str| text.parse::<ValueType>().expect("a type");
+        let group =
+            Datum::List(vec![Datum::Unsigned(3), Datum::List(vec![Datum::Signed(-1), Datum::Unsigned(2)])]);
+        for (text, value) in [
+            ("u64", Datum::Unsigned(u64::MAX)),
+            ("i64", Datum::Signed(i64::MIN)),
+            ("f64", Datum::Float(0.1 + 0.2)),
+            ("f64", Datum::Float(5e-324)),
+            ("f64", Datum::Float(f64::MAX)),
+            ("f64", Datum::Float(f64::NEG_INFINITY)),
+            ("f32", Datum::Float(f64::from(0.1_f32))),
+            ("bool", Datum::Bool(false)),
+            ("text(8)", Datum::Text("a,\"b\"".into())),
+            ("string", Datum::Text("0x, null\n".into())),
+            ("bytes", Datum::Bytes(vec![0, 255])),
+            ("bytes", Datum::Bytes(vec![])),
+            ("[u8; 2]", Datum::Bytes(vec![1, 2])),
+            ("{day: u16, pair: [i8; 2]}", group),
+        ] {
+            let kind = kind(text);
+            assert_eq!(of_text(&to_text(&value, &kind), &kind), Ok(value.clone()), "{text}");
+            let mut written = String::new();
+            write_json(&value, &kind, &mut written);
+            let read = json::parse(&written).expect("JSON");
+            assert_eq!(of_json(&read, &kind), Ok(value), "{written}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        let kind = |text: &str| text.parse::<ValueType>().expect("a type");
+        for (text, of) in [
+            ("1.5", "u8"),
+            ("+1", "u8"),
+            ("", "i32"),
+            ("- 1", "i32"),
+            ("99999999999999999999", "u64"),
+            ("1e999", "f64"),
+            ("1e39", "f32"),
+            ("infinity", "f64"),
+            ("yes", "bool"),
+            ("0x1", "bytes"),
+            ("0x+1", "bytes"),
+            ("12", "[u8; 1]"),
+            ("[1, 2", "[u16; 2]"),
+            ("{\"a\": 1, \"b\": 2}", "{a: u8}"),
+            ("{}", "{a: u8}"),
+        ] {
+            assert!(of_text(text, &kind(of)).is_err(), "{text} as {of}");
+        }
+        let text = Json::Text("1".into());
+        assert_eq!(of_json(&text, &kind("u8")), Err("\"1\" is no u8".to_owned()));
+    }
+}

@@ -1,0 +1,258 @@
+//! Copies of directories, which may be open.
+//!
+//! A database can be copied while it is open, by this program or another, since a log is only appended to: what a copy has of a segment
+//! up to the first block that is not whole is what a crash at that moment would have left, and opening a copy is recovery. The
+//! manifest is read first, so that the segments have all that it takes for durable; if it has changed by the end, a
+//! checkpoint has taken files away meanwhile, and the copy is made anew.
+// A copy is made by the calling thread, from files that the engine writes through its own port.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use platform::Hardware;
+use storage::log::format::{ALIGNMENT, SegmentHeader, block};
+use storage::log::{
+    LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name, survey,
+};
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+
+/// Copies that are begun before a database that makes one checkpoint after the other is given up.
+const ATTEMPTS: usize = 20;
+
+/// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backup {
+    /// Files.
+    pub files: usize,
+    /// The last epoch that the copy has.
+    pub last_epoch: u64,
+    /// Rows in the copy of all rows that the database made last.
+    pub rows: u64,
+    /// Records in the log since.
+    pub records: u64,
+}
+
+impl Backup {
+    fn of(survey: &Survey) -> Self {
+        Backup {
+            files: survey.files().len(),
+            last_epoch: survey.last_epoch,
+            rows: survey.rows(),
+            records: survey.records(),
+        }
+    }
+}
+
+/// Why a directory cannot be copied.
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error("{}: {source}", .path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{}", at(.path, .source))]
+    Log { path: PathBuf, source: LogError },
+    #[error("{}: {what}", .path.display())]
+    Words { path: PathBuf, what: &'static str },
+}
+
+/// What happened at a path, which is named once.
+fn at(path: &Path, error: &LogError) -> String {
+    let (path, text) = (path.display().to_string(), error.to_string());
+    if text.contains(&path) { text } else { format!("{path}: {text}") }
+}
+
+impl From<CopyError> for Error {
+    fn from(error: CopyError) -> Self {
+        Error::backup(error)
+    }
+}
+
+type Copied<T> = std::result::Result<T, CopyError>;
+
+fn of_file(path: &Path) -> impl FnOnce(io::Error) -> CopyError {
+    move |source| CopyError::File { path: path.to_owned(), source }
+}
+
+fn of_log(path: &Path) -> impl FnOnce(LogError) -> CopyError {
+    move |source| CopyError::Log { path: path.to_owned(), source }
+}
+
+fn words(path: &Path, what: &'static str) -> CopyError {
+    CopyError::Words { path: path.to_owned(), what }
+}
+
+impl Database {
+    /// Copies the database to a directory that is new or empty, while transactions go on. The copy has all that was committed before the
+    /// call, and perhaps a little more; it is verified, and a database itself, which [`Database::at`] opens.
+    ///
+    /// The bytes of the directory are read and written once, by the calling thread. A copy that fails is removed again.
+    ///
+    /// Errors: [`Error::Backup`] with the file that cannot be read or written; [`Error::Misuse`] in memory;
+    /// [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] within a transaction.
+    ///
+    /// ```
+    /// use isles::{Database, Row};
+    ///
+    /// #[derive(Row, Debug, PartialEq)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// # let scratch = std::env::temp_dir().join(format!("isles-doc-backup-{}", std::process::id()));
+    /// # let (path, copy) = (scratch.join("data"), scratch.join("copy"));
+    /// # std::fs::create_dir_all(&scratch).expect("a directory");
+    /// let open = |path| {
+    ///     let mut builder = Database::at(path);
+    ///     let accounts = builder.table::<Account>("accounts");
+    ///     builder.open().map(|database| (database, accounts))
+    /// };
+    /// let (database, accounts) = open(&path)?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// database.backup(&copy)?;
+    /// database.transaction(|t| t.delete(accounts, &1))?;
+    ///
+    /// let (copied, accounts) = open(&copy)?;
+    /// assert_eq!(copied.transaction(|t| t.get(accounts, &1))?, Some(Account { id: 1, balance: 5 }));
+    /// # drop((database, copied));
+    /// # let _ = std::fs::remove_dir_all(&scratch);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
+        let Some(from) = &self.shared.path else {
+            return Err(Error::Misuse("a database in memory has no directory to copy"));
+        };
+        self.flush()?;
+        copy_directory(from, to)
+    }
+}
+
+/// Copies the directory of a database, which this program or another may have open, to a directory that is new or empty; verifies the
+/// copy.
+///
+/// Errors: [`Error::Backup`]; the copy is removed again.
+///
+/// ```
+/// # let scratch = std::env::temp_dir().join(format!("isles-doc-copy-{}", std::process::id()));
+/// # let (data, copy) = (scratch.join("data"), scratch.join("copy"));
+/// # std::fs::create_dir_all(&scratch).expect("a directory");
+/// isles::Database::at(&data).open()?.close()?;
+/// isles::copy_directory(&data, &copy)?;
+/// isles::Database::at(&copy).open()?;
+/// # let _ = std::fs::remove_dir_all(&scratch);
+/// # Ok::<(), isles::Error>(())
+/// ```
+pub fn copy_directory(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let made = make_empty(from, to)?;
+    let copied = copy(from, to);
+    if copied.is_err() {
+        // The first error counts.
+        let _ = clear(to);
+        if made {
+            let _ = fs::remove_dir(to);
+        }
+    }
+    Ok(copied?)
+}
+
+fn copy(from: &Path, to: &Path) -> Copied<Backup> {
+    let manifest_path = from.join(MANIFEST);
+    for _ in 0..ATTEMPTS {
+        let manifest = fs::read(&manifest_path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => words(from, "not a database"),
+            _ => of_file(&manifest_path)(error),
+        })?;
+        let known = Manifest::decode(&manifest).map_err(of_log(from))?;
+        let copied = copy_files(from, to, &known);
+        let now = fs::read(&manifest_path).map_err(of_file(&manifest_path))?;
+        if now != manifest {
+            clear(to)?;
+            continue;
+        }
+        copied?;
+        write(&to.join(MANIFEST), &manifest)?;
+        File::open(to).and_then(|directory| directory.sync_all()).map_err(of_file(to))?;
+        let survey = survey::<Hardware>(Hardware::core(), to).map_err(of_log(to))?;
+        return Ok(Backup::of(&survey));
+    }
+    Err(words(from, "it makes one checkpoint after the other: try again when it is less busy"))
+}
+
+/// Makes the directory, or finds it empty; whether it was made. It does not lie in the directory that is copied: no database has other
+/// directories inside.
+fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
+    let source = from.canonicalize().map_err(of_file(from))?;
+    let absolute = std::path::absolute(to).map_err(of_file(to))?;
+    let there = absolute.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
+    if there.is_some_and(|there| there.starts_with(&source)) {
+        return Err(words(to, "a copy cannot lie in the directory that is copied: name another one"));
+    }
+    let is_new = !to.exists();
+    fs::create_dir_all(to).map_err(of_file(to))?;
+    match names(to)?.is_empty() {
+        true => Ok(is_new),
+        false => Err(words(to, "there are files in it: name a new or an empty directory")),
+    }
+}
+
+/// Names of the files in a directory, in order.
+fn names(directory: &Path) -> Copied<Vec<String>> {
+    let entries = fs::read_dir(directory).map_err(of_file(directory))?;
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<_>>()
+        .map_err(of_file(directory))?;
+    names.sort();
+    Ok(names)
+}
+
+/// Removes what an attempt has copied.
+fn clear(to: &Path) -> Copied<()> {
+    for name in names(to)? {
+        let path = to.join(name);
+        fs::remove_file(&path).map_err(of_file(&path))?;
+    }
+    Ok(())
+}
+
+/// Copies the files that the manifest needs.
+fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
+    for name in names(from)? {
+        let is_checkpoint_file = parse_checkpoint_file_name(&name).is_some();
+        if !manifest.needs(&name) || !is_checkpoint_file && parse_segment_name(&name).is_none() {
+            continue;
+        }
+        let path = from.join(&name);
+        let bytes = fs::read(&path).map_err(of_file(&path))?;
+        let whole = if is_checkpoint_file { &bytes[..] } else { whole_blocks(&bytes) };
+        if !whole.is_empty() {
+            write(&to.join(&name), whole)?;
+        }
+    }
+    Ok(())
+}
+
+/// The beginning of a segment that is written and will not change.
+fn whole_blocks(segment: &[u8]) -> &[u8] {
+    let Ok(Some(header)) = SegmentHeader::fetch(segment) else { return &[] };
+    let (mut at, mut next) = (ALIGNMENT, header.first_block);
+    while let Some((found, _)) = segment.get(at..).and_then(block)
+        && (found.generation, found.number) == (header.generation, next)
+    {
+        at += found.block_bytes();
+        next += 1;
+    }
+    &segment[..at]
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Copied<()> {
+    let write = || {
+        let mut file = File::options().write(true).create_new(true).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(of_file(path))
+}

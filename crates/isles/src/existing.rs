@@ -1,0 +1,75 @@
+//! Tables as a directory has them, for tools that open it without row types.
+// The manifest is read before the directory is opened, and locked.
+#![allow(clippy::disallowed_methods)]
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use engine::durable::description::Description;
+use engine::{OpenError, TableDescription};
+use storage::log::{MANIFEST, Manifest};
+
+use crate::database::Builder;
+use crate::error::{Error, OpenReason, Result};
+
+impl Builder {
+    /// Declares all tables that the directory has, as they are there, with ordered indexes; gives their names. For tools: rows are read
+    /// and written without a row type ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic) and its likes). A directory that is
+    /// new, or not there, has none.
+    ///
+    /// Errors: [`Error::Open`] if its tables cannot be read; [`Error::Misuse`] in memory. [`Self::open`] says what is wrong with tables that were
+    /// declared before.
+    ///
+    /// ```
+    /// use isles::{Database, Datum, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, owner: String }
+    ///
+    /// # let path = std::env::temp_dir().join(format!("isles-doc-existing-{}", std::process::id()));
+    /// let mut builder = Database::at(&path);
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, owner: "ada".into() }))?;
+    /// database.close()?;
+    ///
+    /// // Another program, which knows nothing of accounts.
+    /// let mut builder = Database::at(&path);
+    /// assert_eq!(builder.tables_of_directory()?, ["accounts"]);
+    /// let database = builder.open()?;
+    /// let row = database.transaction(|t| t.get_dynamic("accounts", &[Datum::Unsigned(1)]))?;
+    /// assert_eq!(row, Some(vec![Datum::Unsigned(1), Datum::Text("ada".into())]));
+    /// # drop(database);
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn tables_of_directory(&mut self) -> Result<Vec<String>> {
+        let Some(path) = self.path() else {
+            return Err(Error::Misuse("a database in memory has no tables before it is opened"));
+        };
+        let tables = tables_at(path)?;
+        let names = tables.iter().map(|table| table.name().to_owned()).collect();
+        tables.into_iter().for_each(|table| self.declare(table));
+        Ok(names)
+    }
+}
+
+fn tables_at(path: &Path) -> Result<Vec<TableDescription>> {
+    let manifest = path.join(MANIFEST);
+    let bytes = match std::fs::read(&manifest) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let reason = match error.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::NotADirectory => OpenReason::Denied,
+                _ => OpenReason::Files,
+            };
+            return Err(Error::open(reason, format!("{}: {error}", manifest.display())));
+        }
+    };
+    let manifest = Manifest::decode(&bytes).map_err(OpenError::from)?;
+    let description = Description::decode(&manifest.extra);
+    let description = description.map_err(|error| OpenError::Schema(error.into()))?;
+    Ok(description.present().map(|table| table.table.clone()).collect())
+}

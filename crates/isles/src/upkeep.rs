@@ -1,0 +1,77 @@
+//! How a program looks after its database: figures, and checkpoints that it asks for.
+
+use std::time::Duration;
+
+use cc::TooManySessions;
+use platform::Hardware;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::nesting::check_outside;
+use crate::statistics::{LogStatistics, MemoryStatistics, Statistics};
+
+impl Database {
+    /// What the database is doing, in figures. Asking costs some microseconds, and keeps no transaction waiting.
+    ///
+    /// ```
+    /// use isles::{Database, Error, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// let mut builder = Database::in_memory();
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// let mut session = database.session()?;
+    /// session.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// let _ = session.transaction(|_| Err::<(), _>(Error::RollBack));
+    ///
+    /// let now = database.statistics();
+    /// assert_eq!((now.transactions.commits, now.transactions.rollbacks, now.sessions), (1, 1, 1));
+    /// assert!(now.memory.used > 0 && now.memory.reserved <= now.memory.limit);
+    /// assert_eq!(now.log, None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn statistics(&self) -> Statistics {
+        let (c, shared) = (Hardware::core(), &*self.shared);
+        let used = shared.inner.memory_use(c);
+        let log = shared.inner.log_used(c).map(|log| LogStatistics {
+            written_bytes: log.written_bytes,
+            flushes: log.flushes,
+            groups: log.groups,
+            group_time: Duration::from_nanos(log.group_nanos),
+        });
+        Statistics {
+            memory: MemoryStatistics {
+                limit: shared.limits.memory_bytes,
+                reserved: used.reserved,
+                touched: used.touched,
+                used: used.used,
+            },
+            log,
+            epoch: shared.inner.epoch(c).0,
+            checkpoints: shared.inner.checkpoints(c).0,
+            transactions: shared.ledger.transactions(),
+            sessions: shared.ledger.users().sessions,
+            sessions_max: shared.limits.sessions,
+        }
+    }
+
+    /// Copies all rows to the directory, in place of the log so far, while transactions go on; returns when the copy is complete.
+    /// The next opening reads the copy instead of that log. A program need not call this: sessions make such a copy little by
+    /// little when the log has grown by twice as many bytes as the previous copy has, and by at least 1 GiB. For a database in
+    /// memory nothing happens.
+    ///
+    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse, as the message says: then the previous copy
+    /// counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
+    pub fn checkpoint(&self) -> Result<()> {
+        check_outside(self.shared.id)?;
+        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
+        let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
+        let made = session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()));
+        drop(session);
+        self.shared.look_at_checkpoints();
+        made
+    }
+}
