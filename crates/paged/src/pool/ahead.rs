@@ -65,7 +65,9 @@ impl<P: Files> Worker<'_, P> {
     /// Checkpoints need not know any more where the transaction begins: it is over, or known otherwise.
     pub(crate) fn rests(&mut self) {
         let writing = &mut self.ahead.writing;
-        if let (Some(owner), Some(log)) = (writing.owner.filter(|_| writing.is_under_way), &self.pool.store.log) {
+        if let (Some(owner), Some(log)) =
+            (writing.owner.filter(|_| writing.is_under_way), &self.pool.store.log)
+        {
             log.buffer.rests(self.c, owner);
             writing.is_under_way = false;
         }
