@@ -286,6 +286,7 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
         let mut worker = Worker { c, outside, database: &database, tables, first, own, random };
         if let Err(abort) = worker.run()
             && !matches!(abort, Abort::NotDurable(_))
+            && !(outside.refuses && matches!(abort, Abort::Storage(_)))
         {
             outside.violated(format!("boot {round}, worker {number}: {abort}"));
         }
