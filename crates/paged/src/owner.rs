@@ -74,6 +74,8 @@ pub(crate) struct Kept {
 
 /// Owners that nobody has.
 struct Free {
+    /// In boxes: they go from hand to hand.
+    #[allow(clippy::vec_box)]
     owners: Vec<Box<Owner>>,
     /// Owners that parts may take still.
     parts_left: usize,

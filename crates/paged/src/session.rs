@@ -77,14 +77,11 @@ impl<'d, P: Files> Session<'d, P> {
         }
         let attempted = self.attempt(bounds, body, true);
         let prepared = attempted.and_then(|()| self.context.prepare(part));
-        match &prepared {
-            Err(abort) => {
-                self.context.meter.attempt_failed::<P>(c);
-                if !abort.is_conflict() {
-                    self.context.owner.age = 0;
-                }
+        if let Err(abort) = &prepared {
+            self.context.meter.attempt_failed::<P>(c);
+            if !abort.is_conflict() {
+                self.context.owner.age = 0;
             }
-            Ok(_) => {}
         }
         self.context.meter.leave::<P>(c, before);
         prepared.map_err(|abort| match abort.is_conflict() {
