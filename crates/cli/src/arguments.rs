@@ -271,8 +271,8 @@ pub struct CommonFlags {
     /// Concurrency control: the name of a scheme.
     #[arg(long, value_name = "NAME", help_heading = "Engine", help = cc_help())]
     pub cc: Option<String>,
-    /// Bytes of the pool that pages are in while they are used, such as 256MiB (with --engine paged) [default: half of the memory; in
-    /// a simulated machine twice what is loaded]
+    /// Bytes of the pool that pages are in while they are used, such as 256MiB; instances divide it by their workers (with --engine paged)
+    /// [default: half of the memory; in a simulated machine twice what is loaded]
     #[arg(long, value_name = "BYTES", help_heading = "Engine")]
     pub pool: Option<String>,
     /// Execution of transactions: inline [default: inline]

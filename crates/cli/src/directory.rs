@@ -60,9 +60,6 @@ fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
 /// [`Failure::Failed`] with the first damage or contradiction.
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
-    if paged::holds_pages(path) {
-        return directory_of_pages::check(path);
-    }
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
         return check_one(path).map(|(text, Undecided { in_doubt, .. })| {
             text + &unknown_ends(in_doubt.iter().map(|(_, coordinator)| *coordinator))
@@ -107,6 +104,10 @@ fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
 
 /// Verifies the directory of one instance.
 fn check_one(path: &Path) -> Result<(String, Undecided), Failure> {
+    if paged::holds_pages(path) {
+        let (text, in_doubt, decisions) = directory_of_pages::check(path)?;
+        return Ok((text + &undecided(&in_doubt, &decisions), Undecided::new(in_doubt.iter(), &decisions)));
+    }
     let progress = Progress::of_directory(path);
     progress.reading();
     let mut begun = false;
@@ -167,9 +168,6 @@ fn undecided(in_doubt: &[PartOf], decisions: &[Decision]) -> String {
 /// [`Failure::Failed`] with the first damage.
 pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
-    if paged::holds_pages(path) {
-        return directory_of_pages::inspect(path);
-    }
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
         return inspect_one(path).map(|(text, alone)| text + &alone);
     };
@@ -185,6 +183,11 @@ pub fn inspect(arguments: &InspectArguments) -> Result<String, Failure> {
 
 /// What the directory holds, and what cannot be known if it is all that there is.
 fn inspect_one(path: &Path) -> Result<(String, String), Failure> {
+    if paged::holds_pages(path) {
+        let (text, in_doubt, decisions) = directory_of_pages::inspect(path)?;
+        let unknown = unknown_ends(in_doubt.iter().map(|part| part.coordinator));
+        return Ok((text + &undecided(&in_doubt, &decisions), unknown));
+    }
     let progress = Progress::of_directory(path);
     progress.reading();
     let outline = content::outline::<Hardware>(Hardware::core(), path);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use engine::{Decision, PartOf};
 use paged::Examined;
 use platform::Hardware;
 
@@ -21,11 +22,14 @@ fn examine(path: &Path) -> Result<Examined, Failure> {
     examined.map_err(|error| Failure::at(path, &error))
 }
 
+/// What is said of a directory, its parts in doubt, and decisions that are not forgotten.
+pub(crate) type Said = (String, Vec<PartOf>, Vec<Decision>);
+
 /// Verifies a directory.
 ///
 /// # Errors
 /// [`Failure::Failed`] with what is wrong.
-pub(crate) fn check(path: &Path) -> Result<String, Failure> {
+pub(crate) fn check(path: &Path) -> Result<Said, Failure> {
     let examined = examine(path)?;
     if !examined.wrong.is_empty() {
         let shown = examined.wrong.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
@@ -40,7 +44,7 @@ pub(crate) fn check(path: &Path) -> Result<String, Failure> {
         }
     }
     text += &left(&examined);
-    Ok(text)
+    Ok((text, examined.in_doubt, examined.decisions))
 }
 
 /// What the next opening has to do, if anything.
@@ -61,7 +65,7 @@ fn left(examined: &Examined) -> String {
 ///
 /// # Errors
 /// [`Failure::Failed`] if it cannot be read.
-pub(crate) fn inspect(path: &Path) -> Result<String, Failure> {
+pub(crate) fn inspect(path: &Path) -> Result<Said, Failure> {
     let examined = examine(path)?;
     let (in_use, free) = examined.pages;
     let mut text = format!(
@@ -85,5 +89,5 @@ pub(crate) fn inspect(path: &Path) -> Result<String, Failure> {
     for wrong in examined.wrong.iter().take(SHOWN) {
         text += &format!("wrong: {wrong}\n");
     }
-    Ok(text)
+    Ok((text, examined.in_doubt, examined.decisions))
 }

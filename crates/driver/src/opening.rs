@@ -253,10 +253,6 @@ fn open_pages<P: Host>(
     options: PagedOptions,
     mut schema: SchemaBuilder,
 ) -> Result<OpenedDatabase<P>, RunError> {
-    if cx.deployment.instances.len() > 1 {
-        let problem = "one instance has its rows in pages, and no more yet: --deploy 1isl";
-        return Err(RunError::Refused(problem.to_owned()));
-    }
     let progress = cx.control.progress;
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));

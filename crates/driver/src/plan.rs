@@ -17,6 +17,8 @@ pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
 /// Bytes between workers and disk in virtual machines.
 const BUFFER_BYTES_VIRTUAL: u64 = 1 << 20;
+/// Most prepared parts in an instance over pages.
+const PARTS_MAX: usize = 1 << 10;
 /// Bytes that one worker may insert in a second.
 const INSERT_BYTES_PER_SECOND: f64 = 300e6;
 /// Most bytes that one worker is expected to insert.
@@ -54,9 +56,9 @@ pub enum Engine {
     /// In memory, under the scheme of the plan.
     #[default]
     Memory,
-    /// In pages, under two-phase locking; nothing of them survives the run.
+    /// In pages, under two-phase locking.
     Paged {
-        /// Bytes of the pool that pages are in while they are used.
+        /// Bytes of the pools of all instances together, which pages are in while they are used.
         pool_bytes: u64,
     },
 }
@@ -184,6 +186,9 @@ impl Plan {
     ) -> Option<PagedOptions> {
         let Engine::Paged { pool_bytes } = self.engine else { return None };
         let workers = deployment.instances[instance].workers.len();
+        let all = deployment.workers();
+        let is_one = deployment.instances.len() == 1;
+        let pool_bytes = u128::from(pool_bytes) * workers as u128 / all as u128;
         let defaults = PagedLogOptions::default();
         let log = match is_virtual {
             true => PagedLogOptions {
@@ -195,12 +200,21 @@ impl Plan {
         };
         Some(PagedOptions {
             sessions_max: if workers == 1 { 1 } else { workers + 1 },
+            parts_max: if is_one { 0 } else { self.parts_max(workers, all) },
+            wait_nanos_max: (!is_one).then(|| islands::wait_nanos_max(workers)),
             log: (self.durability != Durability::None).then_some(log),
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
             optimisations: self.optimisations,
-            ..PagedOptions::with_pool(pool_bytes)
+            ..PagedOptions::with_pool(pool_bytes as u64)
         })
+    }
+
+    /// Parts that an instance has prepared at a time, at most: each worker of another instance has begun so many transactions, and as many
+    /// again whose ends have not come yet; each own worker prepares its own part, and keeps room for one. More are refused, and tried again.
+    fn parts_max(&self, workers: usize, all: usize) -> usize {
+        let in_flight = self.in_flight.max(1);
+        (2 * in_flight * (all - workers) + (1 + in_flight) * workers).min(PARTS_MAX)
     }
 
     /// The moment at which a transaction that begins at `now` must have succeeded.

@@ -19,8 +19,9 @@ use storage::Latched;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::master::Master;
-use crate::options::PagedError;
+use crate::options::{Broken, PagedError};
 use crate::pool::{Copies, Pool, Sent};
+use crate::undecided::{Carried, Undecided};
 
 /// Copies on their way at a time.
 const COPIES: usize = 16;
@@ -56,6 +57,9 @@ pub(crate) struct Checkpoints<P: Files> {
     last: P::Region,
     bytes: u64,
     fixed: Fixed,
+    /// What a checkpoint says besides pages.
+    pub undecided: Undecided<P>,
+    broken: Broken,
 }
 
 impl<P: Files> Checkpoints<P> {
@@ -65,6 +69,7 @@ impl<P: Files> Checkpoints<P> {
         pool: &Pool<P>,
         bytes: u64,
         fixed: Fixed,
+        carried: Carried,
     ) -> Result<Option<Self>, PagedError> {
         if !pool.has_file() {
             return Ok(None);
@@ -72,7 +77,8 @@ impl<P: Files> Checkpoints<P> {
         let copies = Copies::new(COPIES);
         let maker = Latched::new(c, "checkpoint of pages", Maker { copies, job: None, failure: None })?;
         let last = P::region(c, None, LINE_BYTES, "last checkpoint of pages")?;
-        Ok(Some(Checkpoints { maker, last, bytes, fixed }))
+        let undecided = Undecided::new(c, carried)?;
+        Ok(Some(Checkpoints { maker, last, bytes, fixed, undecided, broken: pool.broken() }))
     }
 
     fn last(&self) -> &P::Word {
@@ -167,14 +173,24 @@ impl<P: Files> Checkpoints<P> {
         }
         copies.flush(c, store)?;
         let begins = job.begins;
+        // In this order: see `undecided`.
+        let low = log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins));
+        let Carried { mut parts, mut decisions } = self.undecided.carried(c);
+        if self.broken.carried_parts {
+            parts.clear();
+        }
+        if self.broken.carried_decisions {
+            decisions.clear();
+        }
         let master = Master {
             page_bytes: self.fixed.page_bytes,
             generation: log.generation(),
             redo: begins,
-            low: log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins)),
+            low,
             description: self.fixed.description.clone(),
             roots: self.fixed.roots.clone(),
             states: pool.states(),
+            carried: Carried { parts, decisions },
         };
         // What is known of pages, and of transactions that are over, is in the log.
         log.wait(c, log.buffer.end(c), None)?;

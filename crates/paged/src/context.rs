@@ -1,19 +1,20 @@
 //! What a session has at hand for its transaction: locks, rows, changes; and how the transaction ends.
 
-use cc::{Abort, Category, Conflict, Meter, Stamp};
+use cc::{Abort, Category, Conflict, Meter, Stamp, WAIT_NANOS_MAX_PARTICIPANT};
 use engine::{Commit, Epoch};
 use platform::files::Files;
 use platform::{Nanos, Work};
 
 use crate::key::KeyWords;
-use crate::locks::{Answer, LockMode, Place, TransactionLocks, Wish, name};
+use crate::locks::{Answer, LockMode, Wish};
 use crate::log::Log;
+use crate::log::record::End;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
+use crate::owner::Owner;
 use crate::pool::Worker;
 use crate::shared::Shared;
 use crate::tree::Hint;
-use crate::undo::Undo;
 
 /// A row that a transaction has found.
 pub(crate) struct FoundRow {
@@ -31,88 +32,129 @@ pub(crate) struct FoundRow {
 pub(crate) struct Context<'d, P: Files> {
     pub shared: &'d Shared<P>,
     pub worker: Worker<'d, P>,
-    pub locks: TransactionLocks,
+    /// That of the transaction.
+    pub owner: Box<Owner>,
+    /// That of the transaction after the next one that is prepared.
+    pub spare: Option<Box<Owner>>,
     pub rows: Vec<FoundRow>,
-    pub undo: Undo,
     pub meter: Meter,
-    /// Smaller is older: kept from attempt to attempt.
-    pub age: u64,
     /// Marks the rows of an attempt.
     pub attempt: u32,
     pub deadline: Option<Nanos>,
-    last_stamp: u64,
-    number: usize,
-    transactions: u64,
+    /// Longest wait for a lock, if there is a bound.
+    wait_nanos_max: Option<u64>,
+    pub last_stamp: u64,
 }
 
 impl<'d, P: Files> Context<'d, P> {
-    pub(crate) fn new(shared: &'d Shared<P>, (c, number): (P::Core, usize), measure: bool) -> Self {
+    pub(crate) fn new(
+        shared: &'d Shared<P>,
+        (c, number): (P::Core, usize),
+        owner: Box<Owner>,
+        measure: bool,
+    ) -> Self {
         Context {
             shared,
             worker: shared.pool.worker(c, number),
-            locks: TransactionLocks::new(&shared.locks, number),
+            owner,
+            spare: None,
             rows: Vec::new(),
-            undo: Undo::default(),
             meter: Meter::new(measure),
-            age: 0,
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
+            wait_nanos_max: None,
             last_stamp: 0,
-            number,
-            transactions: 0,
         }
     }
 
     /// Locks a place of a table, and waits for it as long as the transaction may.
     pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
-        let c = self.worker.c;
-        let wish = self.wish(table, name, mode);
-        let before = self.meter.enter::<P>(c, Category::Cc);
-        let (locks, meter) = (&mut self.locks, &mut self.meter);
-        let mut on_wait = || {
-            meter.enter::<P>(c, Category::Wait);
+        let before = self.meter.enter::<P>(self.worker.c, Category::Cc);
+        let answer = match self.wait_nanos_max {
+            None => self.acquire((table, name, mode), Some(self.deadline)),
+            Some(longest) => self.acquire_soon((table, name, mode), longest),
         };
-        let waits = Some(self.deadline);
-        let answer = locks.acquire((&self.shared.locks, c), wish, waits, &mut on_wait);
-        self.meter.leave::<P>(c, before);
+        self.meter.leave::<P>(self.worker.c, before);
         match answer {
             Answer::Granted => Ok(()),
             Answer::Refused => Err(Abort::Conflict(Conflict::Locked)),
-            Answer::Late => Err(self.shared.failure(c).map_or(Abort::Deadline, Abort::from)),
+            Answer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
         }
+    }
+
+    /// Locks a place, and waits for it no longer than this; what was not granted by then is refused.
+    fn acquire_soon(&mut self, place: (usize, u64, LockMode), longest: u64) -> Answer {
+        let answer = self.acquire(place, None);
+        if answer != Answer::Refused || longest == 0 {
+            return answer;
+        }
+        let c = self.worker.c;
+        let until = P::now(c).plus(longest);
+        let is_last = self.deadline.is_some_and(|deadline| deadline <= until);
+        let answer = self.acquire(place, Some(if is_last { self.deadline } else { Some(until) }));
+        match answer == Answer::Late && !is_last && self.shared.failure(c).is_none() {
+            true => Answer::Refused,
+            false => answer,
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        (table, name, mode): (usize, u64, LockMode),
+        waits: Option<Option<Nanos>>,
+    ) -> Answer {
+        let (c, wish) = (self.worker.c, self.wish(table, name, mode));
+        let (owner, meter) = (&mut self.owner, &mut self.meter);
+        let mut on_wait = || {
+            meter.enter::<P>(c, Category::Wait);
+        };
+        owner.locks.acquire((&self.shared.locks, c), wish, waits, &mut on_wait)
     }
 
     /// The wish of this transaction for a place of a table.
     pub(crate) fn wish(&self, table: usize, name: u64, mode: LockMode) -> Wish {
-        Wish { table, name, mode, age: self.age }
+        Wish { table, name, mode, age: self.owner.age }
     }
 
-    /// Begins an attempt.
-    ///
-    /// Transactions have numbers of their own in the log: of the generation, the session, and a counter.
-    pub(crate) fn begin(&mut self, deadline: Option<Nanos>) {
-        P::work(self.worker.c, Work::Transaction, 1);
+    /// Begins an attempt; of a part, or of a transaction of this database alone.
+    pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool) {
+        let (c, shared) = (self.worker.c, self.shared);
+        P::work(c, Work::Transaction, 1);
         self.rows.clear();
         // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among them. 0 marks handles that no attempt
         // has made.
         self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);
         self.deadline = deadline;
-        self.transactions += 1;
-        let generation = self.worker.pool.log().map_or(0, Log::generation);
-        let transaction = generation << 48 | (self.number as u64) << 36 | self.transactions & 0xf_ffff_ffff;
-        self.worker.begin_transaction(transaction);
+        // Two parts could wait for each other in two databases.
+        let bound = shared.wait_nanos_max;
+        self.wait_nanos_max = match is_part {
+            true => {
+                Some(bound.map_or(WAIT_NANOS_MAX_PARTICIPANT, |most| most.min(WAIT_NANOS_MAX_PARTICIPANT)))
+            }
+            false => bound,
+        };
+        self.begin_note();
+        // Whoever is alone meets nobody but parts that it has prepared.
+        let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
+        self.owner.locks.begin(locks_nothing);
     }
 
-    /// Ends an attempt that has committed, or whose changes are undone: ghosts leave, then all locks are given back.
+    /// What the log hears from now on is of a transaction that begins.
+    pub(crate) fn begin_note(&mut self) {
+        let generation = self.worker.pool.log().map_or(0, Log::generation);
+        let transaction = self.owner.next_transaction(generation);
+        self.worker.begin_transaction(transaction, self.owner.number);
+    }
+
+    /// Ends an attempt that has committed, or whose changes are undone.
     fn end(&mut self) {
-        let c = self.worker.c;
-        let Context { shared, worker, locks, undo, .. } = self;
-        let manager = &shared.locks;
-        undo.bury(worker, |tree, key| {
-            let gap = name(tree.number, Place::GapBelow, key);
-            locks.is_free((manager, c), gap, LockMode::IntentExclude)
-        });
-        locks.release_all((manager, c));
+        self.worker.rests();
+        self.owner.end(&mut self.worker, &self.shared.locks);
+    }
+
+    /// Gives back what the session has.
+    pub(crate) fn end_session(&mut self, number: usize) {
+        self.shared.end_session(self.worker.c, number, (&mut self.owner, &mut self.spare));
     }
 
     /// Commits: changes are there already. With a log its locks are given back before the commit is durable: whoever sees what the
@@ -125,8 +167,8 @@ impl<'d, P: Files> Context<'d, P> {
         let c = self.worker.c;
         let before = self.meter.enter::<P>(c, Category::Commit);
         // Drawn with all locks held: whoever gets one of them later draws later.
-        self.last_stamp = P::timestamp(c).max(self.last_stamp + 1);
-        let lsn = match self.end_logged(true) {
+        let stamp = self.draw_stamp();
+        let lsn = match self.log_end(End::Committed) {
             Ok(lsn) => lsn,
             Err(error) => {
                 // Locks stay, so that nobody sees what may be lost.
@@ -136,17 +178,18 @@ impl<'d, P: Files> Context<'d, P> {
         };
         self.end();
         self.meter.leave::<P>(c, before);
-        Ok(Commit { stamp: Stamp(self.last_stamp), durable_with: Epoch(lsn.0) })
+        Ok(Commit { stamp, durable_with: Epoch(lsn.0) })
     }
 
-    /// Gives back what the session has kept from transaction to transaction.
-    pub(crate) fn end_session(&mut self) {
-        self.locks.end((&self.shared.locks, self.worker.c));
+    /// A stamp for a commit, all locks of which are held.
+    pub(crate) fn draw_stamp(&mut self) -> Stamp {
+        self.last_stamp = P::timestamp(self.worker.c).max(self.last_stamp + 1);
+        Stamp(self.last_stamp)
     }
 
-    /// Logs how the transaction ends.
-    fn end_logged(&mut self, committed: bool) -> Result<Lsn, PagedError> {
-        let lsn = self.worker.end_transaction(committed)?;
+    /// Logs how the worker's transaction ends; where the record ends.
+    pub(crate) fn log_end(&mut self, end: End<'_>) -> Result<Lsn, PagedError> {
+        let lsn = self.worker.end_transaction(end)?;
         if let Some(log) = self.worker.pool.log().filter(|_| !self.shared.aether) {
             log.wait(self.worker.c, lsn, None)?;
         }
@@ -155,8 +198,8 @@ impl<'d, P: Files> Context<'d, P> {
 
     /// Undoes all changes; where what the transaction has read may end in the log.
     pub(crate) fn roll_back(&mut self) -> Result<Lsn, PagedError> {
-        let undone = self.undo.roll_back(&mut self.worker).and_then(|()| self.end_logged(false));
-        let lsn = undone.map_err(|error| {
+        let undone = self.owner.undo.roll_back(&mut self.worker);
+        let lsn = undone.and_then(|()| self.log_end(End::RolledBack)).map_err(|error| {
             // Locks stay, so that nobody sees what is there.
             let error = PagedError::NotUndone(error.to_string());
             self.shared.fail(self.worker.c, error.clone());

@@ -30,8 +30,8 @@ pub struct PagedDatabase<P: Files> {
 
 impl<P: Files> PagedDatabase<P> {
     fn begin_session(&self, c: P::Core, measure: bool) -> Result<Session<'_, P>, TooManySessions> {
-        let number = self.shared.begin_session(c)?;
-        Ok(Session::new(&self.shared, (c, number), measure))
+        let (number, owner) = self.shared.begin_session(c)?;
+        Ok(Session::new(&self.shared, (c, number), owner, measure))
     }
 
     /// Why the database has stopped, if it has.
@@ -242,12 +242,15 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
         }
     }
 
-    fn in_doubt(&self, _: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)> {
-        Vec::new()
+    fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)> {
+        let found = self.shared.in_doubt.with(c, std::mem::take);
+        let any = |kept| AnyPrepared::new(Box::new(kept), self.shared.address());
+        found.into_iter().map(|(part, kept)| (part, any(kept))).collect()
     }
 
-    fn decisions(&self, _: P::Core) -> Vec<Decision> {
-        Vec::new()
+    fn decisions(&self, c: P::Core) -> Vec<Decision> {
+        let checkpoints = self.shared.checkpoints.as_ref();
+        checkpoints.map_or(Vec::new(), |checkpoints| checkpoints.undecided.decisions(c))
     }
 
     fn close(self: Box<Self>, c: P::Core) -> Result<(), LogError> {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use engine::TableDescription;
 use engine::durable::SchemaError;
 use engine::durable::description::Description;
+use engine::{Decision, PartOf, TableDescription};
 use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
@@ -36,6 +36,10 @@ pub struct Examined {
     pub log_bytes: u64,
     /// Transactions that the next opening takes back.
     pub unfinished: u64,
+    /// Parts of transactions over several databases that are in doubt.
+    pub in_doubt: Vec<PartOf>,
+    /// Decisions of such transactions that are not forgotten.
+    pub decisions: Vec<Decision>,
     /// Each table, with pages, levels and rows of the trees of its indexes; empty if the log has changes that pages may not have.
     pub tables: Vec<(TableDescription, Vec<ExaminedTree>)>,
     /// What is wrong, in words.
@@ -72,7 +76,7 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
     let files = LogFiles::find::<P>(c, &mut queue)?;
     let trees = trees_of(&master, &description)?;
     let all: Vec<Tree> = trees.iter().flatten().copied().collect();
-    let (mut analysis, mut states) = (Analysis::default(), master.states.clone());
+    let (mut analysis, mut states) = (Analysis::from(&master.carried, &all)?, master.states.clone());
     // Pages that the log can make anew.
     let mut rebuilt = BTreeSet::new();
     let tail = files.read::<P>(c, &mut queue, master.low, &mut |lsn, logged| {
@@ -92,6 +96,8 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
         records: analysis.records,
         log_bytes: tail.bytes,
         unfinished: analysis.unfinished(),
+        in_doubt: analysis.doubted(),
+        decisions: analysis.decisions(),
         tables: description.tables.iter().map(|table| (table.table.clone(), Vec::new())).collect(),
         wrong: Vec::new(),
     };

@@ -8,7 +8,9 @@
 //! opening, restart           what a directory holds, and what its log says
 //! examine                    the same, only to look
 //! database, session          objects of the engine; how transactions are tried, and end
-//! checkpoint, master         from where a restart reads the log
+//! parts, context             what a session has, and parts of transactions over several databases
+//! checkpoint, master         from where a restart reads the log; with parts and decisions (undecided)
+//! owner                      what a transaction has until it ends, in whichever session
 //!    transaction             the verbs: what is locked, and what is done to trees
 //!       locks                the lock manager: tables, keys and gaps, modes, who waits
 //!       tree                 B+trees over pages: descend, get, insert, split, remove, scan
@@ -42,7 +44,9 @@ mod lsn;
 mod master;
 mod opening;
 mod options;
+mod owner;
 mod page;
+mod parts;
 mod pool;
 mod restart;
 mod session;
@@ -50,6 +54,7 @@ mod shared;
 mod tables;
 mod transaction;
 mod tree;
+mod undecided;
 mod undo;
 
 pub use database::{PagedDatabase, TWO_PHASE_LOCKING};

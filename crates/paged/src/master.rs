@@ -5,18 +5,24 @@
 //!               repeated; the LSN from which transactions may have to be undone; bytes of the description of the tables; trees
 //! then          the description, filled up to a word
 //! a tree        number of its root
+//! then          prepared parts; each: number of the transaction, its number among several databases (2), the instance that decides, words
+//!               of what takes its changes back, these
+//! then          decisions; each: number among several databases (2), instances that have to hear of it, these
 //! then          pages; a word for each: 0 free, 1 in use, larger: where its last change ended in the log when it was written
 //! last          checksum (CRC-32C) of all before
 //! ```
 
+use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use storage::log::LogError;
 
+use crate::log::record;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
+use crate::undecided::{Carried, KnownPart};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 const HEAD: usize = 7;
 
 /// Name of the file, and the one it has while it is written.
@@ -41,11 +47,56 @@ pub(crate) struct Master {
     pub roots: Vec<u64>,
     /// What is known of each page, from number 1 on.
     pub states: Vec<u64>,
+    /// Parts that were prepared, and decisions that were not forgotten.
+    pub carried: Carried,
+}
+
+/// Takes words off the front.
+struct Words<'w>(&'w [u64]);
+
+impl<'w> Words<'w> {
+    fn take(&mut self, count: u64) -> Option<&'w [u64]> {
+        let (words, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
+        self.0 = rest;
+        Some(words)
+    }
+
+    fn word(&mut self) -> Option<u64> {
+        self.take(1).map(|words| words[0])
+    }
+
+    fn counted(&mut self) -> Option<&'w [u64]> {
+        let count = self.word()?;
+        self.take(count)
+    }
+
+    fn part(&mut self) -> Option<KnownPart> {
+        let transaction = self.word()?;
+        let global = record::global_of(self.take(2)?)?;
+        let coordinator = u16::try_from(self.word()?).ok()?;
+        let steps = self.counted()?.to_vec();
+        Some(KnownPart { transaction, part: PartOf { global, coordinator }, steps })
+    }
+
+    fn decision(&mut self) -> Option<Decision> {
+        let global = record::global_of(self.take(2)?)?;
+        let instances = self.counted()?.iter();
+        let participants = instances.map(|instance| u16::try_from(*instance).ok()).collect::<Option<_>>()?;
+        Some(Decision { global, participants })
+    }
+
+    fn carried(&mut self) -> Option<Carried> {
+        let parts = self.word()?;
+        let parts = (0..parts).map(|_| self.part()).collect::<Option<_>>()?;
+        let decisions = self.word()?;
+        let decisions = (0..decisions).map(|_| self.decision()).collect::<Option<_>>()?;
+        Some(Carried { parts, decisions })
+    }
 }
 
 impl Master {
     fn encode(&self) -> Vec<u64> {
-        let Master { page_bytes, generation, redo, low, description, roots, states } = self;
+        let Master { page_bytes, generation, redo, low, description, roots, states, carried } = self;
         let head = FORMAT | (*page_bytes as u64) << 32;
         let mut words =
             vec![MAGIC, head, *generation, redo.0, low.0, description.len() as u64, roots.len() as u64];
@@ -55,6 +106,19 @@ impl Master {
         bytemuck::cast_slice_mut::<u64, u8>(&mut words[from..])[..description.len()]
             .copy_from_slice(description);
         words.extend_from_slice(roots);
+        words.push(carried.parts.len() as u64);
+        for KnownPart { transaction, part, steps } in &carried.parts {
+            words.push(*transaction);
+            words.extend(record::words_of(part.global));
+            words.extend([u64::from(part.coordinator), steps.len() as u64]);
+            words.extend_from_slice(steps);
+        }
+        words.push(carried.decisions.len() as u64);
+        for Decision { global, participants } in &carried.decisions {
+            words.extend(record::words_of(*global));
+            words.push(participants.len() as u64);
+            words.extend(participants.iter().map(|instance| u64::from(*instance)));
+        }
         words.push(states.len() as u64);
         words.extend_from_slice(states);
         words.push(u64::from(crc32c::crc32c(bytemuck::cast_slice(&words))));
@@ -71,7 +135,9 @@ impl Master {
         let rest = &rest[HEAD..];
         let (description, rest) = rest.split_at_checked(description_bytes.div_ceil(8))?;
         let (roots, rest) = rest.split_at_checked(usize::try_from(head[6]).ok()?)?;
-        let (count, states) = rest.split_first()?;
+        let mut rest = Words(rest);
+        let carried = rest.carried()?;
+        let (count, states) = rest.0.split_first()?;
         (states.len() as u64 == *count).then(|| Master {
             page_bytes: (head[1] >> 32) as usize,
             generation: head[2],
@@ -80,6 +146,7 @@ impl Master {
             description: bytemuck::cast_slice(description)[..description_bytes].to_vec(),
             roots: roots.to_vec(),
             states: states.to_vec(),
+            carried,
         })
     }
 
@@ -152,6 +219,8 @@ impl Master {
 
 #[cfg(test)]
 mod tests {
+    use engine::GlobalId;
+
     use super::*;
 
     #[test]
@@ -164,6 +233,14 @@ mod tests {
             description: vec![1, 2, 3, 4, 5, 6, 7, 8, 9],
             roots: vec![1, 2, 9],
             states: vec![0, 1, 4096],
+            carried: Carried {
+                parts: vec![KnownPart {
+                    transaction: 12,
+                    part: PartOf { global: GlobalId(1 << 100 | 3), coordinator: 7 },
+                    steps: vec![5, 6, 7],
+                }],
+                decisions: vec![Decision { global: GlobalId(9), participants: vec![1, 700] }],
+            },
         };
         let words = master.encode();
         assert_eq!(Master::decode(&words), Some(master));

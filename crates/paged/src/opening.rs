@@ -18,10 +18,11 @@ use crate::lsn::Lsn;
 use crate::master::{self, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
 use crate::pool::{Pool, Worker};
-use crate::restart::{self, Analysis};
+use crate::restart::{self, Analysis, Doubted};
 use crate::shared::Shared;
 use crate::tables::Table;
 use crate::tree::Tree;
+use crate::undecided::{Carried, KnownPart};
 
 /// Hears how far an opening is.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(Progress)>;
@@ -160,6 +161,7 @@ impl Found {
             description: Vec::new(),
             roots: Vec::new(),
             states: Vec::new(),
+            carried: Carried::default(),
         };
         let (trees, by_table) = (Vec::new(), Vec::new());
         Found { master, description: Description::default(), files: None, trees, by_table }
@@ -199,7 +201,8 @@ impl Found {
         queue: &mut P::Queue,
         listener: &mut Listener<'_>,
     ) -> Result<(Analysed, Tail), PagedError> {
-        let mut analysed = Analysed { analysis: Analysis::default(), states: self.master.states.clone() };
+        let analysis = Analysis::from(&self.master.carried, &self.trees)?;
+        let mut analysed = Analysed { analysis, states: self.master.states.clone() };
         let Some(files) = &self.files else { return Ok((analysed, Tail::NONE)) };
         let Master { redo, low, .. } = self.master;
         tell(listener, Stage::Reading, 0);
@@ -229,6 +232,16 @@ fn tell(listener: &mut Listener<'_>, stage: Stage, done: u64) {
     }
 }
 
+/// Parts in doubt, as checkpoints say them.
+fn known(doubted: &[Doubted]) -> Vec<KnownPart> {
+    let known = doubted.iter().map(|Doubted { transaction, part, undo }| {
+        let mut steps = Vec::new();
+        undo.encode(&mut steps);
+        KnownPart { transaction: *transaction, part: *part, steps }
+    });
+    known.collect()
+}
+
 /// An opening under way.
 struct Opening<'o, P: Files> {
     c: P::Core,
@@ -250,7 +263,9 @@ impl<P: Files> Opening<'_, P> {
         let c = self.c;
         let mut options = self.options.clone();
         options.pages_max = options.pages_max.max(2 * self.analysis.states.len() as u64);
-        let log = self.begin_log(&directory, queue)?;
+        let doubted = self.analysis.analysis.take_doubted();
+        options.parts_max = options.parts_max.max(doubted.len());
+        let log = self.begin_log(&directory, queue, options.owners())?;
         let generation = log.generation();
         let existence = if self.found.files.is_some() { Existence::Old } else { Existence::New };
         let path = options.directory.clone().unwrap_or_default();
@@ -264,7 +279,8 @@ impl<P: Files> Opening<'_, P> {
         let (tables, descriptions) = make_tables(&mut worker, declared, &self.found.by_table)?;
         drop(worker);
         let fixed = self.fixed(&tables, &descriptions)?;
-        let checkpoints = Checkpoints::new(c, &pool, self.log.checkpoint_bytes, fixed)?;
+        let carried = Carried { parts: known(&doubted), decisions: self.analysis.analysis.decisions() };
+        let checkpoints = Checkpoints::new(c, &pool, self.log.checkpoint_bytes, fixed, carried)?;
         if let (Some(checkpoints), Some(log)) = (&checkpoints, pool.log()) {
             checkpoints.make(c, &pool, log)?;
         }
@@ -278,14 +294,21 @@ impl<P: Files> Opening<'_, P> {
             changes,
             log_bytes: self.tail.bytes,
             opening: generation,
+            in_doubt: doubted.len() as u64,
             ..Recovered::default()
         };
         let database = PagedDatabase::new(c, &options, (pool, tables, descriptions), checkpoints)?;
+        doubted.into_iter().try_for_each(|doubted| database.shared.adopt(c, doubted))?;
         Ok((database, recovered))
     }
 
     /// Begins the log of this life, behind all that is there.
-    fn begin_log(&self, directory: &P::Directory, queue: &mut P::Queue) -> Result<Log<P>, PagedError> {
+    fn begin_log(
+        &self,
+        directory: &P::Directory,
+        queue: &mut P::Queue,
+        owners: usize,
+    ) -> Result<Log<P>, PagedError> {
         let c = self.c;
         let segment_bytes = self.log.segment_bytes;
         let (generation, begins) = match &self.found.files {
@@ -304,7 +327,7 @@ impl<P: Files> Opening<'_, P> {
         // One worker more than sessions: that of openings.
         let workers = self.options.sessions_max.max(1) + 1;
         let fills_apart = self.options.has_aether();
-        Log::begin(c, directory, LogPlan { segments, buffer_bytes, workers, begins, fills_apart })
+        Log::begin(c, directory, LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart })
     }
 
     /// Reads the log for the second time, and makes all changes that pages do not have.

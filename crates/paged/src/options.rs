@@ -11,8 +11,8 @@ use storage::{Optimisation, Optimisations};
 
 use crate::page::{PAGE_BYTES, PageFault};
 
-/// Most sessions at a time: so many each mode of a lock can be counted.
-pub(crate) const SESSIONS_MAX: usize = (1 << 12) - 1;
+/// Most owners of locks, which are sessions and prepared parts: so many each mode of a lock can be counted.
+pub(crate) const OWNERS_MAX: usize = (1 << 12) - 1;
 
 /// Frames that a session may have to itself at one moment: those of a split of the root, of what it reads, and of what it evicts.
 pub const FRAMES_PER_SESSION: usize = 8;
@@ -25,6 +25,11 @@ const RECORD_PAGES_MAX: u64 = 6;
 pub struct PagedOptions {
     /// Most sessions at a time.
     pub sessions_max: usize,
+    /// Most parts of transactions over several databases that are prepared at a time; 0: there are none.
+    pub parts_max: usize,
+    /// Longest wait for a lock; `None`: as long as the transaction may take. Where parts can be, whoever has the lock may wait for another
+    /// database.
+    pub wait_nanos_max: Option<u64>,
     /// Bytes of all frames: a bound that nothing exceeds.
     pub pool_bytes: u64,
     /// Bytes of a page.
@@ -88,10 +93,22 @@ pub struct Broken {
     pub compensation: bool,
     /// Commits count as durable when they are in the log's buffer.
     pub flushes: bool,
+    /// A part gives its locks back when it is prepared.
+    pub part_locks: bool,
+    /// A part that is to commit is not finished.
+    pub part_ends: bool,
+    /// A prepared part leaves no record.
+    pub part_records: bool,
+    /// What parts in doubt have changed is not locked again.
+    pub doubt_locks: bool,
+    /// Checkpoints say nothing of prepared parts.
+    pub carried_parts: bool,
+    /// Checkpoints say nothing of decisions.
+    pub carried_decisions: bool,
 }
 
 impl Default for PagedOptions {
-    /// 64 sessions, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks, 1,024 in one
+    /// 64 sessions and no parts, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks, 1,024 in one
     /// table.
     fn default() -> Self {
         PagedOptions::with_pool(256 << 20)
@@ -104,6 +121,8 @@ impl PagedOptions {
         let page_bytes = 8 << 10;
         PagedOptions {
             sessions_max: 64,
+            parts_max: 0,
+            wait_nanos_max: None,
             pool_bytes,
             page_bytes,
             pages_max: (pool_bytes / page_bytes as u64).max(1 << 10) * 64,
@@ -116,6 +135,11 @@ impl PagedOptions {
             log: None,
             broken: Broken::default(),
         }
+    }
+
+    /// Transactions that may have locks at a time: one a session, and prepared parts.
+    pub(crate) fn owners(&self) -> usize {
+        self.sessions_max.max(1) + self.parts_max
     }
 
     /// Frames in the pool.
@@ -133,9 +157,9 @@ impl PagedOptions {
         self.optimisations.has(Optimisation::Aether)
     }
 
-    /// Whether one session is all there can be, so that nothing is locked. No part of a transaction over several databases, which would hold
-    /// locks between two transactions of the session, can be there.
-    pub(crate) fn is_alone(&self) -> bool {
+    /// Whether one session is all there can be, so that nothing is locked as long as no part is prepared: a part has its locks between two
+    /// transactions of the session.
+    pub(crate) fn has_one_session(&self) -> bool {
         self.sessions_max <= 1 && self.optimisations.has(Optimisation::PlainLocks)
     }
 
@@ -144,8 +168,8 @@ impl PagedOptions {
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {
             return Err(PagedError::PageBytes(self.page_bytes));
         }
-        if self.sessions_max > SESSIONS_MAX {
-            return Err(PagedError::TooManySessions(self.sessions_max));
+        if self.owners() > OWNERS_MAX {
+            return Err(PagedError::TooManySessions(self.owners()));
         }
         if let Some(log) = self.log {
             let least = (RECORD_PAGES_MAX * self.page_bytes as u64).next_multiple_of(BLOCK_BYTES as u64);
@@ -233,8 +257,8 @@ pub enum PagedError {
         /// Sessions.
         sessions: usize,
     },
-    /// A lock cannot count so many sessions.
-    #[error("{0} sessions: a database of pages has {SESSIONS_MAX} at most")]
+    /// A lock cannot count so many sessions and parts.
+    #[error("{0} sessions and prepared parts: a database of pages has {OWNERS_MAX} at most")]
     TooManySessions(usize),
     /// Records may not fit files or buffer of the log.
     #[error(

@@ -5,24 +5,44 @@
 //! takes back what transactions have changed that have not ended, by key, and logs that as any transaction does. Changes that were taken
 //! back are counted, not named: a compensation takes back the last change of its transaction that counts. A restart
 //! that is interrupted is repeated: what it has logged is a generation of the log, too.
+//!
+//! A transaction that was prepared as a part of one over several databases is *in doubt* if the log has no end of it: its changes stay, and are
+//! locked again before anybody else is there. If it has taken back some of its changes it was told to, and is undone like others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 
 use crate::key::KeyWords;
-use crate::log::record::{Change, Logged, LoggedChange, Takeback};
+use crate::log::record::{Change, End, Logged, LoggedChange, Takeback};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
-use crate::pool::Worker;
+use crate::pool::{Worker, Writing};
 use crate::tree::Tree;
+use crate::undecided::{Carried, KnownPart};
 use crate::undo::Undo;
+
+/// A part in doubt.
+pub(crate) struct Doubted {
+    /// Its number in the log.
+    pub transaction: u64,
+    pub part: PartOf,
+    /// What takes its changes back.
+    pub undo: Undo,
+}
 
 /// What analysis finds.
 #[derive(Default)]
 pub(crate) struct Analysis {
     /// Transactions that have not ended, by their numbers.
     transactions: BTreeMap<u64, Undo>,
+    /// Those of them that were prepared as parts, and have taken nothing back.
+    prepared: BTreeMap<u64, PartOf>,
+    /// Those of them that the checkpoint knows: what they have changed it says.
+    carried: BTreeSet<u64>,
+    /// What was decided and is not forgotten.
+    decisions: BTreeMap<GlobalId, Vec<u16>>,
     /// Records that may be ghosts of transactions that are over.
     ghosts: BTreeSet<(u32, Vec<u64>)>,
     /// Records, and changes in them that are repeated where pages do not have them.
@@ -31,6 +51,23 @@ pub(crate) struct Analysis {
 }
 
 impl Analysis {
+    /// What a checkpoint says of parts and decisions.
+    ///
+    /// # Errors
+    /// It names trees that are not there.
+    pub(crate) fn from(carried: &Carried, trees: &[Tree]) -> Result<Self, PagedError> {
+        let mut analysis = Analysis::default();
+        for KnownPart { transaction, part, steps } in &carried.parts {
+            let undo = Undo::decode(steps, trees).ok_or(PagedError::UnknownTree(u32::MAX))?;
+            analysis.transactions.insert(*transaction, undo);
+            analysis.prepared.insert(*transaction, *part);
+            analysis.carried.insert(*transaction);
+        }
+        let decisions = carried.decisions.iter().cloned();
+        analysis.decisions.extend(decisions.map(|Decision { global, participants }| (global, participants)));
+        Ok(analysis)
+    }
+
     /// Follows a record.
     ///
     /// # Errors
@@ -40,13 +77,26 @@ impl Analysis {
         match logged {
             Logged::Padding => {}
             Logged::Change(change) => self.follow_change(trees, change)?,
-            Logged::Committed(transaction) | Logged::RolledBack(transaction) => {
-                if let Some(mut undo) = self.transactions.remove(transaction) {
-                    self.ghosts.extend(undo.ghosts().map(|(tree, key)| (tree.number, key.to_vec())));
-                }
+            Logged::Committed(transaction) | Logged::RolledBack(transaction) => self.end(*transaction),
+            Logged::Prepared(transaction, part) => {
+                self.prepared.insert(*transaction, *part);
+            }
+            Logged::Decided(transaction, Decision { global, participants }) => {
+                self.end(*transaction);
+                self.decisions.insert(*global, participants.clone());
+            }
+            Logged::Forgotten(global) => {
+                self.decisions.remove(global);
             }
         }
         Ok(())
+    }
+
+    fn end(&mut self, transaction: u64) {
+        self.prepared.remove(&transaction);
+        if let Some(mut undo) = self.transactions.remove(&transaction) {
+            self.ghosts.extend(undo.ghosts().map(|(tree, key)| (tree.number, key.to_vec())));
+        }
     }
 
     fn follow_change(&mut self, trees: &[Tree], logged: &LoggedChange<'_>) -> Result<(), PagedError> {
@@ -65,6 +115,9 @@ impl Analysis {
         let undo = self.transactions.entry(logged.transaction).or_default();
         if logged.compensates {
             undo.pop();
+            self.prepared.remove(&logged.transaction);
+        } else if self.carried.contains(&logged.transaction) {
+            // The checkpoint says so, too.
         } else if logged.takeback != Takeback::None {
             let (key, first) = match logged.change {
                 Change::Put { key, .. } | Change::Mark { key, .. } => (key, 0),
@@ -76,9 +129,34 @@ impl Analysis {
         Ok(())
     }
 
-    /// Transactions that have not ended.
+    /// Transactions that have not ended, and are not in doubt.
     pub(crate) fn unfinished(&self) -> u64 {
-        self.transactions.len() as u64
+        self.transactions.keys().filter(|transaction| !self.prepared.contains_key(transaction)).count() as u64
+    }
+
+    /// Parts in doubt.
+    pub(crate) fn doubted(&self) -> Vec<PartOf> {
+        self.prepared.values().copied().collect()
+    }
+
+    /// Takes the parts in doubt out, in the order of their numbers.
+    pub(crate) fn take_doubted(&mut self) -> Vec<Doubted> {
+        let prepared = std::mem::take(&mut self.prepared).into_iter();
+        let doubted = prepared.map(|(transaction, part)| {
+            let undo = self.transactions.remove(&transaction).unwrap_or_default();
+            // What earlier transactions have left as ghosts may be there again, and deleted by the part, which may come to nothing.
+            undo.keys().for_each(|(tree, key)| _ = self.ghosts.remove(&(tree.number, key.to_vec())));
+            Doubted { transaction, part, undo }
+        });
+        doubted.collect()
+    }
+
+    /// What was decided and is not forgotten.
+    pub(crate) fn decisions(&self) -> Vec<Decision> {
+        let decisions = self.decisions.iter();
+        decisions
+            .map(|(global, participants)| Decision { global: *global, participants: participants.clone() })
+            .collect()
     }
 
     /// Takes back what transactions have changed that have not ended, and has ghosts leave.
@@ -91,12 +169,11 @@ impl Analysis {
         trees: &[Tree],
     ) -> Result<(), PagedError> {
         for (transaction, mut undo) in std::mem::take(&mut self.transactions) {
-            worker.begin_transaction(transaction);
-            worker.goes_on();
+            worker.resume(Writing::of_earlier(transaction, None));
             if !worker.pool.broken().undo {
                 undo.roll_back(worker)?;
             }
-            worker.end_transaction(false)?;
+            worker.end_transaction(End::RolledBack)?;
             self.ghosts.extend(undo.ghosts().map(|(tree, key)| (tree.number, key.to_vec())));
         }
         for (number, key) in std::mem::take(&mut self.ghosts) {

@@ -2,20 +2,18 @@
 
 use cc::{Abort, Category, Mode, Use};
 use engine::dynamic::{AnyPrepared, AnySession, Body, Upkeep};
-use engine::{Backoff, Bounds, Commit, Ending, Epoch, GlobalId, Outcome, PartOf, Pauses, Stats, Vote};
+use engine::{
+    Backoff, Bounds, Commit, Decision, Ending, Epoch, GlobalId, Outcome, PartOf, Pauses, Stats, Vote,
+};
 use platform::Nanos;
 use platform::files::Files;
 use storage::log::LogError;
 
 use crate::context::Context;
 use crate::lsn::Lsn;
-use crate::options::SESSIONS_MAX;
+use crate::owner::{Kept, Owner};
 use crate::shared::Shared;
 use crate::transaction::Transaction;
-
-/// Bits of an age that name the session.
-const SESSION_BITS: u32 = 12;
-const _: () = assert!(SESSIONS_MAX < 1 << SESSION_BITS);
 
 /// One worker's use of a database.
 pub(crate) struct Session<'d, P: Files> {
@@ -28,15 +26,20 @@ pub(crate) struct Session<'d, P: Files> {
 }
 
 impl<'d, P: Files> Session<'d, P> {
-    pub(crate) fn new(shared: &'d Shared<P>, (c, number): (P::Core, usize), measure: bool) -> Self {
+    pub(crate) fn new(
+        shared: &'d Shared<P>,
+        (c, number): (P::Core, usize),
+        owner: Box<Owner>,
+        measure: bool,
+    ) -> Self {
         let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
-        let context = Context::new(shared, (c, number), measure);
+        let context = Context::new(shared, (c, number), owner, measure);
         Session { context, number, backoff, stats, rolled_back_at: Lsn(0) }
     }
 
-    /// Runs one attempt.
-    fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<Commit, Abort> {
-        self.context.begin(bounds.deadline);
+    /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is undone.
+    fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
+        self.context.begin(bounds.deadline, is_part);
         let c = self.context.worker.c;
         let mut transaction = Transaction { session: &mut self.context, failed: None };
         let mut outcome = body(&mut transaction);
@@ -49,13 +52,56 @@ impl<'d, P: Files> Session<'d, P> {
         if outcome.is_ok() && bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
             outcome = Err(Abort::Deadline);
         }
-        match outcome {
-            Ok(()) => Ok(self.context.commit()?),
-            Err(abort) => {
-                self.rolled_back_at = self.context.roll_back()?;
-                Err(abort)
+        if outcome.is_err() {
+            self.rolled_back_at = self.context.roll_back()?;
+        }
+        outcome
+    }
+
+    /// Runs one attempt of a part, and prepares the part.
+    fn prepare_part(
+        &mut self,
+        part: Option<PartOf>,
+        bounds: &Bounds,
+        body: &mut Body<'_>,
+    ) -> Result<(Kept, Vote), Abort> {
+        let c = self.context.worker.c;
+        if let Some(failure) = self.context.shared.failure(c) {
+            return Err(failure.into());
+        }
+        // A part belongs to what its caller measures.
+        let before = self.context.meter.enter::<P>(c, Category::Useful);
+        self.context.meter.attempt_begins();
+        if self.context.owner.age == 0 {
+            self.context.owner.draw_age::<P>(c);
+        }
+        let attempted = self.attempt(bounds, body, true);
+        let prepared = attempted.and_then(|()| self.context.prepare(part));
+        if let Err(abort) = &prepared {
+            self.context.meter.attempt_failed::<P>(c);
+            if !abort.is_conflict() {
+                self.context.owner.age = 0;
             }
         }
+        self.context.meter.leave::<P>(c, before);
+        prepared.map_err(|abort| match abort.is_conflict() {
+            true => abort,
+            false => self.wait_and_tell(abort, bounds),
+        })
+    }
+
+    /// An error follows from what a part has read, and is told when that is durable.
+    fn wait_and_tell(&mut self, abort: Abort, bounds: &Bounds) -> Abort {
+        match self.wait_durable_until(Epoch(self.rolled_back_at.0), bounds.deadline) {
+            Ok(true) => abort,
+            Ok(false) => Abort::DurabilityUnknown { committed: false },
+            Err(stopped) => stopped,
+        }
+    }
+
+    /// Where the parts of this database are told from those of others.
+    fn database(&self) -> usize {
+        self.context.shared.address()
     }
 
     fn back_off(&mut self, attempts: u32) {
@@ -72,7 +118,8 @@ impl<'d, P: Files> Session<'d, P> {
         let mut attempts = 0;
         let result = loop {
             attempts += 1;
-            match self.attempt(bounds, body) {
+            let committed = self.attempt(bounds, body, false).and_then(|()| Ok(self.context.commit()?));
+            match committed {
                 Ok(commit) => {
                     self.stats.commits += 1;
                     break Ok(Ending::Committed((), commit));
@@ -111,9 +158,8 @@ impl<P: Files> Drop for Session<'_, P> {
             return;
         }
         // A database that has stopped keeps the locks of what could not be undone.
-        if self.context.undo.is_empty() {
-            self.context.end_session();
-            self.context.shared.end_session(c, self.number);
+        if self.context.owner.undo.is_empty() {
+            self.context.end_session(self.number);
         }
     }
 }
@@ -162,7 +208,7 @@ impl<P: Files> Upkeep for Session<'_, P> {
     }
 
     fn turn_to_another(&mut self, _: bool) {
-        self.context.age = 0;
+        self.context.owner.age = 0;
     }
 
     fn rest_until(&mut self, moment: Nanos) {
@@ -195,27 +241,26 @@ impl<P: Files> Upkeep for Session<'_, P> {
     }
 }
 
-/// Why a part of a transaction over several databases is refused.
-const NO_PARTS: Abort =
-    Abort::Misuse("a database of pages takes no part in transactions over several databases yet");
+/// Why a part is refused that nobody would finish.
+const NO_PART: Abort = Abort::Misuse("a part of a transaction over several databases is prepared, not run");
 
 impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let c = self.context.worker.c;
         if mode == Mode::Participant {
-            return Err(NO_PARTS);
+            return Err(NO_PART);
         }
         if let Some(failure) = self.context.shared.failure(c) {
             return Err(failure.into());
         }
         self.context.meter.begin::<P>(c);
-        let again = bounds.attempts_max.is_some() && self.context.age != 0;
+        let again = bounds.attempts_max.is_some() && self.context.owner.age != 0;
         if !again {
-            self.context.age = P::timestamp(c) << SESSION_BITS | self.number as u64;
+            self.context.owner.draw_age::<P>(c);
         }
         let result = self.try_all(bounds, body);
         if !matches!(&result, Err(abort) if abort.is_conflict()) {
-            self.context.age = 0;
+            self.context.owner.age = 0;
         }
         self.context.meter.end::<P>(c);
         result
@@ -225,33 +270,39 @@ impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
 
     fn add_ahead(&mut self, _: (usize, usize), _: &[u64], _: Use) {}
 
-    fn prepare(&mut self, _: &Bounds, _: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {
-        Err(NO_PARTS)
+    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {
+        let (kept, vote) = self.prepare_part(None, bounds, body)?;
+        Ok((AnyPrepared::new(Box::new(kept), self.database()), vote.durable_with))
     }
 
     fn prepare_as(
         &mut self,
-        _: PartOf,
-        _: &Bounds,
-        _: &mut Body<'_>,
+        part: PartOf,
+        bounds: &Bounds,
+        body: &mut Body<'_>,
     ) -> Result<(AnyPrepared<'d>, Vote), Abort> {
-        Err(NO_PARTS)
+        let (kept, vote) = self.prepare_part(Some(part), bounds, body)?;
+        Ok((AnyPrepared::new(Box::new(kept), self.database()), vote))
     }
 
-    fn finish_as(&mut self, _: AnyPrepared<'_>, _: Outcome<'_>) -> Option<Commit> {
-        panic!("the part was prepared in another database")
+    fn finish_as(&mut self, prepared: AnyPrepared<'_>, outcome: Outcome<'_>) -> Option<Commit> {
+        let kept: Box<Kept> = prepared.into_inner(self.database()).downcast().expect("a part over pages");
+        self.context.finish(*kept, outcome)
     }
 
-    fn decide(&mut self, _: GlobalId, _: &[u16]) -> Epoch {
-        Epoch(0)
+    fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
+        let decision = Decision { global, participants: participants.to_vec() };
+        // Where the log has stopped nothing that comes is durable.
+        self.context.decide(decision).map_or(Epoch(u64::MAX), |lsn| Epoch(lsn.0))
     }
 
-    fn forget(&mut self, _: GlobalId) -> bool {
-        false
+    fn forget(&mut self, global: GlobalId) -> bool {
+        // Where the log has stopped, the next life forgets.
+        self.context.forget(global).unwrap_or(true)
     }
 
-    fn is_over(&mut self, _: GlobalId) -> bool {
-        true
+    fn is_over(&mut self, global: GlobalId) -> bool {
+        self.context.is_over(global)
     }
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {

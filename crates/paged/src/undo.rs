@@ -4,7 +4,7 @@
 use platform::files::Files;
 
 use crate::key::KeyWords;
-use crate::log::record::Takeback;
+use crate::log::record::{StepWords, Takeback};
 use crate::options::PagedError;
 use crate::page::RecordParts;
 use crate::pool::Worker;
@@ -63,6 +63,39 @@ impl Undo {
         if let Some(step) = self.steps.pop() {
             self.ghosts.push((step.tree, step.key));
         }
+    }
+
+    /// Appends all of it as words.
+    pub(crate) fn encode(&self, to: &mut Vec<u64>) {
+        for Step { tree, key, what } in &self.steps {
+            let (first, takeback) = match *what {
+                What::Mark { ghost } => (0, Takeback::Mark { ghost }),
+                What::Put { at, words, tail_bytes, ghost } => {
+                    let parts = RecordParts { words: &self.before[at..at + words], tail_bytes };
+                    (0, Takeback::Put { parts, ghost })
+                }
+                What::Write { first, at, words } => {
+                    (first, Takeback::Write { words: &self.before[at..at + words] })
+                }
+            };
+            StepWords { tree: tree.number, key, first, takeback }.put(to);
+        }
+    }
+
+    /// What [`Self::encode`] has written, of these trees; `None` if it has not.
+    pub(crate) fn decode(mut words: &[u64], trees: &[Tree]) -> Option<Undo> {
+        let mut undo = Undo::default();
+        while !words.is_empty() {
+            let StepWords { tree, key, first, takeback } = StepWords::take(&mut words)?;
+            let tree = *trees.get(tree as usize).filter(|tree| tree.width == key.len())?;
+            undo.push((tree, key), first, takeback);
+        }
+        Some(undo)
+    }
+
+    /// The keys that have changed.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Tree, KeyWords)> {
+        self.steps.iter().map(|step| (step.tree, step.key))
     }
 
     /// Whether nothing has changed.
@@ -124,5 +157,33 @@ impl Undo {
         }
         self.steps.clear();
         self.before.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_undone_is_read_as_written() {
+        let trees = [Tree::of(0, 1, 2), Tree::of(1, 2, 1)];
+        let parts = RecordParts { words: &[7, 8, 9], tail_bytes: 11 };
+        let mut undo = Undo::default();
+        undo.push((trees[0], &[1, 2]), 0, Takeback::Mark { ghost: true });
+        undo.push((trees[1], &[3]), 0, Takeback::Mark { ghost: false });
+        undo.push((trees[1], &[4]), 0, Takeback::Put { parts, ghost: true });
+        undo.push((trees[0], &[5, 6]), 4, Takeback::Write { words: &[10] });
+        let mut words = Vec::new();
+        undo.encode(&mut words);
+        let mut again = Undo::decode(&words, &trees).expect("all of it");
+        let mut repeated = Vec::new();
+        again.encode(&mut repeated);
+        assert_eq!(words, repeated);
+        let keys =
+            |undo: &Undo| undo.keys().map(|(tree, key)| (tree.number, key.to_vec())).collect::<Vec<_>>();
+        assert_eq!(keys(&again), [(0, vec![1, 2]), (1, vec![3]), (1, vec![4]), (0, vec![5, 6])]);
+        assert_eq!(again.ghosts().count(), 1);
+        assert!(Undo::decode(&words[..words.len() - 1], &trees).is_none(), "cut off");
+        assert!(Undo::decode(&words, &trees[..1]).is_none(), "a tree that is not there");
     }
 }

@@ -3,12 +3,12 @@
 //! Half of the seeds run through the executor that shuffles the actions of a phase and passes values as bytes. With
 //! [`Work::Islands`] the data are divided over several instances.
 
-use cc::{SchemeName, Ways};
+use cc::Ways;
 use driver::{
     Check, Control, Deployment, Execution, Instance, Length, Measurement, Plan, Transport, WorkerPlace,
     Workload,
 };
-use sim::{SimError, VirtualMachine};
+use sim::{Disk, DiskModel, Faults, SimError, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tpcb::Tpcb;
@@ -16,6 +16,7 @@ use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
 use crate::journal::{Journal, Recall};
+use crate::subject::Driven;
 use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
 
 /// Bytes of rows and indexes.
@@ -36,7 +37,7 @@ const TRANSACTIONS_ON_HARDWARE: u64 = 400;
 /// Runs the benchmark that `task` names.
 pub(crate) fn run(
     task: &Task<'_>,
-    (scheme, ways): (SchemeName, Ways),
+    (driven, ways): (Driven, Ways),
     journal: &Journal,
 ) -> Result<Observed, SimError> {
     let workload = match task.work {
@@ -55,16 +56,20 @@ pub(crate) fn run(
         execution: if shuffled { Execution::Shuffled } else { Execution::Inline },
         seed: task.seed,
         ways,
+        engine: driven.engine,
         epoch_nanos: EPOCH_NANOS,
         transaction_nanos_max: Some(transaction_nanos_max(is_virtual)),
-        ..Plan::new(scheme, Length::Transactions(count))
+        ..Plan::new(driven.scheme, Length::Transactions(count))
     };
     let deployment = match is_divided {
         true => divided(task),
         false => Deployment::unpinned(task.workers, MEMORY_BYTES_MAX),
     };
     let measured = if is_virtual {
-        let outcome = VirtualMachine::run(&task.machine.config(task), |c| {
+        let config = task.machine.config(task);
+        let disk = Disk::new(DiskModel::RAM, Faults::default());
+        let config = if driven.has_pages() { config.with_disk(&disk) } else { config };
+        let outcome = VirtualMachine::run(&config, |c| {
             let _recall = Recall::new(c, journal);
             driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
         });

@@ -33,6 +33,6 @@ pub mod trial;
 pub use campaign::{Campaign, Progress, Tally};
 pub use history::{Change, Entry, History, Seen, Violation};
 pub use injected::Injected;
-pub use subject::{Subject, scheme, schemes};
+pub use subject::{Driven, Subject, scheme, schemes};
 pub use task::{Machine, Work};
 pub use trial::{Failure, Trial, Verdict};

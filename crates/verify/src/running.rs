@@ -11,16 +11,16 @@ use crate::task::{Machine, Observed, Task, Work};
 use crate::{bank, benchmark, crashes, histories};
 
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
-    match (task.work, subject.registered()) {
-        (Work::Islands, Ok(scheme)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
+    match (task.work, subject.driven()) {
+        (Work::Islands, Ok(driven)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
             // Half of them are crashes of the whole machine.
             match task.seed % 8 {
-                3 => crashes::deployments::STORY.run(scheme, task),
-                _ => crashes::instances::STORY.run(scheme, task),
+                3 => crashes::deployments::STORY.run(driven, task),
+                _ => crashes::instances::STORY.run(driven, task),
             }
         }
-        (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(scheme)) => {
-            benchmark::run(task, (scheme, subject.ways), journal)
+        (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(driven)) => {
+            benchmark::run(task, (driven, subject.ways), journal)
         }
         (Work::Crashes, _) => crashes::run(subject, task),
         _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {

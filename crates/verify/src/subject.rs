@@ -1,8 +1,10 @@
 //! The schemes that campaigns verify, those of the registry and mutants, as values.
 
+use std::fmt;
+
 use cc::mutants::{Broken, Rule};
 use cc::{InstanceOptions, Scheme, SchemeName, Ways};
-use driver::Host;
+use driver::{Engine, Host};
 use engine::dynamic::{Database, Traits, instances};
 use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
 use islands::Rules;
@@ -18,10 +20,14 @@ use crate::task::Work;
 
 /// Bytes of the pool of a small database over pages.
 const POOL_BYTES: u64 = 4 << 20;
+/// The same of all instances that the driver runs.
+const POOL_BYTES_DRIVEN: u64 = 2 << 20;
 /// Small pages, so that few rows make several.
 const PAGE_BYTES: usize = 1 << 10;
 /// Locks in a table that are taken for many, so that short transactions take whole tables now and then.
 const ESCALATION: usize = 6;
+/// Prepared parts of a database.
+const PARTS_MAX: usize = 24;
 /// Pages and pools of databases that crash: rows of up to 400 bytes fit, and not all pages.
 const SMALL_PAGE_BYTES: usize = 2 << 10;
 const SPARE_FRAMES: usize = 8;
@@ -52,6 +58,38 @@ pub fn scheme(name: &str) -> Option<Subject> {
         return Some(Subject::of_pages(TWO_PHASE_LOCKING, paged::Broken::default()));
     }
     name.parse().ok().map(Subject::of)
+}
+
+/// What the driver makes databases of: rows in memory under a scheme, or rows in pages, under the one that they have.
+#[derive(Clone, Copy, Debug)]
+pub struct Driven {
+    /// The scheme of rows in memory.
+    pub scheme: SchemeName,
+    /// Where rows lie.
+    pub engine: Engine,
+}
+
+impl Driven {
+    /// Rows in pages, few of which are in memory.
+    pub const PAGES: Driven =
+        Driven { scheme: SchemeName::ALL[0], engine: Engine::Paged { pool_bytes: POOL_BYTES_DRIVEN } };
+
+    /// Whether rows lie in pages, which need a disk.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.engine != Engine::Memory
+    }
+}
+
+impl From<SchemeName> for Driven {
+    fn from(scheme: SchemeName) -> Self {
+        Driven { scheme, engine: Engine::Memory }
+    }
+}
+
+impl fmt::Display for Driven {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(if self.has_pages() { TWO_PHASE_LOCKING } else { self.scheme.name() })
+    }
 }
 
 type Create =
@@ -107,7 +145,8 @@ impl Subject {
         Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
     }
 
-    /// Two-phase locking over pages, which breaks these rules: it runs [`Histories`](Work::Histories).
+    /// Two-phase locking over pages, which breaks these rules: it runs [`Histories`](Work::Histories), [`Bank`](Work::Bank),
+    /// [`Distributed`](Work::Distributed) and [`Crashes`](Work::Crashes), and without broken rules [`Islands`](Work::Islands).
     pub fn of_pages(name: &'static str, broken: paged::Broken) -> Self {
         let (ways, origin) = (Ways::default(), Origin::Pages(broken));
         Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
@@ -115,7 +154,8 @@ impl Subject {
 
     /// Whether the scheme runs this work, whatever the machine.
     pub fn runs(&self, work: Work) -> bool {
-        !matches!(self.origin, Origin::Pages(_)) || matches!(work, Work::Histories | Work::Crashes)
+        let of_pages = [Work::Histories, Work::Bank, Work::Islands, Work::Distributed, Work::Crashes];
+        !matches!(self.origin, Origin::Pages(_)) || of_pages.contains(&work)
     }
 
     /// The same scheme, several instances of which break rules of the protocol on purpose, under another name: it runs
@@ -139,11 +179,6 @@ impl Subject {
         Subject { name, ways, ..self }
     }
 
-    /// Whether it takes part in transactions over several databases.
-    pub(crate) fn takes_part(&self) -> bool {
-        !matches!(self.origin, Origin::Pages(_))
-    }
-
     /// What is wrong with how its database lies in pages, if it does.
     pub(crate) fn examine(&self, c: VirtualCore, database: &Database<VirtualMachine>) -> Vec<String> {
         let pages = database.object().as_any().downcast_ref::<PagedDatabase<VirtualMachine>>();
@@ -151,7 +186,16 @@ impl Subject {
         found.map_or(Vec::new(), |found| found.unwrap_or_else(|error| vec![error.to_string()]))
     }
 
-    /// Its entry in the registry, which the driver and processes know.
+    /// What the driver makes its databases of.
+    pub(crate) fn driven(&self) -> Result<Driven, String> {
+        match self.origin {
+            Origin::Pages(broken) if broken == paged::Broken::default() => Ok(Driven::PAGES),
+            Origin::Pages(_) => Err(format!("{} is no scheme that runs are made under", self.name)),
+            _ => self.registered().map(Driven::from),
+        }
+    }
+
+    /// Its entry in the registry, which processes know.
     pub(crate) fn registered(&self) -> Result<SchemeName, String> {
         match self.origin {
             Origin::Registry(scheme) => Ok(scheme),
@@ -194,6 +238,8 @@ impl Subject {
             Origin::Pages(broken) => {
                 let pages = PagedOptions {
                     sessions_max: options.sessions_max,
+                    parts_max: PARTS_MAX,
+                    wait_nanos_max: bound(&options),
                     page_bytes: PAGE_BYTES,
                     escalation: ESCALATION,
                     broken,
@@ -234,6 +280,11 @@ impl Subject {
 pub(crate) type MakeDatabase<'a, P> =
     &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
 
+/// The longest wait for a lock, if the options ask for another one than that of a database alone.
+fn bound(options: &InstanceOptions) -> Option<u64> {
+    Some(options.wait_nanos_max).filter(|longest| *longest < InstanceOptions::default().wait_nanos_max)
+}
+
 /// A small pool that pages leave all the time, with a log like that of rows in memory.
 fn pages_of(options: &InstanceOptions, durable: &DurableOptions) -> PagedOptions {
     let page_bytes = SMALL_PAGE_BYTES;
@@ -250,6 +301,8 @@ fn pages_of(options: &InstanceOptions, durable: &DurableOptions) -> PagedOptions
     };
     PagedOptions {
         sessions_max: options.sessions_max,
+        parts_max: PARTS_MAX,
+        wait_nanos_max: Some(options.wait_nanos_max),
         page_bytes,
         directory: Some(durable.path.clone()),
         lock_lists: 64,

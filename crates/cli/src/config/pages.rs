@@ -1,9 +1,9 @@
-//! What `--engine paged` asks for, and what it does not do yet.
+//! What `--engine paged` asks for.
 
 use super::workloads::Workload;
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Deploy, Engine, WorkloadName};
+use crate::choices::{Choice, Engine, WorkloadName};
 use crate::machine_facts::{MachineFacts, NATIVE};
 use crate::values;
 
@@ -12,21 +12,13 @@ const POOL_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 46;
 /// Least default of a simulated machine.
 const POOL_BYTES_VIRTUAL_MIN: f64 = (64u64 << 20) as f64;
 
-/// Refuses what rows in pages cannot do.
-pub(super) fn refuse(
-    common: &CommonFlags,
-    (workload, has_database): (WorkloadName, bool),
-    deploy: Deploy,
-) -> Result<(), BadInput> {
-    if !has_database {
-        let problem = format!("{} stores nothing", workload.name());
-        return Err(BadInput::value("--engine", Engine::Paged.name(), problem, Engine::Memory.name()));
+/// Refuses pages for workloads that have no rows.
+pub(super) fn refuse(workload: WorkloadName, has_database: bool) -> Result<(), BadInput> {
+    if has_database {
+        return Ok(());
     }
-    if deploy.instances() > 1 {
-        let text = common.deploy.as_deref().unwrap_or_default();
-        return Err(BadInput::later_value("--deploy", text, "1isl with --engine paged"));
-    }
-    Ok(())
+    let problem = format!("{} stores nothing", workload.name());
+    Err(BadInput::value("--engine", Engine::Paged.name(), problem, Engine::Memory.name()))
 }
 
 /// Bytes of the pool, if there is one.

@@ -82,7 +82,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     divides(common, deploy, has_database)?;
     if uses_pages {
-        pages::refuse(common, (workload_name, has_database), deploy)?;
+        pages::refuse(workload_name, has_database)?;
     }
     let stores = uses_pages || durability != Durability::None;
     let disk = disk(common, stores, native)?;

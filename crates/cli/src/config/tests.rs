@@ -318,10 +318,6 @@ const FAULTS: &[(&str, &str)] = &[
     ("tpcc --memory far", "--memory far: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=x", "--memory hops=x: unknown value (accepted: local, central, remote, hops=N)"),
     ("tpcc --memory hops=-1", "--memory hops=-1: unknown value (accepted: local, central, remote, hops=N)"),
-    (
-        "tpcc --engine paged --deploy core --cores 2",
-        "--deploy core: not available in this version (accepted: 1isl with --engine paged)",
-    ),
     ("tpcc --engine paged --cc silo", "--cc silo: not with --engine paged (accepted: 2pl)"),
     ("lock --engine paged", "--engine paged: lock stores nothing (accepted: memory)"),
     (

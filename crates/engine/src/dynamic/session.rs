@@ -39,6 +39,22 @@ impl<'d> AnyPrepared<'d> {
     }
 }
 
+impl AnyPrepared<'_> {
+    /// A part that another storage manager keeps; `instance` tells its databases apart as long as they live.
+    pub fn new(inner: Box<dyn Any + Send>, instance: usize) -> Self {
+        AnyPrepared { inner, instance, database: PhantomData }
+    }
+
+    /// What [`Self::new`] was given.
+    ///
+    /// # Panics
+    /// If the part was prepared in another database.
+    pub fn into_inner(self, instance: usize) -> Box<dyn Any + Send> {
+        assert!(self.instance == instance, "the part was prepared in another database");
+        self.inner
+    }
+}
+
 /// Tells instances apart.
 fn address<P: Platform, S: Scheme<P>>(instance: &Instance<P, S>) -> usize {
     std::ptr::from_ref(instance).addr()

@@ -1,4 +1,4 @@
-//! The database and the tables, as one session has locked or inherited them.
+//! The database and the tables, as one owner has locked or inherited them.
 
 use platform::{Nanos, Platform};
 
@@ -9,7 +9,7 @@ use super::{LockManager, LockMode};
 /// The node of the database. Tables follow, in the order of their numbers.
 const DATABASE: usize = 0;
 
-/// What a session has of a node.
+/// What a owner has of a node.
 #[derive(Clone, Copy, Default)]
 struct HeldNode {
     /// The transaction's lock; or what an earlier transaction has left.
@@ -24,19 +24,19 @@ struct HeldNode {
     escalates_at: usize,
 }
 
-/// The nodes that a session has locked, or inherited.
+/// The nodes that a owner has locked, or inherited.
 pub(super) struct HeldNodes {
-    session: usize,
+    owner: usize,
     nodes: Vec<HeldNode>,
     /// Those that the transaction has locked, in this order.
     locked: Vec<usize>,
 }
 
 impl HeldNodes {
-    /// None, of the session with this number.
-    pub(super) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+    /// None, of the owner with this number.
+    pub(super) fn new<P: Platform>(manager: &LockManager<P>, owner: usize) -> Self {
         let (nodes, locked) = (vec![HeldNode::default(); manager.nodes.count()], Vec::new());
-        HeldNodes { session, nodes, locked }
+        HeldNodes { owner, nodes, locked }
     }
 
     /// How the transaction has a node, if at all.
@@ -100,7 +100,7 @@ impl HeldNodes {
         let Some(has) = held.mode else { return false };
         if held.is_inherited {
             held.is_inherited = false;
-            if !manager.nodes.take_over(c, (self.session, node), has, age) {
+            if !manager.nodes.take_over(c, (self.owner, node), has, age) {
                 held.mode = None;
                 return false;
             }
@@ -118,7 +118,7 @@ impl HeldNodes {
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
     ) -> Answer {
-        let (seat, held) = ((self.session, node), &mut self.nodes[node]);
+        let (seat, held) = ((self.owner, node), &mut self.nodes[node]);
         let target = held.mode.map_or(mode, |has| has.join(mode));
         if held.mode == Some(target) {
             return Answer::Granted;
@@ -157,10 +157,10 @@ impl HeldNodes {
         self.nodes[node].escalates_at = locks;
     }
 
-    /// Ends a transaction: intentions are left to the next one if sessions inherit; everything else is given back.
+    /// Ends a transaction: intentions are left to the next one if owners inherit; everything else is given back.
     pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         while let Some(node) = self.locked.pop() {
-            let (seat, held) = ((self.session, node), &mut self.nodes[node]);
+            let (seat, held) = ((self.owner, node), &mut self.nodes[node]);
             let mode = held.mode.filter(|mode| manager.inherits && mode.covered_below() == 0);
             let mode = mode.filter(|mode| manager.nodes.bequeath(c, seat, *mode));
             if mode.is_none() {
@@ -170,11 +170,11 @@ impl HeldNodes {
         }
     }
 
-    /// Gives back what the session has inherited.
+    /// Gives back what the owner has inherited.
     pub(super) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         for (node, held) in self.nodes.iter_mut().enumerate() {
             if std::mem::take(held).is_inherited {
-                manager.nodes.release((c, &manager.waits), (self.session, node));
+                manager.nodes.release((c, &manager.waits), (self.owner, node));
             }
         }
     }

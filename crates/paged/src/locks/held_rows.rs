@@ -1,4 +1,4 @@
-//! The keys and gaps that one session's transaction has locked.
+//! The keys and gaps that one owner's transaction has locked.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ struct HeldLock {
     name: u64,
     mode: LockMode,
     table: u32,
-    /// Number of its request, counted from the session's first.
+    /// Number of its request, counted from the owner's first.
     request: u32,
 }
 
 /// The locks that a transaction holds.
 pub(super) struct HeldRows {
-    /// Number of the session's first request.
+    /// Number of the owner's first request.
     first: u64,
     limit: usize,
     locks: Vec<HeldLock>,
@@ -32,11 +32,11 @@ pub(super) struct HeldRows {
 }
 
 impl HeldRows {
-    /// None, of the session with this number.
-    pub(super) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
-        let limit = manager.rows.per_session;
+    /// None, of the owner with this number.
+    pub(super) fn new<P: Platform>(manager: &LockManager<P>, owner: usize) -> Self {
+        let limit = manager.rows.per_owner;
         HeldRows {
-            first: (session * limit) as u64 + 1,
+            first: (owner * limit) as u64 + 1,
             limit,
             locks: Vec::new(),
             places: vec![(0, 0); 64],

@@ -6,7 +6,7 @@
 //! - `nodes`: the database and its tables, with the inheritance of their locks from transaction to transaction;
 //! - `rows`: keys and gaps, by [names](name::Place);
 //! - `waits`: who may wait for whom;
-//! - `held_nodes`, `held_rows`: what a session has of nodes and rows;
+//! - `held_nodes`, `held_rows`: what a owner has of nodes and rows;
 //! - `transaction`: what a transaction asks for, level by level.
 //!
 //! Whatever is granted or refused is so with a latch, for a few steps: nobody waits for a lock or a page with a latch of the manager, and nobody
@@ -43,10 +43,10 @@ pub(crate) struct LockManager<P: Platform> {
     waits: waits::Waits<P>,
     /// Locks of rows and gaps in one table from which on a transaction asks for the table.
     escalation: usize,
-    /// Whether sessions inherit.
+    /// Whether owners inherit.
     inherits: bool,
-    /// Whether there is one session: nobody else can be there, and nothing is locked.
-    is_alone: bool,
+    /// Whether there is one session.
+    has_one_session: bool,
     /// A mutant: rows are locked without intentions.
     skips_intents: bool,
 }
@@ -54,16 +54,16 @@ pub(crate) struct LockManager<P: Platform> {
 impl<P: Platform> LockManager<P> {
     /// No locks, of so many tables.
     pub(crate) fn new(c: P::Core, options: &PagedOptions, tables: usize) -> Result<Self, OutOfMemory> {
-        let sessions = options.sessions_max.max(1);
-        let per_session = options.locks_max.max(1);
+        let owners = options.owners();
+        let per_owner = options.locks_max.max(1);
         let broken = options.broken;
         Ok(LockManager {
-            rows: rows::RowLocks::new(c, (options.lock_lists, sessions, per_session))?,
-            nodes: nodes::NodeLocks::new(c, (1 + tables, sessions), broken.keeps_inherited)?,
-            waits: waits::Waits::new(c, sessions)?,
-            escalation: options.escalation.clamp(1, per_session),
+            rows: rows::RowLocks::new(c, (options.lock_lists, owners, per_owner))?,
+            nodes: nodes::NodeLocks::new(c, (1 + tables, owners), broken.keeps_inherited)?,
+            waits: waits::Waits::new(c, owners)?,
+            escalation: options.escalation.clamp(1, per_owner),
             inherits: options.inherits_locks(),
-            is_alone: options.is_alone(),
+            has_one_session: options.has_one_session(),
             skips_intents: broken.intents,
         })
     }
@@ -73,9 +73,9 @@ impl<P: Platform> LockManager<P> {
         self.waits.stop_all(c);
     }
 
-    /// Whether nothing is locked, as nobody else can be there.
+    /// Whether there is one session: it meets nobody but parts that it has prepared.
     #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
-        self.is_alone
+    pub(crate) fn has_one_session(&self) -> bool {
+        self.has_one_session
     }
 }

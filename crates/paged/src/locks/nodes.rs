@@ -1,11 +1,11 @@
 //! Locks of the database and of its tables: few places, which every transaction locks.
 //!
-//! A place is a node, and each session has one request for each node, always at the same place, so there is nothing to link and to search. A
+//! A place is a node, and each owner has one request for each node, always at the same place, so there is nothing to link and to search. A
 //! node's line has a latch, how many requests are granted in each mode, and how many wait. Whoever asks for a mode that all granted ones allow,
 //! while nobody waits, looks at that line and at its own request; who does not get on looks at all requests.
 //!
 //! **Inheritance** (Johnson, Pandis, Ailamaki, "Improving OLTP scalability using speculative lock inheritance", PVLDB 2009): a transaction that
-//! ends leaves its lock with its session, granted still, but marked as inherited. The session's next transaction makes it its own by one
+//! ends leaves its lock with its owner, granted still, but marked as inherited. The owner's next transaction makes it its own by one
 //! compare and swap on a line that nobody else needs; whoever wants the node in a mode that the inherited one excludes takes it away, by a
 //! compare and swap, too, without waiting. What decides is the word [`STATE`] alone:
 //!
@@ -21,7 +21,7 @@
 //!   gets in the way of nobody who waits.
 //! - *Ages are stable*: a request's age is written before the request is taken over. Whoever compares ages has marked the request before, so its
 //!   owner cannot end without the latch.
-//! - *Nothing outlives its session*: a session that ends gives back what it has inherited ([`NodeLocks::release`]).
+//! - *Nothing outlives its owner*: a owner that ends gives back what it has inherited ([`NodeLocks::release`]).
 
 use std::sync::atomic::Ordering;
 
@@ -32,11 +32,11 @@ use super::latched::{get, latched, set};
 use super::mode::LockMode;
 use super::mode::MODES;
 use super::waits::{Met, Waits};
-use crate::options::SESSIONS_MAX;
+use crate::options::OWNERS_MAX;
 
 /// Bits of each mode's count.
 const COUNT_BITS: u32 = 12;
-const _: () = assert!(MODES as u32 * COUNT_BITS <= u64::BITS && SESSIONS_MAX < 1 << COUNT_BITS);
+const _: () = assert!(MODES as u32 * COUNT_BITS <= u64::BITS && OWNERS_MAX < 1 << COUNT_BITS);
 
 /// Words of a node. The first is its latch.
 const COUNTS: usize = 1;
@@ -56,7 +56,7 @@ const MODE: u64 = 7;
 const INHERITED: u64 = 8;
 const WANTED: u64 = 16;
 
-/// A session's number, and that of a node.
+/// A owner's number, and that of a node.
 pub(super) type Seat = (usize, usize);
 
 /// What is asked of a node.
@@ -73,7 +73,7 @@ pub(super) struct NodeLocks<P: Platform> {
     nodes: P::Region,
     requests: P::Region,
     node_count: usize,
-    sessions: usize,
+    owners: usize,
     /// A mutant: inherited locks are in nobody's way, and stay.
     keeps_inherited: bool,
 }
@@ -86,7 +86,7 @@ const fn unit(mode: LockMode) -> u64 {
 /// The counts of the modes that exclude this one.
 fn excluded(mode: LockMode) -> u64 {
     let modes = LockMode::ALL.into_iter().filter(|other| !other.is_compatible(mode));
-    modes.map(|other| unit(other) * SESSIONS_MAX as u64).sum()
+    modes.map(|other| unit(other) * OWNERS_MAX as u64).sum()
 }
 
 /// The mode in a state.
@@ -98,13 +98,13 @@ impl<P: Platform> NodeLocks<P> {
     /// No locks.
     pub(super) fn new(
         c: P::Core,
-        (node_count, sessions): (usize, usize),
+        (node_count, owners): (usize, usize),
         keeps_inherited: bool,
     ) -> Result<Self, OutOfMemory> {
         let nodes = P::region(c, None, node_count * LINE_BYTES, "locks of tables")?;
-        let bytes = sessions * node_count * LINE_BYTES;
-        let requests = P::region(c, None, bytes, "locks of tables, by session")?;
-        Ok(NodeLocks { nodes, requests, node_count, sessions, keeps_inherited })
+        let bytes = owners * node_count * LINE_BYTES;
+        let requests = P::region(c, None, bytes, "locks of tables, by owner")?;
+        Ok(NodeLocks { nodes, requests, node_count, owners, keeps_inherited })
     }
 
     /// Number of nodes.
@@ -117,18 +117,18 @@ impl<P: Platform> NodeLocks<P> {
     }
 
     #[inline]
-    fn request(&self, (session, node): Seat) -> &[P::Word] {
-        let number = session * self.node_count + node;
+    fn request(&self, (owner, node): Seat) -> &[P::Word] {
+        let number = owner * self.node_count + node;
         P::words_of(&self.requests, number * LINE_BYTES, REQUEST_WORDS)
     }
 
-    /// The requests of all other sessions.
-    fn others(&self, (session, node): Seat) -> impl Iterator<Item = (usize, &[P::Word])> {
-        let all = (0..self.sessions).filter(move |other| *other != session);
+    /// The requests of all other owners.
+    fn others(&self, (owner, node): Seat) -> impl Iterator<Item = (usize, &[P::Word])> {
+        let all = (0..self.owners).filter(move |other| *other != owner);
         all.map(move |other| (other, self.request((other, node))))
     }
 
-    /// Leaves a lock to the session's next transaction; false if somebody wants what it excludes.
+    /// Leaves a lock to the owner's next transaction; false if somebody wants what it excludes.
     #[inline]
     pub(super) fn bequeath(&self, c: P::Core, seat: Seat, mode: LockMode) -> bool {
         let state = &self.request(seat)[STATE];
@@ -136,7 +136,7 @@ impl<P: Platform> NodeLocks<P> {
         P::cas(c, state, mode as u64, mode as u64 | INHERITED, Ordering::AcqRel).is_ok()
     }
 
-    /// Takes over what the session's last transaction has left; false if it was taken away.
+    /// Takes over what the owner's last transaction has left; false if it was taken away.
     #[inline]
     pub(super) fn take_over(&self, c: P::Core, seat: Seat, mode: LockMode, age: u64) -> bool {
         let words = self.request(seat);
@@ -147,7 +147,7 @@ impl<P: Platform> NodeLocks<P> {
 
     /// Asks for a mode. The request waits if it may, and if the transaction wants to.
     ///
-    /// Pre: the session has inherited nothing of the node.
+    /// Pre: the owner has inherited nothing of the node.
     pub(super) fn ask(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat, wish: NodeWish) -> Asked {
         let (words, own) = (self.node(seat.1), self.request(seat));
         latched::<P, _>(c, words, || {
@@ -179,13 +179,13 @@ impl<P: Platform> NodeLocks<P> {
     /// All other requests that have to do with a wish, which is new or a conversion. What is inherited and excludes it is taken away.
     #[cold]
     fn meet(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> Vec<Met> {
-        let met = self.others(seat).map(|(session, words)| {
+        let met = self.others(seat).map(|(owner, words)| {
             let granted = self.is_in_the_way(c, seat.1, words, wish.mode);
             let wanted = get::<P>(c, &words[WANTED_MODE]);
             let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(wish.mode);
             // What is marked now does not end without the latch: its age is that of the transaction that has it.
             let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
-            Met::of(session, (rank, (is_new, wish.age)), granted, wanted)
+            Met::of(owner, (rank, (is_new, wish.age)), granted, wanted)
         });
         met.filter(Met::matters).collect()
     }
@@ -247,27 +247,27 @@ impl<P: Platform> NodeLocks<P> {
     /// Pre: the node is latched.
     #[cold]
     fn grant(&self, (c, waits): (P::Core, &Waits<P>), node: usize) {
-        let waiting = (0..self.sessions).filter_map(|session| {
-            let words = self.request((session, node));
+        let waiting = (0..self.owners).filter_map(|owner| {
+            let words = self.request((owner, node));
             let wanted = get::<P>(c, &words[WANTED_MODE]);
             let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
-            (wanted != 0).then(|| (rank, session, LockMode::of(wanted)))
+            (wanted != 0).then(|| (rank, owner, LockMode::of(wanted)))
         });
         let mut waiting: Vec<_> = waiting.collect();
         waiting.sort_unstable_by_key(|(rank, ..)| *rank);
-        for (place, (_, session, mode)) in waiting.iter().enumerate() {
+        for (place, (_, owner, mode)) in waiting.iter().enumerate() {
             if !waiting[..place].iter().all(|(.., before)| before.is_compatible(*mode)) {
                 continue;
             }
-            let seat = (*session, node);
+            let seat = (*owner, node);
             let in_the_way = |(_, words)| self.is_in_the_way(c, node, words, *mode);
             // All of them are looked at: each that is in the way is marked.
             let is_free = self.others(seat).filter(|other| in_the_way(*other)).count() == 0;
-            if is_free && waits.claim(c, *session) {
+            if is_free && waits.claim(c, *owner) {
                 self.retire(c, (self.node(node), self.request(seat)));
                 self.give(c, seat, *mode);
                 // Last: from here on the state is the owner's.
-                waits.wake(c, *session);
+                waits.wake(c, *owner);
             }
         }
     }
@@ -311,7 +311,7 @@ impl<P: Platform> NodeLocks<P> {
     pub(super) fn census(&self, c: P::Core, node: usize) -> (u64, u64) {
         let words = self.node(node);
         let counts = get::<P>(c, &words[COUNTS]);
-        let granted = (0..MODES as u32).map(|mode| counts >> (mode * COUNT_BITS) & SESSIONS_MAX as u64).sum();
+        let granted = (0..MODES as u32).map(|mode| counts >> (mode * COUNT_BITS) & OWNERS_MAX as u64).sum();
         (granted, get::<P>(c, &words[WAITERS]))
     }
 }

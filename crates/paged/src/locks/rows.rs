@@ -1,6 +1,6 @@
 //! Locks of keys and gaps.
 //!
-//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones. Requests are lines of the session that
+//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones. Requests are lines of the owner that
 //! made them.
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
@@ -32,8 +32,8 @@ pub(super) struct RowLocks<P: Platform> {
     /// A power of two.
     list_count: usize,
     requests: P::Region,
-    /// Requests of each session.
-    pub(super) per_session: usize,
+    /// Requests of each owner.
+    pub(super) per_owner: usize,
 }
 
 /// What is asked for.
@@ -49,12 +49,12 @@ impl<P: Platform> RowLocks<P> {
     /// No locks.
     pub(super) fn new(
         c: P::Core,
-        (lists, sessions, per_session): (usize, usize, usize),
+        (lists, owners, per_owner): (usize, usize, usize),
     ) -> Result<Self, OutOfMemory> {
         let list_count = lists.max(1).next_power_of_two();
         let lists = P::region(c, None, list_count * LINE_BYTES, "lists of locks")?;
-        let requests = P::region(c, None, sessions * per_session * LINE_BYTES, "locks of transactions")?;
-        Ok(RowLocks { lists, list_count, requests, per_session })
+        let requests = P::region(c, None, owners * per_owner * LINE_BYTES, "locks of transactions")?;
+        Ok(RowLocks { lists, list_count, requests, per_owner })
     }
 
     fn list(&self, name: u64) -> &[P::Word] {
@@ -62,7 +62,7 @@ impl<P: Platform> RowLocks<P> {
         P::words_of(&self.lists, number * LINE_BYTES, LIST_WORDS)
     }
 
-    /// Request number `number`, counted from 1 over all sessions.
+    /// Request number `number`, counted from 1 over all owners.
     fn request(&self, number: u64) -> &[P::Word] {
         P::words_of(&self.requests, (number as usize - 1) * LINE_BYTES, WORDS)
     }
@@ -75,9 +75,9 @@ impl<P: Platform> RowLocks<P> {
         all.filter(move |(_, words)| get::<P>(c, &words[NAME]) == name)
     }
 
-    /// The session that made a request.
-    fn session(&self, number: u64) -> usize {
-        (number as usize - 1) / self.per_session
+    /// The owner that made a request.
+    fn owner(&self, number: u64) -> usize {
+        (number as usize - 1) / self.per_owner
     }
 
     fn rank(c: P::Core, words: &[P::Word]) -> Rank {
@@ -108,12 +108,12 @@ impl<P: Platform> RowLocks<P> {
                 let wanted = excludes(get::<P>(c, &words[WANTED]));
                 if granted || wanted {
                     let ranks = (Self::rank(c, words), (own.is_none(), wish.age));
-                    met.push(Met::of(self.session(other), ranks, granted, wanted));
+                    met.push(Met::of(self.owner(other), ranks, granted, wanted));
                 }
             }
             let asked = match met.is_empty() {
                 true => Asked::Granted,
-                false => waits.decide(c, (self.session(number), wish.age), &met, may_wait),
+                false => waits.decide(c, (self.owner(number), wish.age), &met, may_wait),
             };
             if asked == Asked::Refused {
                 return asked;
@@ -181,12 +181,12 @@ impl<P: Platform> RowLocks<P> {
                 && self
                     .requests(c, list, name)
                     .all(|(other, words)| other == *number || allows(get::<P>(c, &words[GRANTED])));
-            let session = self.session(*number);
-            if is_free && waits.claim(c, session) {
+            let owner = self.owner(*number);
+            if is_free && waits.claim(c, owner) {
                 let words = self.request(*number);
                 set::<P>(c, &words[GRANTED], *mode as u64);
                 self.retire(c, list, words);
-                waits.wake(c, session);
+                waits.wake(c, owner);
             }
         }
     }
@@ -199,12 +199,12 @@ impl<P: Platform> RowLocks<P> {
         name: u64,
         deadline: Option<Nanos>,
     ) -> Answer {
-        if waits.wait(c, self.session(number), deadline) {
+        if waits.wait(c, self.owner(number), deadline) {
             return Answer::Granted;
         }
         let list = self.list(name);
         latched::<P, _>(c, list, || {
-            let answer = waits.stop(c, self.session(number));
+            let answer = waits.stop(c, self.owner(number));
             if answer != Answer::Granted {
                 let words = self.request(number);
                 self.retire(c, list, words);

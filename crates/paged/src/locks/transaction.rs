@@ -26,24 +26,39 @@ pub(crate) struct Wish {
     pub age: u64,
 }
 
-/// The locks of one session's transaction, and what the session keeps for its next one.
+/// The locks of one owner's transaction, and what the owner keeps for its next one.
 pub(crate) struct TransactionLocks {
-    session: usize,
+    owner: usize,
     rows: HeldRows,
     nodes: HeldNodes,
     /// With so many locks of rows it is time to look whether a table has too many.
     look_at: usize,
+    /// Whether nobody else can be there, so that nothing is locked.
+    locks_nothing: bool,
 }
 
 impl TransactionLocks {
-    /// None, of the session with this number.
-    pub(crate) fn new<P: Platform>(manager: &LockManager<P>, session: usize) -> Self {
+    /// None, of the owner with this number.
+    pub(crate) fn new<P: Platform>(manager: &LockManager<P>, owner: usize) -> Self {
         TransactionLocks {
-            session,
-            rows: HeldRows::new(manager, session),
-            nodes: HeldNodes::new(manager, session),
+            owner,
+            rows: HeldRows::new(manager, owner),
+            nodes: HeldNodes::new(manager, owner),
             look_at: manager.escalation,
+            locks_nothing: false,
         }
+    }
+
+    /// Begins a transaction, which has no locks; it takes none as long as it lasts if nobody else can be there.
+    #[inline]
+    pub(crate) fn begin(&mut self, locks_nothing: bool) {
+        self.locks_nothing = locks_nothing;
+    }
+
+    /// Whether nothing is locked.
+    #[inline]
+    pub(crate) fn locks_nothing(&self) -> bool {
+        self.locks_nothing
     }
 
     /// Locks a place, and before that all that it lies in. With `waits` the transaction waits as long as it may, until the deadline, if there
@@ -73,7 +88,7 @@ impl TransactionLocks {
     ) -> Option<Answer> {
         let Wish { table, mode, age, .. } = wish;
         let mut answer = Answer::Granted;
-        if manager.is_alone {
+        if self.locks_nothing {
             return Some(answer);
         }
         if !manager.skips_intents {
@@ -156,6 +171,9 @@ impl TransactionLocks {
 
     /// A scan of a whole table begins.
     pub(crate) fn expect_whole(&mut self, table: usize) {
+        if self.locks_nothing {
+            return;
+        }
         let count = self.rows.counts().get(&table).copied().unwrap_or(0);
         self.nodes.escalate_at(1 + table, count + WHOLE_SCAN_LOCKS);
         self.look_at = self.look_at.min(self.rows.count() + WHOLE_SCAN_LOCKS);
@@ -168,7 +186,7 @@ impl TransactionLocks {
         name: u64,
         mode: LockMode,
     ) -> bool {
-        manager.is_alone || self.rows.is_free((manager, c), name, mode)
+        self.locks_nothing || self.rows.is_free((manager, c), name, mode)
     }
 
     /// Whether the transaction has a table so that it needs no lock of this mode in it.
@@ -179,16 +197,16 @@ impl TransactionLocks {
 
     /// Ends a transaction.
     pub(crate) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
-        if manager.is_alone {
+        if self.locks_nothing {
             return;
         }
         self.rows.release_all((manager, c));
         self.nodes.release_all((manager, c));
-        manager.waits.forget(c, self.session);
+        manager.waits.forget(c, self.owner);
         self.look_at = manager.escalation;
     }
 
-    /// Ends the session: nothing that it has inherited stays.
+    /// Ends the owner: nothing that it has inherited stays.
     pub(crate) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         self.nodes.end((manager, c));
     }

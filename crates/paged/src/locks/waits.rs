@@ -1,4 +1,4 @@
-//! Who may wait for whom: a word for each session, which the session looks at while it waits.
+//! Who may wait for whom: a word for each owner, which the owner looks at while it waits.
 //!
 //! A transaction waits for another one if that has, or wants and is served before it, what its wish excludes. Those that wait for one
 //! place are served by age, the oldest first; conversions, which owners ask for, before all others. The rule is a lazy form of wound-wait
@@ -13,6 +13,10 @@
 //! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts only if the wounded one waits for an
 //! older one, then or later.
 //!
+//! A part of a transaction over several databases keeps its [owner](crate::owner), and so its word and its age, when it is prepared. It
+//! never waits again, so it is in no circle of this database; whoever waits for it waits for the decision, which may depend on other
+//! databases: so where parts can be, all waits have a bound ([`crate::PagedOptions::wait_nanos_max`]).
+//!
 //! What keeps the rule: two transactions come to wait for each other, one way, in the moment in which the later of the two asks for a
 //! place, or is granted a conversion, with the place's latch held. In that moment the younger one of them is marked: as wounded if the
 //! older one waits for it, or as waiting for an older one. Marks are set by compare and swap on one word, and whoever sets the second of
@@ -25,9 +29,9 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
 use super::answer::{Answer, Asked};
 
-/// Parts of a session's word.
+/// Parts of a owner's word.
 ///
-/// An older transaction waits, or has waited, for the session's.
+/// An older transaction waits, or has waited, for the owner's.
 const WOUNDED: u64 = 1;
 /// It waits.
 const WAITING: u64 = 2;
@@ -48,7 +52,7 @@ pub(super) type Rank = (bool, u64);
 /// Another transaction that has to do with a wish.
 #[derive(Clone, Copy)]
 pub(super) struct Met {
-    pub session: usize,
+    pub owner: usize,
     pub age: u64,
     /// It has what the wish excludes, or wants it and is served before.
     pub is_in_the_way: bool,
@@ -58,10 +62,10 @@ pub(super) struct Met {
 
 impl Met {
     /// A request of this rank, in a mode that the wish excludes or not (`granted`), that wants a mode that it excludes or not.
-    pub(super) fn of(session: usize, (other, own): (Rank, Rank), granted: bool, wanted: bool) -> Self {
+    pub(super) fn of(owner: usize, (other, own): (Rank, Rank), granted: bool, wanted: bool) -> Self {
         let is_before = other < own;
         let (is_in_the_way, is_behind) = (granted || (wanted && is_before), wanted && !is_before);
-        Met { session, age: other.1, is_in_the_way, is_behind }
+        Met { owner, age: other.1, is_in_the_way, is_behind }
     }
 
     /// Whether it has to do with the wish.
@@ -70,7 +74,7 @@ impl Met {
     }
 }
 
-/// The words of all sessions.
+/// The words of all owners.
 pub(super) struct Waits<P: Platform> {
     words: P::Region,
     /// A word that is not 0 once nobody may give locks back any more.
@@ -79,8 +83,8 @@ pub(super) struct Waits<P: Platform> {
 
 impl<P: Platform> Waits<P> {
     /// Nobody waits.
-    pub(super) fn new(c: P::Core, sessions: usize) -> Result<Self, OutOfMemory> {
-        let words = P::region(c, None, sessions * LINE_BYTES, "waiting sessions")?;
+    pub(super) fn new(c: P::Core, owners: usize) -> Result<Self, OutOfMemory> {
+        let words = P::region(c, None, owners * LINE_BYTES, "waiting owners")?;
         Ok(Waits { words, stopped: P::region(c, None, LINE_BYTES, "stop of locks")? })
     }
 
@@ -94,13 +98,13 @@ impl<P: Platform> Waits<P> {
         P::load(c, P::word_of(&self.stopped, 0), Ordering::Relaxed) != 0
     }
 
-    fn word(&self, session: usize) -> &P::Word {
-        P::word_of(&self.words, session * LINE_BYTES)
+    fn word(&self, owner: usize) -> &P::Word {
+        P::word_of(&self.words, owner * LINE_BYTES)
     }
 
-    /// Changes a session's word, unless `change` gives none for what it is; what it was, and what it is.
-    fn change(&self, c: P::Core, session: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
-        let word = self.word(session);
+    /// Changes a owner's word, unless `change` gives none for what it is; what it was, and what it is.
+    fn change(&self, c: P::Core, owner: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
+        let word = self.word(owner);
         // Acquire: pairs with the release of whoever changed the word.
         let mut seen = P::load(c, word, Ordering::Acquire);
         loop {
@@ -113,8 +117,8 @@ impl<P: Platform> Waits<P> {
     }
 
     /// Sets a mark of a transaction, that of its wait if it waits. With both it is refused.
-    fn mark(&self, c: P::Core, session: usize, mark: u64) {
-        let (before, after) = self.change(c, session, |seen| {
+    fn mark(&self, c: P::Core, owner: usize, mark: u64) {
+        let (before, after) = self.change(c, owner, |seen| {
             if mark == FOR_OLDER && seen & WAITING == 0 {
                 return None;
             }
@@ -123,26 +127,26 @@ impl<P: Platform> Waits<P> {
             Some(if is_caught { new & !(WAITING | FOR_OLDER) | REFUSED } else { new })
         });
         if after & REFUSED > before & REFUSED {
-            P::unpark(c, self.word(session), 1);
+            P::unpark(c, self.word(owner), 1);
         }
     }
 
-    /// Decides what becomes of a wish of this session and age, with all others that have to do with it. When the transaction waits, its request is
+    /// Decides what becomes of a wish of this owner and age, with all others that have to do with it. When the transaction waits, its request is
     /// seen by others from here on.
     ///
     /// Pre: the place is latched.
-    pub(super) fn decide(&self, c: P::Core, (session, age): (usize, u64), met: &[Met], waits: bool) -> Asked {
+    pub(super) fn decide(&self, c: P::Core, (owner, age): (usize, u64), met: &[Met], waits: bool) -> Asked {
         let mut in_the_way = met.iter().filter(|other| other.is_in_the_way).peekable();
         let is_free = in_the_way.peek().is_none();
         if !is_free && !waits {
             return Asked::Refused;
         }
         if met.iter().any(|other| other.is_behind && other.age < age) {
-            self.mark(c, session, WOUNDED);
+            self.mark(c, owner, WOUNDED);
         }
         if !is_free {
             let for_older = if in_the_way.any(|other| other.age < age) { FOR_OLDER } else { 0 };
-            let (_, after) = self.change(c, session, |seen| {
+            let (_, after) = self.change(c, owner, |seen| {
                 let is_caught = seen & WOUNDED != 0 && for_older != 0;
                 (!is_caught).then_some(seen | WAITING | for_older)
             });
@@ -152,11 +156,11 @@ impl<P: Platform> Waits<P> {
         }
         for other in met.iter().filter(|other| other.age > age) {
             if other.is_in_the_way && !is_free {
-                self.mark(c, other.session, WOUNDED);
+                self.mark(c, other.owner, WOUNDED);
             }
             if other.is_behind {
                 // Unless it has been refused, and is about to leave.
-                self.mark(c, other.session, FOR_OLDER);
+                self.mark(c, other.owner, FOR_OLDER);
             }
         }
         if is_free { Asked::Granted } else { Asked::Waits }
@@ -166,21 +170,21 @@ impl<P: Platform> Waits<P> {
     /// granted is written between this and [`Self::wake`].
     ///
     /// Pre: the place is latched.
-    pub(super) fn claim(&self, c: P::Core, session: usize) -> bool {
+    pub(super) fn claim(&self, c: P::Core, owner: usize) -> bool {
         // Without the mark nobody refuses it any more.
-        let (_, after) = self.change(c, session, |seen| Some(seen & !FOR_OLDER));
+        let (_, after) = self.change(c, owner, |seen| Some(seen & !FOR_OLDER));
         after & WAITING != 0
     }
 
     /// Wakes a transaction that has been granted what it waited for.
-    pub(super) fn wake(&self, c: P::Core, session: usize) {
-        self.change(c, session, |seen| Some(seen & !WAITING));
-        P::unpark(c, self.word(session), 1);
+    pub(super) fn wake(&self, c: P::Core, owner: usize) {
+        self.change(c, owner, |seen| Some(seen & !WAITING));
+        P::unpark(c, self.word(owner), 1);
     }
 
     /// Waits until the wait has ended, or the deadline has passed; true if the lock was granted. If not, [`Self::stop`] says how it ended.
-    pub(super) fn wait(&self, c: P::Core, session: usize, deadline: Option<Nanos>) -> bool {
-        let word = self.word(session);
+    pub(super) fn wait(&self, c: P::Core, owner: usize, deadline: Option<Nanos>) -> bool {
+        let word = self.word(owner);
         let spins_until = P::now(c).plus(SPIN_NANOS);
         let first = deadline.map_or(spins_until, |deadline| deadline.min(spins_until));
         // Acquire: pairs with the release of whoever ends the wait.
@@ -205,8 +209,8 @@ impl<P: Platform> Waits<P> {
     /// Ends a wait that has not been granted, unless it has been meanwhile.
     ///
     /// Pre: the place is latched.
-    pub(super) fn stop(&self, c: P::Core, session: usize) -> Answer {
-        let (before, _) = self.change(c, session, |seen| Some(seen & !(WAITING | FOR_OLDER | REFUSED)));
+    pub(super) fn stop(&self, c: P::Core, owner: usize) -> Answer {
+        let (before, _) = self.change(c, owner, |seen| Some(seen & !(WAITING | FOR_OLDER | REFUSED)));
         match before {
             seen if seen & REFUSED != 0 => Answer::Refused,
             seen if seen & WAITING != 0 => Answer::Late,
@@ -215,9 +219,9 @@ impl<P: Platform> Waits<P> {
     }
 
     /// A transaction has ended, and has no locks any more.
-    pub(super) fn forget(&self, c: P::Core, session: usize) {
-        let word = self.word(session);
-        // Relaxed, both: nobody else looks at the word of a session without locks.
+    pub(super) fn forget(&self, c: P::Core, owner: usize) {
+        let word = self.word(owner);
+        // Relaxed, both: nobody else looks at the word of a owner without locks.
         if P::load(c, word, Ordering::Relaxed) != 0 {
             P::store(c, word, 0, Ordering::Relaxed);
         }

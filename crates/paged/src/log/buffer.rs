@@ -20,10 +20,6 @@ const DURABLE: usize = 2;
 const FLOOR: usize = 3;
 const LINES: usize = 4;
 
-/// Words of a worker's line: its window, and where its transaction may have begun. 0: closed, none.
-const WINDOW: usize = 0;
-const FIRST: usize = 1;
-
 /// A window that a worker has opened.
 #[must_use = "a window is closed"]
 pub(crate) struct Window(usize);
@@ -31,8 +27,12 @@ pub(crate) struct Window(usize);
 /// What is reserved, filled, and on disk.
 pub(crate) struct LogBuffer<P: Files> {
     words: P::Region,
+    /// A word for each worker: its window; 0: closed.
     windows: P::Region,
     workers: usize,
+    /// A word for each owner: where its transaction may have begun; 0: none is under way.
+    firsts: P::Region,
+    owners: usize,
     ring: P::Region,
     ring_bytes: u64,
     plan: SegmentPlan,
@@ -41,11 +41,12 @@ pub(crate) struct LogBuffer<P: Files> {
 }
 
 impl<P: Files> LogBuffer<P> {
-    /// Of so many bytes for so many workers, who fill it side by side or (not `apart`) one after the other. The log begins with the first
-    /// record in the segment of `begins`.
+    /// Of so many bytes for so many workers and owners; workers fill it side by side or (not `apart`) one after the other. The log begins
+    /// with the first record in the segment of `begins`.
     pub(super) fn new(
         c: P::Core,
-        (bytes, workers, apart): (u64, usize, bool),
+        (bytes, apart): (u64, bool),
+        (workers, owners): (usize, usize),
         (plan, begins): (SegmentPlan, Lsn),
     ) -> Result<Self, OutOfMemory> {
         let ring_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
@@ -57,6 +58,8 @@ impl<P: Files> LogBuffer<P> {
             words: P::region(c, None, LINES * LINE_BYTES, "log of pages")?,
             windows: P::region(c, None, workers * LINE_BYTES, "windows of the log")?,
             workers,
+            firsts: P::region(c, None, owners * LINE_BYTES, "transactions in the log")?,
+            owners,
             ring: P::region(c, None, ring_bytes as usize, "buffer of the log")?,
             ring_bytes,
             plan,
@@ -90,8 +93,12 @@ impl<P: Files> LogBuffer<P> {
         P::store(c, self.word(TAKEN), until.0, Ordering::Release);
     }
 
-    fn line(&self, worker: usize) -> &[P::Word] {
-        P::words_of(&self.windows, worker * LINE_BYTES, 2)
+    fn window(&self, worker: usize) -> &P::Word {
+        P::word_of(&self.windows, worker * LINE_BYTES)
+    }
+
+    fn first(&self, owner: usize) -> &P::Word {
+        P::word_of(&self.firsts, owner * LINE_BYTES)
     }
 
     /// Everything that was reserved so far ends here.
@@ -105,27 +112,28 @@ impl<P: Files> LogBuffer<P> {
         Lsn(P::load(c, self.word(DURABLE), Ordering::Acquire))
     }
 
-    /// Opens the worker's window; with `transaction`, its transaction has begun by now.
-    pub(crate) fn open(&self, c: P::Core, worker: usize, transaction: bool) -> Window {
-        let line = self.line(worker);
+    /// Opens the worker's window; the transaction of this owner begins, if one is given.
+    pub(crate) fn open(&self, c: P::Core, worker: usize, begins: Option<usize>) -> Window {
         let end = self.end(c).0;
         // SeqCst: whoever fixes an end after this worker's reservation sees the window.
-        P::store(c, &line[WINDOW], end, Ordering::SeqCst);
-        // Relaxed: the worker's own; others look when the window is closed.
-        if transaction && P::load(c, &line[FIRST], Ordering::Relaxed) == 0 {
-            P::store(c, &line[FIRST], end, Ordering::Relaxed);
+        P::store(c, self.window(worker), end, Ordering::SeqCst);
+        if let Some(owner) = begins {
+            // Relaxed: others look when the window is closed.
+            P::store(c, self.first(owner), end, Ordering::Relaxed);
         }
         Window(worker)
     }
 
-    /// Closes a window; with `is_over`, the worker's transaction has written its last record.
-    pub(crate) fn close(&self, c: P::Core, window: Window, is_over: bool) {
-        let line = self.line(window.0);
-        if is_over {
-            P::store(c, &line[FIRST], 0, Ordering::Relaxed);
-        }
+    /// Closes a window.
+    pub(crate) fn close(&self, c: P::Core, window: Window) {
         // Release: pairs with the acquire of whoever waits for the window: record and transaction are there.
-        P::store(c, &line[WINDOW], 0, Ordering::Release);
+        P::store(c, self.window(window.0), 0, Ordering::Release);
+    }
+
+    /// The transaction of an owner is over, or is known otherwise.
+    pub(crate) fn rests(&self, c: P::Core, owner: usize) {
+        // Release: pairs with the acquire in `oldest`, after which a checkpoint copies what is known otherwise.
+        P::store(c, self.first(owner), 0, Ordering::Release);
     }
 
     /// Pages whose last change is not later bring an image along. Read within a window.
@@ -212,7 +220,7 @@ impl<P: Files> LogBuffer<P> {
     /// Waits until no window that may be for a record below `end` is open.
     fn quiesce(&self, c: P::Core, end: u64) {
         for worker in 0..self.workers {
-            let word = &self.line(worker)[WINDOW];
+            let word = self.window(worker);
             // SeqCst: after the end was fixed. Acquire: pairs with the release in `close`.
             let mut opened = P::load(c, word, Ordering::SeqCst);
             while opened != 0 && opened < end {
@@ -234,7 +242,8 @@ impl<P: Files> LogBuffer<P> {
 
     /// Where the oldest transaction that is under way has its first record, at the earliest.
     pub(crate) fn oldest(&self, c: P::Core) -> Option<Lsn> {
-        let first = |worker| P::load(c, &self.line(worker)[FIRST], Ordering::Acquire);
-        (0..self.workers).map(first).filter(|first| *first != 0).min().map(Lsn)
+        // Acquire: pairs with the release in `rests`.
+        let first = |owner| P::load(c, self.first(owner), Ordering::Acquire);
+        (0..self.owners).map(first).filter(|first| *first != 0).min().map(Lsn)
     }
 }

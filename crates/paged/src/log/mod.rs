@@ -58,6 +58,8 @@ pub(crate) struct LogPlan {
     pub buffer_bytes: u64,
     /// Workers that write records: their numbers are smaller.
     pub workers: usize,
+    /// Owners of transactions, which workers write for: their numbers are smaller.
+    pub owners: usize,
     /// The first byte of this life.
     pub begins: Lsn,
     /// Workers fill the buffer side by side; without: one after the other.
@@ -76,8 +78,8 @@ pub(crate) struct Log<P: Files> {
 impl<P: Files> Log<P> {
     /// Begins a life of the log, whose first segment is made here.
     pub(crate) fn begin(c: P::Core, directory: &P::Directory, plan: LogPlan) -> Result<Self, PagedError> {
-        let LogPlan { segments, buffer_bytes, workers, begins, fills_apart } = plan;
-        let buffer = LogBuffer::new(c, (buffer_bytes, workers, fills_apart), (segments, begins))?;
+        let LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart } = plan;
+        let buffer = LogBuffer::new(c, (buffer_bytes, fills_apart), (workers, owners), (segments, begins))?;
         let mut driver = Driver::new(P::queue(c, directory)?, segments, begins);
         driver.enter_segment(c, begins)?;
         Ok(Log {

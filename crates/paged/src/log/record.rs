@@ -8,8 +8,12 @@
 //! then       the change, by kind; then what undoes it
 //! ```
 //!
-//! Padding is a word that says how many words it stands for; records that end a transaction have two words. Keys have the words that
-//! word 2 says. Other things of variable length have their lengths before them.
+//! Padding is a word that says how many words it stands for; records that end a transaction have two words. What is said of transactions over
+//! several databases has two words more, the transaction's number among these databases; then, that a part is prepared, the instance that
+//! decides; a decision, which is the end of the own part, too, the number of instances that have to hear of it, and each of them. Keys have
+//! the words that word 2 says. Other things of variable length have their lengths before them.
+
+use engine::{Decision, GlobalId, PartOf};
 
 use crate::lsn::Lsn;
 use crate::page::RecordParts;
@@ -75,6 +79,27 @@ pub(crate) enum Logged<'r> {
     Committed(u64),
     /// All changes of the transaction have been taken back.
     RolledBack(u64),
+    /// The transaction is prepared as a part of one over several databases.
+    Prepared(u64, PartOf),
+    /// All changes of the transaction count, and that is the decision that the one commits that it is a part of.
+    Decided(u64, Decision),
+    /// A decision is forgotten.
+    Forgotten(GlobalId),
+}
+
+/// What is noted of a transaction over several databases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    Prepared(PartOf),
+    Forgotten(GlobalId),
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'d> {
+    RolledBack,
+    Committed,
+    Decided(&'d Decision),
 }
 
 const PADDING: u64 = 0;
@@ -87,6 +112,9 @@ const REMOVE: u64 = 6;
 const SPLIT: u64 = 7;
 const SPLIT_ROOT: u64 = 8;
 const UNLINK: u64 = 9;
+const PREPARED: u64 = 10;
+const DECIDED: u64 = 11;
+const FORGOTTEN: u64 = 12;
 
 const COMPENSATES: u64 = 1;
 const WORDS_MAX: u64 = 0xff_ffff;
@@ -135,9 +163,38 @@ impl<'v> Encoder<'v> {
     }
 
     /// The end of a transaction.
-    pub(crate) fn ending(self, transaction: u64, committed: bool) {
+    pub(crate) fn ending(mut self, transaction: u64, end: End<'_>) {
         self.0.extend([0, transaction]);
-        self.end(if committed { COMMITTED } else { ROLLED_BACK });
+        match end {
+            End::RolledBack => self.end(ROLLED_BACK),
+            End::Committed => self.end(COMMITTED),
+            End::Decided(Decision { global, participants }) => {
+                self.global(*global);
+                self.0.push(participants.len() as u64);
+                self.0.extend(participants.iter().map(|instance| u64::from(*instance)));
+                self.end(DECIDED);
+            }
+        }
+    }
+
+    /// What is noted of a transaction.
+    pub(crate) fn note(mut self, transaction: u64, note: Note) {
+        self.0.extend([0, transaction]);
+        match note {
+            Note::Prepared(PartOf { global, coordinator }) => {
+                self.global(global);
+                self.0.push(u64::from(coordinator));
+                self.end(PREPARED);
+            }
+            Note::Forgotten(global) => {
+                self.global(global);
+                self.end(FORGOTTEN);
+            }
+        }
+    }
+
+    fn global(&mut self, global: GlobalId) {
+        self.0.extend(words_of(global));
     }
 
     fn counted(&mut self, words: &[u64]) {
@@ -264,6 +321,29 @@ impl<'r> Decoder<'r> {
             .then_some((RecordParts { words, tail_bytes }, ghost == 1))
     }
 
+    fn global(&mut self) -> Option<GlobalId> {
+        self.words(2).and_then(global_of)
+    }
+
+    fn instance(&mut self) -> Option<u16> {
+        self.word().and_then(|word| u16::try_from(word).ok())
+    }
+
+    /// What is said of a transaction over several databases.
+    fn of_several(&mut self, kind: u64, transaction: u64) -> Option<Logged<'r>> {
+        let global = self.global()?;
+        Some(match kind {
+            PREPARED => Logged::Prepared(transaction, PartOf { global, coordinator: self.instance()? }),
+            DECIDED => {
+                let count = self.word()?;
+                let participants = (0..count).map(|_| self.instance()).collect::<Option<_>>()?;
+                Logged::Decided(transaction, Decision { global, participants })
+            }
+            FORGOTTEN => Logged::Forgotten(global),
+            _ => return None,
+        })
+    }
+
     fn change(&mut self, kind: u64, width: usize) -> Option<Change<'r>> {
         Some(match kind {
             PUT => {
@@ -307,6 +387,53 @@ impl<'r> Decoder<'r> {
     }
 }
 
+/// The words of a transaction's number among several databases.
+pub(crate) fn words_of(global: GlobalId) -> [u64; 2] {
+    [global.0 as u64, (global.0 >> 64) as u64]
+}
+
+/// The transaction with these two words.
+pub(crate) fn global_of(words: &[u64]) -> Option<GlobalId> {
+    let [low, high] = words else { return None };
+    Some(GlobalId(u128::from(*high) << 64 | u128::from(*low)))
+}
+
+/// What takes one change back, as words that are in no record.
+///
+/// ```text
+/// word 0     tree (32 bits), words of the key (8)
+/// then       the key; the first word that was written; what undoes it, as in a record
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StepWords<'r> {
+    pub tree: u32,
+    pub key: &'r [u64],
+    pub first: usize,
+    pub takeback: Takeback<'r>,
+}
+
+impl<'r> StepWords<'r> {
+    /// Appends it.
+    pub(crate) fn put(&self, to: &mut Vec<u64>) {
+        let StepWords { tree, key, first, takeback } = *self;
+        to.push(u64::from(tree) | (key.len() as u64) << 32);
+        to.extend_from_slice(key);
+        to.push(first as u64);
+        Encoder(to).takeback(takeback);
+    }
+
+    /// Takes one off the front.
+    pub(crate) fn take(words: &mut &'r [u64]) -> Option<Self> {
+        let mut rest = Decoder(words);
+        let head = rest.word()?;
+        let key = rest.words((head >> 32 & 0xff) as usize)?;
+        let first = rest.word()? as usize;
+        let takeback = rest.takeback()?;
+        *words = rest.0;
+        Some(StepWords { tree: head as u32, key, first, takeback })
+    }
+}
+
 /// Reads a record that [`find`] has found; `None` if this version does not write such.
 pub(crate) fn decode(record: &[u64]) -> Option<Logged<'_>> {
     let (kind, mut rest) = (record.first()? & 0xff, Decoder(&record[1..]));
@@ -317,6 +444,9 @@ pub(crate) fn decode(record: &[u64]) -> Option<Logged<'_>> {
     match kind {
         COMMITTED => return Some(Logged::Committed(transaction)),
         ROLLED_BACK => return Some(Logged::RolledBack(transaction)),
+        PREPARED | DECIDED | FORGOTTEN => {
+            return rest.of_several(kind, transaction).filter(|_| rest.0.is_empty());
+        }
         _ => {}
     }
     let head = rest.word()?;
@@ -403,6 +533,26 @@ mod tests {
             // Whoever computes the right checksum of nonsense does no harm.
             let _ = decode(&flipped);
         }
+    }
+
+    #[test]
+    fn what_is_said_of_several_databases_is_read_as_written() {
+        let global = GlobalId(0x0123_4567_89ab_cdef_0000_0000_ffff_fff1);
+        let part = PartOf { global, coordinator: 700 };
+        let decision = Decision { global, participants: vec![0, 3, u16::MAX] };
+        let read = |encode: &dyn Fn(Encoder<'_>)| {
+            let mut words = Vec::new();
+            encode(Encoder::new(&mut words));
+            seal(&mut words, (1, Lsn(64)));
+            let (found, _) = find(&words, (1, Lsn(64))).expect("a record");
+            (2..found.len()).for_each(|count| assert_eq!(decode(&found[..count]), None, "{count}"));
+            format!("{:?}", decode(found).expect("a record that is known"))
+        };
+        let said = |logged: Logged<'_>| format!("{logged:?}");
+        assert_eq!(read(&|to| to.note(9, Note::Prepared(part))), said(Logged::Prepared(9, part)));
+        assert_eq!(read(&|to| to.note(9, Note::Forgotten(global))), said(Logged::Forgotten(global)));
+        let decided = said(Logged::Decided(9, decision.clone()));
+        assert_eq!(read(&|to| to.ending(9, End::Decided(&decision))), decided);
     }
 
     #[test]

@@ -6,9 +6,11 @@ use platform::files::Files;
 
 use super::Pool;
 use super::frames::Held;
+use super::records::Writing;
 use super::store::{FREE, IN_USE};
 use super::worker::Worker;
-use crate::log::record::{Change, Encoder, Takeback};
+use crate::log::Log;
+use crate::log::record::{Change, Encoder, End, Note, Takeback};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
 
@@ -35,21 +37,40 @@ impl<'h, 'p, P: Files> Role<'h, 'p, P> {
 }
 
 impl<P: Files> Worker<'_, P> {
-    /// What changes from now on belongs to this transaction.
-    pub(crate) fn begin_transaction(&mut self, transaction: u64) {
-        self.ahead.transaction = transaction;
-        self.ahead.compensates = false;
-        self.ahead.has_written = false;
+    /// What changes from now on belongs to this transaction of an owner.
+    pub(crate) fn begin_transaction(&mut self, transaction: u64, owner: usize) {
+        self.ahead.writing = Writing { transaction, owner: Some(owner), ..Writing::default() };
     }
 
-    /// The transaction has written records before, in an earlier life of the database.
-    pub(crate) fn goes_on(&mut self) {
-        self.ahead.has_written = true;
+    /// The number of the transaction.
+    pub(crate) fn transaction(&self) -> u64 {
+        self.ahead.writing.transaction
+    }
+
+    /// Leaves a transaction as it is; another worker may go on with it.
+    pub(crate) fn lay_aside(&mut self) -> Writing {
+        std::mem::take(&mut self.ahead.writing)
+    }
+
+    /// Goes on with a transaction.
+    pub(crate) fn resume(&mut self, writing: Writing) {
+        self.ahead.writing = writing;
     }
 
     /// From now on the transaction takes its changes back.
     pub(crate) fn compensate(&mut self) {
-        self.ahead.compensates = true;
+        self.ahead.writing.compensates = true;
+    }
+
+    /// Checkpoints need not know any more where the transaction begins: it is over, or known otherwise.
+    pub(crate) fn rests(&mut self) {
+        let writing = &mut self.ahead.writing;
+        if let (Some(owner), Some(log)) =
+            (writing.owner.filter(|_| writing.is_under_way), &self.pool.store.log)
+        {
+            log.buffer.rests(self.c, owner);
+            writing.is_under_way = false;
+        }
     }
 
     /// Logs a change of latched pages, all of which bear its LSN then; the caller makes the change. A change that has no part in a
@@ -67,8 +88,8 @@ impl<P: Files> Worker<'_, P> {
         let Some(log) = &pool.store.log else { return Ok(()) };
         let is_own = matches!(change, Change::Put { .. } | Change::Mark { .. } | Change::Write { .. });
         let ahead = &mut self.ahead;
-        let (transaction, compensates) =
-            if is_own { (ahead.transaction, ahead.compensates) } else { (0, false) };
+        let Writing { transaction, compensates, .. } = ahead.writing;
+        let (transaction, compensates) = if is_own { (transaction, compensates) } else { (0, false) };
         let compensates = compensates && !pool.store.broken.compensation;
         let takeback = if compensates { Takeback::None } else { takeback };
         let mut numbers = [0; PAGES_MAX];
@@ -77,7 +98,9 @@ impl<P: Files> Worker<'_, P> {
         }
         let numbers = &numbers[..parts.len()];
         loop {
-            let window = log.buffer.open(c, self.number, transaction != 0);
+            let begins = ahead.writing.begins().filter(|_| transaction != 0);
+            let window = log.buffer.open(c, self.number, begins);
+            ahead.writing.is_under_way |= begins.is_some();
             let floor = log.buffer.image_floor(c);
             let image = |page: usize, to: &mut Vec<u64>| {
                 if let Role::Old(held) = parts[page]
@@ -96,9 +119,9 @@ impl<P: Files> Worker<'_, P> {
                     pool.enter(c, *part);
                     part.held().page(width).set_lsn(lsn);
                 }
-                ahead.has_written |= transaction != 0;
+                ahead.writing.has_written |= transaction != 0;
             }
-            log.buffer.close(c, window, false);
+            log.buffer.close(c, window);
             if lsn.is_some() {
                 return Ok(());
             }
@@ -106,24 +129,48 @@ impl<P: Files> Worker<'_, P> {
         }
     }
 
-    /// Logs how the transaction ends; where the record ends, or what the transaction has read may end, if it has changed nothing.
+    /// Logs how the transaction ends; where the record ends, or what the transaction has read may end, if it has changed nothing. It is
+    /// under way until it [rests](Self::rests).
     ///
     /// # Errors
     /// The log has stopped.
-    pub(crate) fn end_transaction(&mut self, committed: bool) -> Result<Lsn, PagedError> {
-        let c = self.c;
+    pub(crate) fn end_transaction(&mut self, end: End<'_>) -> Result<Lsn, PagedError> {
         let Some(log) = &self.pool.store.log else { return Ok(Lsn(0)) };
-        let ahead = &mut self.ahead;
-        if !ahead.has_written || (!committed && self.pool.store.broken.compensation) {
-            return Ok(log.buffer.end(c));
+        let Writing { transaction, has_written, .. } = self.ahead.writing;
+        let is_needed = match end {
+            End::Decided(_) => true,
+            End::Committed => has_written,
+            End::RolledBack => has_written && !self.pool.store.broken.compensation,
+        };
+        if !is_needed {
+            return Ok(log.buffer.end(self.c));
         }
+        let lsn = self.append(log, &|to| to.ending(transaction, end))?;
+        self.ahead.writing.has_written = false;
+        Ok(lsn)
+    }
+
+    /// Notes something of the transaction, which is under way from here on; where the record ends.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub(crate) fn note(&mut self, note: Note) -> Result<Lsn, PagedError> {
+        let Some(log) = &self.pool.store.log else { return Ok(Lsn(0)) };
+        let transaction = self.ahead.writing.transaction;
+        self.append(log, &|to| to.note(transaction, note))
+    }
+
+    /// Appends a record of the transaction that changes no page.
+    fn append(&mut self, log: &Log<P>, encode: &dyn Fn(Encoder<'_>)) -> Result<Lsn, PagedError> {
+        let c = self.c;
         loop {
-            let window = log.buffer.open(c, self.number, false);
-            Encoder::new(&mut ahead.record).ending(ahead.transaction, committed);
-            let lsn = log.buffer.fill(c, &window, &mut ahead.record);
-            log.buffer.close(c, window, lsn.is_some());
+            let begins = self.ahead.writing.begins();
+            let window = log.buffer.open(c, self.number, begins);
+            self.ahead.writing.is_under_way |= begins.is_some();
+            encode(Encoder::new(&mut self.ahead.record));
+            let lsn = log.buffer.fill(c, &window, &mut self.ahead.record);
+            log.buffer.close(c, window);
             if let Some(lsn) = lsn {
-                ahead.has_written = false;
                 return Ok(lsn);
             }
             log.make_room(c)?;

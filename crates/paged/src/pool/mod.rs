@@ -34,6 +34,7 @@ mod worker;
 pub(crate) use ahead::Role;
 pub(crate) use copies::{Copies, Sent};
 pub(crate) use frames::{FrameId, Held, Read};
+pub(crate) use records::Writing;
 pub(crate) use worker::Worker;
 
 use std::sync::atomic::Ordering;

@@ -67,7 +67,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         key: &[u64],
         mode: LockMode,
     ) -> Result<(), Abort> {
-        if self.session.shared.locks.is_alone() {
+        if self.session.owner.locks.locks_nothing() {
             return Ok(());
         }
         P::work(self.core(), Work::Hash, key.len() as u32 + 1);

@@ -55,7 +55,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let scan = Scan { table, index, low, high, intent, locks };
         let is_whole = low.iter().all(|word| *word == 0) && high.iter().all(|word| *word == u64::MAX);
         if locks && is_whole {
-            self.session.locks.expect_whole(table);
+            self.session.owner.locks.expect_whole(table);
         }
         match direction {
             Direction::Forward => self.scan_up(tree, scan, visit),

@@ -53,7 +53,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             let mut wanted = None;
             let own = name(tree.number, Place::GapBelow, key);
             let wish = session.wish(table, own, LockMode::Share);
-            let (manager, locks) = (&session.shared.locks, &mut session.locks);
+            let (manager, locks) = (&session.shared.locks, &mut session.owner.locks);
             let mut guard = |next: NextKey| {
                 let (place, key) = gap(next);
                 let above = name(tree.number, place, &key);
@@ -79,7 +79,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                         Some(before) => Takeback::Put { parts: before.parts(), ghost: true },
                         None => Takeback::Mark { ghost: true },
                     };
-                    session.undo.push((tree, key), 0, back);
+                    session.owner.undo.push((tree, key), 0, back);
                     return Ok(true);
                 }
                 Inserted::Exists => return Ok(false),
@@ -131,7 +131,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             Some(hint) => {
                 row.hint = Some(hint);
                 let key = row.key;
-                session.undo.push((tree, &key), first, Takeback::Write { words: &before });
+                session.owner.undo.push((tree, &key), first, Takeback::Write { words: &before });
                 Ok(())
             }
             None if is_of_key => {
@@ -167,7 +167,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let Some(before) = tree.replace(&mut session.worker, &key, (parts, false))? else {
             return Err(self.missing(number));
         };
-        session.undo.push((tree, &key), 0, Takeback::Put { parts: before.parts(), ghost: false });
+        session.owner.undo.push((tree, &key), 0, Takeback::Put { parts: before.parts(), ghost: false });
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             let marked = tree.mark(&mut session.worker, (key, None), true);
             session.meter.leave::<P>(c, before);
             match marked? {
-                Some((false, _)) => session.undo.push((*tree, key), 0, Takeback::Mark { ghost: false }),
+                Some((false, _)) => session.owner.undo.push((*tree, key), 0, Takeback::Mark { ghost: false }),
                 _ => return Err(Abort::Misuse("keys that the row does not have")),
             }
         }

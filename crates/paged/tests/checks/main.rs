@@ -5,5 +5,6 @@
 
 mod damage;
 mod model;
+mod parts;
 mod support;
 mod together;

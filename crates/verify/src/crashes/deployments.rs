@@ -4,7 +4,6 @@
 //! Crashes come at any moment, also while instances are opened and transactions in doubt are resolved. What has to be there
 //! afterwards, over all instances, stands in `ledger`.
 
-use cc::SchemeName;
 use driver::Rules;
 use platform::Nanos;
 use sim::{Crash, DiskModel, Faults, SimError};
@@ -12,6 +11,7 @@ use workloads::Random;
 
 use super::lives::{Life, Lives, Marks, Story, draw_durability};
 use super::places::Place;
+use crate::subject::Driven;
 use crate::task::Task;
 
 /// Lives of the machine that end in a crash.
@@ -22,7 +22,7 @@ const TRANSACTIONS: u64 = 30;
 /// Machines that crash as one.
 pub const STORY: Story = Story(run_on);
 
-fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
+fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 40);
     let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
@@ -33,7 +33,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         0 => Place::several(&mut random, task, workers)?,
         _ => Place::one(&mut random, task, workers),
     };
-    let mut lives = Lives::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
+    let mut lives = Lives::new((driven, task, rules), durability, place.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // Loads.
     lives.live(Life::default(), &mut violations)?;

@@ -9,7 +9,6 @@
 //! a worker leaves when everything that it has decided is acknowledged, and a part whose end is not known keeps its worker.
 //! So the next life, which opens all instances together, must find nothing to resolve. What has to be there stands in `ledger`.
 
-use cc::SchemeName;
 use driver::{Deployment, Missing, Rules, Transport, Troubles};
 use platform::Nanos;
 use sim::{Cut, DiskModel, Fall, Faults, NetworkFaults, SimError};
@@ -17,6 +16,7 @@ use workloads::Random;
 
 use super::lives::{Life, Lives, Marks, Story, draw_durability};
 use super::places::Place;
+use crate::subject::Driven;
 use crate::task::Task;
 
 /// Lives of the machine with troubles.
@@ -101,7 +101,7 @@ fn network(random: &mut Random, machines: u64) -> NetworkFaults {
     }
 }
 
-fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
+fn run_on(driven: Driven, task: &Task<'_>, rules: Rules) -> Result<(Vec<String>, Marks), SimError> {
     let seed = task.seed;
     let mut random = Random::new(seed, 42);
     let model = [DiskModel::RAM, DiskModel::NVME][random.below(2) as usize];
@@ -116,7 +116,7 @@ fn run_on(scheme: SchemeName, task: &Task<'_>, rules: Rules) -> Result<(Vec<Stri
         place.deployment = Deployment { transport: Transport::Tcp, ..place.deployment };
     }
     let rules = Rules { echo_one_in: [0, 2, 5][random.below(3) as usize], ..rules };
-    let mut lives = Lives::new((scheme, task, rules), durability, place.with_disks(model, faults), workers);
+    let mut lives = Lives::new((driven, task, rules), durability, place.with_disks(model, faults), workers);
     let mut violations = Vec::new();
     // Loads.
     lives.live(Life::default(), &mut violations)?;

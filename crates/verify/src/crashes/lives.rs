@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::SchemeName;
 use driver::{
     Check, Control, Durability, Length, Measurement, Missing, Plan, RunError, Troubles, TroublesMet,
 };
@@ -14,6 +13,7 @@ use super::ledger::Ledger;
 use super::machine::EPOCH_NANOS;
 use super::places::Place;
 use crate::injected::Injected;
+use crate::subject::Driven;
 use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
 
 pub use driver::Rules;
@@ -80,7 +80,7 @@ pub(super) struct Life {
 
 /// What all lives of a deployment have in common.
 pub(super) struct Lives<'a> {
-    pub scheme: SchemeName,
+    pub driven: Driven,
     pub task: &'a Task<'a>,
     pub rules: Rules,
     pub durability: Durability,
@@ -96,12 +96,12 @@ pub(super) struct Lives<'a> {
 pub struct Story(pub(super) RunOn);
 
 /// Runs a story in which the protocol has these rules: what is wrong after it, and what happened.
-type RunOn = fn(SchemeName, &Task<'_>, Rules) -> Result<(Vec<String>, Marks), SimError>;
+type RunOn = fn(Driven, &Task<'_>, Rules) -> Result<(Vec<String>, Marks), SimError>;
 
 impl Story {
     /// Runs a task of a campaign.
-    pub(crate) fn run(self, scheme: SchemeName, task: &Task<'_>) -> Result<Observed, SimError> {
-        let (violations, marks) = self.0(scheme, task, Rules::SOUND)?;
+    pub(crate) fn run(self, driven: Driven, task: &Task<'_>) -> Result<Observed, SimError> {
+        let (violations, marks) = self.0(driven, task, Rules::SOUND)?;
         let Marks { transactions, injected, .. } = marks;
         Ok(Observed { transactions, violations, injected, ..Observed::default() })
     }
@@ -112,12 +112,16 @@ impl Story {
     /// The machine cannot run.
     pub fn violations(
         self,
-        scheme: SchemeName,
+        driven: impl Into<Driven>,
         seed: u64,
         rules: Rules,
     ) -> Result<(Vec<String>, Marks), SimError> {
         let (work, machine) = (Work::Islands, &Machine::Small);
-        self.0(scheme, &Task { work, machine, workers: work.workers(seed), seed, partitioned: false }, rules)
+        self.0(
+            driven.into(),
+            &Task { work, machine, workers: work.workers(seed), seed, partitioned: false },
+            rules,
+        )
     }
 }
 
@@ -129,13 +133,13 @@ pub(super) fn draw_durability(random: &mut Random) -> Durability {
 impl<'a> Lives<'a> {
     /// Before its first life.
     pub(super) fn new(
-        (scheme, task, rules): (SchemeName, &'a Task<'a>, Rules),
+        (driven, task, rules): (Driven, &'a Task<'a>, Rules),
         durability: Durability,
         place: Place,
         workers: usize,
     ) -> Self {
         let ledger = Ledger::new(workers as u16, durability != Durability::Async);
-        Lives { scheme, task, rules, durability, place, ledger, refuses: false, marks: Marks::default() }
+        Lives { driven, task, rules, durability, place, ledger, refuses: false, marks: Marks::default() }
     }
 
     /// One life of the machine.
@@ -157,7 +161,8 @@ impl<'a> Lives<'a> {
             missing,
             troubles,
             transaction_nanos_max: Some(transaction_nanos_max(true)),
-            ..Plan::new(self.scheme, Length::Transactions(transactions))
+            engine: self.driven.engine,
+            ..Plan::new(self.driven.scheme, Length::Transactions(transactions))
         };
         self.ledger.round.store(round, Ordering::Relaxed);
         let (ledger, deployment, looks) = (&self.ledger, &self.place.deployment, AtomicU64::new(0));

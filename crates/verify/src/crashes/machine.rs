@@ -210,7 +210,6 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
             workers: outside.task.workers as u16,
             random: Random::new(outside.task.seed, 100 + number as u64 * 10 + round),
             transactions: TRANSACTIONS,
-            prepares: outside.subject.takes_part(),
             committed: &committed,
             acknowledge: &acknowledge,
         };

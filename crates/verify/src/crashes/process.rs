@@ -114,7 +114,6 @@ pub(crate) fn live(duty: &Duty<'_>) -> Result<(), String> {
                 workers: duty.acknowledged.len() as u16,
                 random: Random::new(duty.seed, number as u64 + round * 100),
                 transactions: 100,
-                prepares: true,
                 committed: &|| (),
                 acknowledge: &acknowledge,
             };

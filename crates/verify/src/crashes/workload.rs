@@ -213,8 +213,6 @@ pub(super) struct Worker<'a, P: Platform> {
     pub workers: u16,
     pub random: Random,
     pub transactions: u64,
-    /// Whether some transactions are parts of ones over several databases.
-    pub prepares: bool,
     /// Hears of every commit, before it is durable.
     pub committed: &'a (dyn Fn() + Sync),
     /// Hears of every worker's number that is durable.
@@ -236,7 +234,7 @@ impl<P: Files> Worker<'_, P> {
         let (tables, worker) = (self.tables, self.number as u16);
         for _ in 0..self.transactions {
             let looked_at = self.random.below(u64::from(self.workers)) as u16;
-            let (whose, (done, commit)) = if self.random.below(PARTS_ONE_IN) == 0 && self.prepares {
+            let (whose, (done, commit)) = if self.random.below(PARTS_ONE_IN) == 0 {
                 (worker, self.run_part(c, &mut session, &mut other)?)
             } else if self.random.below(LOOKS_ONE_IN) == 0 {
                 (looked_at, run(&mut session, |transaction| look(transaction, tables, looked_at))?)
