@@ -68,6 +68,9 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench tpcc --machine octo-socket --cores 8     the same engine on a simulated machine
   isles bench tpcb --branches 24 --remote 0 --machine quad-socket --deploy 4isl
                                                        a bank, one instance a socket
+  isles bench tatp --subscribers 800000                a telephone network's register
+  isles bench tatp --seconds 4 --at 1=hot=0.5:0.2 --at 2=mix=UpdateLocation
+                                                       what changes while it runs
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
@@ -208,6 +211,9 @@ pub struct BenchArguments {
     /// Flags of TPC-C.
     #[command(flatten)]
     pub tpcc: TpccFlags,
+    /// Flags of TATP.
+    #[command(flatten)]
+    pub tatp: TatpFlags,
     /// Flags of the workloads over one table.
     #[command(flatten)]
     pub row: RowFlags,
@@ -328,6 +334,10 @@ pub struct CommonFlags {
     /// Seconds to run before measuring [default: 1 native, 0.005 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub warmup: Option<String>,
+    /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc, tatp), hot=F:F (micro, tatp) or
+    /// multisite=F (micro, tatp, dependent), as in 0.2=hot=0.5:0.2
+    #[arg(long, value_name = "SECONDS=CHANGE", help_heading = "Run")]
+    pub at: Vec<String>,
     /// Breakdown of time and counters: on or off [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "Run")]
     pub instrument: Option<String>,
@@ -359,8 +369,10 @@ pub struct TpccFlags {
     /// Warehouses [default: one per worker]
     #[arg(long, value_name = "N", help_heading = "tpcc")]
     pub warehouses: Option<String>,
-    /// full, narrow (NewOrder and Payment), payment, new-order, order-status, delivery or stock-level [default: full]
-    #[arg(long, value_name = "NAME", help_heading = "tpcc")]
+    /// tpcc: full, narrow (NewOrder and Payment), payment, new-order, order-status, delivery or stock-level; tatp: full, or a
+    /// transaction (GetSubscriberData, GetNewDestination, GetAccessData, UpdateSubscriberData, UpdateLocation, InsertCallForwarding,
+    /// DeleteCallForwarding) [default: full]
+    #[arg(long, value_name = "NAME", help_heading = "tpcc and tatp")]
     pub mix: Option<String>,
     /// Payments by customers of another warehouse [default: 15]
     #[arg(long, value_name = "PERCENT", help_heading = "tpcc")]
@@ -398,6 +410,14 @@ pub struct TpccFlags {
     pub unvalidated_reads: Option<String>,
 }
 
+/// Flags of TATP.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TatpFlags {
+    /// Subscribers [default: 100000]
+    #[arg(long, value_name = "N", help_heading = "tatp")]
+    pub subscribers: Option<String>,
+}
+
 /// Flags of the workloads over one table.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RowFlags {
@@ -413,14 +433,14 @@ pub struct RowFlags {
     /// Size of a row in bytes [default: 250]
     #[arg(long, value_name = "N", help_heading = "micro")]
     pub row_bytes: Option<String>,
-    /// Rows of each site, one site per worker [default: 10000]
-    #[arg(long, value_name = "N", help_heading = "micro")]
+    /// Rows of each site, one site per worker; dependent: in each table [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "micro and dependent")]
     pub rows_per_site: Option<String>,
-    /// Share of transactions over several sites, 0 to 1 [default: 0]
-    #[arg(long, value_name = "F", help_heading = "micro")]
+    /// Share of transactions over several sites, or whose subscriber may be any, 0 to 1 [default: 0]
+    #[arg(long, value_name = "F", help_heading = "micro, tatp and dependent")]
     pub multisite: Option<String>,
     /// Share of requests that go to a share of the data, as in 0.8:0.2 [default: none]
-    #[arg(long, value_name = "F:F", help_heading = "micro")]
+    #[arg(long, value_name = "F:F", help_heading = "micro and tatp")]
     pub hot: Option<String>,
     /// Core workload a, b, c, d, e or f [default: a]
     #[arg(long = "workload", value_name = "LETTER", help_heading = "ycsb")]
@@ -500,20 +520,13 @@ pub struct LaterFlags {
     /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
-    /// Changes while running.
-    #[arg(long, hide = true)]
-    pub at: Vec<String>,
-    /// Subscribers of TATP.
-    #[arg(long, hide = true)]
-    pub subscribers: Option<String>,
 }
 
 impl LaterFlags {
     /// The given flags that belong to no single workload, with their values.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let flags = [("--adaptive", &self.adaptive), ("--adapt-interval", &self.adapt_interval)];
-        let single = flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        single.chain(self.at.iter().map(|value| ("--at", value.as_str())))
+        flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 }
 
@@ -554,9 +567,9 @@ impl BenchArguments {
             ("--zipf", &["micro", "ycsb"], &self.row.zipf),
             ("--op", MICRO, &self.row.op),
             ("--row-bytes", MICRO, &self.row.row_bytes),
-            ("--rows-per-site", MICRO, &self.row.rows_per_site),
-            ("--multisite", MICRO, &self.row.multisite),
-            ("--hot", MICRO, &self.row.hot),
+            ("--rows-per-site", &["micro", "dependent"], &self.row.rows_per_site),
+            ("--multisite", &["micro", "tatp", "dependent"], &self.row.multisite),
+            ("--hot", &["micro", "tatp"], &self.row.hot),
             ("--workload", YCSB, &self.row.ycsb_workload),
             ("--records", YCSB, &self.row.records),
             ("--threads", &["counter", "lock"], &self.counter.threads),
@@ -568,7 +581,7 @@ impl BenchArguments {
             ("--held-words", LOCK, &self.lock.held_words),
             ("--held-line", LOCK, &self.lock.held_line),
             ("--backoff", LOCK, &self.lock.backoff),
-            ("--subscribers", &["tatp"], &self.later.subscribers),
+            ("--subscribers", &["tatp"], &self.tatp.subscribers),
             ("--mechanism", &["ipc"], &self.ipc.mechanism),
             ("--peers", &["ipc"], &self.ipc.peers),
             ("--processes", &["ipc"], &self.ipc.processes),

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use storage::Optimisation;
 use workloads::lock::{HeldLine, LockKind};
 use workloads::micro::Operation;
+use workloads::tatp::Mix as TatpMix;
 use workloads::ycsb::YcsbWorkload;
 
 use crate::bad_input::BadInput;
@@ -97,6 +98,10 @@ macro_rules! for_each_workload {
             Tpcb = "tpcb",
             /// TPC-C.
             Tpcc = "tpcc",
+            /// TATP.
+            Tatp = "tatp",
+            /// Two tables, one of which depends on the other.
+            Dependent = "dependent",
             /// Lock-protected counters.
             Counter = "counter",
             /// Locks and atomics alone.
@@ -115,7 +120,7 @@ macro_rules! workload_names {
     ($($workloads:tt)+) => {
         choices! {
             /// A workload of `isles bench`.
-            WorkloadName { $($workloads)+ } later ["tatp"]
+            WorkloadName { $($workloads)+ } later []
         }
     };
 }
@@ -304,6 +309,19 @@ choices! {
         Delivery = "delivery",
         /// StockLevel only.
         StockLevel = "stock-level",
+    } later []
+}
+
+names! {
+    TatpMix {
+        Full = "full",
+        GetSubscriberData = "GetSubscriberData",
+        GetNewDestination = "GetNewDestination",
+        GetAccessData = "GetAccessData",
+        UpdateSubscriberData = "UpdateSubscriberData",
+        UpdateLocation = "UpdateLocation",
+        InsertCallForwarding = "InsertCallForwarding",
+        DeleteCallForwarding = "DeleteCallForwarding",
     } later []
 }
 

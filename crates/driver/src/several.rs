@@ -326,7 +326,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The moment afterwards.
     fn begin(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
         let Crew { job, worker, ref mut random, .. } = *self;
-        let draw = || job.workload.next(worker, random, now.0);
+        let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
+        let draw = || job.workload.next_at(elapsed, worker, random, now.0);
         let place = self.upcoming.begin((now, self.left), draw, &mut *self.executor);
         let mut transaction = place.take().expect("there is a transaction to begin");
         job.workload.begin(worker, &mut transaction.procedure, now.0);

@@ -191,7 +191,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     if buffer.is_some() {
                         executor.session().turn_to_another(false);
                     }
-                    let draw = || self.workload.next(worker, &mut random, now.0);
+                    let elapsed = if warm { now.since(result.warm) } else { 0 };
+                    let draw = || self.workload.next_at(elapsed, worker, &mut random, now.0);
                     let place = upcoming.begin((now, left), draw, &mut *executor);
                     left -= 1;
                     if let Some(transaction) = place {

@@ -3,18 +3,23 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod changing;
 pub mod counter;
+pub mod dependent;
+pub mod flow;
 pub mod ipc;
 pub mod lock;
 pub mod measure;
 pub mod memory;
 pub mod micro;
 pub mod random;
+pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;
 pub mod workload;
 pub mod ycsb;
 pub mod zipf;
 
+pub use changing::{ChangeError, Changing};
 pub use random::Random;
 pub use workload::{Check, Outcome, Workload};

@@ -86,6 +86,19 @@ pub trait Workload: Send + Sync + 'static {
     /// some time before these begin: what was drawn last may never begin.
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
 
+    /// As [`Self::next`], so many nanoseconds after the beginning of the measured time, or none before: for workloads that change
+    /// while they run ([`Changing`](crate::Changing)).
+    fn next_at(
+        &self,
+        elapsed_nanos: u64,
+        worker: usize,
+        random: &mut Random,
+        now_nanos: u64,
+    ) -> Self::Procedure {
+        let _ = elapsed_nanos;
+        self.next(worker, random, now_nanos)
+    }
+
     /// A transaction of this worker begins now, which the worker has drawn: gives its date columns this time. Workers call this once
     /// for each transaction, in the order in which they were drawn.
     fn begin(&self, worker: usize, procedure: &mut Self::Procedure, now_nanos: u64) {

@@ -3,6 +3,9 @@
 //! [`resolve`] is pure: its inputs are the command line as typed and a few facts of the machine, its result either a
 //! [`Config`] or one [`BadInput`](crate::BadInput).
 
+mod asked;
+mod changes;
+mod hot;
 mod like;
 mod pages;
 mod resolve;
@@ -11,8 +14,11 @@ pub(crate) mod tests;
 mod types;
 mod workloads;
 
+pub use asked::{Asked, Change};
+pub use changes::At;
+pub use hot::Hot;
 pub use resolve::resolve;
 pub use types::{Config, Length};
 pub use workloads::{
-    BenchWorkload, Counter, Hot, Ipc, Lock, Memory, Micro, RowCount, Tpcb, Tpcc, Workload, Ycsb,
+    BenchWorkload, Counter, Dependent, Ipc, Lock, Memory, Micro, RowCount, Tatp, Tpcb, Tpcc, Workload, Ycsb,
 };

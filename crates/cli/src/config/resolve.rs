@@ -7,6 +7,7 @@ use driver::{Durability, Transport};
 use machine::Placement;
 use storage::Optimisation;
 
+use super::changes::changes;
 use super::like::{Ways, like};
 use super::pages;
 use super::types::{Config, Length};
@@ -98,6 +99,12 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let pool = pages::pool(common, engine, (&workload, cores), machine)?;
+    let length = length(common, native)?;
+    let seconds_max = match length {
+        Length::Seconds(seconds) => Some(seconds),
+        Length::Transactions(_) => None,
+    };
+    let at = changes(common, &workload, seconds_max)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
@@ -126,7 +133,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         commit_locks,
         deadlocks,
         like,
-        length: length(common, native)?,
+        length,
+        at,
         warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
             .unwrap_or(warmup_default),
         instrument,

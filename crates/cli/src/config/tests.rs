@@ -6,6 +6,7 @@ use machine::Placement;
 use storage::Optimisation;
 use workloads::lock::{HeldLine, LockKind};
 
+use super::hot::Hot;
 use super::resolve::resolve;
 use super::types::*;
 use super::workloads::*;
@@ -74,7 +75,7 @@ fn defaults_are_those_of_the_contract() {
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
-        "seconds": 10.0, "transactions": null, "warmup": 1.0, "instrument": "on", "seed": 1
+        "seconds": 10.0, "transactions": null, "at": [], "warmup": 1.0, "instrument": "on", "seed": 1
     }"#,
     )
     .expect("JSON");
@@ -265,13 +266,79 @@ fn a_program_s_ways_are_defaults() {
     assert_eq!(serde_json::to_value(resolved("micro --like dbx1000")).unwrap()["like"], "dbx1000");
 }
 
+#[test]
+fn changes_follow_each_other_in_time() {
+    let config =
+        resolved("tatp --seconds 9 --at 2=mix=full --at 0.5=hot=0.5:0.2 --at 1e0=mix=UpdateLocation");
+    let json = serde_json::to_value(&config).unwrap();
+    assert_eq!(json["at"], serde_json::json!(["0.5=hot=0.5:0.2", "1=mix=UpdateLocation", "2=mix=full"]));
+    let hot = Some(Hot { requests: 0.5, data: 0.2 });
+    let stages: Vec<Workload> = config.at.iter().map(|at| at.workload.clone()).collect();
+    let Workload::Tatp(first) = config.workload else { panic!("it is TATP") };
+    let of = |mix, hot| Workload::Tatp(Tatp { mix, hot, ..first.clone() });
+    let (full, moving) = (workloads::tatp::Mix::Full, workloads::tatp::Mix::UpdateLocation);
+    assert_eq!(stages, [of(full, hot), of(moving, hot), of(full, hot)]);
+    assert_eq!((first.subscribers, first.mix, first.hot), (100_000, full, None));
+}
+
 /// Command lines and the one line that answers each.
 const FAULTS: &[(&str, &str)] = &[
-    ("tcpp", "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory)"),
     (
-        "tatp",
-        "WORKLOAD tatp: not available in this version (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, \
-         memory)",
+        "tcpp",
+        "WORKLOAD tcpp: unknown value (accepted: micro, ycsb, tpcb, tpcc, tatp, dependent, counter, lock, \
+         ipc, memory)",
+    ),
+    (
+        "tatp --seconds 1 --at hot=0.5:0.2",
+        "--at hot=0.5:0.2: the moment is no number of seconds (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F or \
+         multisite=F)",
+    ),
+    (
+        "tatp --seconds 1 --at 0.5=colour=red",
+        "--at 0.5=colour=red: unknown change (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F or multisite=F)",
+    ),
+    (
+        "tatp --seconds 1 --at 0.5=multisite=2",
+        "--at 0.5=multisite=2: no share (accepted: multisite=F, 0 to 1)",
+    ),
+    (
+        "tatp --seconds 1 --at 0.5=fail-socket=0",
+        "--at 0.5=fail-socket=0: not available in this version (accepted: mix=NAME, hot=F:F, multisite=F)",
+    ),
+    (
+        "tatp --seconds 1 --at 1=mix=full",
+        "--at 1=mix=full: the run is over by then (accepted: a moment below 1)",
+    ),
+    (
+        "tatp --transactions 9 --at 1=mix=full",
+        "--at 1=mix=full: nobody knows how many seconds a number of transactions takes (accepted: --seconds instead of \
+         --transactions)",
+    ),
+    (
+        "tpcc --at 1=mix=GetAccessData",
+        "--at 1=mix=GetAccessData: unknown mix (accepted: full, narrow, payment, new-order, order-status, delivery, \
+         stock-level)",
+    ),
+    (
+        "micro --at 1=mix=full",
+        "--at 1=mix=full: this workload does not change so (accepted: hot=F:F, multisite=F)",
+    ),
+    ("counter --at 1=mix=full", "--at 1=mix=full: this workload does not change so (accepted: no --at)"),
+    ("tpcc --at 1=hot=0.5:0.2", "--at 1=hot=0.5:0.2: this workload does not change so (accepted: mix=NAME)"),
+    (
+        "tpcc --mix payment --index-inserts off --durability none --at 1=mix=full",
+        "--at 1=mix=full: this workload does not change so (accepted: mix=narrow, payment or new-order, or \
+         --index-inserts on)",
+    ),
+    (
+        "dependent --at 1=hot=0.5:0.2",
+        "--at 1=hot=0.5:0.2: this workload does not change so (accepted: multisite=F)",
+    ),
+    ("tatp --subscribers 7", "--subscribers 7: out of range (accepted: 8 to 4000000000)"),
+    (
+        "tatp --mix payment",
+        "--mix payment: unknown value (accepted: full, GetSubscriberData, GetNewDestination, GetAccessData, \
+         UpdateSubscriberData, UpdateLocation, InsertCallForwarding, DeleteCallForwarding)",
     ),
     ("tpcb --branches 0", "--branches 0: out of range (accepted: 1 to 65535)"),
     ("tpcb --remote 101", "--remote 101: out of range (accepted: 0 to 100)"),
@@ -387,10 +454,6 @@ const FAULTS: &[(&str, &str)] = &[
         "--path data: nothing is logged (accepted: no --path, or --durability async, group, sync)",
     ),
     ("tpcc --pool 1GiB", "--pool 1GiB: rows in memory have no pool (accepted: no --pool, or --engine paged)"),
-    (
-        "tpcc --at 1=mix=full --at 2=mix=narrow",
-        "--at 1=mix=full: not available in this version (accepted: no --at)",
-    ),
     ("tpcc --warehouses 0", "--warehouses 0: out of range (accepted: 1 to 65535)"),
     ("tpcc --warehouses 65536", "--warehouses 65536: out of range (accepted: 1 to 65535)"),
     (

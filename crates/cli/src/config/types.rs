@@ -6,6 +6,7 @@ use machine::Placement;
 use serde::Serialize;
 use storage::Optimisation;
 
+use super::changes::At;
 use super::workloads::Workload;
 use crate::choices::{
     Commit, ConcurrencyControl, Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory,
@@ -85,6 +86,8 @@ pub struct Config {
     /// How long the run is: `seconds` or `transactions`; the other is null in the result.
     #[serde(flatten)]
     pub length: Length,
+    /// What the workload changes to, in the order of moments.
+    pub at: Vec<At>,
     /// Seconds of the platform's time before measuring.
     #[serde(rename = "warmup")]
     pub warmup_seconds: f64,

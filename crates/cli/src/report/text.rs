@@ -105,6 +105,9 @@ fn header(text: &mut String, config: &Config, style: Style) {
         elsewhere => format!("{engine}, memory {elsewhere}"),
     };
     line(text, "engine", &engine);
+    for at in &config.at {
+        line(text, "changes", &format!("after {} to {}", seconds(at.seconds), at.change));
+    }
     if config.deploy.instances() > 1 {
         let (instances, transport) = (config.deploy.instances(), config.transport.name());
         line(
@@ -241,9 +244,10 @@ fn kinds(text: &mut String, kinds: &[(&'static str, Kind)], style: Style) {
     if kinds.len() < 2 {
         return;
     }
+    let longest = kinds.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(13) + 1;
     let row = |name: &str, cells: [&str; 6]| {
         let [commits, aborts, rollbacks, p50, p99, p999] = cells;
-        format!("  {name:<14}{commits:>12}{aborts:>11}{rollbacks:>11}{p50:>10}{p99:>10}{p999:>10}")
+        format!("  {name:<longest$}{commits:>12}{aborts:>11}{rollbacks:>11}{p50:>10}{p99:>10}{p999:>10}")
     };
     let heading = row("transactions", ["commits", "aborts", "rollbacks", "p50", "p99", "p99.9"]);
     push(text, format_args!("\n{}\n", style.heading(&heading)));

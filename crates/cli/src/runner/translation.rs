@@ -15,7 +15,15 @@ use crate::errors::Failure;
 /// # Errors
 /// The flags do not fit the engine.
 pub(super) fn workload(config: &Config) -> Result<driver::Workload, Failure> {
-    config.workload.for_driver(config.cores, config.deploy.instances() > 1)
+    let for_driver =
+        |workload: &config::Workload| workload.for_driver(config.cores, config.deploy.instances() > 1);
+    let first = for_driver(&config.workload)?;
+    if config.at.is_empty() {
+        return Ok(first);
+    }
+    let later = config.at.iter().map(|at| Ok((at.seconds, for_driver(&at.workload)?)));
+    let later = later.collect::<Result<Vec<_>, Failure>>()?;
+    driver::Workload::changing(first, later).map_err(Failure::of)
 }
 
 /// The plan of `config`.

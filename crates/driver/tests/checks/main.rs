@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::disallowed_methods)]
 
 mod chains;
+mod changing;
 mod deployment;
 mod durable;
 mod look_ahead;

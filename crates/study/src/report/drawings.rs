@@ -80,6 +80,7 @@ fn pair(finding: &Finding, pairing: &Pairing, all: &[Pairing]) -> String {
             logarithmic: true,
             dots: true,
             height: LINES_HEIGHT,
+            marks: Vec::new(),
             series: drawn,
         }),
         &caption,

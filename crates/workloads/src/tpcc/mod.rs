@@ -51,7 +51,12 @@ impl Workload for Tpcc {
     type Procedure = Transaction;
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
-        tables::create(self.warehouses, self.sizes(), procedure::written(self.mix), schema)
+        tables::create(
+            self.warehouses,
+            self.sizes(),
+            procedure::written(if self.mix_changes { Mix::Full } else { self.mix }),
+            schema,
+        )
     }
 
     fn parts(&self) -> usize {

@@ -167,6 +167,8 @@ pub struct Tpcc {
     pub warehouses: u16,
     /// Which transactions run.
     pub mix: Mix,
+    /// Whether other transactions may run later: then no column counts as constant that any of the five writes.
+    pub mix_changes: bool,
     /// How large a warehouse is.
     pub schema: FullOrSmall,
     /// Factor on all cardinalities of a warehouse but its ten districts; 1 is the standard.
@@ -187,6 +189,7 @@ impl Tpcc {
         Tpcc {
             warehouses,
             mix: Mix::Full,
+            mix_changes: false,
             schema: FullOrSmall::Full,
             scale: 1.0,
             remote_payment_percent: 15.0,

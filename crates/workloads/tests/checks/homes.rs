@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use engine::{Plan, Procedure, Routes, SchemaBuilder};
 use workloads::batch::Grouping;
+use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::{Mix, Tpcc};
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
@@ -59,6 +61,10 @@ fn procedures_say_where_they_belong() {
         MicroSpec { operation: Operation::Mixed, sites: PARTS, multisite: 0.3, ..MicroSpec::default() };
     let crossing = several(&Micro::new(spec).expect("valid"));
     assert!(crossing > TRANSACTIONS / 5 && crossing < TRANSACTIONS / 2, "{crossing}");
+    // A subscriber is of one part, and so are two rows that depend on each other.
+    let dependent = Dependent { sites: PARTS, rows_per_site: 50, multisite: 0.5, divided: true };
+    assert_eq!(several(&dependent), 0);
+    assert_eq!(several(&Tatp { multisite: 0.5, divided: true, ..Tatp::new(100, PARTS) }), 0);
     for workload in [YcsbWorkload::A, YcsbWorkload::B, YcsbWorkload::C, YcsbWorkload::F] {
         let grouping = Grouping::ByPartition;
         let spec = YcsbSpec { workload, records: 1_000, partitions: PARTS, grouping, ..YcsbSpec::default() };

@@ -2,11 +2,14 @@
 #![allow(missing_docs)]
 
 mod both_ways;
+mod dependent;
+mod flow;
 mod homes;
 mod micro;
 mod model;
 mod shuffled;
 mod support;
+mod tatp;
 mod tpcb;
 mod tpcc;
 mod tpcc_conditions;

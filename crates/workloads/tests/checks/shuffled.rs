@@ -7,7 +7,9 @@ use platform::Node;
 use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 use workloads::batch::Grouping;
+use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
@@ -73,6 +75,21 @@ fn tpcc_without_copies_on_nodes() {
 #[test]
 fn tpcb_shuffled() {
     everywhere(&Workload::Tpcb(Tpcb { scale: 0.0002, remote_percent: 50.0, ..Tpcb::new(2) }));
+}
+
+#[test]
+fn tatp_shuffled() {
+    for divided in [false, true] {
+        everywhere(&Workload::Tatp(Tatp { multisite: 0.5, divided, ..Tatp::new(40, 4) }));
+    }
+}
+
+#[test]
+fn dependent_shuffled() {
+    for divided in [false, true] {
+        let dependent = Dependent { sites: 4, rows_per_site: 50, multisite: 0.5, divided };
+        everywhere(&Workload::Dependent(dependent));
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use super::terms::{BenchWorkload, RowCount};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
+use crate::config::asked::{Asked, Change};
+use crate::config::hot::Hot;
 use crate::errors::Failure;
 use crate::report::numbers::thousands;
 use crate::values;
@@ -37,15 +39,6 @@ pub struct Micro {
     pub hot: Option<Hot>,
 }
 
-/// A hot spot: a share of the requests goes to a share of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Hot {
-    /// Share of requests, 0 to 1.
-    pub requests: f64,
-    /// Share of the data, more than 0, at most 1.
-    pub data: f64,
-}
-
 impl BenchWorkload for Micro {
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
         let rows = values::whole("--rows", arguments.row.rows.as_deref(), 1..=ROWS_MAX)?.unwrap_or(10);
@@ -61,7 +54,7 @@ impl BenchWorkload for Micro {
             multisite: values::number("--multisite", arguments.row.multisite.as_deref(), 0.0..=1.0)?
                 .unwrap_or(0.0),
             zipf: values::number("--zipf", arguments.row.zipf.as_deref(), 0.0..=1.0)?,
-            hot: arguments.row.hot.as_deref().map(hot).transpose()?,
+            hot: Hot::of_flag(arguments.row.hot.as_deref())?,
         };
         if micro.hot.is_some() && micro.zipf.is_some() {
             return Err(BadInput::new(
@@ -94,6 +87,14 @@ impl BenchWorkload for Micro {
         text
     }
 
+    fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
+        match asked.change {
+            Change::Hot(hot) => Ok(Micro { hot: Some(hot), zipf: None, ..self.clone() }),
+            Change::Multisite(multisite) => Ok(Micro { multisite, ..self.clone() }),
+            Change::Mix(_) => Err(asked.refused("hot=F:F, multisite=F")),
+        }
+    }
+
     /// One site a worker.
     fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
         let skew = match (self.zipf, self.hot) {
@@ -114,20 +115,4 @@ impl BenchWorkload for Micro {
         });
         micro.map(driver::Workload::Micro).map_err(Failure::of)
     }
-}
-
-/// `FRACTION_OF_REQUESTS:FRACTION_OF_DATA`.
-fn hot(text: &str) -> Result<Hot, BadInput> {
-    let fault = |problem: &str| {
-        let accepted =
-            "F:F as in 0.8:0.2, a share of requests from 0 to 1 and a share of data above 0 up to 1";
-        BadInput::value("--hot", text, problem, accepted)
-    };
-    let (requests, data) = text.split_once(':').ok_or_else(|| fault("not two shares"))?;
-    let share = |part: &str| part.parse::<f64>().map_err(|_| fault("not two numbers"));
-    let (requests, data) = (share(requests)?, share(data)?);
-    if !(0.0..=1.0).contains(&requests) || !(0.0..=1.0).contains(&data) || data == 0.0 {
-        return Err(fault("out of range"));
-    }
-    Ok(Hot { requests, data })
 }

@@ -1,11 +1,13 @@
 //! The flags of each workload: a file a workload, and an entry in the list of `choices`.
 
 mod counter;
+mod dependent;
 mod ipc;
 mod limits;
 mod lock;
 mod memory;
 mod micro;
+mod tatp;
 mod terms;
 mod tpcb;
 mod tpcc;
@@ -17,13 +19,16 @@ use serde::Serialize;
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{WorkloadName, for_each_workload};
+use crate::config::asked::Asked;
 use crate::errors::Failure;
 
 pub use counter::Counter;
+pub use dependent::Dependent;
 pub use ipc::Ipc;
 pub use lock::Lock;
 pub use memory::Memory;
-pub use micro::{Hot, Micro};
+pub use micro::Micro;
+pub use tatp::Tatp;
 pub use terms::{BenchWorkload, RowCount};
 pub use tpcb::Tpcb;
 pub use tpcc::Tpcc;
@@ -97,6 +102,16 @@ macro_rules! workloads {
             pub fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
                 match self {
                     $(Workload::$workload(workload) => workload.for_driver(workers, divided),)+
+                }
+            }
+
+            /// [`BenchWorkload::changed`].
+            ///
+            /// # Errors
+            /// It does not change in this way.
+            pub fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
+                match self {
+                    $(Workload::$workload(workload) => workload.changed(asked).map(Workload::$workload),)+
                 }
             }
 

@@ -4,6 +4,7 @@ use driver::{Partitioning, Peers};
 
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
+use crate::config::asked::Asked;
 use crate::errors::Failure;
 
 /// The rows that are loaded.
@@ -40,6 +41,14 @@ pub trait BenchWorkload: Sized {
     /// # Errors
     /// The flags do not fit the engine.
     fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure>;
+
+    /// The workload after a change while it runs.
+    ///
+    /// # Errors
+    /// It does not change in this way.
+    fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
+        Err(asked.refused("no --at"))
+    }
 
     /// Bytes of a copy of the tables that are never written, roughly.
     fn read_only_bytes(&self) -> f64 {

@@ -7,6 +7,7 @@ use super::terms::{BenchWorkload, RowCount};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, Switch, TpccHotRows, TpccLoad, TpccMix, TpccSchema, TpccStocks, choose};
+use crate::config::asked::{Asked, Change};
 use crate::config::like::{Ways, like};
 use crate::errors::Failure;
 use crate::values;
@@ -30,6 +31,9 @@ pub struct Tpcc {
     pub warehouses: u32,
     /// Which transactions.
     pub mix: TpccMix,
+    /// Whether something changes while it runs.
+    #[serde(skip)]
+    pub changes: bool,
     /// Percent of payments by customers of another warehouse.
     #[serde(rename = "remote_payment")]
     pub remote_payment_percent: f64,
@@ -54,12 +58,16 @@ pub struct Tpcc {
     pub unvalidated_reads: Switch,
 }
 
+/// Whether no transaction looks for inserted rows.
+fn finds_none(mix: TpccMix) -> bool {
+    matches!(mix, TpccMix::Narrow | TpccMix::Payment | TpccMix::NewOrder)
+}
+
 /// Whether inserted rows enter indexes: they do for mixes that look for them.
 fn index_inserts(arguments: &BenchArguments, mix: TpccMix, default: Switch) -> Result<Switch, BadInput> {
-    let finds_none = matches!(mix, TpccMix::Narrow | TpccMix::Payment | TpccMix::NewOrder);
-    let default = if finds_none { default } else { Switch::On };
+    let default = if finds_none(mix) { default } else { Switch::On };
     let chosen = choose("--index-inserts", arguments.tpcc.index_inserts.as_deref(), default)?;
-    if chosen == Switch::Off && !finds_none {
+    if chosen == Switch::Off && !finds_none(mix) {
         return Err(BadInput::new(
             format!("--index-inserts off with --mix {}", mix.name()),
             "these transactions look for inserted rows",
@@ -82,6 +90,7 @@ impl BenchWorkload for Tpcc {
         Ok(Tpcc {
             warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
             mix,
+            changes: !arguments.common.at.is_empty(),
             remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
             remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
             schema: choose("--schema", arguments.tpcc.schema.as_deref(), TpccSchema::Full)?,
@@ -119,6 +128,7 @@ impl BenchWorkload for Tpcc {
             .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
         let workload = workloads::tpcc::Tpcc {
             mix: self.mix.name().parse().map_err(Failure::of)?,
+            mix_changes: self.changes,
             schema: self.schema.name().parse().map_err(Failure::of)?,
             scale: self.scale,
             remote_payment_percent: self.remote_payment_percent,
@@ -134,6 +144,17 @@ impl BenchWorkload for Tpcc {
         };
         workload.validate().map_err(Failure::Failed)?;
         Ok(driver::Workload::Tpcc(workload))
+    }
+
+    fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
+        let Change::Mix(name) = asked.change else { return Err(asked.refused("mix=NAME")) };
+        let mix = asked.mix(name, TpccMix::Full)?;
+        match self.index_inserts {
+            Switch::Off if !finds_none(mix) => {
+                Err(asked.refused("mix=narrow, payment or new-order, or --index-inserts on"))
+            }
+            _ => Ok(Tpcc { mix, ..self.clone() }),
+        }
     }
 
     fn read_only_bytes(&self) -> f64 {

@@ -99,6 +99,7 @@ fn timeline(report: &Report) -> String {
         logarithmic: false,
         dots: false,
         height: TIMELINE_HEIGHT,
+        marks: report.config.at.iter().map(|at| (at.seconds * factor, at.change.clone())).collect(),
         series: vec![Series {
             name: "throughput".to_owned(),
             values: bins.iter().map(|bin| bin.throughput).collect(),

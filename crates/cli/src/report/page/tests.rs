@@ -135,6 +135,14 @@ fn a_machine_that_counts_nothing_has_a_picture_without_loads() {
 }
 
 #[test]
+fn changes_stand_in_the_timeline() {
+    let report = Report::new(&resolved("tatp --seconds 9 --at 2=hot=0.5:0.2"), measurement());
+    let description = Description::shipped("quad-socket").expect("a shipped machine");
+    let page = page(&report, &description, "isles");
+    assert!(page.contains(">hot=0.5:0.2</text>"), "{page}");
+}
+
+#[test]
 fn a_violated_check_cannot_be_missed() {
     let mut report = report_with(None);
     report.checks.push(("tpcc_3_3_2_3".to_owned(), Check::Violated("sum 3 < 4".to_owned())));

@@ -8,6 +8,8 @@ const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 44.0;
 /// Most labels below the axis.
 const LABELS_MAX: usize = 14;
+/// Rows that the texts of marks take turns in.
+const MARK_ROWS: usize = 4;
 /// Ranges wider than this factor may be drawn on a logarithmic axis.
 const FACTOR: f64 = 8.0;
 
@@ -41,6 +43,8 @@ pub struct Lines {
     pub dots: bool,
     /// Height of the drawing.
     pub height: f64,
+    /// Positions at which something happened, and what: each gets an upright line.
+    pub marks: Vec<(f64, String)>,
     /// The lines.
     pub series: Vec<Series>,
 }
@@ -67,6 +71,7 @@ pub fn lines(lines: &Lines) -> String {
     for (number, series) in lines.series.iter().enumerate() {
         draw(&mut drawing, lines, number, series, (&x, &y, bottom));
     }
+    draw_marks(&mut drawing, &lines.marks, (&x, top, bottom));
     if legend {
         draw_legend(&mut drawing, &lines.series);
     }
@@ -140,6 +145,17 @@ fn draw(
         for (place, value) in points.iter().zip(&series.values) {
             drawing.dot(*place, 3.5, &colour, &format!("{}: {}", series.name, numbers::plain(*value)));
         }
+    }
+}
+
+/// Upright lines, with what they are: above each other where they are close.
+fn draw_marks(drawing: &mut Drawing, marks: &[(f64, String)], (x, top, bottom): (&Scale, f64, f64)) {
+    for (number, (position, text)) in marks.iter().enumerate() {
+        let (at, height) = (x.at(*position), top + 12.0 + 13.0 * (number % MARK_ROWS) as f64);
+        drawing.path(&[(at, top), (at, bottom)], "var(--line)", true);
+        let is_late = at > f64::midpoint(LEFT, WIDTH);
+        let (place, anchor) = if is_late { (at - 5.0, Anchor::End) } else { (at + 5.0, Anchor::Start) };
+        drawing.text(place, height, anchor, "muted small", text);
     }
 }
 

@@ -88,6 +88,7 @@ fn two_lines() -> Lines {
         logarithmic: true,
         dots: true,
         height: 260.0,
+        marks: Vec::new(),
         series: vec![series("a", &[1.0, 2.0, 3.0, 50.0]), series("b", &[2.0, 2.0, 2.0, 2.0])],
     }
 }
@@ -108,6 +109,14 @@ fn lines_have_a_dot_a_value_and_a_legend() {
         let drawing = lines(&odd);
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"), "{drawing}");
     }
+}
+
+#[test]
+fn what_happened_is_marked() {
+    let marks = vec![(2.0, "mix=full".to_owned()), (60.0, "hot=0.5:0.2 & more".to_owned())];
+    let drawing = lines(&Lines { marks, ..two_lines() });
+    assert_eq!(count(&drawing, "<polyline"), count(&lines(&two_lines()), "<polyline") + 2);
+    assert!(drawing.contains(">mix=full</text>") && drawing.contains(">hot=0.5:0.2 &amp; more</text>"));
 }
 
 #[test]

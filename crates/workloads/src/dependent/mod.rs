@@ -1,0 +1,98 @@
+//! Two tables of which one depends on the other: a transaction reads a row of the first by its key, then the row of the second whose key is
+//! that key and one of its own, which stands in the first row.
+//!
+//! Source: Porobic et al., "ATraPos" (ICDE 2014), where it shows what the placement of tables that are used together is worth: the two
+//! actions wait for each other, so it matters how far apart the workers are that have the two partitions. Rows have 80 bytes, as there
+//! (10 integers). A transaction is of its worker's own site, or of any site if it is *multisite*; both rows are of one.
+
+pub mod procedure;
+pub mod rows;
+mod spec;
+
+use cc::Abort;
+use engine::{Inspector, Loader, Schema};
+
+pub use procedure::{Action, Transaction};
+use rows::{First, Second, Tables};
+pub use spec::Dependent;
+
+use crate::random::Random;
+use crate::workload::{Check, Outcome, Workload};
+
+/// Transactions of the worker's own site.
+const LOCAL: usize = 0;
+/// All others.
+const MULTISITE: usize = 1;
+
+impl Workload for Dependent {
+    type Procedure = Transaction;
+
+    fn create(&self, schema: &mut impl Schema) -> Tables {
+        Tables::create(self, schema)
+    }
+
+    fn parts(&self) -> usize {
+        usize::from(self.sites)
+    }
+
+    fn rows(&self, _: usize) -> u64 {
+        2 * u64::from(self.rows_per_site)
+    }
+
+    fn load(
+        &self,
+        tables: &Tables,
+        part: usize,
+        _: &mut Random,
+        loader: &mut impl Loader,
+    ) -> Result<(), Abort> {
+        let site = part as u16;
+        (0..self.rows_per_site).try_for_each(|number| {
+            loader.insert(tables.first, &First::new(site, number))?;
+            loader.insert(tables.second, &Second::new(site, number))
+        })
+    }
+
+    #[inline]
+    fn next(&self, worker: usize, random: &mut Random, _: u64) -> Transaction {
+        let is_any = self.multisite > 0.0 && random.unit() < self.multisite;
+        let site = match is_any {
+            true => random.below(u64::from(self.sites)) as u16,
+            false => (worker % usize::from(self.sites)) as u16,
+        };
+        let number = random.below(u64::from(self.rows_per_site)) as u32;
+        Transaction::new((site, number), is_any, self.divided)
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["local", "multisite"]
+    }
+
+    #[inline]
+    fn kind(procedure: &Transaction) -> usize {
+        if procedure.is_multisite() { MULTISITE } else { LOCAL }
+    }
+
+    fn check(&self, tables: &Tables, inspector: &mut impl Inspector) -> Vec<Check> {
+        let (mut firsts, mut seconds, mut damaged) = (0u64, 0u64, 0u64);
+        let knows = |site: u16, number: u32| site < self.sites && number < self.rows_per_site;
+        inspector.scan(tables.first.primary(), &(0, 0), &(u16::MAX, u32::MAX), &mut |row: &First| {
+            firsts += 1;
+            damaged += u64::from(!knows(row.site, row.number) || *row != First::new(row.site, row.number));
+        });
+        let high = (u16::MAX, u32::MAX, u16::MAX);
+        inspector.scan(tables.second.primary(), &(0, 0, 0), &high, &mut |row: &Second| {
+            seconds += 1;
+            damaged += u64::from(!knows(row.site, row.number) || *row != Second::new(row.site, row.number));
+        });
+        let expected = u64::from(self.rows_per_site) * u64::from(self.sites);
+        let result = if (firsts, seconds) != (expected, expected) {
+            Outcome::Violated(format!("{firsts} and {seconds} rows where {expected} each were loaded"))
+        } else if damaged > 0 {
+            Outcome::Violated(format!("{damaged} rows are not what was loaded"))
+        } else {
+            Outcome::Ok
+        };
+        vec![Check { name: "dependent_rows", result }]
+    }
+}

@@ -1,0 +1,30 @@
+//! Parameters of the dependent tables.
+
+/// The workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dependent {
+    /// Sites, one a worker.
+    pub sites: u16,
+    /// Rows of each site in each table.
+    pub rows_per_site: u32,
+    /// Share of the transactions that may be of any site.
+    pub multisite: f64,
+    /// Whether a transaction is one action: several instances share the data, and send each other whole parts of transactions.
+    pub divided: bool,
+}
+
+impl Dependent {
+    /// What is wrong with the parameters.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.sites == 0 || self.rows_per_site == 0 {
+            return Err("there is at least one site, and one row a site".to_owned());
+        }
+        if !(0.0..=1.0).contains(&self.multisite) {
+            return Err(format!("multisite: {} is not a share, 0 to 1", self.multisite));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! Parameters of TATP, and how subscribers are drawn.
+
+use engine::Text;
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+
+/// Digits of a subscriber's number, and of a number that calls are forwarded to.
+pub const DIGITS: usize = 15;
+
+/// Which subscriber: `part` follows from `s_id` ([`Tatp::part`]), and stands in all keys because tables are divided by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The range of subscribers.
+    pub part: u16,
+    /// S_ID, from 1.
+    pub s_id: u32,
+}
+
+/// The transactions, in the order of [`Mix::shares`].
+pub const KINDS: [&str; 7] = [
+    "GetSubscriberData",
+    "GetNewDestination",
+    "GetAccessData",
+    "UpdateSubscriberData",
+    "UpdateLocation",
+    "InsertCallForwarding",
+    "DeleteCallForwarding",
+];
+
+/// Which transactions run, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mix {
+    /// All seven in the description's shares.
+    #[default]
+    Full,
+    /// GetSubscriberData only.
+    GetSubscriberData,
+    /// GetNewDestination only.
+    GetNewDestination,
+    /// GetAccessData only.
+    GetAccessData,
+    /// UpdateSubscriberData only.
+    UpdateSubscriberData,
+    /// UpdateLocation only.
+    UpdateLocation,
+    /// InsertCallForwarding only: soon all rows are there, and it fails.
+    InsertCallForwarding,
+    /// DeleteCallForwarding only: soon no row is left, and it fails.
+    DeleteCallForwarding,
+}
+
+impl Mix {
+    /// Percent of each transaction, in the order of [`KINDS`].
+    pub fn shares(self) -> [u8; KINDS.len()] {
+        match self {
+            Mix::Full => [35, 10, 35, 2, 14, 2, 2],
+            Mix::GetSubscriberData => [100, 0, 0, 0, 0, 0, 0],
+            Mix::GetNewDestination => [0, 100, 0, 0, 0, 0, 0],
+            Mix::GetAccessData => [0, 0, 100, 0, 0, 0, 0],
+            Mix::UpdateSubscriberData => [0, 0, 0, 100, 0, 0, 0],
+            Mix::UpdateLocation => [0, 0, 0, 0, 100, 0, 0],
+            Mix::InsertCallForwarding => [0, 0, 0, 0, 0, 100, 0],
+            Mix::DeleteCallForwarding => [0, 0, 0, 0, 0, 0, 100],
+        }
+    }
+
+    /// Draws a transaction: its number in [`KINDS`].
+    #[inline]
+    pub(super) fn draw(self, random: &mut Random) -> usize {
+        let mut left = random.below(100);
+        for (kind, share) in self.shares().into_iter().enumerate() {
+            match left.checked_sub(u64::from(share)) {
+                None => return kind,
+                Some(rest) => left = rest,
+            }
+        }
+        KINDS.len() - 1
+    }
+}
+
+/// A hot spot: a share of the requests goes to the first subscribers; in each of the two parts all are equally likely.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hot {
+    /// Share of the requests, 0 to 1.
+    pub requests: f64,
+    /// Share of the subscribers, more than 0, at most 1.
+    pub data: f64,
+}
+
+/// TATP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tatp {
+    /// Subscribers.
+    pub subscribers: u32,
+    /// Ranges that they are divided into, one a worker.
+    pub parts: u16,
+    /// Which transactions run.
+    pub mix: Mix,
+    /// Share of the transactions whose subscriber may be any; those of the others are of the worker's own range.
+    pub multisite: f64,
+    /// If some subscribers are wanted more than the others: then any worker draws any of them.
+    pub hot: Option<Hot>,
+    /// Whether all that a transaction does for a number is one action: several instances share the data, and send each other whole
+    /// parts of transactions.
+    pub divided: bool,
+}
+
+impl Tatp {
+    /// The full mix over so many subscribers in so many parts.
+    pub fn new(subscribers: u32, parts: u16) -> Self {
+        Tatp { subscribers, parts, mix: Mix::Full, multisite: 0.0, hot: None, divided: false }
+    }
+
+    /// What is wrong with the parameters.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn validate(&self) -> Result<(), String> {
+        let Tatp { subscribers, parts, multisite, hot, .. } = *self;
+        if parts == 0 || subscribers < u32::from(parts) {
+            return Err(format!("{subscribers} subscribers in {parts} parts: each has at least one"));
+        }
+        if !(0.0..=1.0).contains(&multisite) {
+            return Err(format!("multisite: {multisite} is not a share, 0 to 1"));
+        }
+        let is_hot = |hot: Hot| (0.0..=1.0).contains(&hot.requests) && hot.data > 0.0 && hot.data <= 1.0;
+        match hot {
+            Some(hot) if !is_hot(hot) => Err(format!("hot: {}:{} are not shares", hot.requests, hot.data)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Subscribers before those of this part.
+    #[inline]
+    pub(super) fn before(&self, part: u16) -> u32 {
+        (u64::from(part) * u64::from(self.subscribers) / u64::from(self.parts)) as u32
+    }
+
+    /// The part of a subscriber.
+    #[inline]
+    pub fn part(&self, s_id: u32) -> u16 {
+        ((u64::from(s_id) * u64::from(self.parts) - 1) / u64::from(self.subscribers)) as u16
+    }
+
+    /// The subscribers of a part.
+    pub fn subscribers_of(&self, part: u16) -> std::ops::RangeInclusive<u32> {
+        self.before(part) + 1..=self.before(part + 1)
+    }
+
+    /// The part that is the home of worker `worker`.
+    #[inline]
+    pub fn home(&self, worker: usize) -> u16 {
+        (worker % usize::from(self.parts)) as u16
+    }
+
+    /// The subscriber of a worker's next transaction, and how many numbers were drawn for it.
+    #[inline]
+    pub(super) fn draw(&self, worker: usize, random: &mut Random) -> (Place, u8) {
+        if let Some(hot) = self.hot {
+            let s_id = self.draw_hot(hot, random);
+            return (Place { part: self.part(s_id), s_id }, 2);
+        }
+        let is_any = self.multisite > 0.0 && random.unit() < self.multisite;
+        if is_any {
+            let s_id = non_uniform(self.subscribers, random);
+            return (Place { part: self.part(s_id), s_id }, 3);
+        }
+        let part = self.home(worker);
+        let (before, until) = (self.before(part), self.before(part + 1));
+        let draws = 2 + u8::from(self.multisite > 0.0);
+        (Place { part, s_id: before + non_uniform(until - before, random) }, draws)
+    }
+
+    fn draw_hot(&self, hot: Hot, random: &mut Random) -> u32 {
+        let all = u64::from(self.subscribers);
+        let wanted = ((all as f64 * hot.data).round() as u64).clamp(1, all);
+        let is_hot = wanted == all || random.unit() < hot.requests;
+        let (low, high) = if is_hot { (1, wanted) } else { (wanted + 1, all) };
+        random.between(low, high) as u32
+    }
+}
+
+/// One of `population` subscribers, from 1, as the description draws them: `(random(0, A) | random(1, P)) % P + 1`.
+#[inline]
+fn non_uniform(population: u32, random: &mut Random) -> u32 {
+    let all = match population {
+        0..=1_000_000 => 65_535,
+        1_000_001..=10_000_000 => 1_048_575,
+        _ => 2_097_151,
+    };
+    let population = u64::from(population);
+    ((random.between(0, all) | random.between(1, population)) % population + 1) as u32
+}
+
+/// The number of a subscriber: S_ID in decimal digits.
+#[inline]
+pub fn number(s_id: u32) -> Text<DIGITS> {
+    let (mut digits, mut left) = ([b'0'; DIGITS], s_id);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    Text::from_padded(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_ranges_of_all_subscribers() {
+        for (subscribers, parts) in [(1, 1), (7, 7), (100, 7), (65_536, 3), (u32::MAX, u16::MAX)] {
+            let tatp = Tatp::new(subscribers, parts);
+            tatp.validate().expect("valid");
+            let mut next = 1;
+            for part in (0..parts).take(10) {
+                let range = tatp.subscribers_of(part);
+                assert_eq!(*range.start(), next);
+                assert!(!range.is_empty());
+                assert_eq!((tatp.part(*range.start()), tatp.part(*range.end())), (part, part));
+                next = range.end() + 1;
+            }
+            assert_eq!(tatp.part(subscribers), parts - 1);
+            assert_eq!(*tatp.subscribers_of(parts - 1).end(), subscribers);
+        }
+    }
+
+    #[test]
+    fn numbers_have_all_digits() {
+        assert_eq!(number(0).as_str(), "000000000000000");
+        assert_eq!(number(40_701).as_str(), "000000000040701");
+    }
+
+    #[test]
+    fn subscribers_are_drawn_as_described() {
+        let mut random = Random::new(1, 2);
+        // A bit of either number is a bit of the result: of 2^16 subscribers three quarters have any of the lower bits.
+        let drawn: Vec<u32> = (0..40_000).map(|_| non_uniform(1 << 16, &mut random) - 1).collect();
+        for bit in 0..16 {
+            let set = drawn.iter().filter(|s_id| *s_id >> bit & 1 == 1).count();
+            assert!((29_400..30_600).contains(&set), "bit {bit}: {set}");
+        }
+        let tatp = Tatp::new(1_000, 4);
+        assert!((0..1_000).all(|_| tatp.draw(6, &mut random).0.part == 2));
+        let spread = Tatp { multisite: 0.5, ..tatp.clone() };
+        let away = (0..10_000).filter(|_| spread.draw(6, &mut random).0.part != 2).count();
+        // Three quarters of those that may be any.
+        assert!((3_500..4_000).contains(&away), "{away}");
+        let hot = Tatp { hot: Some(Hot { requests: 0.5, data: 0.2 }), ..tatp };
+        let low = (0..10_000).filter(|_| hot.draw(6, &mut random).0.s_id <= 200).count();
+        assert!((4_800..5_200).contains(&low), "{low}");
+    }
+
+    #[test]
+    fn shares_are_the_standards() {
+        let mut random = Random::new(3, 4);
+        let mut drawn = [0; KINDS.len()];
+        (0..100_000).for_each(|_| drawn[Mix::Full.draw(&mut random)] += 1);
+        for (count, share) in drawn.into_iter().zip(Mix::Full.shares()) {
+            let expected = i64::from(share) * 1_000;
+            assert!((count - expected).abs() < 600, "{drawn:?}");
+        }
+        assert_eq!(Mix::Full.shares().into_iter().map(u32::from).sum::<u32>(), 100);
+        assert!((0..100).all(|_| Mix::UpdateLocation.draw(&mut random) == 4));
+    }
+}
