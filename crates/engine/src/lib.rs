@@ -61,7 +61,7 @@ pub use durable::{
 };
 pub use ending::{Bounds, Commit, Ending, Stats};
 pub use inspector::{JointInspector, RowInspector, RowSource};
-pub use key::{Key, KeyBuffer};
+pub use key::{Key, KeyBuffer, key_words};
 pub use loader::RowLoader;
 pub use look_ahead::LookAhead;
 pub use parts::{Outcome, Prepared, Vote};

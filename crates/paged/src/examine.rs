@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use engine::durable::SchemaError;
 use engine::durable::description::Description;
-use engine::{Decision, PartOf, TableDescription};
+use engine::{Decision, PartOf, TableDescription, key_words};
 use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
@@ -116,7 +116,7 @@ fn trees_of(master: &Master, description: &Description) -> Result<Vec<Vec<Tree>>
     let mut next = |bits: u32| {
         let root = master.roots.get(number as usize).copied().ok_or(PagedError::UnknownTree(number))?;
         number += 1;
-        Ok(Tree::of(number - 1, root, bits.div_ceil(64) as usize))
+        Ok(Tree::of(number - 1, root, key_words(bits)))
     };
     let of_table = |table: &TableDescription| {
         table.indexes().iter().map(|index| next(index.key_bits)).collect::<Result<Vec<_>, _>>()

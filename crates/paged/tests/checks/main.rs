@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod damage;
+mod examined;
 mod model;
 mod parts;
 mod support;
