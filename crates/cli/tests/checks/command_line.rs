@@ -118,7 +118,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
     for word in ["--transactions", "--json", "Examples:", "isles bench tpcc", "Ctrl-C", "Exit status"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for later in ["--adaptive", "--subscribers"] {
+    for later in ["--adaptive", "--adapt-interval"] {
         assert!(!help.contains(later), "{later} in {help}");
     }
 }
@@ -159,13 +159,13 @@ const FAULTS: &[(&str, &str)] = &[
     ("--json", "--json: unknown flag (see isles --help)"),
     (
         "bench",
-        "WORKLOAD: missing (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory; see isles bench --help)",
+        "WORKLOAD: missing (accepted: micro, ycsb, tpcb, tpcc, tatp, dependent, counter, lock, ipc, memory; see isles bench --help)",
     ),
     (
         "bench nothing",
-        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcb, tpcc, counter, lock, ipc, memory)",
+        "WORKLOAD nothing: unknown value (accepted: micro, ycsb, tpcb, tpcc, tatp, dependent, counter, lock, ipc, memory)",
     ),
-    ("bench tatp", "WORKLOAD tatp: not available in this version"),
+    ("bench tatp --execution plp", "--execution plp: not available in this version (accepted: inline)"),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),
     ("bench tpcc --core 1", "--core: unknown flag (similar: --cores; see isles bench --help)"),
@@ -218,8 +218,8 @@ const FAULTS: &[(&str, &str)] = &[
     ("topology --sysroot Cargo.toml", "--sysroot Cargo.toml: "),
     ("verify --cc 3pl", "--cc 3pl: unknown value (accepted: silo, tictoc"),
     (
-        "verify --cc 2pl --workload bank",
-        "--workload bank: not available in this version (accepted: histories, crashes with --cc 2pl)",
+        "verify --cc 2pl --workload tpcc",
+        "--workload tpcc: not available in this version (accepted: histories, bank, islands, distributed, crashes with --cc 2pl)",
     ),
     (
         "verify --workload nothing",

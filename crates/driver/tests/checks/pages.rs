@@ -61,15 +61,24 @@ fn checks_hold_on_hardware() {
 }
 
 #[test]
-fn what_pages_cannot_do_yet_is_refused() {
-    let workload = micro(Operation::Read, 2);
-    let disk = Disk::new(DiskModel::NVME, Faults::default());
-    let ran = VirtualMachine::run(&config(2, 4).with_disk(&disk), |c| {
-        let deployment = deployment(&[1, 1], Transport::Shm);
-        driver::in_virtual_machine(c, &workload, &over_pages(1 << 20, 4), &deployment, Control::NONE)
-    });
-    let refused = ran.expect("the machine runs").value.expect_err("there are two instances");
-    assert_eq!(refused.to_string(), "one instance has its rows in pages, and no more yet: --deploy 1isl");
-    let small = simulated(&workload, &over_pages(64 << 10, 4), 2).expect_err("the pool is too small");
-    assert_eq!(small.to_string(), "a pool of 65536 bytes is too small for 3 sessions: they need 196608");
+fn several_instances_have_pages() {
+    let (workload, disk) = (tpcc(Mix::Full, 2), Disk::new(DiskModel::NVME, Faults::default()));
+    for (seed, durability) in [(7, Durability::None), (8, Durability::Group)] {
+        let plan = Plan { durability, ..over_pages(1 << 20, seed) };
+        let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
+            let deployment = deployment(&[1, 1], Transport::Shm);
+            driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
+        });
+        let measured = ran.expect("the machine runs").value.expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new(), "{seed}");
+        assert_eq!(commits(&measured), 50);
+        assert!(measured.distributed_ratio > 0.0, "{seed}");
+    }
+}
+
+#[test]
+fn a_pool_that_is_too_small_is_refused() {
+    let refused =
+        simulated(&micro(Operation::Read, 2), &over_pages(64 << 10, 4), 2).expect_err("it is too small");
+    assert_eq!(refused.to_string(), "a pool of 65536 bytes is too small for 3 sessions: they need 196608");
 }
