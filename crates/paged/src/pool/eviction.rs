@@ -1,6 +1,9 @@
 //! Which pages leave, and how they come to the file before.
 //!
-//! A worker that needs a frame looks ahead of the hand: copies of the changed pages that will leave next are sent to the file, several at
+//! A clock with two hands: the first marks pages, whoever uses one takes its mark away, and the second, an eighth of the pool behind, takes
+//! pages that are marked still. They go together, one frame at a time, so nobody ever pays for a whole round of the first.
+//!
+//! A worker that needs a frame looks ahead of the second hand: copies of the changed pages that will leave next are sent to the file, several at
 //! a time, while the worker goes on. The hand takes pages that the file has. Only if it finds none in time does somebody wait for a
 //! page to be written.
 
@@ -16,8 +19,11 @@ use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read, WRITING};
 use super::worker::Worker;
 use crate::options::PagedError;
 
-/// Rounds that the hand goes for one frame: one to mark, one to take, and more because others take too.
+/// Rounds that the hands go for one frame: from the second on, what is not marked is, so that it is taken in the next one; and more because
+/// others take too.
 const ROUNDS: usize = 6;
+/// The part of all frames that lies between the hands.
+const MARKED_PART: usize = 8;
 /// Rounds in which pages stay whose records are not on disk.
 const PATIENT_ROUNDS: usize = 3;
 /// Changed pages that the hand passes over until it has one written.
@@ -59,6 +65,7 @@ impl<'p, P: Files> Worker<'p, P> {
             for step in 0..ROUNDS * frames {
                 // Relaxed: only spreads who looks where.
                 let turn = P::fetch_add(c, pool.hand(part), 1, Ordering::Relaxed);
+                pool.mark_ahead(c, part, turn);
                 self.clean_ahead(part, turn)?;
                 let frame = pool.store.frame(FrameId::new(part, turn as usize % frames));
                 let effort = match step {
@@ -68,6 +75,7 @@ impl<'p, P: Files> Worker<'p, P> {
                 };
                 match self.try_take(frame, effort)? {
                     Taken::Frame(held) => return Ok(held),
+                    Taken::Stays if step >= frames => frame.mark(c),
                     Taken::Stays => {}
                     Taken::HasChanged => {
                         passed = if self.wait_for_copies()? { passed + 1 } else { PASSED_MAX };
@@ -137,11 +145,8 @@ impl<'p, P: Files> Worker<'p, P> {
         // Relaxed, all: guesses until the frame is latched at this version.
         let number = P::load(c, &frame.header[PAGE], Ordering::Relaxed);
         if number != 0 {
-            if P::load(c, &frame.header[MARK], Ordering::Relaxed) == 0 {
-                P::store(c, &frame.header[MARK], 1, Ordering::Relaxed);
-                return Ok(Taken::Stays);
-            }
-            if pool.store.file.is_none() {
+            let has_mark = P::load(c, &frame.header[MARK], Ordering::Relaxed) != 0;
+            if !has_mark || pool.store.file.is_none() {
                 return Ok(Taken::Stays);
             }
             let is_under_way = P::load(c, &frame.header[WRITING], Ordering::Relaxed) != 0;
@@ -210,6 +215,13 @@ impl<'p, P: Files> Worker<'p, P> {
 }
 
 impl<P: Files> Pool<P> {
+    /// Moves the hand that marks, which is ahead of the one that takes.
+    fn mark_ahead(&self, c: P::Core, part: usize, turn: u64) {
+        let frames = self.store.frames_per_part;
+        let ahead = (frames / MARKED_PART) as u64;
+        self.store.frame(FrameId::new(part, (turn + ahead) as usize % frames)).mark(c);
+    }
+
     /// Takes back what has come to the file; with `waits`, until no copy is under way that was sent before.
     pub(crate) fn land(&self, c: P::Core, waits: bool) -> Result<(), PagedError> {
         for cleaner in &self.cleaners {

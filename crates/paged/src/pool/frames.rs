@@ -59,6 +59,15 @@ impl<'p, P: Platform> Frame<'p, P> {
         P::store(c, &self.header[FILED], version + 1, Ordering::Release);
     }
 
+    /// Whoever uses the page takes the mark away. A page that still has it may leave.
+    pub(super) fn mark(self, c: P::Core) {
+        // Relaxed, all: guesses. Looked at before, so that a line which everybody reads is not written for nothing.
+        let has_page = P::load(c, &self.header[PAGE], Ordering::Relaxed) != 0;
+        if has_page && P::load(c, &self.header[MARK], Ordering::Relaxed) == 0 {
+            P::store(c, &self.header[MARK], 1, Ordering::Relaxed);
+        }
+    }
+
     /// The frame's page, of a tree with keys of so many words.
     pub(crate) fn page(self, width: usize) -> Page<'p, P> {
         Page::new(self.words, width)
