@@ -88,7 +88,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Checks before each verb that the attempt goes on, and that the table belongs to the database.
+    /// Checks before each verb that the attempt goes on, and that the table belongs to the database and is there.
     pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
         if let Some(failure) = &self.state.failed {
             return Err(failure.error.clone());
@@ -96,7 +96,16 @@ impl Transaction<'_> {
         if table.database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
+        if self.shared.is_dropped(table.inner.number()) {
+            return Err(self.dropped(table.inner.number()));
+        }
         self.check_cancelled()
+    }
+
+    #[cold]
+    fn dropped(&self, number: usize) -> Error {
+        let name = self.shared.tables().get(number).map_or("", |table| table.name());
+        Error::NoSuchTable(format!("table {name} was dropped: create it again, or do without"))
     }
 
     /// Checks before a verb over described rows that the attempt goes on.
@@ -147,7 +156,7 @@ impl Transaction<'_> {
     #[inline]
     pub(crate) fn check<T>(&mut self, result: Result<T, Abort>) -> Result<T> {
         result.map_err(|abort| {
-            let error = Error::from_abort(&abort, &self.shared.tables, self.state.attempts);
+            let error = Error::from_abort(&abort, self.shared.tables(), self.state.attempts);
             self.state.failed.get_or_insert(Failure { abort, error }).error.clone()
         })
     }

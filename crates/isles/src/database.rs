@@ -32,6 +32,10 @@ pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
 pub const SESSIONS_DEFAULT: usize = 64;
 /// Most sessions that a database can be opened for.
 pub const SESSIONS_MAX: usize = 1 << 14;
+/// Tables that can be created while a database is open, unless told otherwise.
+pub const SPARE_TABLES_DEFAULT: usize = 64;
+/// Most tables that can be created while a database is open.
+pub const SPARE_TABLES_MAX: usize = 1 << 12;
 /// How long memory stays unused after a deletion, at least.
 pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
@@ -42,6 +46,7 @@ static DATABASES: AtomicU64 = AtomicU64::new(1);
 pub struct Builder {
     memory_bytes_max: u64,
     sessions_max: usize,
+    spare_tables: usize,
     scheme: Scheme,
     schema: SchemaBuilder,
     dropped: Vec<String>,
@@ -61,6 +66,7 @@ impl Builder {
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
             sessions_max: SESSIONS_DEFAULT,
+            spare_tables: SPARE_TABLES_DEFAULT,
             scheme: Scheme::default(),
             schema: SchemaBuilder::new(),
             dropped: Vec::new(),
@@ -85,6 +91,28 @@ impl Builder {
     #[must_use]
     pub fn sessions(mut self, sessions: usize) -> Self {
         self.sessions_max = sessions;
+        self
+    }
+
+    /// How many tables [`Database::create_table`] can make before the database is opened again, up to [`SPARE_TABLES_MAX`];
+    /// [`SPARE_TABLES_DEFAULT`] unless set. A place takes some hundred bytes, and is not given to another table when its own is dropped.
+    /// Without any, tables cannot be dropped either while the database is open.
+    ///
+    /// ```
+    /// use isles::{Database, Error, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Visit { id: u64, page: u32 }
+    ///
+    /// let database = Database::in_memory().spare_tables(1).open()?;
+    /// database.create_table::<Visit>("monday")?;
+    /// assert!(matches!(database.create_table::<Visit>("tuesday"), Err(Error::Declaration { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn spare_tables(mut self, tables: usize) -> Self {
+        self.spare_tables = tables;
         self
     }
 
@@ -173,6 +201,12 @@ impl Builder {
         self.path.as_deref()
     }
 
+    /// Whether a table of this name is declared, or dropped.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        let mut declared = self.schema.descriptions();
+        declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)
+    }
+
     /// Declares a table without a row type.
     pub(crate) fn declare(&mut self, table: TableDescription) {
         if let Err(error) = self.schema.declare(table, &engine::TableOptions::default()) {
@@ -226,16 +260,16 @@ impl Builder {
     /// and other indexes than before: indexes are made of the rows at every opening.
     ///
     /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared and dropped;
-    /// [`Error::Misuse`] for a number of sessions that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
+    /// [`Error::Misuse`] for a number of sessions or spare tables that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
     /// memory limit; [`Error::Open`] for a directory that holds other tables or no database, is in use, or is damaged. The
     /// directory stays as it was then.
     pub fn open(self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let tables: Vec<TableDescription> = self.schema.descriptions().cloned().collect();
-        if let Some(table) = tables
-            .iter()
+        if let Some(table) = self
+            .schema
+            .descriptions()
             .map(TableDescription::name)
             .find(|name| self.dropped.iter().any(|other| other == name))
         {
@@ -246,11 +280,17 @@ impl Builder {
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("a database is opened for 1 to 16384 sessions"));
         }
-        let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
+        if self.spare_tables > SPARE_TABLES_MAX {
+            return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
+        }
+        let (memory_bytes, sessions, spare_tables) =
+            (self.memory_bytes_max, self.sessions_max, self.spare_tables);
+        let limits = Limits { memory_bytes, sessions, spare_tables };
         let options = InstanceOptions {
             sessions_max: self.sessions_max,
             memory_bytes_max: self.memory_bytes_max,
             epoch_nanos: EPOCH_NANOS,
+            spare_tables,
             ..InstanceOptions::default()
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -274,7 +314,7 @@ impl Builder {
             watcher.recovered(&found);
         }
         let path = durable.map(|durable| durable.path);
-        let made = Made { inner: made, tables, id: self.id, scheme: self.scheme, limits };
+        let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
         Ok(Database::of(made, path, watcher))
     }
 }
@@ -288,7 +328,6 @@ pub(crate) fn new_id() -> u64 {
 /// A database that was made, and what it was made by.
 pub(crate) struct Made {
     pub(crate) inner: engine::dynamic::Database<Hardware>,
-    pub(crate) tables: Vec<TableDescription>,
     pub(crate) id: u64,
     pub(crate) scheme: Scheme,
     pub(crate) limits: Limits,
@@ -303,7 +342,7 @@ pub struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tables: Vec<_> = self.shared.tables.iter().map(TableDescription::name).collect();
+        let tables: Vec<_> = self.shared.present().map(|(_, table)| table.name()).collect();
         to.debug_struct("Database").field("scheme", &self.scheme()).field("tables", &tables).finish()
     }
 }
@@ -311,11 +350,7 @@ impl std::fmt::Debug for Database {
 impl Database {
     /// A database that was made, perhaps in a directory.
     pub(crate) fn of(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
-        let Made { inner, tables, id, scheme, limits } = made;
-        let (inner, sessions, ledger) = (inner.into_object(), AtomicU64::new(0), Arc::default());
-        let shared =
-            Shared { inner, tables, id, scheme, sessions, share: None, path, limits, ledger, watcher };
-        Database { shared: Arc::new(shared) }
+        Database { shared: Arc::new(Shared::new(made, path, watcher)) }
     }
 
     /// Declares a database that lives in memory and ends with the process.
@@ -425,19 +460,16 @@ impl Database {
     ///
     /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type than `R`.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
-        let tables = &self.shared.tables;
-        let Some(number) = tables.iter().position(|table| table.name() == name) else {
-            return Err(Error::no_table(name, tables));
-        };
-        let view = engine::Table::view(number, &tables[number]);
+        let number = self.shared.table_number(name)?;
+        let view = engine::Table::view(number, &self.shared.tables()[number]);
         let inner = view.map_err(|error| Error::NoSuchTable(error.to_string()))?;
         Ok(Table { inner, database: self.shared.id })
     }
 
     /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its likes read and write rows by
     /// that, without a Rust type.
-    pub fn tables(&self) -> &[TableDescription] {
-        &self.shared.tables
+    pub fn tables(&self) -> Vec<&TableDescription> {
+        self.shared.present().map(|(_, table)| table).collect()
     }
 
     /// The concurrency control.

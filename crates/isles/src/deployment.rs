@@ -32,9 +32,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cc::InstanceOptions;
-use engine::{
-    DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableDescription, TableError, ValueType,
-};
+use engine::{DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableError, ValueType};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{DataOwners, DeploymentDirectory, Map, Rules, WorkerName};
 use platform::link::Mechanism;
@@ -234,7 +232,7 @@ impl DeploymentBuilder {
         let all: Vec<_> = made.iter().collect();
         let resolved = islands::resolve(c, &all, Rules::SOUND);
         resolved.map_err(|error| Error::open(OpenReason::InDoubt, error.to_string()))?;
-        let instances = self.fill_all(made, &schema, &map)?;
+        let instances = self.fill_all(made, &map)?;
         let nodes = vec![None; names.len()];
         let mechanism = |_, _| Mechanism::SharedMemory;
         let seats = islands::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None);
@@ -294,18 +292,12 @@ impl DeploymentBuilder {
     }
 
     /// Gives the copied tables their rows, and each instance what it has.
-    fn fill_all(
-        &self,
-        made: Vec<engine::dynamic::Database<Hardware>>,
-        schema: &SchemaBuilder,
-        map: &Map,
-    ) -> Result<Vec<Database>> {
-        let tables: Vec<TableDescription> = schema.descriptions().cloned().collect();
+    fn fill_all(&self, made: Vec<engine::dynamic::Database<Hardware>>, map: &Map) -> Result<Vec<Database>> {
         let mut instances = Vec::with_capacity(made.len());
         for (instance, made) in made.into_iter().enumerate() {
-            let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
-            let (tables, id, scheme) = (tables.clone(), self.id, self.scheme);
-            let made = Made { inner: made, tables, id, scheme, limits };
+            let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
+            let limits = Limits { memory_bytes, sessions, spare_tables: 0 };
+            let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
             let mut database = Database::of(made, None, None);
             self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;
             let parts = map.instances().iter().map(|owner| usize::from(*owner) == instance).collect();

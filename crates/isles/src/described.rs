@@ -138,10 +138,8 @@ impl<'t> Transaction<'t> {
     /// A table by its name, unless the attempt is over.
     fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
         self.check_running()?;
-        let tables = &self.shared.tables;
-        let number = tables.iter().position(|table| table.name() == name);
-        let number = number.ok_or_else(|| Error::no_table(name, tables))?;
-        Ok((number, &tables[number]))
+        let number = self.shared.table_number(name)?;
+        Ok((number, &self.shared.tables()[number]))
     }
 
     fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {

@@ -283,12 +283,6 @@ impl From<DirectoryError> for Error {
 }
 
 impl Error {
-    /// There is no table of this name among these.
-    pub(crate) fn no_table(name: &str, tables: &[TableDescription]) -> Self {
-        let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
-        Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
-    }
-
     /// A directory that cannot be opened, for a reason in words.
     pub(crate) fn open(reason: OpenReason, words: String) -> Self {
         Error::Open { reason, source: Cause::new(Words(words)) }

@@ -118,6 +118,7 @@
 
 mod attempt;
 mod backup;
+mod changing;
 mod check;
 mod database;
 mod deployment;
@@ -128,6 +129,7 @@ mod event;
 mod existing;
 mod ledger;
 mod nesting;
+mod on_disk;
 mod open;
 mod options;
 mod owned;
@@ -146,7 +148,10 @@ mod upkeep;
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
 pub use check::Check;
-pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
+pub use database::{
+    Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT,
+    SPARE_TABLES_MAX, Scheme,
+};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, NullableField, Row, Value};
@@ -154,6 +159,7 @@ pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDesc
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
+pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;

@@ -133,7 +133,7 @@ fn end(
         true => attempt.commit().map(|commit| commit.durable_with),
         false => Err(attempt.roll_back()),
     };
-    let error = |abort: &Abort| Error::from_abort(abort, &shared.tables, 1);
+    let error = |abort: &Abort| Error::from_abort(abort, shared.tables(), 1);
     let (outcome, failed) = match ended {
         Ok(outcome) => (outcome, None),
         // The error that the verb gave counts, if what it follows from was true.

@@ -281,7 +281,7 @@ impl Session {
         inner.with_dependent_mut(|shared, session| {
             let bounds = Bounds { deadline, attempts_max: Some(1) };
             let attempt = session.begin(Mode::Single, &bounds);
-            let attempt = attempt.map_err(|abort| Error::from_abort(&abort, &shared.tables, 1))?;
+            let attempt = attempt.map_err(|abort| Error::from_abort(&abort, shared.tables(), 1))?;
             let began = shared.watcher.as_ref().map(|_| Hardware::now(c));
             let begun = Begun::new(begun, entry);
             Ok(Active { attempt, begun, state, shared, options, deadline, began })
@@ -416,7 +416,7 @@ fn try_attempts<'d>(
                 if abort.is_conflict() {
                     counters.conflict(state.failed.as_ref().map(|failure| &failure.abort));
                 }
-                return Ended::Failed(Error::from_abort(&abort, &shared.tables, state.attempts));
+                return Ended::Failed(Error::from_abort(&abort, shared.tables(), state.attempts));
             }
         }
     }

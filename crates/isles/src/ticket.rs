@@ -65,18 +65,28 @@ impl Ticket {
 
     fn wait_until(&self, time: Option<Duration>) -> Result<bool> {
         check_outside(self.shared.id)?;
-        let deadline = time.map(|time| Hardware::now(Hardware::core()).plus(nanos(time)));
-        let patience = Patience { durability: Durability::Immediate, deadline, cancel: None };
-        match durably::wait(&self.shared, self.outcome, true, &patience) {
-            Ok(()) => Ok(true),
-            Err(Abort::DurabilityUnknown { .. }) => Ok(false),
-            Err(abort) => {
-                let error = Error::from_abort(&abort, &self.shared.tables, 1);
-                if let Error::NotDurable(why) = &error {
-                    self.shared.log_stopped(why);
-                }
-                Err(error)
+        wait_for_epoch(&self.shared, self.outcome, time)
+    }
+
+    /// The database, and the epoch with which the commit is on disk.
+    pub(crate) fn place(&self) -> (&Arc<Shared>, Epoch) {
+        (&self.shared, self.outcome)
+    }
+}
+
+/// Waits until an epoch is on disk, or until this time is over; tells whether it is on disk.
+pub(crate) fn wait_for_epoch(shared: &Shared, outcome: Epoch, time: Option<Duration>) -> Result<bool> {
+    let deadline = time.map(|time| Hardware::now(Hardware::core()).plus(nanos(time)));
+    let patience = Patience { durability: Durability::Immediate, deadline, cancel: None };
+    match durably::wait(shared, outcome, true, &patience) {
+        Ok(()) => Ok(true),
+        Err(Abort::DurabilityUnknown { .. }) => Ok(false),
+        Err(abort) => {
+            let error = Error::from_abort(&abort, shared.tables(), 1);
+            if let Error::NotDurable(why) = &error {
+                shared.log_stopped(why);
             }
+            Err(error)
         }
     }
 }
