@@ -296,7 +296,7 @@ impl DeploymentBuilder {
         let mut instances = Vec::with_capacity(made.len());
         for (instance, made) in made.into_iter().enumerate() {
             let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
-            let limits = Limits { memory_bytes, sessions, spare_tables: 0 };
+            let limits = Limits { memory_bytes, sessions, spare_tables: 0, latencies: false };
             let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
             let mut database = Database::of(made, None, None);
             self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;

@@ -74,7 +74,7 @@ pub(crate) struct Active<'s> {
     pub(crate) shared: &'s Arc<Shared>,
     pub(crate) options: TransactionOptions,
     pub(crate) deadline: Option<Nanos>,
-    /// When it began, if somebody wants to know of slow ones.
+    /// When it began, if somebody wants to know how long it takes.
     pub(crate) began: Option<Nanos>,
 }
 
@@ -107,13 +107,12 @@ impl Active<'_> {
         let Active { attempt, mut begun, shared, options, deadline, began, .. } = self;
         let ended = end(attempt, shared, (failure, decision), (options, deadline));
         let committed = begun.count(decision, &ended, verb.as_ref());
+        let counters = begun.counters;
         drop(begun);
         if let Err(Error::NotDurable(why)) = &ended {
             shared.log_stopped(why);
         }
-        if let (Some(watcher), Some(began)) = (&shared.watcher, began) {
-            watcher.look_at(began, 1, committed);
-        }
+        shared.end_watch(counters, began, (1, committed));
         ended
     }
 }

@@ -282,7 +282,7 @@ impl Session {
             let bounds = Bounds { deadline, attempts_max: Some(1) };
             let attempt = session.begin(Mode::Single, &bounds);
             let attempt = attempt.map_err(|abort| Error::from_abort(&abort, shared.tables(), 1))?;
-            let began = shared.watcher.as_ref().map(|_| Hardware::now(c));
+            let began = shared.begin_watch();
             let begun = Begun::new(begun, entry);
             Ok(Active { attempt, begun, state, shared, options, deadline, began })
         })
@@ -310,7 +310,7 @@ impl Session {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<(T, Epoch), E> {
         let mut said = None;
-        let began = self.shared().watcher.as_ref().map(|_| Hardware::now(Hardware::core()));
+        let began = self.shared().begin_watch();
         let ended = self.drive(wish, &mut |transaction| {
             let outcome = body(transaction);
             let good = outcome.is_ok();
@@ -318,9 +318,7 @@ impl Session {
             good
         });
         let committed = self.count(&ended, said.as_ref().is_some_and(Result::is_ok));
-        if let (Some(watcher), Some(began)) = (&self.shared().watcher, began) {
-            watcher.look_at(began, self.state.attempts, committed);
-        }
+        self.shared().end_watch(&self.entry.counters, began, (self.state.attempts, committed));
         match (ended, said) {
             (Ended::Failed(error), _) => Err(error.into()),
             (Ended::AsTheBodySaid(outcome), Some(said)) => said.map(|value| (value, outcome)),

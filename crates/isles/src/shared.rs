@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cc::SchemeName;
 use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
-use platform::{Hardware, Intent};
+use platform::{Hardware, Intent, Nanos, Platform};
 
 use crate::database::Made;
 use crate::error::{Error, Result};
 use crate::event::Watcher;
-use crate::ledger::{Ledger, Users};
+use crate::ledger::{Counters, Ledger, Users};
 use crate::on_disk::Waiting;
 
 /// What all handles of a database share.
@@ -43,6 +43,8 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) sessions: usize,
     pub(crate) spare_tables: usize,
+    /// Whether it is counted how long transactions take.
+    pub(crate) latencies: bool,
 }
 
 impl Shared {
@@ -52,7 +54,8 @@ impl Shared {
         let inner = inner.into_object();
         let dropped =
             (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicBool::new(false)).collect();
-        let (sessions, ledger, waiting) = (AtomicU64::new(0), Arc::default(), Arc::default());
+        let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
+        let ledger = Arc::new(Ledger::new(limits.latencies));
         Shared { inner, dropped, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
     }
 
@@ -90,6 +93,27 @@ impl Shared {
             Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
         })
     }
+    /// The moment at which a transaction begins, if somebody wants to know how long it takes.
+    pub(crate) fn begin_watch(&self) -> Option<Nanos> {
+        let watched = self.watcher.is_some() || self.ledger.has_latencies();
+        watched.then(|| Hardware::now(Hardware::core()))
+    }
+
+    /// A transaction has ended that began then, after so many attempts.
+    pub(crate) fn end_watch(
+        &self,
+        counters: &Counters,
+        began: Option<Nanos>,
+        (attempts, committed): (u32, bool),
+    ) {
+        let Some(began) = began else { return };
+        let nanos = Hardware::now(Hardware::core()).since(began);
+        counters.took(nanos);
+        if let Some(watcher) = &self.watcher {
+            watcher.look_at(nanos, attempts, committed);
+        }
+    }
+
     /// Tells who listens that the log has stopped.
     #[cold]
     pub(crate) fn log_stopped(&self, why: &str) {

@@ -53,6 +53,7 @@ impl Database {
             epoch: shared.inner.epoch(c).0,
             checkpoints: shared.inner.checkpoints(c).0,
             transactions: shared.ledger.transactions(),
+            latencies: shared.ledger.latencies(),
             sessions: shared.ledger.users().sessions,
             sessions_max: shared.limits.sessions,
         }
