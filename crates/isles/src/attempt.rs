@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 
 use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
-use engine::key::key_words;
+use engine::key::{KeyOf, key_words};
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 
@@ -14,6 +14,9 @@ use crate::options::CancelToken;
 use crate::select::{Assign, Select};
 use crate::shared::{Limit, Shared};
 use crate::table::{Index, Table};
+
+/// Words of fields that are read without the session's buffer.
+const FEW_WORDS: usize = 4;
 
 /// Why the current attempt is over.
 pub(crate) struct Failure {
@@ -168,8 +171,8 @@ impl Transaction<'_> {
         intent: Intent,
     ) -> Result<Option<RowId>> {
         self.enter(index.table())?;
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        let words = key.as_ref();
         let inner = index.inner;
         if inner.number() == 0 {
             self.check_share(inner.table().number(), Some(part_of(words)), intent)?;
@@ -243,6 +246,12 @@ impl Transaction<'_> {
     /// Reads some fields of a row.
     pub(crate) fn read_fields<R: Row, F: Select<R>>(&mut self, found: RowId, fields: F) -> Result<F::Value> {
         let span = fields.span();
+        if span.words() <= FEW_WORDS {
+            let mut words = [0; FEW_WORDS];
+            let read = self.verbs.read(found, span, &mut words[..span.words()]);
+            self.check(read)?;
+            return Ok(fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset));
+        }
         let words = &mut self.state.words;
         words.clear();
         words.resize(span.words(), 0);

@@ -11,6 +11,7 @@ mod errors;
 mod examples;
 #[cfg(all(feature = "time", feature = "uuid"))]
 mod foreign;
+mod full;
 mod iterators;
 mod limits;
 mod openings;
