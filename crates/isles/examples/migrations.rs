@@ -145,7 +145,7 @@ pub fn run() -> Result<()> {
     let members = database.table::<Member>("members")?;
     let (count, ada) =
         database.transaction(|t| Ok((t.scan(members, ..).count()?, t.get(members, &(3, 3))?)))?;
-    assert_eq!((count as u64, ada.map(|member| member.name)), (ACCOUNTS, Some("ada".to_owned())));
+    assert_eq!((count, ada.map(|member| member.name)), (ACCOUNTS, Some("ada".to_owned())));
     database.close()?;
     let _ = std::fs::remove_dir_all(&path);
     println!("{count} members, of {ACCOUNTS} accounts");

@@ -73,6 +73,40 @@ impl State {
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`], [`Error::TooLarge`] (more than
 /// about a million rows) and [`Error::Misuse`] (a table of another database, for example); other errors are named with
 /// the verb. After an error the attempt is over: every further verb returns the same error.
+///
+/// ```
+/// use isles::{Database, Row};
+///
+/// #[derive(Row, Clone, Debug, PartialEq)]
+/// #[row(key(id), unique_index(by_owner(owner)))]
+/// struct Account { id: u64, owner: u32, balance: i64 }
+///
+/// let account = |id, balance| Account { id, owner: id as u32 + 70, balance };
+/// let mut builder = Database::in_memory();
+/// let accounts = builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// database.transaction(|t| {
+///     assert_eq!(t.attempt(), 1);
+///     t.insert(accounts, &account(1, 5))?;
+///     t.insert_all(accounts, (2..5).map(|id| account(id, 0)))?;
+///     assert_eq!(t.insert_or_ignore(accounts, &account(1, 9))?, false);
+///     assert_eq!(t.upsert(accounts, &account(4, 7))?, Some(account(4, 0)), "the row before");
+///
+///     assert_eq!(t.get(accounts, &1)?, Some(account(1, 5)));
+///     assert!(t.exists(accounts.by(Account::BY_OWNER), &72)? && !t.exists(accounts, &9)?);
+///     assert_eq!(t.get_field(accounts, &4, Account::BALANCE)?, Some(7));
+///     assert_eq!(t.get_for_update(accounts, &2)?, Some(account(2, 0)), "it will be changed");
+///
+///     assert_eq!(t.update(accounts, &2, |row| row.balance += 3)?, Some(()));
+///     assert!(t.set_field(accounts, &3, Account::BALANCE, &1)?);
+///     t.update_field(accounts, &3, Account::BALANCE, |balance| *balance += 1)?;
+///     assert_eq!(t.delete(accounts, &4)?, Some(account(4, 7)));
+///     let balances = t.scan(accounts, ..).fields(Account::BALANCE).collect::<isles::Result<Vec<_>>>()?;
+///     assert_eq!(balances, [5, 3, 2]);
+///     Ok(())
+/// })?;
+/// # Ok::<(), isles::Error>(())
+/// ```
 pub struct Transaction<'t> {
     pub(crate) verbs: &'t mut (dyn AnyVerbs + 't),
     pub(crate) state: &'t mut State,

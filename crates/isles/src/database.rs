@@ -43,6 +43,22 @@ pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 static DATABASES: AtomicU64 = AtomicU64::new(1);
 
 /// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a builder.
+///
+/// ```
+/// use isles::{Database, Row, Scheme, TableOptions};
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// let mut builder = Database::in_memory().memory_limit(64 << 20).sessions(8).scheme(Scheme::NoWait);
+/// let accounts = builder.table::<Account>("accounts");
+/// let drafts = builder.table_with::<Account>("drafts", TableOptions::new().hash(Account::KEY));
+/// let database = builder.open()?;
+/// assert_eq!(database.scheme(), Scheme::NoWait);
+/// # let _ = (accounts, drafts);
+/// # Ok::<(), isles::Error>(())
+/// ```
 pub struct Builder {
     memory_bytes_max: u64,
     sessions_max: usize,
@@ -83,6 +99,8 @@ impl Builder {
 
     /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. A transaction that needs more gets
     /// [`Error::OutOfMemory`], and the database stays usable.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_bytes_max = bytes;
@@ -90,6 +108,8 @@ impl Builder {
     }
 
     /// Most sessions at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn sessions(mut self, sessions: usize) -> Self {
         self.sessions_max = sessions;
@@ -119,6 +139,8 @@ impl Builder {
     }
 
     /// The concurrency control; [`Scheme::Silo`] unless set.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
@@ -177,6 +199,8 @@ impl Builder {
 
     /// How long a transaction takes that is slow: the listener of [`Self::on_event`] hears of those that take at least so long.
     /// [`SLOW_DEFAULT`] unless set.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn slow_after(mut self, time: Duration) -> Self {
         self.slow_after = time;
@@ -193,11 +217,15 @@ impl Builder {
 
     /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table: a name that is taken, rows
     /// that are too long.
+    ///
+    /// [`Builder`] has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
         self.table_with(name, TableOptions::new())
     }
 
     /// Declares a table; see [`Self::table`].
+    ///
+    /// [`Builder`] has an example.
     pub fn table_with<R: Row>(&mut self, name: &str, options: TableOptions<R>) -> Table<R> {
         let inner = self.schema.declare_rows(name, &options.into_engine()).unwrap_or_else(|error| {
             self.failed.get_or_insert(error.into());
@@ -273,6 +301,8 @@ impl Builder {
     /// [`Error::Misuse`] for a number of sessions or spare tables that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
     /// memory limit; [`Error::Open`] for a directory that holds other tables or no database, is in use, or is damaged. The
     /// directory stays as it was then.
+    ///
+    /// [`Builder`] has an example.
     pub fn open(self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -345,6 +375,37 @@ pub(crate) struct Made {
 
 /// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into
 /// each thread.
+///
+/// ```
+/// use isles::{Database, Row};
+///
+/// #[derive(Row, Debug, PartialEq)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// # let path = std::env::temp_dir().join(format!("isles-doc-database-{}", std::process::id()));
+/// let mut builder = Database::at(&path);
+/// builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// // For code that does not have the table at hand.
+/// let accounts = database.table::<Account>("accounts")?;
+/// assert_eq!(database.tables()[0].name(), "accounts");
+///
+/// // One transaction, in a session of its own; a session for more; an object.
+/// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+/// let mut session = database.clone().session()?;
+/// session.transaction(|t| t.update_field(accounts, &1, Account::BALANCE, |balance| *balance += 1).map(drop))?;
+/// let mut open = database.begin()?;
+/// open.insert(accounts, &Account { id: 2, balance: 0 })?;
+/// open.commit()?;
+///
+/// database.flush()?; // commits that did not wait for the disk
+/// assert!(database.memory_in_use() <= database.memory_bytes());
+/// drop(session);
+/// database.close()?;
+/// # let _ = std::fs::remove_dir_all(&path);
+/// # Ok::<(), isles::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
@@ -364,6 +425,8 @@ impl Database {
     }
 
     /// Declares a database that lives in memory and ends with the process.
+    ///
+    /// [`Database`] has an example.
     pub fn in_memory() -> Builder {
         Builder::new(None)
     }
@@ -409,6 +472,8 @@ impl Database {
     /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open, and
     /// the error says how many of each there were. Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log
     /// has stopped.
+    ///
+    /// [`Database`] has an example.
     pub fn close(self) -> Result<()> {
         let (users, clones) = self.shared.others(Arc::strong_count(&self.shared));
         let Some(Shared { inner, watcher, .. }) = Arc::into_inner(self.shared) else {
@@ -429,6 +494,8 @@ impl Database {
     /// In memory nothing happens.
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] inside a transaction.
+    ///
+    /// [`Database`] has an example.
     pub fn flush(&self) -> Result<()> {
         let c = Hardware::core();
         match self.shared.inner.log_used(c) {
@@ -440,6 +507,8 @@ impl Database {
     /// A session, which serves one thread at a time. The thread is not pinned, and may change.
     ///
     /// Errors: [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn session(&self) -> Result<Session> {
         Session::new(&self.shared)
     }
@@ -447,6 +516,8 @@ impl Database {
     /// Begins a transaction that lives as long as the program likes, with a session of its own: see [`OwnedTransaction`].
     ///
     /// Errors: as [`Session::begin`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn begin(&self) -> Result<OwnedTransaction> {
         self.session()?.into_transaction()
     }
@@ -454,6 +525,8 @@ impl Database {
     /// Runs `body` over a snapshot, in a session of its own: see [`Session::snapshot`].
     ///
     /// Errors: as [`Session::snapshot`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn snapshot<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.session()?.snapshot(body)
     }
@@ -462,6 +535,8 @@ impl Database {
     /// keep a [`Session`] for each thread, which also keeps buffers and memory at hand.
     ///
     /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.session()?.transaction(body)
     }
@@ -469,6 +544,8 @@ impl Database {
     /// The table of this name, for code that does not have the [`Table`] which [`Builder::table`] gave.
     ///
     /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type than `R`.
+    ///
+    /// [`Database`] has an example.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
         let number = self.shared.table_number(name)?;
         let view = engine::Table::view(number, &self.shared.tables()[number]);
@@ -478,22 +555,30 @@ impl Database {
 
     /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its likes read and write rows by
     /// that, without a Rust type.
+    ///
+    /// [`Database`] has an example.
     pub fn tables(&self) -> Vec<&TableDescription> {
         self.shared.present().map(|(_, table)| table).collect()
     }
 
     /// The concurrency control.
+    ///
+    /// [`Database`] has an example.
     pub fn scheme(&self) -> Scheme {
         self.shared.scheme
     }
 
     /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`]. Memory of deleted rows is
     /// used again, and not given back before the database ends. Some of it is taken ahead of need, between transactions.
+    ///
+    /// [`Database`] has an example.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.inner.memory_bytes(Hardware::core())
     }
 
     /// Bytes of that in which rows and indexes are; sessions that are in a transaction have told some milliseconds ago.
+    ///
+    /// [`Database`] has an example.
     pub fn memory_in_use(&self) -> u64 {
         self.shared.inner.memory_use(Hardware::core()).used
     }

@@ -50,6 +50,8 @@ impl<'t> Transaction<'t> {
     ///
     /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] for values that are none of the columns. The transaction
     /// goes on after these two.
+    ///
+    /// [`Self::get_dynamic`] has an example.
     pub fn insert_dynamic(&mut self, table: &str, values: &[Datum]) -> Result<()> {
         let (number, table) = self.described(table)?;
         let mut row = RowBytes::default();
@@ -69,6 +71,8 @@ impl<'t> Transaction<'t> {
     /// [`Error::Misuse`].
     ///
     /// Errors: [`Error::NoSuchTable`].
+    ///
+    /// [`Self::get_dynamic`] has an example.
     pub fn scan_dynamic(&mut self, table: &str) -> Result<Vec<Vec<Datum>>> {
         self.scan_dynamic_after(table, None, usize::MAX)
     }

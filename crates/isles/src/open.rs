@@ -196,6 +196,8 @@ impl<'s> OpenTransaction<'s> {
     }
 
     /// The transaction as bodies of [`crate::Session::transaction`] get it, for functions that are written for them.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.active.verbs()
     }
@@ -206,12 +208,16 @@ impl<'s> OpenTransaction<'s> {
     /// Errors: [`Error::Conflict`] if another transaction was in the way: begin again; the error of a verb that failed before;
     /// [`Error::Deadline`], [`Error::Cancelled`]; [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. Unless it
     /// is one of the last two, nothing of the transaction remains.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn commit(self) -> Result<()> {
         let decision = Decision::Commit(self.active.options.durability);
         self.active.end(decision).map(drop)
     }
 
     /// As [`Self::commit`], but returns when the transaction has committed, with a ticket to wait for.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn commit_async(self) -> Result<Ticket> {
         self.active.commit_async()
     }
@@ -221,6 +227,8 @@ impl<'s> OpenTransaction<'s> {
     ///
     /// Errors: [`Error::Conflict`] if what was read was never there at one moment; the error of a verb that failed before. The
     /// transaction is rolled back then too.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn roll_back(self) -> Result<()> {
         self.active.end(Decision::RollBack).map(drop)
     }

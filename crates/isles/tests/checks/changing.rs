@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
 use isles::{Database, Datum, Error, OpenReason, Result, Row, Scheme, Table, TableOptions};
 
-fn count<R: Row>(database: &Database, table: Table<R>) -> Result<usize> {
+fn count<R: Row>(database: &Database, table: Table<R>) -> Result<u64> {
     database.transaction(|t| t.scan(table, ..).count())
 }
 

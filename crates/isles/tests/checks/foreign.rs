@@ -63,7 +63,7 @@ fn they_come_back_as_they_went_in_and_sort_as_they_do() {
                     let later = t.scan(table.by(Meeting::BY_BEGIN), (from, Bound::Unbounded)).count()?;
                     assert_eq!(
                         later,
-                        meetings.iter().filter(|row| row.begin >= OffsetDateTime::UNIX_EPOCH).count()
+                        meetings.iter().filter(|row| row.begin >= OffsetDateTime::UNIX_EPOCH).count() as u64
                     );
                     Ok(())
                 })

@@ -71,7 +71,7 @@ fn a_checkpoint_without_room_leaves_the_log_and_what_is_acknowledged() {
     );
     let (database, rows) = open(&directory.0).expect("nothing was lost");
     let count = database.transaction(|t| t.scan(rows, ..).count()).expect("read");
-    assert_eq!(count as u64, 2 * ROWS - 1);
+    assert_eq!(count, 2 * ROWS - 1);
     assert_eq!(database.transaction(|t| t.get(rows, &7)), Ok(Some(big(7))));
     assert_eq!(database.checkpoint(), Ok(()), "there is room again");
     assert_eq!(database.close(), Ok(()));
