@@ -204,17 +204,49 @@ impl Transaction<'_> {
         key: &K,
         intent: Intent,
     ) -> Result<Option<RowId>> {
-        self.enter(index.table())?;
         let key = KeyOf::new(key);
-        let words = key.as_ref();
+        self.enter_lookup(index, key.as_ref(), intent)?;
         let inner = index.inner;
-        if inner.number() == 0 {
-            self.check_share(inner.table().number(), Some(part_of(words)), intent)?;
-        } else if intent == Intent::Write {
-            self.check_share(inner.table().number(), self.own_part(), intent)?;
-        }
-        let found = self.verbs.find(inner.table().number(), inner.number(), words, intent);
+        let found = self.verbs.find(inner.table().number(), inner.number(), key.as_ref(), intent);
         self.check(found)
+    }
+
+    /// Checks before a lookup that the attempt goes on, and that the key may be used.
+    #[inline]
+    fn enter_lookup<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        words: &[u64],
+        intent: Intent,
+    ) -> Result<()> {
+        self.enter(index.table())?;
+        let inner = index.inner;
+        match (inner.number(), intent) {
+            (0, _) => self.check_share(inner.table().number(), Some(part_of(words)), intent),
+            (_, Intent::Write) => self.check_share(inner.table().number(), self.own_part(), intent),
+            (_, Intent::Read) => Ok(()),
+        }
+    }
+
+    /// Reads some fields of the row with this key.
+    pub(crate) fn find_fields<R: Row, K: Key, F: Select<R>>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        fields: F,
+    ) -> Result<Option<F::Value>> {
+        let span = fields.span();
+        if span.words() > FEW_WORDS {
+            let Some(found) = self.find(index, key, Intent::Read)? else { return Ok(None) };
+            return self.read_fields(found, fields).map(Some);
+        }
+        let key = KeyOf::new(key);
+        self.enter_lookup(index, key.as_ref(), Intent::Read)?;
+        let place = (index.inner.table().number(), index.inner.number());
+        let mut words = [0; FEW_WORDS];
+        let found = self.verbs.find_and_read(place, key.as_ref(), span, &mut words[..span.words()]);
+        let found = self.check(found)?;
+        Ok(found.then(|| fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset)))
     }
 
     /// Finds the rows with these keys.

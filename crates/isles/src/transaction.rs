@@ -50,10 +50,7 @@ impl Transaction<'_> {
         key: &L::Key,
         field: F,
     ) -> Result<Option<F::Value>> {
-        match self.find(index.index(), key, Intent::Read)? {
-            None => Ok(None),
-            Some(found) => self.read_fields(found, field).map(Some),
-        }
+        self.find_fields(index.index(), key, field)
     }
 
     /// The rows with these keys, in the order of the keys: faster than [`Self::get`] for each, as what one lookup waits for is under way
