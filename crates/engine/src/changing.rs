@@ -52,7 +52,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
     /// The files refuse, or the log has stopped.
-    #[error("whether the table is on disk is not known: {0}")]
+    #[error("the change of the tables is not known to be on disk: {0}")]
     Log(#[from] LogError),
 }
 
@@ -95,6 +95,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             return Err(TableError { table, fault }.into());
         }
         let durable = self.redo.as_ref().map(|redo| redo.durable);
+        if let Some(stopped) = durable.and_then(|durable| durable.journal.stopped(c)) {
+            return Err(stopped.into());
+        }
         let made = self.inner.add_table(&shape, |_| {
             if let Some(durable) = durable {
                 let mut next = turn.description();
