@@ -6,8 +6,14 @@ use std::error::Error as StdError;
 pub const ROWS_PER_TRANSACTION: usize = 10;
 /// Bytes of a row without its key: a counter of 8 and a payload.
 pub const VALUE_BYTES: usize = 8 + PAYLOAD_BYTES;
-/// Bytes of a row's payload: with key and counter a row has 248, as in the microbenchmark.
-pub const PAYLOAD_BYTES: usize = 232;
+/// Rows of a scan.
+pub const ROWS_PER_SCAN: usize = 100;
+/// Rows that all clients change, where they are to meet.
+pub const CONTENDED_ROWS: u64 = 50;
+/// Bytes of a row's payload: with key and counter a row has 248, as in the microbenchmark, or 100 for figures of memory.
+pub const PAYLOAD_BYTES: usize = if cfg!(feature = "small-rows") { 84 } else { 232 };
+/// The first key of rows that clients insert.
+pub const FIRST_INSERTED: u64 = 1 << 48;
 /// Rows of a transaction that loads.
 pub const ROWS_PER_LOAD: u64 = 5_000;
 
@@ -55,6 +61,20 @@ pub trait Client {
     /// # Errors
     /// The engine's, and a row that is missing.
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure>;
+
+    /// Inserts rows with these keys, which ascend and are new, and counters of zero, in one transaction, and returns when that is
+    /// durable. The number of attempts.
+    ///
+    /// # Errors
+    /// The engine's, and a row that is there.
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure>;
+
+    /// Reads the [`ROWS_PER_SCAN`] rows from key `first` on as a whole, in the order of their keys, in one transaction, as
+    /// [`Self::read`] does.
+    ///
+    /// # Errors
+    /// The engine's, and another number of rows.
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure>;
 }
 
 /// What a transaction does with its rows.
@@ -67,6 +87,12 @@ pub enum Operation {
     Update,
     /// Reads each as a whole.
     Read,
+    /// Increments the counter of each, where all clients choose among few rows.
+    Contend,
+    /// Inserts new rows.
+    Insert,
+    /// Reads rows that follow each other.
+    Scan,
 }
 
 impl std::fmt::Display for Operation {
@@ -74,7 +100,37 @@ impl std::fmt::Display for Operation {
         to.write_str(match self {
             Operation::Update => "update",
             Operation::Read => "read",
+            Operation::Contend => "contend",
+            Operation::Insert => "insert",
+            Operation::Scan => "scan",
         })
+    }
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Operation; 5] =
+        [Operation::Update, Operation::Read, Operation::Contend, Operation::Insert, Operation::Scan];
+
+    /// Whether it increments counters.
+    pub fn increments(self) -> bool {
+        matches!(self, Operation::Update | Operation::Contend)
+    }
+
+    /// Whether it changes nothing.
+    pub fn only_reads(self) -> bool {
+        matches!(self, Operation::Read | Operation::Scan)
+    }
+
+    /// What it is, in a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Operation::Update => "update of 10 rows",
+            Operation::Read => "read of 10 rows",
+            Operation::Contend => "update of 10 rows of 50",
+            Operation::Insert => "insert of 10 rows",
+            Operation::Scan => "scan of 100 rows",
+        }
     }
 }
 
@@ -136,6 +192,17 @@ pub fn digest(bytes: &[u8]) -> u64 {
         // Chunks have their length.
         sum ^ word.try_into().map_or(0, u64::from_le_bytes)
     })
+}
+
+/// Whether a scan has found all its rows.
+///
+/// # Errors
+/// It has not.
+pub fn all_scanned(rows: usize, first: u64) -> Result<(), Failure> {
+    match rows {
+        ROWS_PER_SCAN => Ok(()),
+        _ => Err(format!("{rows} rows from {first} on, where {ROWS_PER_SCAN} are").into()),
+    }
 }
 
 /// The failure of a transaction that does not find a row.

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use side_by_side::engine::{Failure, Operation, ROWS_PER_TRANSACTION};
+use side_by_side::engine::{Failure, Operation, ROWS_PER_SCAN};
 use side_by_side::engines::{Binaries, Kind, Setup};
 use side_by_side::report::{Run, table};
 use side_by_side::rounds::Job;
+use side_by_side::sizes::{SizePlan, load_and_crash, measure, open_again};
 
 const CLIENTS_MAX: u64 = 1_000;
 const ROWS_MAX: u64 = 1 << 32;
@@ -20,7 +21,7 @@ const ROUNDS: u64 = 3;
 /// Shorter runs show that everything works, and little more.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Isles beside other engines: durable, serializable transactions over 10 random rows of 248 bytes.
+/// Isles beside other engines: durable, serializable transactions over rows of 248 bytes.
 ///
 /// Each client waits until its transaction is durable before it begins the next. After each run all rows are counted, and
 /// once more after the database was closed and opened again: every update that was acknowledged has to be there.
@@ -34,7 +35,7 @@ struct Arguments {
     #[arg(long, default_value = "2", value_parser = seconds)]
     seconds: Duration,
     /// Rows of the table
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(ROWS_PER_TRANSACTION as u64..=ROWS_MAX))]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(ROWS_PER_SCAN as u64..=ROWS_MAX))]
     rows: u64,
     /// Where the databases are made, and removed again: all on one file system, which should be that of a disk
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -43,7 +44,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
     engines: Vec<Kind>,
     /// What transactions do with their rows
-    #[arg(long, value_delimiter = ',', default_values_t = [Operation::Update, Operation::Read])]
+    #[arg(long, value_delimiter = ',', default_values_t = Operation::ALL)]
     operations: Vec<Operation>,
     /// How often each engine has its turn [default: 3, or 1 if runs are shorter than half a second]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000))]
@@ -63,6 +64,15 @@ struct Arguments {
     /// Measures nothing: prints the table of the results in these files, as --json printed them
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "json")]
     table: Vec<PathBuf>,
+    /// Measures what engines take instead: memory and disk for the rows, and the time to open after a crash that comes after
+    /// `--seconds` of updates by the first number of `--clients`. Without PostgreSQL, whose server is another program
+    #[arg(long)]
+    sizes: bool,
+    /// One of the processes of --sizes
+    #[arg(long, hide = true)]
+    sizes_part: Option<String>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    updates: u64,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -88,6 +98,9 @@ fn act(arguments: Arguments) -> Result<(), Failure> {
         print!("{}", table(&results(&arguments.table)?));
         return Ok(());
     }
+    if arguments.sizes || arguments.sizes_part.is_some() {
+        return sizes(&arguments);
+    }
     let json = arguments.json;
     let job = job(arguments);
     if job.runs() == 0 {
@@ -104,6 +117,37 @@ fn act(arguments: Arguments) -> Result<(), Failure> {
     bar.finish_and_clear();
     if !json {
         print!("{}", table(&runs));
+    }
+    Ok(())
+}
+
+/// What engines take.
+fn sizes(arguments: &Arguments) -> Result<(), Failure> {
+    let clients = arguments.clients.first().map_or(1, |clients| *clients as usize);
+    let plan = SizePlan { rows: arguments.rows, clients, time: arguments.seconds };
+    let engines = arguments.engines.iter().copied().filter(|engine| *engine != Kind::Postgres);
+    if let Some(part) = &arguments.sizes_part {
+        let engine = engines.last().ok_or("no engine is named")?;
+        return match part.as_str() {
+            "load" => load_and_crash(engine, &arguments.path, &plan),
+            _ => open_again(engine, &arguments.path, &plan, arguments.updates),
+        };
+    }
+    let mut sizes = Vec::new();
+    for engine in engines {
+        let size = measure(engine, &arguments.path, &plan)?;
+        match arguments.json {
+            true => println!("{}", serde_json::to_string(&size)?),
+            false => eprintln!(
+                "{engine}: {} bytes a row, open after {:.0} ms",
+                size.own_bytes / size.rows,
+                size.open_ms
+            ),
+        }
+        sizes.push(size);
+    }
+    if !arguments.json {
+        print!("{}", side_by_side::sizes::table(&sizes));
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ pub fn table(runs: &[Run]) -> String {
 
 /// Which engine is first, and by how much.
 fn verdict(operation: Operation, clients: usize, lines: &[Line<'_>]) -> String {
-    let case = format!("{operation} of 10 rows, {clients} client{}", if clients == 1 { "" } else { "s" });
+    let case = format!("{}, {clients} client{}", operation.title(), if clients == 1 { "" } else { "s" });
     let others = lines.iter().filter(|line| line.engine != Kind::Isles);
     let best = others.filter_map(|line| Some((line.engine, line.share?))).max_by(|a, b| a.1.total_cmp(&b.1));
     match best {

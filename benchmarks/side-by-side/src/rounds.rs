@@ -69,7 +69,7 @@ pub enum BenchmarkError {
         rows: u64,
         /// Updates of rows that were acknowledged.
         expected: u64,
-        /// Rows that were loaded.
+        /// Rows that were loaded or inserted.
         rows_expected: u64,
         /// Where it is.
         path: PathBuf,
@@ -117,6 +117,24 @@ fn open_to_all() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
+/// Transactions that a database has acknowledged.
+#[derive(Clone, Copy, Default)]
+struct Acknowledged {
+    runs: u64,
+    updates: u64,
+    insertions: u64,
+}
+
+impl Acknowledged {
+    fn add(&mut self, operation: Operation, transactions: u64) {
+        if operation.increments() {
+            self.updates += transactions;
+        } else if operation == Operation::Insert {
+            self.insertions += transactions;
+        }
+    }
+}
+
 /// One engine in one round.
 struct Turn<'a> {
     job: &'a Job,
@@ -139,14 +157,13 @@ impl Turn<'_> {
         let rows = self.job.setup.rows;
         let engine = open().map_err(self.failed("opening"))?;
         engine.load(rows).map_err(self.failed("loading"))?;
-        let mut acknowledged = 0;
+        let mut acknowledged = Acknowledged::default();
         for clients in &self.job.clients {
             for operation in &self.job.operations {
-                let plan = self.plan(*operation, *clients);
+                acknowledged.runs += 1;
+                let plan = self.plan(*operation, *clients, acknowledged.runs);
                 let measured = run(&*engine, &plan).map_err(self.failed("running transactions"))?;
-                if *operation == Operation::Update {
-                    acknowledged += measured.acknowledged;
-                }
+                acknowledged.add(*operation, measured.acknowledged);
                 tell(self.result(&plan, &measured));
             }
             self.check(&*engine, "after a run", acknowledged)?;
@@ -156,11 +173,11 @@ impl Turn<'_> {
         self.check(&*engine, "opened again", acknowledged)
     }
 
-    fn plan(&self, operation: Operation, clients: usize) -> Plan {
+    fn plan(&self, operation: Operation, clients: usize, number: u64) -> Plan {
         let Job { time, setup, seed, .. } = self.job;
         let warm_up = *time / WARM_UPS_PER_RUN;
         let seed = crate::random::mix(*seed, self.round);
-        Plan { operation, clients, warm_up, time: *time, rows: setup.rows, seed }
+        Plan { operation, clients, warm_up, time: *time, rows: setup.rows, seed, number }
     }
 
     fn result(&self, plan: &Plan, measured: &Measured) -> Run {
@@ -187,11 +204,12 @@ impl Turn<'_> {
         &self,
         engine: &dyn Engine,
         when: &'static str,
-        acknowledged: u64,
+        acknowledged: Acknowledged,
     ) -> Result<(), BenchmarkError> {
         let found = engine.total().map_err(self.failed("counting"))?;
-        let counters = acknowledged * ROWS_PER_TRANSACTION as u64;
-        let expected = Total { rows: self.job.setup.rows, counters };
+        let Acknowledged { updates, insertions, .. } = acknowledged;
+        let count = ROWS_PER_TRANSACTION as u64;
+        let expected = Total { rows: self.job.setup.rows + insertions * count, counters: updates * count };
         if found == expected {
             return Ok(());
         }
@@ -277,19 +295,28 @@ mod tests {
         fn read(&mut self, _: &Keys) -> Result<(u32, u64), Failure> {
             Ok((1, 0))
         }
+
+        fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+            self.table.counters.lock().unwrap().extend(keys.map(|_| 0));
+            Ok(1)
+        }
+
+        fn scan(&mut self, _: u64) -> Result<(u32, u64), Failure> {
+            Ok((1, 0))
+        }
     }
 
     fn job() -> Job {
         Job {
             engines: Vec::new(),
-            operations: vec![Operation::Update, Operation::Read],
+            operations: Operation::ALL.to_vec(),
             clients: vec![1, 3],
             first_round: 1,
             rounds: 1,
             time: Duration::from_millis(5),
             seed: 1,
             path: PathBuf::new(),
-            setup: Setup { clients_max: 3, rows: 20, postgres: None },
+            setup: Setup { clients_max: 3, rows: 120, postgres: None },
         }
     }
 
@@ -314,7 +341,7 @@ mod tests {
     fn engines_that_keep_their_word_pass() {
         let (runs, result) = measure(Flaw::None);
         result.unwrap();
-        assert_eq!(runs, 4);
+        assert_eq!(runs, 10);
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::engine::{Client, Engine, Failure, Operation};
+use crate::engine::{
+    CONTENDED_ROWS, Client, Engine, FIRST_INSERTED, Failure, Keys, Operation, ROWS_PER_SCAN,
+    ROWS_PER_TRANSACTION,
+};
 use crate::random::Random;
 
 /// Longest latency that is told from longer ones, in nanoseconds.
@@ -29,6 +32,30 @@ pub struct Plan {
     pub rows: u64,
     /// Decides which rows are chosen.
     pub seed: u64,
+    /// Number of the run on this database: no two insert the same rows.
+    pub number: u64,
+}
+
+impl Plan {
+    /// The rows of a client's next transaction, of which it has done so many.
+    fn keys(&self, random: &mut Random, (client, done): (usize, u64)) -> Keys {
+        match self.operation {
+            Operation::Update | Operation::Read => random.keys(self.rows),
+            Operation::Contend => random.keys(self.rows.min(CONTENDED_ROWS)),
+            // The first of all that are read.
+            Operation::Scan => {
+                let mut keys: Keys = random.keys(self.rows);
+                keys[0] = keys[0].min(self.rows - ROWS_PER_SCAN as u64);
+                keys
+            }
+            // Each client's keys ascend.
+            Operation::Insert => {
+                let first = FIRST_INSERTED | self.number << 40 | (client as u64) << 30;
+                let count = ROWS_PER_TRANSACTION as u64;
+                std::array::from_fn(|row| first + done * count + row as u64)
+            }
+        }
+    }
 }
 
 /// What came of a run.
@@ -113,7 +140,7 @@ fn run_client(
     let until = counts_from + plan.time;
     // Relaxed: see `run`.
     while !together.over.load(Ordering::Relaxed) {
-        let keys = random.keys(plan.rows);
+        let keys = plan.keys(&mut random, (number, measured.acknowledged));
         let begin = Instant::now();
         if begin >= until {
             break;
@@ -131,15 +158,17 @@ fn run_client(
     Ok(measured)
 }
 
-fn transact(
-    client: &mut dyn Client,
-    operation: Operation,
-    keys: &crate::engine::Keys,
-) -> Result<u32, Failure> {
+fn transact(client: &mut dyn Client, operation: Operation, keys: &Keys) -> Result<u32, Failure> {
     match operation {
-        Operation::Update => client.update(keys),
+        Operation::Update | Operation::Contend => client.update(keys),
+        Operation::Insert => client.insert(keys),
         Operation::Read => {
             let (attempts, digest) = client.read(keys)?;
+            std::hint::black_box(digest);
+            Ok(attempts)
+        }
+        Operation::Scan => {
+            let (attempts, digest) = client.scan(keys[0])?;
             std::hint::black_box(digest);
             Ok(attempts)
         }

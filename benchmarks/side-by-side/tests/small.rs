@@ -28,14 +28,14 @@ fn measure(engine: Kind, postgres: Option<Binaries>) {
     let directory = Directory::new(&engine.to_string());
     let job = Job {
         engines: vec![engine],
-        operations: vec![Operation::Update, Operation::Read],
+        operations: Operation::ALL.to_vec(),
         clients: vec![1, 4],
         first_round: 1,
         rounds: 2,
         time: Duration::from_millis(50),
         seed: 1,
         path: directory.0.clone(),
-        setup: Setup { clients_max: 4, rows: 40, postgres },
+        setup: Setup { clients_max: 4, rows: 120, postgres },
     };
     let mut runs: Vec<Run> = Vec::new();
     job.measure(&mut |run| runs.push(run)).unwrap();
@@ -51,11 +51,14 @@ fn miss(engine: Kind, postgres: Option<Binaries>) {
     let engine = open(engine, &directory.0, &setup).unwrap();
     engine.load(40).unwrap();
     let keys = [1, 2, 3, 4, 5, 6, 7, 8, 9, 40];
-    for operation in [Operation::Update, Operation::Read] {
+    for operation in Operation::ALL {
         let mut client = engine.client(operation).unwrap();
         let failed = match operation {
-            Operation::Update => client.update(&keys).is_err(),
+            Operation::Update | Operation::Contend => client.update(&keys).is_err(),
             Operation::Read => client.read(&keys).is_err(),
+            // Of keys and values only some know what is new.
+            Operation::Insert => continue,
+            Operation::Scan => client.scan(1).is_err(),
         };
         assert!(failed);
     }

@@ -5,13 +5,31 @@
 //! 2022, section 4).
 
 use platform::{Node, OutOfMemory, Platform};
-use storage::{Index, Listed, Local, Memory, Partition, RecordHeader, RecordRef, Space, Table};
+use storage::{Index, Listed, Local, Memory, Partition, Places, RecordHeader, RecordRef, Space, Table};
 
 /// The tables as sessions of one node see them.
 pub(crate) struct Catalog<P: Platform> {
     /// The node whose sessions use the catalog; `None` if all sessions do.
     pub(crate) node: Option<Node>,
-    pub(crate) tables: Listed<Table<P>>,
+    pub(crate) tables: Tables<P>,
+}
+
+/// The descriptors of a catalog's tables.
+pub(crate) enum Tables<P: Platform> {
+    /// Those that the instance was made with, on the catalog's node.
+    Fixed(Listed<Table<P>>),
+    /// With room for others.
+    Growing(Places<P, Table<P>>),
+}
+
+impl<P: Platform> Tables<P> {
+    /// Those that there are by now.
+    pub(crate) fn get(&self, c: P::Core) -> &[Table<P>] {
+        match self {
+            Tables::Fixed(tables) => tables,
+            Tables::Growing(tables) => tables.get(c),
+        }
+    }
 }
 
 /// Partitions of a table's indexes, by index.
@@ -67,24 +85,10 @@ impl<P: Platform> TableDraft<P> {
         let key_bytes = Space::bytes_of::<(usize, usize)>(self.key_bytes.len());
         own.sum::<usize>() + Space::bytes_of::<Index<P>>(self.indexes.len()) + key_bytes
     }
-}
 
-/// Lays a catalog out on `node`.
-///
-/// # Safety
-/// The catalog is not used after the memory has gone.
-pub(crate) unsafe fn lay_out<P: Platform>(
-    c: P::Core,
-    memory: &Memory<P>,
-    node: Option<Node>,
-    drafts: Vec<TableDraft<P>>,
-) -> Result<Listed<Table<P>>, OutOfMemory> {
-    let bytes = drafts.iter().map(TableDraft::bytes).sum::<usize>();
-    let bytes = bytes + Space::bytes_of::<Table<P>>(drafts.len());
-    // SAFETY: passed on to the caller.
-    let mut space = unsafe { Space::new(c, memory, node, bytes)? };
-    let mut tables = Vec::with_capacity(drafts.len());
-    for TableDraft { row_words, has_tail, read_only, constant, key_bytes, indexes: drafts } in drafts {
+    /// The table, with its lists in `space`.
+    fn lay_out(self, space: &mut Space) -> Table<P> {
+        let TableDraft { row_words, has_tail, read_only, constant, key_bytes, indexes: drafts } = self;
         let mut indexes = Vec::with_capacity(drafts.len());
         for IndexDraft { words, first, partitions } in drafts {
             let partitions = match partitions {
@@ -95,9 +99,43 @@ pub(crate) unsafe fn lay_out<P: Platform>(
         }
         let (indexes, key_bytes) = (space.list(indexes), space.list(key_bytes));
         let closed = read_only || constant != 0;
-        tables.push(Table { row_words, has_tail, read_only, constant, closed, key_bytes, indexes });
+        Table { row_words, has_tail, read_only, constant, closed, key_bytes, indexes }
     }
-    Ok(space.list(tables))
+}
+
+/// Lays a catalog out on `node`, with room for `spare` further tables.
+///
+/// # Safety
+/// The catalog is not used after the memory has gone.
+pub(crate) unsafe fn lay_out<P: Platform>(
+    c: P::Core,
+    memory: &Memory<P>,
+    node: Option<Node>,
+    (drafts, spare): (Vec<TableDraft<P>>, usize),
+) -> Result<Tables<P>, OutOfMemory> {
+    let list_bytes = if spare == 0 { Space::bytes_of::<Table<P>>(drafts.len()) } else { 0 };
+    let bytes = drafts.iter().map(TableDraft::bytes).sum::<usize>() + list_bytes;
+    // SAFETY: passed on to the caller.
+    let mut space = unsafe { Space::new(c, memory, node, bytes)? };
+    let tables = drafts.into_iter().map(|draft| draft.lay_out(&mut space)).collect();
+    Ok(match spare {
+        0 => Tables::Fixed(space.list(tables)),
+        _ => Tables::Growing(Places::new(c, "catalog", tables, spare)?),
+    })
+}
+
+/// Lays out what belongs to one further table.
+///
+/// # Safety
+/// As [`lay_out`].
+pub(crate) unsafe fn lay_out_one<P: Platform>(
+    c: P::Core,
+    memory: &Memory<P>,
+    draft: TableDraft<P>,
+) -> Result<Table<P>, OutOfMemory> {
+    // SAFETY: passed on to the caller.
+    let mut space = unsafe { Space::new(c, memory, None, draft.bytes())? };
+    Ok(draft.lay_out(&mut space))
 }
 
 /// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. No session uses the table

@@ -13,7 +13,9 @@ use storage::{
     Epoch, Epochs, Latched, Local, Memory, MemoryUse, Optimisation, Optimisations, Partition, Table,
 };
 
-use crate::catalog::{Catalog, Descriptors, IndexDraft, TableDraft, copy_table, lay_out};
+use crate::catalog::{
+    Catalog, Descriptors, IndexDraft, TableDraft, Tables, copy_table, lay_out, lay_out_one,
+};
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
 use crate::scheme::{Context, Filling, Parts, Worker};
@@ -111,6 +113,7 @@ pub struct Instance<P: Platform, S: Parts<P>> {
     /// By table.
     outlooks: Vec<Outlook>,
     nodes: Vec<Node>,
+    spare_tables: usize,
     optimisations: Optimisations,
     row_lock: RowLock,
     loaded: bool,
@@ -126,12 +129,17 @@ pub struct Instance<P: Platform, S: Parts<P>> {
 impl<P: Platform, S: Parts<P>> Instance<P, S> {
     /// An instance with these tables, empty.
     pub fn new(c: P::Core, options: &InstanceOptions, shapes: &[TableShape]) -> Result<Self, OutOfMemory> {
+        assert!(
+            options.spare_tables == 0 || options.nodes.is_empty(),
+            "an instance that tables are added to has one catalog"
+        );
         // One more for the instance's own use while it makes tables.
         let workers = options.sessions_max + 1;
         let mut instance = Instance {
             catalogs: Vec::new(),
             outlooks: shapes.iter().map(Outlook::of).collect(),
             nodes: options.nodes.clone(),
+            spare_tables: options.spare_tables,
             optimisations: options.optimisations,
             row_lock: options.ways.row_lock,
             loaded: false,
@@ -147,32 +155,37 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
                 options.optimisations,
             )?),
         };
-        let drafts = shapes.iter().map(|shape| instance.draft(c, shape)).collect::<Result<_, _>>()?;
+        let mut partition = |kind, node| {
+            // SAFETY: the partition becomes part of this instance, whose fields are dropped before its memory; all uses go through
+            // sessions, which are inside their epoch while a transaction runs.
+            instance.with_local(c, node, |local| unsafe { Partition::new(c, local, kind) })
+        };
+        let drafts = shapes.iter().map(|shape| draft(shape, &mut partition)).collect::<Result<_, _>>()?;
         // SAFETY: catalogs are dropped before the memory.
-        let tables = unsafe { lay_out(c, &instance.memory, None, drafts)? };
+        let tables = unsafe { lay_out(c, &instance.memory, None, (drafts, instance.spare_tables))? };
         instance.catalogs.push(Catalog { node: None, tables });
         Ok(instance)
     }
+}
 
-    fn draft(&self, c: P::Core, shape: &TableShape) -> Result<TableDraft<P>, OutOfMemory> {
-        assert!(!shape.indexes.is_empty() && shape.indexes.len() <= 16, "a table has 1 to 16 indexes");
-        let words = shape.row_words as usize;
-        assert!(words >= usize::from(shape.has_tail) && words * 8 <= ROW_BYTES_MAX, "rows have room for all");
-        let mut indexes = Vec::new();
-        for index in &shape.indexes {
-            let partition = |(kind, node): &(Shape, Option<Node>)| {
-                // SAFETY: the partition becomes part of this instance, whose fields are dropped before its memory; all
-                // uses go through sessions, which are inside their epoch while a transaction runs.
-                self.with_local(c, *node, |local| unsafe { Partition::new(c, local, *kind) })
-            };
-            let partitions = index.partitions.iter().map(partition).collect::<Result<_, _>>()?;
-            let IndexShape { words, first, .. } = *index;
-            indexes.push(IndexDraft { words, first, partitions: Descriptors::Own(partitions) });
-        }
-        let TableShape { row_words, has_tail, .. } = *shape;
-        let key_bytes = shape.key_bytes.clone();
-        Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, indexes })
+/// A table of this shape; `partition` makes each partition.
+fn draft<P: Platform>(
+    shape: &TableShape,
+    partition: &mut dyn FnMut(Shape, Option<Node>) -> Result<Partition<P>, OutOfMemory>,
+) -> Result<TableDraft<P>, OutOfMemory> {
+    assert!(!shape.indexes.is_empty() && shape.indexes.len() <= 16, "a table has 1 to 16 indexes");
+    let words = shape.row_words as usize;
+    assert!(words >= usize::from(shape.has_tail) && words * 8 <= ROW_BYTES_MAX, "rows have room for all");
+    let mut indexes = Vec::new();
+    for index in &shape.indexes {
+        let partitions = index.partitions.iter().map(|(kind, node)| partition(*kind, *node));
+        let partitions = partitions.collect::<Result<_, _>>()?;
+        let IndexShape { words, first, .. } = *index;
+        indexes.push(IndexDraft { words, first, partitions: Descriptors::Own(partitions) });
     }
+    let TableShape { row_words, has_tail, .. } = *shape;
+    let key_bytes = shape.key_bytes.clone();
+    Ok(TableDraft { row_words, has_tail, read_only: false, constant: 0, key_bytes, indexes })
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
@@ -192,7 +205,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
             true => vec![None],
             false => self.nodes.iter().copied().map(Some).collect(),
         };
-        let filled = &self.catalogs[0].tables;
+        let filled = self.catalogs[0].tables.get(c);
         let shares = !self.optimisations.has(Optimisation::ReplicateIndex);
         let tables = || filled.iter().zip(&self.outlooks);
         let fixed: Vec<bool> = tables().map(|(table, outlook)| self.is_fixed(c, table, outlook)).collect();
@@ -231,7 +244,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
             }
             let place = node.filter(|_| !shares);
             // SAFETY: catalogs are dropped before the memory.
-            let tables = unsafe { lay_out(c, &self.memory, place, drafts)? };
+            let tables = unsafe { lay_out(c, &self.memory, place, (drafts, self.spare_tables))? };
             catalogs.push(Catalog { node, tables });
         }
         self.catalogs = catalogs;
@@ -275,9 +288,9 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
     }
 
     /// All tables, by number, as sessions on this node see them.
-    fn tables(&self, node: Option<Node>) -> &[Table<P>] {
+    fn tables(&self, c: P::Core, node: Option<Node>) -> &[Table<P>] {
         let own = self.catalogs.iter().find(|catalog| node.is_some() && catalog.node == node);
-        &own.unwrap_or(&self.catalogs[0]).tables
+        own.unwrap_or(&self.catalogs[0]).tables.get(c)
     }
 
     /// How much memory there is for rows and indexes, and is used.
@@ -357,7 +370,8 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         let worker = Worker { local, meter, state, lookups: Vec::new(), wait_nanos_max };
         Ok(Session {
             instance: self,
-            tables: self.tables(node),
+            tables: self.tables(c, node),
+            grows: self.spare_tables > 0,
             c,
             node,
             brand,
@@ -371,6 +385,8 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
 pub struct Session<'i, P: Platform, S: Parts<P>> {
     instance: &'i Instance<P, S>,
     tables: &'i [Table<P>],
+    /// Whether there may be more of them before the next transaction.
+    grows: bool,
     c: P::Core,
     node: Option<Node>,
     /// What tells its attempts from those of other sessions.
@@ -397,7 +413,40 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
     /// used.
     pub fn tables(&mut self) -> &[Table<P>] {
         assert!(self.worker().local.inside(), "indexes are used inside an epoch");
-        self.instance.tables(None)
+        self.instance.tables(self.c, None)
+    }
+
+    /// Adds a table, empty, which transactions can use that begin after this; its number. `agree` hears the number when all is made
+    /// that can fail for want of memory; if `agree` refuses, there is no such table. `None`: there is no place left. One core at a time
+    /// adds tables.
+    ///
+    /// # Errors
+    /// There is no memory, or what `agree` says. What was taken until then stays in use.
+    pub fn add_table<E: From<OutOfMemory>>(
+        &mut self,
+        shape: &TableShape,
+        agree: impl FnOnce(usize) -> Result<(), E>,
+    ) -> Result<Option<usize>, E> {
+        let (c, instance) = (self.c, self.instance);
+        let Tables::Growing(tables) = &instance.catalogs[0].tables else { return Ok(None) };
+        let number = tables.get(c).len();
+        if !tables.has_room(c) {
+            return Ok(None);
+        }
+        self.enter();
+        let local = &mut self.worker().local;
+        let made = draft(shape, &mut |kind, _| {
+            // SAFETY: the partition becomes part of this instance, as in `Instance::new`.
+            unsafe { Partition::new(c, local, kind) }
+        });
+        self.leave();
+        // SAFETY: catalogs are dropped before the memory.
+        let table = unsafe { lay_out_one(c, &instance.memory, made?)? };
+        agree(number)?;
+        let pushed =
+            tables.push(c, table).unwrap_or_else(|_| unreachable!("there was room, and one core adds"));
+        assert_eq!(pushed, number, "one core at a time adds tables");
+        Ok(Some(number))
     }
 
     /// Where its new rows lie.
@@ -430,6 +479,9 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
     pub fn enter(&mut self) {
         let c = self.c;
         self.worker().local.enter(c);
+        if self.grows {
+            self.tables = self.instance.tables(c, self.node);
+        }
     }
 
     /// Leaves the epoch: when no transaction follows soon.

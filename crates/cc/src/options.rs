@@ -42,6 +42,8 @@ pub struct InstanceOptions {
     /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
     /// other nodes, or on none that is known, use those of the first.
     pub nodes: Vec<Node>,
+    /// How many tables can be added while the instance is in use. An instance that can has one catalog: no nodes are named.
+    pub spare_tables: usize,
     /// The optimisations that the instance has: one that is left out shows what it brings.
     pub optimisations: Optimisations,
     /// What is done in another way than the default.
@@ -59,8 +61,8 @@ impl InstanceOptions {
 }
 
 impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, all optimisations, the default
-    /// ways, no rule broken.
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, no further tables, all optimisations, the
+    /// default ways, no rule broken.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,
@@ -69,6 +71,7 @@ impl Default for InstanceOptions {
             wait_nanos_max: WAIT_NANOS_MAX,
             timestamps: TimestampSource::Clock,
             nodes: Vec::new(),
+            spare_tables: 0,
             optimisations: Optimisations::ALL,
             ways: Ways::default(),
             broken: Broken::default(),

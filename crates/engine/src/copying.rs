@@ -13,6 +13,7 @@ use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
 use crate::dynamic::verbs::AnyVerbs;
 use crate::table::RowId;
+use crate::table_list::TableList;
 use crate::transaction::{Scratch, Transaction};
 use crate::undecided::{Carried, Undecided};
 
@@ -26,6 +27,7 @@ const ATTEMPTS_MAX: u32 = 8;
 /// A session's work on checkpoints.
 pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
     session: &'s mut cc::Session<'d, P, S>,
+    tables: &'d TableList<P>,
     scratch: &'s mut Scratch<'d, P>,
     redo: &'s mut RedoWriter<'d, P>,
     undecided: &'d Undecided<P, S>,
@@ -34,13 +36,13 @@ pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
 
 impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     pub(crate) fn new(
-        session: &'s mut cc::Session<'d, P, S>,
+        (session, tables): (&'s mut cc::Session<'d, P, S>, &'d TableList<P>),
         scratch: &'s mut Scratch<'d, P>,
         redo: &'s mut RedoWriter<'d, P>,
         undecided: &'d Undecided<P, S>,
     ) -> Self {
         let durable = redo.durable;
-        RowCopier { session, scratch, redo, undecided, durable }
+        RowCopier { session, tables, scratch, redo, undecided, durable }
     }
 
     fn epochs(&self) -> &'d Epochs<P> {
@@ -140,7 +142,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let (c, durable) = (self.session.core(), self.durable);
         let mut keys = Vec::new();
         self.session.enter();
-        let task = durable.checkpoints.next_task(c, self.session.tables(), &mut keys);
+        let is_dropped = |table| self.tables.is_dropped(table);
+        let task = durable.checkpoints.next_task(c, (self.session.tables(), &is_dropped), &mut keys);
         self.session.leave();
         match task {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),
@@ -166,8 +169,9 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         left: &mut Vec<u64>,
     ) -> Result<(), LogError> {
         let durable = self.durable;
-        let codec = &durable.codecs[table];
-        let mut encoder = Encoder::new(&durable.codecs);
+        let codecs = durable.codecs.get(self.session.core());
+        let codec = &codecs[table];
+        let mut encoder = Encoder::new(codecs);
         let mut copies = CopiedRows::default();
         let mut others = Vec::new();
         let mut is_kept = false;

@@ -14,6 +14,7 @@ use crate::description::TableDescription;
 use crate::durable::{Decision, Durable, PartOf, RedoWriter, not_durable};
 use crate::parts::{KeptPart, Prepared};
 use crate::session::Session;
+use crate::table_list::TableList;
 use crate::transaction::Scratch;
 use crate::undecided::Undecided;
 
@@ -23,8 +24,7 @@ const COMMIT_PAUSE_NANOS: u64 = 1_000;
 /// A database of one instance under scheme `S`.
 pub struct Database<P: Platform, S: Scheme<P>> {
     pub(crate) instance: Instance<P, S>,
-    /// By number.
-    tables: Vec<TableDescription>,
+    pub(crate) tables: TableList<P>,
     elder: Elder<P>,
     /// The columns of rows, for access to rows that is not compiled.
     columns: Option<Columns<P>>,
@@ -55,6 +55,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         }
         let instance = Instance::new(c, options, &shapes)?;
         let (elder, row_copies) = (Elder::new(c)?, options.ways.row_copies);
+        let tables = TableList::new(c, tables, options.spare_tables)?;
         Ok(Database { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
     }
 
@@ -123,9 +124,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         &self.instance
     }
 
-    /// What its tables are, by their numbers. Errors and reports of the layers below name tables and indexes by numbers alone.
+    /// What its tables are, by their numbers, those too that were dropped since the database was opened. Errors and reports of the layers below name tables and indexes by numbers alone.
     pub fn tables(&self) -> &[TableDescription] {
-        &self.tables
+        self.tables.get()
     }
 
     /// Bytes taken from the machine for rows and indexes.
@@ -148,9 +149,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut inner = self.instance.session(c, node, measure)?;
         // The worker may have been another session's, whose last transaction failed.
         S::turn_to_another(inner.worker(), false);
-        let redo = self.durable.as_ref().map(|durable| RedoWriter::new(durable, node));
+        let redo = self.durable.as_ref().map(|durable| RedoWriter::new(durable, &self.tables, node));
         let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
-        Ok(Session::new(inner, (redo, self.undecided.as_ref()), scratch, &self.elder))
+        Ok(Session::new(inner, (redo, self.undecided.as_ref()), scratch, (&self.elder, &self.tables)))
     }
 
     /// The parts of transactions over several databases that were prepared before the database was opened, durably, and not

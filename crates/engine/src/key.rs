@@ -67,15 +67,18 @@ impl KeyBuffer {
 }
 
 /// A key as words, of a number that its type says: of most keys one, and no more is written down then.
-pub(crate) enum KeyOf<K> {
+#[derive(Clone, Copy)]
+pub enum KeyOf<K> {
+    /// Of a key of one word.
     Word([u64; 1], PhantomData<K>),
+    /// Of a longer one.
     Words(KeyBuffer),
 }
 
 impl<K: Key> KeyOf<K> {
     /// The normalized form of `key`.
     #[inline(always)]
-    pub(crate) fn new(key: &K) -> Self {
+    pub fn new(key: &K) -> Self {
         let buffer = KeyBuffer::of(key);
         match const { key_words(K::BITS) } {
             1 => KeyOf::Word([buffer.words[0]], PhantomData),

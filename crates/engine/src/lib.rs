@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate self as engine;
 
+mod changing;
 mod column_set;
 mod columns;
 mod contention;
@@ -24,6 +25,7 @@ mod differences;
 pub mod durable;
 pub mod dynamic;
 mod ending;
+mod foreign;
 mod inline;
 mod inspector;
 pub mod key;
@@ -42,6 +44,7 @@ mod session;
 pub mod structures;
 pub mod table;
 pub mod table_limits;
+mod table_list;
 pub mod testing;
 pub mod text;
 pub mod transaction;
@@ -50,6 +53,7 @@ mod value_type;
 pub mod verbs;
 
 pub use cc::Use;
+pub use changing::{ChangeError, Swept};
 pub use column_set::{ColumnSet, ConstantColumns, RowPart};
 pub use contention::{Backoff, FIXED_PAUSE_NANOS, Pauses};
 pub use database::Database;

@@ -13,6 +13,7 @@ use crate::inline::run_inline;
 use crate::look_ahead::Ahead;
 use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
+use crate::table_list::{Changes, TableList};
 use crate::transaction::object::Attempt;
 use crate::transaction::{Scratch, Transaction, end_commit};
 use crate::undecided::{PartRecord, Undecided};
@@ -20,11 +21,12 @@ use crate::undecided::{PartRecord, Undecided};
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
     pub(crate) inner: cc::Session<'d, P, S>,
-    redo: Option<RedoWriter<'d, P>>,
+    pub(crate) redo: Option<RedoWriter<'d, P>>,
     /// There if the database is durable.
     undecided: Option<&'d Undecided<P, S>>,
-    scratch: Scratch<'d, P>,
+    pub(crate) scratch: Scratch<'d, P>,
     elder: &'d Elder<P>,
+    pub(crate) tables: &'d TableList<P>,
     backoff: Backoff,
     stats: Stats,
     /// The moment after which the session works on a checkpoint again.
@@ -36,10 +38,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         inner: cc::Session<'d, P, S>,
         (redo, undecided): (Option<RedoWriter<'d, P>>, Option<&'d Undecided<P, S>>),
         scratch: Scratch<'d, P>,
-        elder: &'d Elder<P>,
+        (elder, tables): (&'d Elder<P>, &'d TableList<P>),
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
-        Session { inner, redo, undecided, scratch, elder, backoff, stats, rests_until }
+        Session { inner, redo, undecided, scratch, elder, tables, backoff, stats, rests_until }
     }
 
     /// Seeds the generator of backoff times: two workers should not back off in step.
@@ -105,7 +107,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.core()
     }
 
-    /// Lets the epoch advance and the log flush if it is time, works on a checkpoint, and has memory provided ahead. The caller
+    /// Lets the epoch advance and the log flush if it is time, works on a checkpoint and on the end of dropped tables, and has memory
+    /// provided ahead. The caller
     /// calls this between transactions, with the current time.
     #[inline]
     pub fn tend(&mut self, now: Nanos) {
@@ -117,12 +120,15 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             }
             self.tend_checkpoint(now);
         }
+        if self.tables.changes().is_some_and(Changes::is_leaving) {
+            self.sweep();
+        }
     }
 
     /// What copies rows for checkpoints through this session; `None` if the database is not durable.
     fn copier(&mut self) -> Option<RowCopier<'_, 'd, P, S>> {
         let (redo, undecided) = (self.redo.as_mut()?, self.undecided?);
-        Some(RowCopier::new(&mut self.inner, &mut self.scratch, redo, undecided))
+        Some(RowCopier::new((&mut self.inner, self.tables), &mut self.scratch, redo, undecided))
     }
 
     /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint counts: from then on recovery

@@ -22,6 +22,7 @@ use cc::{Abort, Ahead, Category, Context, Holder, Keys, LookAhead, Mode, RowCopi
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
+use crate::changing::DROPPED;
 use crate::column_set::extent;
 use crate::columns::Columns;
 use crate::durable::RedoWriter;
@@ -194,12 +195,12 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
         let inner = self.inner.take().expect("a transaction is there until it ends");
         let prepared = S::prepare(inner, &mut self.session.context());
-        let commit = prepared.map(|prepared| match self.redo.take() {
-            None => Commit::of(S::commit(prepared, &mut self.session.context())),
+        let commit = prepared.map_err(depends_on_nothing).and_then(|prepared| match self.redo.take() {
+            None => Ok(Commit::of(S::commit(prepared, &mut self.session.context()))),
             Some(redo) => commit_logged(self.session, redo, prepared),
         });
         end_commit(self.session);
-        commit.map_err(depends_on_nothing)
+        commit
     }
 
     /// Ends a transaction that fails with `abort`, and gives the reason: a conflict if what the transaction read, and drew its
@@ -437,24 +438,29 @@ fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
 }
 
 /// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so that the epoch is not complete
-/// before the log has the commit.
-pub(crate) fn commit_logged<P: Platform, S: Scheme<P>>(
+/// before the log has the commit. A transaction that has changed a table which was dropped meanwhile is undone; the error is as
+/// [`Transaction::explain`] gives it.
+fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
     prepared: S::Prepared,
-) -> Commit {
+) -> Result<Commit, (Abort, Epoch)> {
     let mut cx = session.context();
     let reads_until = S::reads_until(&prepared);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
     cx.worker.meter.leave::<P>(cx.c, before);
+    if redo.met_dropped() {
+        S::rollback(prepared, &mut cx);
+        return Err((Abort::Misuse(DROPPED), cx.worker.local.epochs_shared().current(cx.c)));
+    }
     let stamp = S::commit(prepared, &mut cx);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     let local = &cx.worker.local;
     redo.append(cx.c, local.epochs_shared(), local.worker(), stamp);
     cx.worker.meter.leave::<P>(cx.c, before);
-    Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() }
+    Ok(Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() })
 }
 
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {

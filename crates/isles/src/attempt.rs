@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 
 use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
-use engine::key::key_words;
+use engine::key::{KeyOf, key_words};
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::Intent;
 
@@ -14,6 +14,9 @@ use crate::options::CancelToken;
 use crate::select::{Assign, Select};
 use crate::shared::{Limit, Shared};
 use crate::table::{Index, Table};
+
+/// Words of fields that are read without the session's buffer.
+const FEW_WORDS: usize = 4;
 
 /// Why the current attempt is over.
 pub(crate) struct Failure {
@@ -70,6 +73,40 @@ impl State {
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`], [`Error::TooLarge`] (more than
 /// about a million rows) and [`Error::Misuse`] (a table of another database, for example); other errors are named with
 /// the verb. After an error the attempt is over: every further verb returns the same error.
+///
+/// ```
+/// use isles::{Database, Row};
+///
+/// #[derive(Row, Clone, Debug, PartialEq)]
+/// #[row(key(id), unique_index(by_owner(owner)))]
+/// struct Account { id: u64, owner: u32, balance: i64 }
+///
+/// let account = |id, balance| Account { id, owner: id as u32 + 70, balance };
+/// let mut builder = Database::in_memory();
+/// let accounts = builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// database.transaction(|t| {
+///     assert_eq!(t.attempt(), 1);
+///     t.insert(accounts, &account(1, 5))?;
+///     t.insert_all(accounts, (2..5).map(|id| account(id, 0)))?;
+///     assert_eq!(t.insert_or_ignore(accounts, &account(1, 9))?, false);
+///     assert_eq!(t.upsert(accounts, &account(4, 7))?, Some(account(4, 0)), "the row before");
+///
+///     assert_eq!(t.get(accounts, &1)?, Some(account(1, 5)));
+///     assert!(t.exists(accounts.by(Account::BY_OWNER), &72)? && !t.exists(accounts, &9)?);
+///     assert_eq!(t.get_field(accounts, &4, Account::BALANCE)?, Some(7));
+///     assert_eq!(t.get_for_update(accounts, &2)?, Some(account(2, 0)), "it will be changed");
+///
+///     assert_eq!(t.update(accounts, &2, |row| row.balance += 3)?, Some(()));
+///     assert!(t.set_field(accounts, &3, Account::BALANCE, &1)?);
+///     t.update_field(accounts, &3, Account::BALANCE, |balance| *balance += 1)?;
+///     assert_eq!(t.delete(accounts, &4)?, Some(account(4, 7)));
+///     let balances = t.scan(accounts, ..).fields(Account::BALANCE).collect::<isles::Result<Vec<_>>>()?;
+///     assert_eq!(balances, [5, 3, 2]);
+///     Ok(())
+/// })?;
+/// # Ok::<(), isles::Error>(())
+/// ```
 pub struct Transaction<'t> {
     pub(crate) verbs: &'t mut (dyn AnyVerbs + 't),
     pub(crate) state: &'t mut State,
@@ -88,7 +125,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Checks before each verb that the attempt goes on, and that the table belongs to the database.
+    /// Checks before each verb that the attempt goes on, and that the table belongs to the database and is there.
     pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
         if let Some(failure) = &self.state.failed {
             return Err(failure.error.clone());
@@ -96,7 +133,16 @@ impl Transaction<'_> {
         if table.database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
+        if self.shared.is_dropped(table.inner.number()) {
+            return Err(self.dropped(table.inner.number()));
+        }
         self.check_cancelled()
+    }
+
+    #[cold]
+    fn dropped(&self, number: usize) -> Error {
+        let name = self.shared.tables().get(number).map_or("", |table| table.name());
+        Error::NoSuchTable(format!("table {name} was dropped: create it again, or do without"))
     }
 
     /// Checks before a verb over described rows that the attempt goes on.
@@ -147,7 +193,7 @@ impl Transaction<'_> {
     #[inline]
     pub(crate) fn check<T>(&mut self, result: Result<T, Abort>) -> Result<T> {
         result.map_err(|abort| {
-            let error = Error::from_abort(&abort, &self.shared.tables, self.state.attempts);
+            let error = Error::from_abort(&abort, self.shared.tables(), self.state.attempts);
             self.state.failed.get_or_insert(Failure { abort, error }).error.clone()
         })
     }
@@ -158,17 +204,49 @@ impl Transaction<'_> {
         key: &K,
         intent: Intent,
     ) -> Result<Option<RowId>> {
-        self.enter(index.table())?;
-        let key = KeyBuffer::of(key);
-        let words = key.words(const { key_words(K::BITS) });
+        let key = KeyOf::new(key);
+        self.enter_lookup(index, key.as_ref(), intent)?;
         let inner = index.inner;
-        if inner.number() == 0 {
-            self.check_share(inner.table().number(), Some(part_of(words)), intent)?;
-        } else if intent == Intent::Write {
-            self.check_share(inner.table().number(), self.own_part(), intent)?;
-        }
-        let found = self.verbs.find(inner.table().number(), inner.number(), words, intent);
+        let found = self.verbs.find(inner.table().number(), inner.number(), key.as_ref(), intent);
         self.check(found)
+    }
+
+    /// Checks before a lookup that the attempt goes on, and that the key may be used.
+    #[inline]
+    fn enter_lookup<R: Row, K: Key>(
+        &mut self,
+        index: Index<R, K>,
+        words: &[u64],
+        intent: Intent,
+    ) -> Result<()> {
+        self.enter(index.table())?;
+        let inner = index.inner;
+        match (inner.number(), intent) {
+            (0, _) => self.check_share(inner.table().number(), Some(part_of(words)), intent),
+            (_, Intent::Write) => self.check_share(inner.table().number(), self.own_part(), intent),
+            (_, Intent::Read) => Ok(()),
+        }
+    }
+
+    /// Reads some fields of the row with this key.
+    pub(crate) fn find_fields<R: Row, K: Key, F: Select<R>>(
+        &mut self,
+        index: Index<R, K>,
+        key: &K,
+        fields: F,
+    ) -> Result<Option<F::Value>> {
+        let span = fields.span();
+        if span.words() > FEW_WORDS {
+            let Some(found) = self.find(index, key, Intent::Read)? else { return Ok(None) };
+            return self.read_fields(found, fields).map(Some);
+        }
+        let key = KeyOf::new(key);
+        self.enter_lookup(index, key.as_ref(), Intent::Read)?;
+        let place = (index.inner.table().number(), index.inner.number());
+        let mut words = [0; FEW_WORDS];
+        let found = self.verbs.find_and_read(place, key.as_ref(), span, &mut words[..span.words()]);
+        let found = self.check(found)?;
+        Ok(found.then(|| fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset)))
     }
 
     /// Finds the rows with these keys.
@@ -234,6 +312,12 @@ impl Transaction<'_> {
     /// Reads some fields of a row.
     pub(crate) fn read_fields<R: Row, F: Select<R>>(&mut self, found: RowId, fields: F) -> Result<F::Value> {
         let span = fields.span();
+        if span.words() <= FEW_WORDS {
+            let mut words = [0; FEW_WORDS];
+            let read = self.verbs.read(found, span, &mut words[..span.words()]);
+            self.check(read)?;
+            return Ok(fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset));
+        }
         let words = &mut self.state.words;
         words.clear();
         words.resize(span.words(), 0);

@@ -32,6 +32,10 @@ pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
 pub const SESSIONS_DEFAULT: usize = 64;
 /// Most sessions that a database can be opened for.
 pub const SESSIONS_MAX: usize = 1 << 14;
+/// Tables that can be created while a database is open, unless told otherwise.
+pub const SPARE_TABLES_DEFAULT: usize = 64;
+/// Most tables that can be created while a database is open.
+pub const SPARE_TABLES_MAX: usize = 1 << 12;
 /// How long memory stays unused after a deletion, at least.
 pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
@@ -39,9 +43,27 @@ pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 static DATABASES: AtomicU64 = AtomicU64::new(1);
 
 /// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a builder.
+///
+/// ```
+/// use isles::{Database, Row, Scheme, TableOptions};
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// let mut builder = Database::in_memory().memory_limit(64 << 20).sessions(8).scheme(Scheme::NoWait);
+/// let accounts = builder.table::<Account>("accounts");
+/// let drafts = builder.table_with::<Account>("drafts", TableOptions::new().hash(Account::KEY));
+/// let database = builder.open()?;
+/// assert_eq!(database.scheme(), Scheme::NoWait);
+/// # let _ = (accounts, drafts);
+/// # Ok::<(), isles::Error>(())
+/// ```
 pub struct Builder {
     memory_bytes_max: u64,
     sessions_max: usize,
+    spare_tables: usize,
+    latencies: bool,
     scheme: Scheme,
     schema: SchemaBuilder,
     dropped: Vec<String>,
@@ -61,6 +83,8 @@ impl Builder {
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
             sessions_max: SESSIONS_DEFAULT,
+            spare_tables: SPARE_TABLES_DEFAULT,
+            latencies: false,
             scheme: Scheme::default(),
             schema: SchemaBuilder::new(),
             dropped: Vec::new(),
@@ -75,6 +99,8 @@ impl Builder {
 
     /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. A transaction that needs more gets
     /// [`Error::OutOfMemory`], and the database stays usable.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_bytes_max = bytes;
@@ -82,13 +108,39 @@ impl Builder {
     }
 
     /// Most sessions at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn sessions(mut self, sessions: usize) -> Self {
         self.sessions_max = sessions;
         self
     }
 
+    /// How many tables [`Database::create_table`] can make before the database is opened again, up to [`SPARE_TABLES_MAX`];
+    /// [`SPARE_TABLES_DEFAULT`] unless set. A place takes some hundred bytes, and is not given to another table when its own is dropped.
+    /// Without any, tables cannot be dropped either while the database is open.
+    ///
+    /// ```
+    /// use isles::{Database, Error, Row};
+    ///
+    /// #[derive(Row)]
+    /// #[row(key(id))]
+    /// struct Visit { id: u64, page: u32 }
+    ///
+    /// let database = Database::in_memory().spare_tables(1).open()?;
+    /// database.create_table::<Visit>("monday")?;
+    /// assert!(matches!(database.create_table::<Visit>("tuesday"), Err(Error::Declaration { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn spare_tables(mut self, tables: usize) -> Self {
+        self.spare_tables = tables;
+        self
+    }
+
     /// The concurrency control; [`Scheme::Silo`] unless set.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
@@ -147,19 +199,33 @@ impl Builder {
 
     /// How long a transaction takes that is slow: the listener of [`Self::on_event`] hears of those that take at least so long.
     /// [`SLOW_DEFAULT`] unless set.
+    ///
+    /// [`Builder`] has an example.
     #[must_use]
     pub fn slow_after(mut self, time: Duration) -> Self {
         self.slow_after = time;
         self
     }
 
+    /// Whether it is counted how long transactions take, for [`Database::statistics`]; it is not unless set. It costs two readings of the
+    /// clock a transaction, some 40 ns together, and 3 KiB a session. [`Latencies::count`](crate::Latencies::count) has an example.
+    #[must_use]
+    pub fn latencies(mut self, counted: bool) -> Self {
+        self.latencies = counted;
+        self
+    }
+
     /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table: a name that is taken, rows
     /// that are too long.
+    ///
+    /// [`Builder`] has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
         self.table_with(name, TableOptions::new())
     }
 
     /// Declares a table; see [`Self::table`].
+    ///
+    /// [`Builder`] has an example.
     pub fn table_with<R: Row>(&mut self, name: &str, options: TableOptions<R>) -> Table<R> {
         let inner = self.schema.declare_rows(name, &options.into_engine()).unwrap_or_else(|error| {
             self.failed.get_or_insert(error.into());
@@ -171,6 +237,12 @@ impl Builder {
     /// The directory, if the database is durable.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// Whether a table of this name is declared, or dropped.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        let mut declared = self.schema.descriptions();
+        declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)
     }
 
     /// Declares a table without a row type.
@@ -226,16 +298,18 @@ impl Builder {
     /// and other indexes than before: indexes are made of the rows at every opening.
     ///
     /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared and dropped;
-    /// [`Error::Misuse`] for a number of sessions that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
+    /// [`Error::Misuse`] for a number of sessions or spare tables that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
     /// memory limit; [`Error::Open`] for a directory that holds other tables or no database, is in use, or is damaged. The
     /// directory stays as it was then.
+    ///
+    /// [`Builder`] has an example.
     pub fn open(self) -> Result<Database> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let tables: Vec<TableDescription> = self.schema.descriptions().cloned().collect();
-        if let Some(table) = tables
-            .iter()
+        if let Some(table) = self
+            .schema
+            .descriptions()
             .map(TableDescription::name)
             .find(|name| self.dropped.iter().any(|other| other == name))
         {
@@ -246,11 +320,17 @@ impl Builder {
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("a database is opened for 1 to 16384 sessions"));
         }
-        let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
+        if self.spare_tables > SPARE_TABLES_MAX {
+            return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
+        }
+        let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
+        let (spare_tables, latencies) = (self.spare_tables, self.latencies);
+        let limits = Limits { memory_bytes, sessions, spare_tables, latencies };
         let options = InstanceOptions {
             sessions_max: self.sessions_max,
             memory_bytes_max: self.memory_bytes_max,
             epoch_nanos: EPOCH_NANOS,
+            spare_tables,
             ..InstanceOptions::default()
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -274,7 +354,7 @@ impl Builder {
             watcher.recovered(&found);
         }
         let path = durable.map(|durable| durable.path);
-        let made = Made { inner: made, tables, id: self.id, scheme: self.scheme, limits };
+        let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
         Ok(Database::of(made, path, watcher))
     }
 }
@@ -288,7 +368,6 @@ pub(crate) fn new_id() -> u64 {
 /// A database that was made, and what it was made by.
 pub(crate) struct Made {
     pub(crate) inner: engine::dynamic::Database<Hardware>,
-    pub(crate) tables: Vec<TableDescription>,
     pub(crate) id: u64,
     pub(crate) scheme: Scheme,
     pub(crate) limits: Limits,
@@ -296,6 +375,37 @@ pub(crate) struct Made {
 
 /// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into
 /// each thread.
+///
+/// ```
+/// use isles::{Database, Row};
+///
+/// #[derive(Row, Debug, PartialEq)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// # let path = std::env::temp_dir().join(format!("isles-doc-database-{}", std::process::id()));
+/// let mut builder = Database::at(&path);
+/// builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// // For code that does not have the table at hand.
+/// let accounts = database.table::<Account>("accounts")?;
+/// assert_eq!(database.tables()[0].name(), "accounts");
+///
+/// // One transaction, in a session of its own; a session for more; an object.
+/// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+/// let mut session = database.clone().session()?;
+/// session.transaction(|t| t.update_field(accounts, &1, Account::BALANCE, |balance| *balance += 1).map(drop))?;
+/// let mut open = database.begin()?;
+/// open.insert(accounts, &Account { id: 2, balance: 0 })?;
+/// open.commit()?;
+///
+/// database.flush()?; // commits that did not wait for the disk
+/// assert!(database.memory_in_use() <= database.memory_bytes());
+/// drop(session);
+/// database.close()?;
+/// # let _ = std::fs::remove_dir_all(&path);
+/// # Ok::<(), isles::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
@@ -303,7 +413,7 @@ pub struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tables: Vec<_> = self.shared.tables.iter().map(TableDescription::name).collect();
+        let tables: Vec<_> = self.shared.present().map(|(_, table)| table.name()).collect();
         to.debug_struct("Database").field("scheme", &self.scheme()).field("tables", &tables).finish()
     }
 }
@@ -311,14 +421,12 @@ impl std::fmt::Debug for Database {
 impl Database {
     /// A database that was made, perhaps in a directory.
     pub(crate) fn of(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
-        let Made { inner, tables, id, scheme, limits } = made;
-        let (inner, sessions, ledger) = (inner.into_object(), AtomicU64::new(0), Arc::default());
-        let shared =
-            Shared { inner, tables, id, scheme, sessions, share: None, path, limits, ledger, watcher };
-        Database { shared: Arc::new(shared) }
+        Database { shared: Arc::new(Shared::new(made, path, watcher)) }
     }
 
     /// Declares a database that lives in memory and ends with the process.
+    ///
+    /// [`Database`] has an example.
     pub fn in_memory() -> Builder {
         Builder::new(None)
     }
@@ -364,6 +472,8 @@ impl Database {
     /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open, and
     /// the error says how many of each there were. Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log
     /// has stopped.
+    ///
+    /// [`Database`] has an example.
     pub fn close(self) -> Result<()> {
         let (users, clones) = self.shared.others(Arc::strong_count(&self.shared));
         let Some(Shared { inner, watcher, .. }) = Arc::into_inner(self.shared) else {
@@ -384,6 +494,8 @@ impl Database {
     /// In memory nothing happens.
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] inside a transaction.
+    ///
+    /// [`Database`] has an example.
     pub fn flush(&self) -> Result<()> {
         let c = Hardware::core();
         match self.shared.inner.log_used(c) {
@@ -395,6 +507,8 @@ impl Database {
     /// A session, which serves one thread at a time. The thread is not pinned, and may change.
     ///
     /// Errors: [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn session(&self) -> Result<Session> {
         Session::new(&self.shared)
     }
@@ -402,6 +516,8 @@ impl Database {
     /// Begins a transaction that lives as long as the program likes, with a session of its own: see [`OwnedTransaction`].
     ///
     /// Errors: as [`Session::begin`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn begin(&self) -> Result<OwnedTransaction> {
         self.session()?.into_transaction()
     }
@@ -409,6 +525,8 @@ impl Database {
     /// Runs `body` over a snapshot, in a session of its own: see [`Session::snapshot`].
     ///
     /// Errors: as [`Session::snapshot`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn snapshot<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.session()?.snapshot(body)
     }
@@ -417,6 +535,8 @@ impl Database {
     /// keep a [`Session`] for each thread, which also keeps buffers and memory at hand.
     ///
     /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`].
+    ///
+    /// [`Database`] has an example.
     pub fn transaction<T>(&self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.session()?.transaction(body)
     }
@@ -424,34 +544,41 @@ impl Database {
     /// The table of this name, for code that does not have the [`Table`] which [`Builder::table`] gave.
     ///
     /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type than `R`.
+    ///
+    /// [`Database`] has an example.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
-        let tables = &self.shared.tables;
-        let Some(number) = tables.iter().position(|table| table.name() == name) else {
-            return Err(Error::no_table(name, tables));
-        };
-        let view = engine::Table::view(number, &tables[number]);
+        let number = self.shared.table_number(name)?;
+        let view = engine::Table::view(number, &self.shared.tables()[number]);
         let inner = view.map_err(|error| Error::NoSuchTable(error.to_string()))?;
         Ok(Table { inner, database: self.shared.id })
     }
 
     /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its likes read and write rows by
     /// that, without a Rust type.
-    pub fn tables(&self) -> &[TableDescription] {
-        &self.shared.tables
+    ///
+    /// [`Database`] has an example.
+    pub fn tables(&self) -> Vec<&TableDescription> {
+        self.shared.present().map(|(_, table)| table).collect()
     }
 
     /// The concurrency control.
+    ///
+    /// [`Database`] has an example.
     pub fn scheme(&self) -> Scheme {
         self.shared.scheme
     }
 
     /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`]. Memory of deleted rows is
     /// used again, and not given back before the database ends. Some of it is taken ahead of need, between transactions.
+    ///
+    /// [`Database`] has an example.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.inner.memory_bytes(Hardware::core())
     }
 
     /// Bytes of that in which rows and indexes are; sessions that are in a transaction have told some milliseconds ago.
+    ///
+    /// [`Database`] has an example.
     pub fn memory_in_use(&self) -> u64 {
         self.shared.inner.memory_use(Hardware::core()).used
     }

@@ -32,9 +32,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cc::InstanceOptions;
-use engine::{
-    DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableDescription, TableError, ValueType,
-};
+use engine::{DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableError, ValueType};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{DataOwners, DeploymentDirectory, Map, Rules, WorkerName};
 use platform::link::Mechanism;
@@ -128,6 +126,8 @@ impl DeploymentBuilder {
     }
 
     /// Most bytes of rows and indexes of all instances together, of which each has its share; [`MEMORY_LIMIT_DEFAULT`] unless set.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_bytes_max = bytes;
@@ -135,6 +135,8 @@ impl DeploymentBuilder {
     }
 
     /// Most sessions of each instance at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
     pub fn sessions(mut self, sessions: usize) -> Self {
         self.sessions_max = sessions;
@@ -142,6 +144,8 @@ impl DeploymentBuilder {
     }
 
     /// The concurrency control of all instances; [`Scheme::Silo`] unless set.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
@@ -150,6 +154,8 @@ impl DeploymentBuilder {
 
     /// Declares a table that is divided by the leading column of its primary key, a `u16`, which says the part.
     /// [`Self::open`] reports what is wrong with it.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
         if let Some(reason) = undivided::<R>() {
             let table = name.to_owned();
@@ -160,6 +166,8 @@ impl DeploymentBuilder {
     }
 
     /// Declares a table that all instances have, with these rows and no others, and that is only read.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn copied_table<R: Row + 'static>(&mut self, name: &str, rows: Vec<R>) -> Table<R> {
         let table = Table { inner: engine::Table::new(self.tables.len()), database: self.id };
         let fill = move |database: &Database| {
@@ -194,6 +202,8 @@ impl DeploymentBuilder {
     /// Errors: [`Error::Deployment`] for a division that cannot be; [`Error::Declaration`] for the first table that cannot be made;
     /// [`Error::Open`] for a directory that holds something else, or a deployment that is divided otherwise;
     /// [`Error::OutOfMemory`]; [`Error::Misuse`] for a number of sessions that is out of range.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn open<Q: Procedure>(self, tables: Q::Tables) -> Result<Deployment<Q>> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -234,7 +244,7 @@ impl DeploymentBuilder {
         let all: Vec<_> = made.iter().collect();
         let resolved = islands::resolve(c, &all, Rules::SOUND);
         resolved.map_err(|error| Error::open(OpenReason::InDoubt, error.to_string()))?;
-        let instances = self.fill_all(made, &schema, &map)?;
+        let instances = self.fill_all(made, &map)?;
         let nodes = vec![None; names.len()];
         let mechanism = |_, _| Mechanism::SharedMemory;
         let seats = islands::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None);
@@ -294,18 +304,12 @@ impl DeploymentBuilder {
     }
 
     /// Gives the copied tables their rows, and each instance what it has.
-    fn fill_all(
-        &self,
-        made: Vec<engine::dynamic::Database<Hardware>>,
-        schema: &SchemaBuilder,
-        map: &Map,
-    ) -> Result<Vec<Database>> {
-        let tables: Vec<TableDescription> = schema.descriptions().cloned().collect();
+    fn fill_all(&self, made: Vec<engine::dynamic::Database<Hardware>>, map: &Map) -> Result<Vec<Database>> {
         let mut instances = Vec::with_capacity(made.len());
         for (instance, made) in made.into_iter().enumerate() {
-            let limits = Limits { memory_bytes: self.memory_bytes_max, sessions: self.sessions_max };
-            let (tables, id, scheme) = (tables.clone(), self.id, self.scheme);
-            let made = Made { inner: made, tables, id, scheme, limits };
+            let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
+            let limits = Limits { memory_bytes, sessions, spare_tables: 0, latencies: false };
+            let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
             let mut database = Database::of(made, None, None);
             self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;
             let parts = map.instances().iter().map(|owner| usize::from(*owner) == instance).collect();
@@ -405,12 +409,16 @@ impl<Q: Procedure> std::fmt::Debug for Deployment<Q> {
 
 impl Deployment<NoProcedure> {
     /// Declares a deployment that lives in memory and ends with the process.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn in_memory(division: Division) -> DeploymentBuilder {
         DeploymentBuilder::new(division, None)
     }
 
     /// Declares a deployment that lives in a directory, which is made if it is not there: a directory for each instance, and a file
     /// that says how the data are divided. What a call returns is on disk. One process at a time can have it open.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn at(path: impl Into<PathBuf>, division: Division) -> DeploymentBuilder {
         DeploymentBuilder::new(division, Some(path.into()))
     }
@@ -435,11 +443,15 @@ impl<Q: Procedure> Deployment<Q> {
     /// Errors: the reason of [`Procedure::conclude`]; those of the verbs in steps, of which another instance's come as
     /// [`Error::Elsewhere`]; [`Error::Conflict`], [`Error::Deadline`] and [`Error::Cancelled`] by the options;
     /// [`Error::Deployment`] or [`Error::NotDurable`] if the deployment has stopped.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn run(&self, procedure: Q) -> Result<Q> {
         self.run_with(&TransactionOptions::default(), procedure)
     }
 
     /// As [`Self::run`], within other bounds. An attempt that is over when the deadline passes is waited for.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
         check_outside(self.id)?;
         let mut steps = Vec::new();
@@ -460,27 +472,37 @@ impl<Q: Procedure> Deployment<Q> {
     /// parts, or by another index than the primary key, shows what the instance has.
     ///
     /// Errors: [`Error::TooManySessions`]; [`Error::Misuse`] if there is no such instance.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn session(&self, instance: usize) -> Result<Session> {
         let database = self.instances.get(instance);
         database.ok_or(Error::Misuse("the deployment has no such instance"))?.session()
     }
 
     /// How many instances there are.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn instances(&self) -> usize {
         self.instances.len()
     }
 
     /// The instance that has a part. Numbers that no part has belong to that of the last one.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn instance_of(&self, part: u16) -> usize {
         usize::from(self.common.map.owner(part).instance)
     }
 
     /// Bytes taken from the machine for rows and indexes, by all instances.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn memory_bytes(&self) -> u64 {
         self.instances.iter().map(Database::memory_bytes).sum()
     }
 
     /// Bytes of that in which rows and indexes are: see [`Database::memory_in_use`].
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn memory_in_use(&self) -> u64 {
         self.instances.iter().map(Database::memory_in_use).sum()
     }
@@ -489,6 +511,8 @@ impl<Q: Procedure> Deployment<Q> {
     /// noticed. A deployment that is dropped loses nothing either.
     ///
     /// Errors: [`Error::NotDurable`] if a log has stopped.
+    ///
+    /// [`Deployment`](crate::Deployment) has an example.
     pub fn close(mut self) -> Result<()> {
         self.end();
         std::mem::take(&mut self.instances).into_iter().try_for_each(Database::close)

@@ -50,6 +50,8 @@ impl<'t> Transaction<'t> {
     ///
     /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] for values that are none of the columns. The transaction
     /// goes on after these two.
+    ///
+    /// [`Self::get_dynamic`] has an example.
     pub fn insert_dynamic(&mut self, table: &str, values: &[Datum]) -> Result<()> {
         let (number, table) = self.described(table)?;
         let mut row = RowBytes::default();
@@ -69,6 +71,8 @@ impl<'t> Transaction<'t> {
     /// [`Error::Misuse`].
     ///
     /// Errors: [`Error::NoSuchTable`].
+    ///
+    /// [`Self::get_dynamic`] has an example.
     pub fn scan_dynamic(&mut self, table: &str) -> Result<Vec<Vec<Datum>>> {
         self.scan_dynamic_after(table, None, usize::MAX)
     }
@@ -138,10 +142,8 @@ impl<'t> Transaction<'t> {
     /// A table by its name, unless the attempt is over.
     fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
         self.check_running()?;
-        let tables = &self.shared.tables;
-        let number = tables.iter().position(|table| table.name() == name);
-        let number = number.ok_or_else(|| Error::no_table(name, tables))?;
-        Ok((number, &tables[number]))
+        let number = self.shared.table_number(name)?;
+        Ok((number, &self.shared.tables()[number]))
     }
 
     fn read_described(&mut self, table: &TableDescription, found: RowId) -> Result<Vec<Datum>> {

@@ -20,6 +20,28 @@ pub use cc::Conflict;
 ///
 /// After any of these errors the session can be used for the next transaction. Nothing remains of the transaction that failed,
 /// except after [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`].
+///
+/// ```
+/// use isles::{Database, Error, Row};
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// let mut builder = Database::in_memory();
+/// let accounts = builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// let twice = database.transaction(|t| {
+///     t.insert(accounts, &Account { id: 1, balance: 5 })?;
+///     t.insert(accounts, &Account { id: 1, balance: 7 })
+/// });
+/// match twice {
+///     Err(Error::Duplicate { table, index }) => assert_eq!((&*table, &*index), ("accounts", "primary key")),
+///     Err(error) if error.is_transient() => unreachable!("later it may succeed"),
+///     other => unreachable!("{other:?}"),
+/// }
+/// # Ok::<(), isles::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -283,12 +305,6 @@ impl From<DirectoryError> for Error {
 }
 
 impl Error {
-    /// There is no table of this name among these.
-    pub(crate) fn no_table(name: &str, tables: &[TableDescription]) -> Self {
-        let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
-        Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
-    }
-
     /// A directory that cannot be opened, for a reason in words.
     pub(crate) fn open(reason: OpenReason, words: String) -> Self {
         Error::Open { reason, source: Cause::new(Words(words)) }
@@ -311,6 +327,8 @@ impl Error {
     }
 
     /// True if the same transaction may well succeed when it is tried later.
+    ///
+    /// [`Error`] has an example.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::Recovered;
-use platform::{Hardware, Nanos, Platform};
 use storage::log::LogError;
 
 /// How long a transaction takes that is slow, unless told otherwise.
@@ -105,8 +104,8 @@ impl Watcher {
     }
 
     /// Tells of a transaction, if it was slow.
-    pub(crate) fn look_at(&self, began: Nanos, attempts: u32, committed: bool) {
-        let took = Duration::from_nanos(Hardware::now(Hardware::core()).since(began));
+    pub(crate) fn look_at(&self, nanos: u64, attempts: u32, committed: bool) {
+        let took = Duration::from_nanos(nanos);
         if took >= self.slow {
             self.tell(&Event::SlowTransaction { took, attempts, committed });
         }

@@ -13,12 +13,13 @@ use crate::database::Builder;
 use crate::error::{Error, OpenReason, Result};
 
 impl Builder {
-    /// Declares all tables that the directory has, as they are there, with ordered indexes; gives their names. For tools: rows are read
+    /// Declares all tables that the directory has, as they are there, with ordered indexes, but for those that were declared or dropped
+    /// before; gives their names. For tools: rows are read
     /// and written without a row type ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic) and its likes). A directory that is
-    /// new, or not there, has none.
+    /// new, or not there, has none. And for programs that create tables while they run: they find the tables again by their names
+    /// ([`Database::table`](crate::Database::table)).
     ///
-    /// Errors: [`Error::Open`] if its tables cannot be read; [`Error::Misuse`] in memory. [`Self::open`] says what is wrong with tables that were
-    /// declared before.
+    /// Errors: [`Error::Open`] if its tables cannot be read; [`Error::Misuse`] in memory.
     ///
     /// ```
     /// use isles::{Database, Datum, Row};
@@ -48,7 +49,8 @@ impl Builder {
         let Some(path) = self.path() else {
             return Err(Error::Misuse("a database in memory has no tables before it is opened"));
         };
-        let tables = tables_at(path)?;
+        let mut tables = tables_at(path)?;
+        tables.retain(|table| !self.knows(table.name()));
         let names = tables.iter().map(|table| table.name().to_owned()).collect();
         tables.into_iter().for_each(|table| self.declare(table));
         Ok(names)

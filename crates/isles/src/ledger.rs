@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cc::{Abort, Conflict};
 
+use crate::latency::{Histogram, Latencies};
 use crate::statistics::{ConflictStatistics, TransactionStatistics};
 
 /// What sessions have done that had these counters, one after the other.
@@ -23,6 +24,8 @@ pub(crate) struct Counters {
     key_in_use: AtomicU64,
     deadlock: AtomicU64,
     at_commit: AtomicU64,
+    /// `None` unless the program wants it.
+    latencies: Option<Box<Histogram>>,
 }
 
 /// Counts, in counters that only the caller writes.
@@ -38,6 +41,13 @@ impl Counters {
 
     pub(crate) fn roll_back(&self) {
         count(&self.rollbacks);
+    }
+
+    /// A transaction took so long.
+    pub(crate) fn took(&self, nanos: u64) {
+        if let Some(latencies) = &self.latencies {
+            latencies.count(nanos);
+        }
     }
 
     /// A transaction ended with an error of this library.
@@ -84,6 +94,8 @@ struct AllCounters {
 /// Who uses a database.
 #[derive(Default)]
 pub(crate) struct Ledger {
+    /// Whether it is counted how long transactions take.
+    has_latencies: bool,
     counters: Mutex<AllCounters>,
     tickets: AtomicU64,
     /// Transactions that are objects.
@@ -100,6 +112,11 @@ pub(crate) struct Users {
 }
 
 impl Ledger {
+    /// Nobody uses the database yet.
+    pub(crate) fn new(has_latencies: bool) -> Self {
+        Ledger { has_latencies, ..Ledger::default() }
+    }
+
     fn with<T>(&self, body: impl FnOnce(&mut AllCounters) -> T) -> T {
         // No panic is possible while the counters are locked.
         body(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner))
@@ -109,7 +126,8 @@ impl Ledger {
     pub(crate) fn enter(self: &Arc<Self>) -> SessionEntry {
         let counters = self.with(|counters| {
             counters.idle.pop().unwrap_or_else(|| {
-                let new = Arc::<Counters>::default();
+                let latencies = self.has_latencies.then(|| Box::new(Histogram::new()));
+                let new = Arc::new(Counters { latencies, ..Counters::default() });
                 counters.all.push(Arc::clone(&new));
                 new
             })
@@ -129,6 +147,22 @@ impl Ledger {
         // Relaxed: figures.
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed) as usize;
         Users { sessions, transactions: read(&self.transactions), tickets: read(&self.tickets) }
+    }
+
+    /// How long all transactions took, if that is counted.
+    pub(crate) fn latencies(&self) -> Option<Latencies> {
+        self.has_latencies.then(|| {
+            let mut sum = Latencies::none();
+            let add = |counters: &Arc<Counters>| {
+                counters.latencies.iter().for_each(|latencies| latencies.add_to(&mut sum));
+            };
+            self.with(|counters| counters.all.iter().for_each(add));
+            sum
+        })
+    }
+
+    pub(crate) fn has_latencies(&self) -> bool {
+        self.has_latencies
     }
 
     /// What all sessions have done, those included that have ended.

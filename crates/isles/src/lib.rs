@@ -54,7 +54,7 @@
 //!
 //! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`, [`Text`], arrays of these, types with
 //! `#[derive(Value)]` (structs, structs around one value, enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their
-//! `Option`s, of any length. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a constant for
+//! `Option`s, of any length. With the features `time` and `uuid`, types of these crates are values too. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a constant for
 //! each field of fixed length (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64
 //! bytes, of fixed length and without options. Keys of an index that is not unique are completed with the primary key, so a complete
 //! key always names one row; a [`prefix`] names many rows.
@@ -118,6 +118,7 @@
 
 mod attempt;
 mod backup;
+mod changing;
 mod check;
 mod database;
 mod deployment;
@@ -126,8 +127,10 @@ mod durably;
 mod error;
 mod event;
 mod existing;
+mod latency;
 mod ledger;
 mod nesting;
+mod on_disk;
 mod open;
 mod options;
 mod owned;
@@ -146,7 +149,10 @@ mod upkeep;
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
 pub use check::Check;
-pub use database::{Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme};
+pub use database::{
+    Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT,
+    SPARE_TABLES_MAX, Scheme,
+};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, NullableField, Row, Value};
@@ -154,6 +160,8 @@ pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDesc
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
+pub use latency::Latencies;
+pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;

@@ -74,7 +74,7 @@ pub(crate) struct Active<'s> {
     pub(crate) shared: &'s Arc<Shared>,
     pub(crate) options: TransactionOptions,
     pub(crate) deadline: Option<Nanos>,
-    /// When it began, if somebody wants to know of slow ones.
+    /// When it began, if somebody wants to know how long it takes.
     pub(crate) began: Option<Nanos>,
 }
 
@@ -107,13 +107,12 @@ impl Active<'_> {
         let Active { attempt, mut begun, shared, options, deadline, began, .. } = self;
         let ended = end(attempt, shared, (failure, decision), (options, deadline));
         let committed = begun.count(decision, &ended, verb.as_ref());
+        let counters = begun.counters;
         drop(begun);
         if let Err(Error::NotDurable(why)) = &ended {
             shared.log_stopped(why);
         }
-        if let (Some(watcher), Some(began)) = (&shared.watcher, began) {
-            watcher.look_at(began, 1, committed);
-        }
+        shared.end_watch(counters, began, (1, committed));
         ended
     }
 }
@@ -133,7 +132,7 @@ fn end(
         true => attempt.commit().map(|commit| commit.durable_with),
         false => Err(attempt.roll_back()),
     };
-    let error = |abort: &Abort| Error::from_abort(abort, &shared.tables, 1);
+    let error = |abort: &Abort| Error::from_abort(abort, shared.tables(), 1);
     let (outcome, failed) = match ended {
         Ok(outcome) => (outcome, None),
         // The error that the verb gave counts, if what it follows from was true.
@@ -197,6 +196,8 @@ impl<'s> OpenTransaction<'s> {
     }
 
     /// The transaction as bodies of [`crate::Session::transaction`] get it, for functions that are written for them.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.active.verbs()
     }
@@ -207,12 +208,16 @@ impl<'s> OpenTransaction<'s> {
     /// Errors: [`Error::Conflict`] if another transaction was in the way: begin again; the error of a verb that failed before;
     /// [`Error::Deadline`], [`Error::Cancelled`]; [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. Unless it
     /// is one of the last two, nothing of the transaction remains.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn commit(self) -> Result<()> {
         let decision = Decision::Commit(self.active.options.durability);
         self.active.end(decision).map(drop)
     }
 
     /// As [`Self::commit`], but returns when the transaction has committed, with a ticket to wait for.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn commit_async(self) -> Result<Ticket> {
         self.active.commit_async()
     }
@@ -222,6 +227,8 @@ impl<'s> OpenTransaction<'s> {
     ///
     /// Errors: [`Error::Conflict`] if what was read was never there at one moment; the error of a verb that failed before. The
     /// transaction is rolled back then too.
+    ///
+    /// [`OpenTransaction`] has an example.
     pub fn roll_back(self) -> Result<()> {
         self.active.end(Decision::RollBack).map(drop)
     }

@@ -13,6 +13,18 @@ pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Bounds of a transaction: of all transactions of a session ([`crate::Session::set_options`]) or of one
 /// ([`crate::Session::with`]).
+///
+/// ```
+/// use isles::{Database, Durability, Error, TransactionOptions};
+/// use std::time::Duration;
+///
+/// let database = Database::in_memory().open()?;
+/// let mut session = database.session()?;
+/// let options = TransactionOptions::new().attempts(10).deadline(Duration::ZERO).durability(Durability::Async);
+/// assert_eq!(session.with(options.clone()).transaction(|_| Ok(())), Err(Error::Deadline));
+/// assert_eq!(session.with(options.without_deadline()).transaction(|_| Ok(())), Ok(()));
+/// # Ok::<(), isles::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {
     pub(crate) attempts: u32,
@@ -53,12 +65,16 @@ impl Default for TransactionOptions {
 
 impl TransactionOptions {
     /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token, [`Durability::Immediate`].
+    ///
+    /// [`TransactionOptions`] has an example.
     pub fn new() -> Self {
         TransactionOptions::default()
     }
 
     /// Most attempts, at least 1: how often a transaction that collides with others is tried before
     /// [`crate::Error::Conflict`]. Pauses between attempts grow to some 60 microseconds.
+    ///
+    /// [`TransactionOptions`] has an example.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
@@ -68,6 +84,8 @@ impl TransactionOptions {
     /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. The transaction
     /// checks the time between attempts, every 64 verbs or rows of a scan, and before the commit. A commit that is not on disk
     /// when the time is over is [`crate::Error::DurabilityUnknown`].
+    ///
+    /// [`TransactionOptions`] has an example.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -75,6 +93,8 @@ impl TransactionOptions {
     }
 
     /// No deadline.
+    ///
+    /// [`TransactionOptions`] has an example.
     #[must_use]
     pub fn without_deadline(mut self) -> Self {
         self.deadline = None;
@@ -82,6 +102,8 @@ impl TransactionOptions {
     }
 
     /// When the commit is acknowledged; without effect in memory.
+    ///
+    /// [`TransactionOptions`] has an example.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -89,6 +111,8 @@ impl TransactionOptions {
     }
 
     /// A token that stops the transaction.
+    ///
+    /// [`TransactionOptions`] has an example.
     #[must_use]
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.cancel = Some(token.clone());
@@ -117,17 +141,23 @@ pub struct CancelToken {
 
 impl CancelToken {
     /// A token that is not set.
+    ///
+    /// [`CancelToken`] has an example.
     pub fn new() -> Self {
         CancelToken::default()
     }
 
     /// Sets the token for good.
+    ///
+    /// [`CancelToken`] has an example.
     pub fn cancel(&self) {
         // Relaxed: no other data depends on the token.
         self.set.store(true, Ordering::Relaxed);
     }
 
     /// Whether the token is set.
+    ///
+    /// [`CancelToken`] has an example.
     pub fn is_cancelled(&self) -> bool {
         // Relaxed: see `cancel`.
         self.set.load(Ordering::Relaxed)

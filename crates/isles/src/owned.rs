@@ -77,6 +77,8 @@ impl Session {
     /// [`OwnedTransaction::commit_into_session`] gives the session back.
     ///
     /// Errors: as [`Self::begin`]; the session is dropped then.
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn into_transaction(self) -> Result<OwnedTransaction> {
         OwnedTransaction::new(self)
     }
@@ -92,26 +94,36 @@ impl OwnedTransaction {
     }
 
     /// As [`OpenTransaction::verbs`].
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.cell.with_dependent_mut(|_, running| running.as_mut().expect(UNTIL_IT_ENDS).verbs())
     }
 
     /// As [`OpenTransaction::commit`].
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn commit(self) -> Result<()> {
         self.commit_into_session().1
     }
 
     /// As [`OpenTransaction::commit_async`].
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn commit_async(mut self) -> Result<Ticket> {
         self.end(|active| active.commit_async())
     }
 
     /// As [`OpenTransaction::roll_back`].
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn roll_back(self) -> Result<()> {
         self.roll_back_into_session().1
     }
 
     /// As [`Self::commit`], and gives the session back.
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn commit_into_session(mut self) -> (Session, Result<()>) {
         let ended = self.end(|active| {
             let decision = Decision::Commit(active.options.durability);
@@ -121,6 +133,8 @@ impl OwnedTransaction {
     }
 
     /// As [`Self::roll_back`], and gives the session back.
+    ///
+    /// [`OwnedTransaction`] has an example.
     pub fn roll_back_into_session(mut self) -> (Session, Result<()>) {
         let ended = self.end(|active| active.end(Decision::RollBack).map(drop));
         (self.cell.into_owner().into_inner(), ended)

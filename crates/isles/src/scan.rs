@@ -73,24 +73,32 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// Highest keys first.
+    ///
+    /// [`Scan`] has an example.
     pub fn reverse(mut self) -> Self {
         self.direction = Direction::Reverse;
         self
     }
 
     /// At most this many rows.
+    ///
+    /// [`Scan`] has an example.
     pub fn limit(mut self, rows: u64) -> Self {
         self.limit = rows;
         self
     }
 
     /// Says that this transaction is going to change the rows: as [`Transaction::get_for_update`].
+    ///
+    /// [`Scan`] has an example.
     pub fn for_update(mut self) -> Self {
         self.intent = Intent::Write;
         self
     }
 
     /// All rows.
+    ///
+    /// [`Scan`] has an example.
     pub fn collect(self) -> Result<Vec<R>> {
         let mut rows = Vec::new();
         self.for_each(|row| {
@@ -101,6 +109,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// The first row.
+    ///
+    /// [`Scan`] has an example.
     pub fn first(self) -> Result<Option<R>> {
         let mut first = None;
         self.for_each(|row| {
@@ -111,6 +121,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// The last row, whatever the limit is, if that is not 0.
+    ///
+    /// [`Scan`] has an example.
     pub fn last(mut self) -> Result<Option<R>> {
         self.direction = match self.direction {
             Direction::Forward => Direction::Reverse,
@@ -120,12 +132,16 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// Calls `visit` with each row until `visit` breaks.
+    ///
+    /// [`Scan`] has an example.
     pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
         self.try_for_each(|_, row| Ok(visit(row)))
     }
 
     /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may use all verbs; whether the
     /// scan shows rows that `visit` inserts into the rest of the range is not defined.
+    ///
+    /// [`Scan`] has an example.
     pub fn try_for_each(
         self,
         mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
@@ -137,6 +153,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// How many rows there are.
+    ///
+    /// [`Scan`] has an example.
     pub fn count(self) -> Result<u64> {
         let mut count = 0;
         self.run(&mut |_, _| {
@@ -150,12 +168,16 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// first change.
     ///
     /// Errors: as [`Transaction::update`].
+    ///
+    /// [`Scan`] has an example.
     pub fn update(self, mut change: impl FnMut(&mut R)) -> Result<u64> {
         let table = self.index.table();
         self.for_update().run_all(|transaction, found| transaction.update_row(table, found, &mut change))
     }
 
     /// Deletes all rows; gives the number of rows.
+    ///
+    /// [`Scan`] has an example.
     pub fn delete(self) -> Result<u64> {
         self.for_update().run_all(|transaction, found| transaction.delete_row::<R>(found).map(drop))
     }

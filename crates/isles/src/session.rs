@@ -48,6 +48,29 @@ self_cell! {
 /// One thread's use of a database: a session runs one transaction after the other. A session keeps its database open, can be kept
 /// in a struct, and can be sent to another thread; between transactions it holds nothing up. Dropping a session gives its place
 /// back.
+///
+/// ```
+/// use isles::{Database, Row, TransactionOptions};
+/// use std::time::Duration;
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// let mut builder = Database::in_memory();
+/// let accounts = builder.table::<Account>("accounts");
+/// let mut session = builder.open()?.session()?; // it keeps the database open
+/// session.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+/// // Other bounds for one transaction, or for all that follow.
+/// let hurried = TransactionOptions::new().deadline(Duration::from_millis(500)).attempts(100);
+/// session.with(hurried.clone()).transaction(|t| t.delete(accounts, &1).map(drop))?;
+/// session.set_options(hurried);
+/// let mut open = session.begin()?;
+/// open.insert(accounts, &Account { id: 2, balance: 7 })?;
+/// open.commit()?;
+/// assert_eq!(session.stats().commits, 3);
+/// # Ok::<(), isles::Error>(())
+/// ```
 pub struct Session {
     inner: Attached,
     options: TransactionOptions,
@@ -118,11 +141,15 @@ impl Session {
     }
 
     /// Sets the options of all transactions from now on.
+    ///
+    /// [`Session`] has an example.
     pub fn set_options(&mut self, options: TransactionOptions) {
         self.options = options;
     }
 
     /// Other options for some transactions: `session.with(options).transaction(..)`.
+    ///
+    /// [`Session`] has an example.
     pub fn with(&mut self, options: TransactionOptions) -> SessionWith<'_> {
         SessionWith { session: self, options }
     }
@@ -139,6 +166,8 @@ impl Session {
     /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up, [`Error::Deadline`],
     /// [`Error::Cancelled`], [`Error::DurabilityUnknown`] if the time is over after the commit, [`Error::Nested`] within a
     /// closure of the same database. A verb that fails ends the transaction even if the body does not pass the error on.
+    ///
+    /// [`Session`] has an example.
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.try_transaction(body)
     }
@@ -257,6 +286,8 @@ impl Session {
     /// [`Self::into_transaction`] gives one that has its session with it.
     ///
     /// Errors: [`Error::Nested`] within a closure of the same database; [`Error::NotDurable`] if the log has stopped.
+    ///
+    /// [`Session`] has an example.
     pub fn begin(&mut self) -> Result<OpenTransaction<'_>> {
         let options = self.options.clone();
         self.activate(options).map(OpenTransaction::new)
@@ -281,8 +312,8 @@ impl Session {
         inner.with_dependent_mut(|shared, session| {
             let bounds = Bounds { deadline, attempts_max: Some(1) };
             let attempt = session.begin(Mode::Single, &bounds);
-            let attempt = attempt.map_err(|abort| Error::from_abort(&abort, &shared.tables, 1))?;
-            let began = shared.watcher.as_ref().map(|_| Hardware::now(c));
+            let attempt = attempt.map_err(|abort| Error::from_abort(&abort, shared.tables(), 1))?;
+            let began = shared.begin_watch();
             let begun = Begun::new(begun, entry);
             Ok(Active { attempt, begun, state, shared, options, deadline, began })
         })
@@ -300,6 +331,8 @@ impl Session {
     }
 
     /// Counters of this session: commits, attempts that collided, transactions that rolled back by their own decision.
+    ///
+    /// [`Session`] has an example.
     pub fn stats(&self) -> Stats {
         self.inner.with_dependent(|_, session| session.stats())
     }
@@ -310,7 +343,7 @@ impl Session {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<(T, Epoch), E> {
         let mut said = None;
-        let began = self.shared().watcher.as_ref().map(|_| Hardware::now(Hardware::core()));
+        let began = self.shared().begin_watch();
         let ended = self.drive(wish, &mut |transaction| {
             let outcome = body(transaction);
             let good = outcome.is_ok();
@@ -318,9 +351,7 @@ impl Session {
             good
         });
         let committed = self.count(&ended, said.as_ref().is_some_and(Result::is_ok));
-        if let (Some(watcher), Some(began)) = (&self.shared().watcher, began) {
-            watcher.look_at(began, self.state.attempts, committed);
-        }
+        self.shared().end_watch(&self.entry.counters, began, (self.state.attempts, committed));
         match (ended, said) {
             (Ended::Failed(error), _) => Err(error.into()),
             (Ended::AsTheBodySaid(outcome), Some(said)) => said.map(|value| (value, outcome)),
@@ -416,7 +447,7 @@ fn try_attempts<'d>(
                 if abort.is_conflict() {
                     counters.conflict(state.failed.as_ref().map(|failure| &failure.abort));
                 }
-                return Ended::Failed(Error::from_abort(&abort, &shared.tables, state.attempts));
+                return Ended::Failed(Error::from_abort(&abort, shared.tables(), state.attempts));
             }
         }
     }
@@ -424,11 +455,15 @@ fn try_attempts<'d>(
 
 impl<'s> SessionWith<'s> {
     /// As [`Session::transaction`].
+    ///
+    /// [`Session`] has an example.
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.try_transaction(body)
     }
 
     /// As [`Session::try_transaction`].
+    ///
+    /// [`Session`] has an example.
     pub fn try_transaction<T, E: From<Error>>(
         &mut self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
@@ -437,6 +472,8 @@ impl<'s> SessionWith<'s> {
     }
 
     /// As [`Session::transaction_async`].
+    ///
+    /// [`Session`] has an example.
     pub fn transaction_async<T>(
         &mut self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
@@ -447,6 +484,8 @@ impl<'s> SessionWith<'s> {
     }
 
     /// As [`Session::snapshot`].
+    ///
+    /// [`Session`] has an example.
     pub fn snapshot<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         let shared = self.session.shared();
         check_outside(shared.id)?;
@@ -468,6 +507,8 @@ impl<'s> SessionWith<'s> {
     }
 
     /// As [`Session::begin`].
+    ///
+    /// [`Session`] has an example.
     pub fn begin(self) -> Result<OpenTransaction<'s>> {
         self.session.activate(self.options).map(OpenTransaction::new)
     }

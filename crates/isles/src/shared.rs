@@ -1,24 +1,27 @@
 //! What all handles of a database share.
-// The number of sessions is no shared word of the engine.
+// The number of sessions, and which tables were dropped, are no shared words of the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cc::SchemeName;
 use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
-use platform::{Hardware, Intent};
+use platform::{Hardware, Intent, Nanos, Platform};
 
+use crate::database::Made;
+use crate::error::{Error, Result};
 use crate::event::Watcher;
-use crate::ledger::{Ledger, Users};
+use crate::ledger::{Counters, Ledger, Users};
+use crate::on_disk::Waiting;
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
     pub(crate) inner: Box<dyn AnyDatabase<Hardware>>,
-    /// What its tables are, by their numbers.
-    pub(crate) tables: Vec<TableDescription>,
+    /// By table, those that may be added included: whether it was dropped.
+    dropped: Box<[AtomicBool]>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     /// Sessions begun so far: seeds of their backoff times.
@@ -30,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) watcher: Option<Watcher>,
+    /// Tasks that wait for commits.
+    pub(crate) waiting: Arc<Waiting>,
 }
 
 /// What a database was opened for.
@@ -37,9 +42,78 @@ pub(crate) struct Shared {
 pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) sessions: usize,
+    pub(crate) spare_tables: usize,
+    /// Whether it is counted how long transactions take.
+    pub(crate) latencies: bool,
 }
 
 impl Shared {
+    /// A database that was made, which nobody has used yet.
+    pub(crate) fn new(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
+        let Made { inner, id, scheme, limits } = made;
+        let inner = inner.into_object();
+        let dropped =
+            (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicBool::new(false)).collect();
+        let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
+        let ledger = Arc::new(Ledger::new(limits.latencies));
+        Shared { inner, dropped, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
+    }
+
+    /// What its tables are, by their numbers; those too that were dropped.
+    pub(crate) fn tables(&self) -> &[TableDescription] {
+        self.inner.tables()
+    }
+
+    /// Whether a table was dropped.
+    #[inline]
+    pub(crate) fn is_dropped(&self, table: usize) -> bool {
+        // Relaxed: who has heard of the drop has heard of this; for others the transaction began before.
+        self.dropped.get(table).is_some_and(|dropped| dropped.load(Ordering::Relaxed))
+    }
+
+    /// Transactions that begin from now on cannot use the table.
+    pub(crate) fn set_dropped(&self, table: usize) {
+        if let Some(dropped) = self.dropped.get(table) {
+            // Release: before the epoch is read after which no transaction uses the table; a transaction of a later epoch has
+            // read that, with acquire.
+            dropped.store(true, Ordering::Release);
+        }
+    }
+
+    /// The tables that there are, with their numbers.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &TableDescription)> {
+        self.tables().iter().enumerate().filter(|(number, _)| !self.is_dropped(*number))
+    }
+
+    /// The number of the table of this name.
+    pub(crate) fn table_number(&self, name: &str) -> Result<usize> {
+        let found = self.present().find(|(_, table)| table.name() == name);
+        found.map(|(number, _)| number).ok_or_else(|| {
+            let known: Vec<_> = self.present().map(|(_, table)| table.name()).collect();
+            Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
+        })
+    }
+    /// The moment at which a transaction begins, if somebody wants to know how long it takes.
+    pub(crate) fn begin_watch(&self) -> Option<Nanos> {
+        let watched = self.watcher.is_some() || self.ledger.has_latencies();
+        watched.then(|| Hardware::now(Hardware::core()))
+    }
+
+    /// A transaction has ended that began then, after so many attempts.
+    pub(crate) fn end_watch(
+        &self,
+        counters: &Counters,
+        began: Option<Nanos>,
+        (attempts, committed): (u32, bool),
+    ) {
+        let Some(began) = began else { return };
+        let nanos = Hardware::now(Hardware::core()).since(began);
+        counters.took(nanos);
+        if let Some(watcher) = &self.watcher {
+            watcher.look_at(nanos, attempts, committed);
+        }
+    }
+
     /// Tells who listens that the log has stopped.
     #[cold]
     pub(crate) fn log_stopped(&self, why: &str) {

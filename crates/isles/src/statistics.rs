@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::latency::Latencies;
+
 /// What a database is doing: what [`Database::statistics`](crate::Database::statistics) gives. Counts begin with the opening. The figures are not of one moment: each
 /// was right at some moment during the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Statistics {
     pub checkpoints: u64,
     /// How transactions ended.
     pub transactions: TransactionStatistics,
+    /// How long they took; `None` unless [`Builder::latencies`](crate::Builder::latencies) says so.
+    pub latencies: Option<Latencies>,
     /// Sessions that are there.
     pub sessions: usize,
     /// Most sessions that there may be: [`Builder::sessions`](crate::Builder::sessions).

@@ -45,6 +45,8 @@ impl<R: Row, K: Key> std::fmt::Debug for Index<R, K> {
 
 impl<R: Row> Table<R> {
     /// One of the indexes that the row type declares: `orders.by(Order::BY_CUSTOMER)`.
+    ///
+    /// [`Transaction`](crate::Transaction) has an example.
     pub fn by<K: Key>(self, index: IndexId<R, K>) -> Index<R, K> {
         Index { inner: self.inner.index(index), database: self.database }
     }
@@ -114,12 +116,16 @@ impl<R> Default for TableOptions<R> {
 
 impl<R: Row> TableOptions<R> {
     /// Ordered indexes, no expectation.
+    ///
+    /// [`TableOptions`] has an example.
     pub fn new() -> Self {
         TableOptions::default()
     }
 
     /// Makes an index a hash index: faster lookups, no scans. Keys have up to 8 bytes. The index keeps the size that
     /// [`Self::expected_rows`] gives it.
+    ///
+    /// [`TableOptions`] has an example.
     #[must_use]
     pub fn hash<K: Key>(mut self, index: IndexId<R, K>) -> Self {
         self.hashed.push(index.number());
@@ -127,6 +133,8 @@ impl<R: Row> TableOptions<R> {
     }
 
     /// Rows expected: the size of hash indexes. More rows are welcome but found more slowly.
+    ///
+    /// [`TableOptions`] has an example.
     #[must_use]
     pub fn expected_rows(mut self, rows: u64) -> Self {
         self.rows = rows;

@@ -19,6 +19,29 @@ use crate::shared::Shared;
 ///
 /// The commit is there for all other transactions already. What a program tells the outside world of it before
 /// [`Self::wait`] has returned may not be true after a crash. A ticket that is dropped changes nothing.
+///
+/// ```
+/// use isles::{Database, Row};
+/// use std::time::Duration;
+///
+/// #[derive(Row)]
+/// #[row(key(id))]
+/// struct Account { id: u64, balance: i64 }
+///
+/// # let path = std::env::temp_dir().join(format!("isles-doc-ticket-{}", std::process::id()));
+/// let mut builder = Database::at(&path);
+/// let accounts = builder.table::<Account>("accounts");
+/// let database = builder.open()?;
+/// let mut session = database.session()?;
+/// let ((), ticket) = session.transaction_async(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+/// // Something else meanwhile; then:
+/// while !ticket.wait_for(Duration::from_millis(10))? {}
+/// ticket.wait()?;
+/// assert!(ticket.is_on_disk());
+/// # drop((session, database, ticket));
+/// # let _ = std::fs::remove_dir_all(&path);
+/// # Ok::<(), isles::Error>(())
+/// ```
 #[must_use = "the commit is acknowledged when `wait` has returned"]
 #[derive(Clone)]
 pub struct Ticket {
@@ -44,6 +67,8 @@ impl Ticket {
     }
 
     /// Whether the commit is on disk; always true in memory. Asking moves nothing on: [`Self::wait`] does, and so do transactions.
+    ///
+    /// [`Ticket`] has an example.
     pub fn is_on_disk(&self) -> bool {
         self.shared.inner.is_durable(Hardware::core(), self.outcome)
     }
@@ -52,6 +77,8 @@ impl Ticket {
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped: the commit is not to be acknowledged; [`Error::Nested`] within a
     /// transaction's closure.
+    ///
+    /// [`Ticket`] has an example.
     pub fn wait(&self) -> Result<()> {
         self.wait_until(None).map(drop)
     }
@@ -59,24 +86,36 @@ impl Ticket {
     /// Returns when the commit is on disk, or when this time is over; tells whether it is on disk.
     ///
     /// Errors: as [`Self::wait`].
+    ///
+    /// [`Ticket`] has an example.
     pub fn wait_for(&self, time: Duration) -> Result<bool> {
         self.wait_until(Some(time))
     }
 
     fn wait_until(&self, time: Option<Duration>) -> Result<bool> {
         check_outside(self.shared.id)?;
-        let deadline = time.map(|time| Hardware::now(Hardware::core()).plus(nanos(time)));
-        let patience = Patience { durability: Durability::Immediate, deadline, cancel: None };
-        match durably::wait(&self.shared, self.outcome, true, &patience) {
-            Ok(()) => Ok(true),
-            Err(Abort::DurabilityUnknown { .. }) => Ok(false),
-            Err(abort) => {
-                let error = Error::from_abort(&abort, &self.shared.tables, 1);
-                if let Error::NotDurable(why) = &error {
-                    self.shared.log_stopped(why);
-                }
-                Err(error)
+        wait_for_epoch(&self.shared, self.outcome, time)
+    }
+
+    /// The database, and the epoch with which the commit is on disk.
+    pub(crate) fn place(&self) -> (&Arc<Shared>, Epoch) {
+        (&self.shared, self.outcome)
+    }
+}
+
+/// Waits until an epoch is on disk, or until this time is over; tells whether it is on disk.
+pub(crate) fn wait_for_epoch(shared: &Shared, outcome: Epoch, time: Option<Duration>) -> Result<bool> {
+    let deadline = time.map(|time| Hardware::now(Hardware::core()).plus(nanos(time)));
+    let patience = Patience { durability: Durability::Immediate, deadline, cancel: None };
+    match durably::wait(shared, outcome, true, &patience) {
+        Ok(()) => Ok(true),
+        Err(Abort::DurabilityUnknown { .. }) => Ok(false),
+        Err(abort) => {
+            let error = Error::from_abort(&abort, shared.tables(), 1);
+            if let Error::NotDurable(why) = &error {
+                shared.log_stopped(why);
             }
+            Err(error)
         }
     }
 }

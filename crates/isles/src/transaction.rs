@@ -27,27 +27,30 @@ impl<'t> Transaction<'t> {
 
 impl Transaction<'_> {
     /// The row with this key.
+    ///
+    /// [`Transaction`] has an example.
     pub fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         self.find_row(index.index(), key, Intent::Read)
     }
 
     /// The row with this key, which the transaction is going to change: under [`crate::Scheme::NoWait`] the row is locked for
     /// writing at once, so that the change cannot collide any more.
+    ///
+    /// [`Transaction`] has an example.
     pub fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         self.find_row(index.index(), key, Intent::Write)
     }
 
     /// One field, or group of fields, or a tuple of them, of the row with this key: cheaper than the whole row.
+    ///
+    /// [`Transaction`] has an example.
     pub fn get_field<L: Lookup, F: Select<L::Row>>(
         &mut self,
         index: L,
         key: &L::Key,
         field: F,
     ) -> Result<Option<F::Value>> {
-        match self.find(index.index(), key, Intent::Read)? {
-            None => Ok(None),
-            Some(found) => self.read_fields(found, field).map(Some),
-        }
+        self.find_fields(index.index(), key, field)
     }
 
     /// The rows with these keys, in the order of the keys: faster than [`Self::get`] for each, as what one lookup waits for is under way
@@ -77,12 +80,16 @@ impl Transaction<'_> {
 
     /// Whether there is a row with this key. The absence of a row is protected too: the answer still holds when the transaction
     /// commits.
+    ///
+    /// [`Transaction`] has an example.
     pub fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
         Ok(self.find(index.index(), key, Intent::Read)?.is_some())
     }
 
     /// The rows with keys in `range`, in the order of the index: see [`Scan`]. No row is read before a method of the scan is
     /// called that runs it.
+    ///
+    /// [`Transaction`] has an example.
     pub fn scan<L: Lookup>(&mut self, index: L, range: impl KeyRange<L::Key>) -> Scan<'_, L::Row, L::Key> {
         self.again().into_scan(index, range)
     }
@@ -90,6 +97,8 @@ impl Transaction<'_> {
     /// Inserts a row.
     ///
     /// Errors: [`Error::Duplicate`] if its primary key or the key of a unique index is taken; [`Error::OutOfMemory`].
+    ///
+    /// [`Transaction`] has an example.
     pub fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
         self.enter(table)?;
         self.insert_row(table, row)
@@ -100,6 +109,8 @@ impl Transaction<'_> {
     /// are inserted one by one.)
     ///
     /// Errors: as [`Self::insert`].
+    ///
+    /// [`Transaction`] has an example.
     pub fn insert_all<R: Row>(
         &mut self,
         table: Table<R>,
@@ -122,6 +133,8 @@ impl Transaction<'_> {
     /// goes on either way, and the answer still holds when it commits.
     ///
     /// Errors: [`Error::OutOfMemory`].
+    ///
+    /// [`Transaction`] has an example.
     pub fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
         self.enter(table)?;
         self.check_share_of(table, row)?;
@@ -143,6 +156,8 @@ impl Transaction<'_> {
     /// Inserts a row, or replaces the row with the same primary key; gives the row that was there.
     ///
     /// Errors: as [`Self::insert`] for other unique indexes.
+    ///
+    /// [`Transaction`] has an example.
     pub fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
         match self.find(table.index(), &row.key(), Intent::Write)? {
             None => self.insert_row(table, row).map(|()| None),
@@ -158,6 +173,8 @@ impl Transaction<'_> {
     /// such row.
     ///
     /// Errors: as [`Self::insert`], if keys change.
+    ///
+    /// [`Transaction`] has an example.
     pub fn update<L: Lookup, T>(
         &mut self,
         index: L,
@@ -174,6 +191,8 @@ impl Transaction<'_> {
     /// Writes one field, or group of fields, of the row with this key, without reading the row; false if there is no such row.
     ///
     /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through [`Self::update`].
+    ///
+    /// [`Transaction`] has an example.
     pub fn set_field<L: Lookup, F: Assign<L::Row>>(
         &mut self,
         index: L,
@@ -191,6 +210,8 @@ impl Transaction<'_> {
     /// is no such row. The row is looked up once, and nothing else of it is read or written.
     ///
     /// Errors: as [`Self::set_field`].
+    ///
+    /// [`Transaction`] has an example.
     pub fn update_field<L: Lookup, F: Assign<L::Row>, T>(
         &mut self,
         index: L,
@@ -207,6 +228,8 @@ impl Transaction<'_> {
     }
 
     /// Deletes the row with this key, and gives it back; `None` if there is no such row.
+    ///
+    /// [`Transaction`] has an example.
     pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         match self.find(index.index(), key, Intent::Write)? {
             None => Ok(None),
@@ -215,6 +238,8 @@ impl Transaction<'_> {
     }
 
     /// Which attempt this is, from 1 on.
+    ///
+    /// [`Transaction`] has an example.
     pub fn attempt(&self) -> u32 {
         self.state.attempts
     }

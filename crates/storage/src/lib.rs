@@ -11,6 +11,7 @@
 //! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: latches with words beside them that safe code can use, for benchmarks;
 //! - [`parallel_job`]: a job that several workers do, and its progress;
+//! - [`places`]: lists that grow to a fixed length while they are used;
 //! - [`record`]: a row in memory: the scheme's header, then words;
 //! - [`optimisations`]: those that an instance can be made without.
 
@@ -32,6 +33,7 @@ pub mod local;
 pub mod log;
 pub mod optimisations;
 pub mod parallel_job;
+pub mod places;
 pub mod record;
 pub mod tree;
 
@@ -47,4 +49,5 @@ pub use listed::{Listed, Space};
 pub use local::{Loan, Local};
 pub use optimisations::{Optimisation, Optimisations};
 pub use parallel_job::{Listener, ParallelJob};
+pub use places::Places;
 pub use record::{RecordHeader, RecordRef};

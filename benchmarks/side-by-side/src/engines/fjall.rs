@@ -12,8 +12,8 @@ use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, P
 
 use super::setup::Setup;
 use crate::engine::{
-    Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, Total, counter, digest, incremented, missing,
-    value,
+    Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, ROWS_PER_SCAN, Total, all_scanned, counter,
+    digest, incremented, missing, value,
 };
 use crate::group_flush::{GroupFlush, Member};
 
@@ -39,13 +39,26 @@ impl Fjall {
         Ok(Fjall { database, rows, flush, group: GroupFlush::default() })
     }
 
-    /// One attempt; false if others were in the way.
-    fn try_update(&self, keys: &Keys) -> Result<bool, Failure> {
-        let mode = match self.flush {
+    /// What a commit does with the journal.
+    fn mode(&self) -> PersistMode {
+        match self.flush {
             Flush::EachCommit => PersistMode::SyncData,
             Flush::Group => PersistMode::Buffer,
-        };
-        let mut transaction = self.database.write_tx()?.durability(Some(mode));
+        }
+    }
+
+    /// One attempt; false if others were in the way.
+    fn try_insert(&self, keys: &Keys) -> Result<bool, Failure> {
+        let mut transaction = self.database.write_tx()?.durability(Some(self.mode()));
+        for key in keys {
+            transaction.insert(&self.rows, key.to_be_bytes(), value(*key));
+        }
+        Ok(transaction.commit()?.is_ok())
+    }
+
+    /// One attempt; false if others were in the way.
+    fn try_update(&self, keys: &Keys) -> Result<bool, Failure> {
+        let mut transaction = self.database.write_tx()?.durability(Some(self.mode()));
         for key in keys {
             let bytes = key.to_be_bytes();
             let old = transaction.get(&self.rows, bytes)?.ok_or_else(|| missing(*key))?;
@@ -104,6 +117,28 @@ impl Client for FjallClient<'_> {
             let row = snapshot.get(&self.engine.rows, key.to_be_bytes())?.ok_or_else(|| missing(*key))?;
             sum = sum.wrapping_add(digest(&row));
         }
+        Ok((1, sum))
+    }
+
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+        let mut attempts = 1;
+        while !self.engine.try_insert(keys)? {
+            attempts += 1;
+        }
+        if self.engine.flush == Flush::Group {
+            self.member.wait(|| Ok(self.engine.database.persist(PersistMode::SyncData)?))?;
+        }
+        Ok(attempts)
+    }
+
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure> {
+        let snapshot = self.engine.database.read_tx();
+        let (mut rows, mut sum) = (0, 0_u64);
+        for row in snapshot.range(&self.engine.rows, first.to_be_bytes()..).take(ROWS_PER_SCAN) {
+            rows += 1;
+            sum = sum.wrapping_add(digest(&row.value()?));
+        }
+        all_scanned(rows, first)?;
         Ok((1, sum))
     }
 }

@@ -14,7 +14,8 @@ use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, WithTls};
 
 use super::setup::Setup;
 use crate::engine::{
-    Client, Engine, Failure, Keys, Operation, Total, counter, digest, incremented, missing, value,
+    Client, Engine, Failure, Keys, Operation, ROWS_PER_SCAN, Total, all_scanned, counter, digest,
+    incremented, missing, value,
 };
 
 type Rows = Database<'static, U64<BigEndian>, Bytes>;
@@ -102,6 +103,26 @@ impl Client for HeedClient<'_> {
             let row = self.rows.get(&transaction, key)?.ok_or_else(|| missing(*key))?;
             sum = sum.wrapping_add(digest(row));
         }
+        Ok((1, sum))
+    }
+
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+        let mut transaction = self.environment.write_txn()?;
+        for key in keys {
+            self.rows.put(&mut transaction, key, &value(*key))?;
+        }
+        transaction.commit()?;
+        Ok(1)
+    }
+
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure> {
+        let transaction = self.environment.read_txn()?;
+        let (mut rows, mut sum) = (0, 0_u64);
+        for row in self.rows.range(&transaction, &(first..))?.take(ROWS_PER_SCAN) {
+            rows += 1;
+            sum = sum.wrapping_add(digest(row?.1));
+        }
+        all_scanned(rows, first)?;
         Ok((1, sum))
     }
 }

@@ -1,16 +1,18 @@
 //! Isles: the embedded library with its defaults. A commit returns when its epoch is on disk, one flush for all clients that
 //! wait; transactions are serializable under all schemes, this one is `Silo`.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use isles::{Database, Row, Session, Table};
 
 use super::setup::Setup;
 use crate::engine::{
-    Client, Engine, Failure, Keys, Operation, PAYLOAD_BYTES, ROWS_PER_LOAD, Total, digest, missing, payload,
+    Client, Engine, Failure, Keys, Operation, PAYLOAD_BYTES, ROWS_PER_LOAD, ROWS_PER_SCAN, Total,
+    all_scanned, digest, missing, payload,
 };
 
-/// A row: 248 bytes.
+/// A row.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 struct Micro {
@@ -22,7 +24,6 @@ struct Micro {
 pub(super) struct Isles {
     database: Database,
     table: Table<Micro>,
-    rows: u64,
 }
 
 impl Isles {
@@ -31,7 +32,7 @@ impl Isles {
             .memory_limit(setup.memory_bytes())
             .sessions(setup.clients_max + 1);
         let table = builder.table("micro");
-        Ok(Isles { database: builder.open()?, table, rows: setup.rows })
+        Ok(Isles { database: builder.open()?, table })
     }
 }
 
@@ -54,11 +55,16 @@ impl Engine for Isles {
     fn total(&self) -> Result<Total, Failure> {
         let mut session = self.database.session()?;
         let mut total = Total::default();
-        // A transaction has at most a million rows. The last part has no end, to find rows that should not be.
-        for first in (0..self.rows).step_by(ROWS_PER_LOAD as usize) {
-            let end = if first + ROWS_PER_LOAD < self.rows { first + ROWS_PER_LOAD } else { u64::MAX };
-            let rows = session.transaction(|t| t.scan(self.table, first..end).collect())?;
-            rows.iter().for_each(|row| total.add(row.counter));
+        let mut next = Some(0);
+        // A transaction has at most a million rows.
+        while let Some(first) = next {
+            let rows = session.transaction(|t| {
+                let rows = t.scan(self.table, first..).fields((Micro::ID, Micro::COUNTER)).into_iter();
+                rows.take(ROWS_PER_LOAD as usize).collect::<Result<Vec<_>, _>>()
+            })?;
+            rows.iter().for_each(|(_, counter)| total.add(*counter));
+            let full = rows.len() == ROWS_PER_LOAD as usize;
+            next = rows.last().filter(|_| full).and_then(|(id, _)| id.checked_add(1));
         }
         Ok(total)
     }
@@ -99,5 +105,28 @@ impl Client for IslesClient {
             Ok((t.attempt(), sum))
         })?;
         absent.map_or(Ok(read), |key| Err(missing(key)))
+    }
+
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+        let table = self.table;
+        Ok(self.session.transaction(|t| {
+            t.insert_all(table, keys.iter().map(|id| Micro { id: *id, counter: 0, payload: payload(*id) }))?;
+            Ok(t.attempt())
+        })?)
+    }
+
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure> {
+        let table = self.table;
+        let (attempts, rows, sum) = self.session.transaction(|t| {
+            let (mut rows, mut sum) = (0, 0_u64);
+            t.scan(table, first..first + ROWS_PER_SCAN as u64).for_each(|row| {
+                rows += 1;
+                sum = sum.wrapping_add(digest(&row.payload) ^ row.counter);
+                ControlFlow::Continue(())
+            })?;
+            Ok((t.attempt(), rows, sum))
+        })?;
+        all_scanned(rows, first)?;
+        Ok((attempts, sum))
     }
 }

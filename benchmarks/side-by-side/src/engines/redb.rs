@@ -7,12 +7,12 @@
 
 use std::path::Path;
 
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::setup::Setup;
 use crate::engine::{
-    Client, Engine, Failure, Keys, Operation, Total, VALUE_BYTES, counter, digest, incremented, missing,
-    value,
+    Client, Engine, Failure, Keys, Operation, ROWS_PER_SCAN, Total, VALUE_BYTES, all_scanned, counter,
+    digest, incremented, missing, value,
 };
 use crate::group_flush::{GroupFlush, Member};
 
@@ -37,6 +37,15 @@ impl Redb {
         builder.set_cache_size(usize::try_from(setup.memory_bytes())?);
         let database = builder.create(directory.join("micro.redb"))?;
         Ok(Redb { database, flush, group: GroupFlush::default() })
+    }
+
+    fn begin_write(&self) -> Result<WriteTransaction, Failure> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(match self.flush {
+            Flush::EachCommit => Durability::Immediate,
+            Flush::Group => Durability::None,
+        })?;
+        Ok(transaction)
     }
 
     fn flush(&self) -> Result<(), Failure> {
@@ -76,13 +85,20 @@ struct RedbClient<'d> {
     member: Member<'d>,
 }
 
+impl RedbClient<'_> {
+    /// Commits, and returns when that is durable; the number of attempts.
+    fn commit(&mut self, transaction: WriteTransaction) -> Result<u32, Failure> {
+        transaction.commit()?;
+        if self.engine.flush == Flush::Group {
+            self.member.wait(|| self.engine.flush())?;
+        }
+        Ok(1)
+    }
+}
+
 impl Client for RedbClient<'_> {
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure> {
-        let mut transaction = self.engine.database.begin_write()?;
-        transaction.set_durability(match self.engine.flush {
-            Flush::EachCommit => Durability::Immediate,
-            Flush::Group => Durability::None,
-        })?;
+        let transaction = self.engine.begin_write()?;
         {
             let mut table = transaction.open_table(ROWS)?;
             for key in keys {
@@ -91,11 +107,7 @@ impl Client for RedbClient<'_> {
                 row.insert(&fresh)?;
             }
         }
-        transaction.commit()?;
-        if self.engine.flush == Flush::Group {
-            self.member.wait(|| self.engine.flush())?;
-        }
-        Ok(1)
+        self.commit(transaction)
     }
 
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure> {
@@ -105,6 +117,28 @@ impl Client for RedbClient<'_> {
             let row = table.get(key)?.ok_or_else(|| missing(*key))?;
             sum = sum.wrapping_add(digest(row.value()));
         }
+        Ok((1, sum))
+    }
+
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+        let transaction = self.engine.begin_write()?;
+        {
+            let mut table = transaction.open_table(ROWS)?;
+            for key in keys {
+                table.insert(key, &value(*key))?;
+            }
+        }
+        self.commit(transaction)
+    }
+
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure> {
+        let table = self.engine.database.begin_read()?.open_table(ROWS)?;
+        let (mut rows, mut sum) = (0, 0_u64);
+        for row in table.range(first..)?.take(ROWS_PER_SCAN) {
+            rows += 1;
+            sum = sum.wrapping_add(digest(row?.1.value()));
+        }
+        all_scanned(rows, first)?;
         Ok((1, sum))
     }
 }

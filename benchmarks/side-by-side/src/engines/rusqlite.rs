@@ -13,7 +13,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::setup::Setup;
-use crate::engine::{Client, Engine, Failure, Keys, Operation, Total, digest, missing, payload};
+use crate::engine::{
+    Client, Engine, Failure, Keys, Operation, ROWS_PER_SCAN, Total, all_scanned, digest, missing, payload,
+};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 const KIB: u64 = 1024;
@@ -125,6 +127,33 @@ impl Client for RusqliteClient<'_> {
                     .optional()?;
                 sum = sum.wrapping_add(row.ok_or_else(|| missing(*key))?);
             }
+            Ok((1, sum))
+        })
+    }
+
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.transact("BEGIN IMMEDIATE", |connection| {
+            let mut insert = connection.prepare_cached("INSERT INTO micro VALUES (?1, 0, ?2)")?;
+            for key in keys {
+                insert.execute(params![i64::try_from(*key)?, payload(*key)])?;
+            }
+            Ok(1)
+        })
+    }
+
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure> {
+        self.transact("BEGIN", |connection| {
+            let mut select = connection
+                .prepare_cached("SELECT counter, payload FROM micro WHERE id >= ?1 ORDER BY id LIMIT ?2")?;
+            let mut rows = select.query(params![i64::try_from(first)?, i64::try_from(ROWS_PER_SCAN)?])?;
+            let (mut found, mut sum) = (0, 0_u64);
+            while let Some(row) = rows.next()? {
+                let counter: i64 = row.get(0)?;
+                found += 1;
+                sum = sum.wrapping_add(digest(row.get_ref(1)?.as_blob()?) ^ counter.cast_unsigned());
+            }
+            all_scanned(found, first)?;
             Ok((1, sum))
         })
     }

@@ -14,9 +14,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Twice the bytes of all rows with all that belongs to them, and room for what is not in proportion: caches and maps
-    /// of this size hold everything.
+    /// Twice the bytes of all rows with all that belongs to them, and room for what is not in proportion, and for rows that are inserted:
+    /// caches and maps of this size hold everything.
     pub(super) fn memory_bytes(&self) -> u64 {
-        (1 << 30) + self.rows * 2 * 1024
+        (4 << 30) + self.rows * 2 * 1024
     }
 }

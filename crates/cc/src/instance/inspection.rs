@@ -42,7 +42,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) {
         let _pin = self.pin(c);
-        let schema = &self.tables(None)[table];
+        let schema = &self.tables(c, None)[table];
         let mut words = vec![0; schema.row_words as usize];
         let mut tail = Vec::new();
         let mut show = |bits: u64| {
@@ -110,7 +110,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
     pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
         let _pin = self.pin(c);
         for (number, catalog) in self.catalogs.iter().enumerate() {
-            let tables = catalog.tables.iter().zip(&self.catalogs[0].tables);
+            let tables = catalog.tables.get(c).iter().zip(self.catalogs[0].tables.get(c));
             for (table_number, (table, first)) in tables.enumerate() {
                 // A table has copies of all its partitions, or of none.
                 let is_new = number == 0
@@ -140,7 +140,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
     pub fn content(&self, c: P::Core) -> Content {
         let _pin = self.pin(c);
         let mut content = Content::default();
-        for table in self.tables(None) {
+        for table in self.tables(c, None) {
             let mut rows = None;
             for index in &table.indexes {
                 let partitions = index.all_partitions().iter();

@@ -67,8 +67,8 @@ pub(super) fn table<'d>(
     name: &str,
 ) -> Result<&'d TableDescription, Failure> {
     let tables = database.tables();
-    tables.iter().find(|table| table.name() == name).ok_or_else(|| {
-        let known: Vec<_> = tables.iter().map(TableDescription::name).collect();
+    tables.iter().copied().find(|table| table.name() == name).ok_or_else(|| {
+        let known: Vec<_> = tables.iter().map(|table| table.name()).collect();
         Failure::at(path, &format!("no table {name}: there are {}", known.join(", ")))
     })
 }

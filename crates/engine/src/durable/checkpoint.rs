@@ -215,11 +215,11 @@ impl<P: Platform> Checkpoints<P> {
         true
     }
 
-    /// Hands out the next keys, which go to `keys`; `None` if there are no more.
+    /// Hands out the next keys, which go to `keys`; `None` if there are no more. Tables that were dropped have none.
     pub(crate) fn next_task(
         &self,
         c: P::Core,
-        tables: &[Table<P>],
+        (tables, is_dropped): (&[Table<P>], &dyn Fn(usize) -> bool),
         keys: &mut Vec<u64>,
     ) -> Option<CopyTask<P>> {
         self.copying.with(c, |state| {
@@ -234,6 +234,11 @@ impl<P: Platform> Checkpoints<P> {
                     keys.extend_from_slice(&postponed);
                     return Some(copying.task(table));
                 };
+                if is_dropped(copying.table) {
+                    (copying.table, copying.partition, copying.walk) =
+                        (copying.table + 1, 0, Walk::default());
+                    continue;
+                }
                 let primary = &table.indexes[0];
                 let Some(partition) = primary.all_partitions().get(copying.partition) else {
                     copying.table += 1;

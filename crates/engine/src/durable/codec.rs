@@ -152,6 +152,11 @@ impl std::ops::Deref for Codecs {
 }
 
 impl Codecs {
+    /// The declared tables alone.
+    pub(crate) fn into_declared(self) -> Vec<TableCodec> {
+        self.declared
+    }
+
     /// The declared tables, and those of earlier openings: the records of some are passed over.
     pub(crate) fn new<'t>(
         declared: Vec<TableCodec>,
@@ -205,6 +210,11 @@ pub(crate) struct Encoder<'d> {
 impl<'d> Encoder<'d> {
     pub(crate) fn new(codecs: &'d [TableCodec]) -> Self {
         Encoder { codecs, bytes: Bytes::default(), ends: Vec::new() }
+    }
+
+    /// There may be more tables by now.
+    pub(crate) fn know(&mut self, codecs: &'d [TableCodec]) {
+        self.codecs = codecs;
     }
 
     pub(crate) fn clear(&mut self) {

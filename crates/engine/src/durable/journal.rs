@@ -50,6 +50,10 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
         deadline: Option<Nanos>,
     ) -> Result<bool, LogError>;
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse;
+    /// See [`Log::describe`].
+    fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError>;
+    /// See [`Log::settle`].
+    fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError>;
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
 }
 
@@ -93,6 +97,14 @@ impl<P: Files> Journal<P> for Log<P> {
 
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         Log::used(self, c, epochs)
+    }
+
+    fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError> {
+        Log::describe(self, c, extra)
+    }
+
+    fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError> {
+        Log::settle(self, c, epochs)
     }
 
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {

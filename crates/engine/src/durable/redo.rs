@@ -2,19 +2,21 @@
 
 use cc::{Abort, RedoSink, Stamp};
 use platform::{Node, Platform};
-use storage::Epochs;
 use storage::log::{LogError, Record};
+use storage::{Epochs, Places};
 
 use super::checkpoint::Checkpoints;
-use super::codec::{Codecs, Encoder};
+use super::codec::{Encoder, TableCodec};
 use super::global::Item;
 use super::journal::Journal;
+use crate::table_list::TableList;
 
 /// What a database has if it is durable.
 pub(crate) struct Durable<P: Platform> {
     pub journal: Box<dyn Journal<P>>,
     pub checkpoints: Checkpoints<P>,
-    pub codecs: Codecs,
+    /// By table.
+    pub codecs: Places<P, TableCodec>,
 }
 
 /// Writes the changes of one session's transactions to the log.
@@ -22,21 +24,44 @@ pub(crate) struct RedoWriter<'d, P: Platform> {
     pub(crate) durable: &'d Durable<P>,
     stream: usize,
     encoder: Encoder<'d>,
+    tables: &'d TableList<P>,
+    /// Whether tables were dropped that the changes may belong to, and whether some do.
+    looks: bool,
+    met_dropped: bool,
 }
 
 impl<'d, P: Platform> RedoWriter<'d, P> {
-    pub(crate) fn new(durable: &'d Durable<P>, node: Option<Node>) -> Self {
+    pub(crate) fn new(durable: &'d Durable<P>, tables: &'d TableList<P>, node: Option<Node>) -> Self {
         let stream = durable.journal.stream_for(node);
-        RedoWriter { durable, stream, encoder: Encoder::new(&durable.codecs) }
+        let encoder = Encoder::new(durable.codecs.seen());
+        RedoWriter { durable, stream, encoder, tables, looks: false, met_dropped: false }
     }
 
     pub(crate) fn journal(&self) -> &'d dyn Journal<P> {
         &*self.durable.journal
     }
 
-    /// Forgets the changes of the previous transaction.
+    /// Forgets the changes of the previous transaction. A commit that changes rows has been announced.
     pub(crate) fn clear(&mut self) {
         self.encoder.clear();
+        if let Some(changes) = self.tables.changes() {
+            self.encoder.know(self.durable.codecs.seen());
+            self.looks = changes.has_dropped();
+            self.met_dropped = false;
+        }
+    }
+
+    /// Whether changes were added since [`Self::clear`] of a table that was dropped before the commit was announced.
+    pub(crate) fn met_dropped(&self) -> bool {
+        self.met_dropped
+    }
+
+    /// Looks whether the table of a change was dropped.
+    #[inline(always)]
+    fn look(&mut self, table: usize) {
+        if self.looks {
+            self.met_dropped |= self.tables.is_dropped(table);
+        }
     }
 
     /// Adds an item, before any change of the transaction.
@@ -89,15 +114,18 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
 impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
     #[inline]
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]) {
+        self.look(table);
         self.encoder.insert(table, row.iter().map(P::peek), tail);
     }
 
     #[inline]
     fn update(&mut self, table: usize, row: &[P::Word], changes: cc::RowChanges<'_>, tail: Option<&[u8]>) {
+        self.look(table);
         self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
     }
 
     fn delete(&mut self, table: usize, row: &[P::Word]) {
+        self.look(table);
         self.encoder.delete(table, &mut |word| P::peek(&row[word]));
     }
 }

@@ -69,7 +69,7 @@ pub enum SchemaError {
 
 impl Description {
     /// An id that no table has had.
-    fn new_id(&mut self) -> Result<u32, SchemaError> {
+    pub(crate) fn new_id(&mut self) -> Result<u32, SchemaError> {
         match self.next_id {
             TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
             id => {

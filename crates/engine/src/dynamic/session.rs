@@ -10,7 +10,9 @@ use storage::log::LogError;
 
 use super::attempt::AnyAttempt;
 use super::verbs::AnyVerbs;
+use crate::changing::{ChangeError, Swept};
 use crate::contention::Pauses;
+use crate::declaration::SchemaBuilder;
 use crate::durable::{GlobalId, PartOf};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::parts::{KeptPart, Outcome, Prepared, Vote};
@@ -176,6 +178,29 @@ pub trait AnySession<'d>: Upkeep {
     /// # Errors
     /// The log has stopped, or the files refuse.
     fn checkpoint(&mut self) -> Result<bool, LogError>;
+
+    /// Makes the one table that the schema declares: see [`Session::create_table`].
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    fn create_table(&mut self, schema: SchemaBuilder) -> Result<usize, ChangeError> {
+        let _ = schema;
+        Err(ChangeError::Unsupported)
+    }
+
+    /// Drops a table: see [`Session::drop_table`].
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
+        let _ = table;
+        Err(ChangeError::Unsupported)
+    }
+
+    /// Lets some rows of dropped tables go: see [`Session::sweep`].
+    fn sweep(&mut self) -> Swept {
+        Swept::All
+    }
 }
 
 /// A session that may go to another thread, also within a transaction.
@@ -308,5 +333,17 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {
         self.checkpoint()
+    }
+
+    fn create_table(&mut self, schema: SchemaBuilder) -> Result<usize, ChangeError> {
+        self.create_table(schema)
+    }
+
+    fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
+        self.drop_table(table)
+    }
+
+    fn sweep(&mut self) -> Swept {
+        self.sweep()
     }
 }

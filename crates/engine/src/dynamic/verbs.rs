@@ -48,6 +48,20 @@ pub trait AnyVerbs {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort>;
 
+    /// Looks a key up and copies bytes of the row, as [`Self::find`] and [`Self::read`] do, in one call; false if there is no such row.
+    fn find_and_read(
+        &mut self,
+        (table, index): (usize, usize),
+        key: &[u64],
+        span: Span,
+        out: &mut [u64],
+    ) -> Result<bool, Abort> {
+        match self.find(table, index, key, Intent::Read)? {
+            None => Ok(false),
+            Some(row) => self.read(row, span, out).map(|()| true),
+        }
+    }
+
     /// Looks a key up to read some words of the row, which [`storage::word_set`] names; see [`crate::Verbs::find_constant`]. The
     /// caller reads no others.
     fn find_constant(

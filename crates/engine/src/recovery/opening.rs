@@ -5,8 +5,8 @@ use std::path::Path;
 use cc::{InstanceOptions, Scheme};
 use platform::files::Files;
 use platform::{Node, Place, Platform};
-use storage::Epoch;
 use storage::log::{LogError, OpenedDirectory};
+use storage::{Epoch, Places};
 
 use super::adoption::adopt;
 use super::replay::{ProgressListener, Recovery, Repeated, Replayed};
@@ -116,7 +116,11 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let description = tables.description.encode();
         let log = opened.begin(c, description, &durable.log, options.sessions_max + 1)?;
         let checkpoints = Checkpoints::new(c, durable.checkpoint_bytes, checkpoint_bytes)?;
-        database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs: tables.codecs });
+        let codecs = Places::new(c, "tables", tables.codecs.into_declared(), options.spare_tables)?;
+        if let Some(changes) = database.tables.changes() {
+            changes.set_description(c, tables.description);
+        }
+        database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs });
         recovered.nanos = P::now(c).since(began);
         Ok((database, recovered))
     }

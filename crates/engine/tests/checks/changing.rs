@@ -62,7 +62,7 @@ pub(crate) fn item(id: u32, a: u32) -> Content {
     (id, a, u64::from(id) << 20, vec![id as u8; id as usize % 40])
 }
 
-fn instance() -> InstanceOptions {
+pub(crate) fn instance() -> InstanceOptions {
     InstanceOptions {
         sessions_max: 2,
         memory_bytes_max: 64 << 20,
@@ -71,12 +71,12 @@ fn instance() -> InstanceOptions {
     }
 }
 
-fn durable() -> DurableOptions {
+pub(crate) fn durable() -> DurableOptions {
     let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
     DurableOptions { log, checkpoint_bytes: u64::MAX, ..DurableOptions::new("d".into()) }
 }
 
-fn config(disk: &Disk) -> Config {
+pub(crate) fn config(disk: &Disk) -> Config {
     Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 2, 1)) }.with_disk(disk)
 }
 

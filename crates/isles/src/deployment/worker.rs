@@ -282,7 +282,7 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
             }
             End::Failed(failure) => {
                 let why = match failure {
-                    Failure::Here(abort) => Error::from_abort(&abort, &self.tables.shared.tables, attempts),
+                    Failure::Here(abort) => Error::from_abort(&abort, self.tables.shared.tables(), attempts),
                     Failure::Elsewhere { at, what } => {
                         Error::Elsewhere { instance: usize::from(at.instance), what }
                     }

@@ -6,6 +6,8 @@ mod bank;
 mod cache;
 #[path = "../../examples/inventory.rs"]
 mod inventory;
+#[path = "../../examples/migrations.rs"]
+mod migrations;
 #[path = "../../examples/queue.rs"]
 mod queue;
 #[path = "../../examples/series.rs"]
@@ -32,6 +34,11 @@ fn cache_runs() {
 #[test]
 fn series_runs() {
     series::run().expect("the series");
+}
+
+#[test]
+fn migrations_run() {
+    migrations::run().expect("all versions");
 }
 
 #[test]

@@ -2,12 +2,16 @@
 #![allow(missing_docs)]
 
 mod bad_input;
+mod changing;
 mod common;
 mod deployments;
 mod described;
 mod durabilities;
 mod errors;
 mod examples;
+#[cfg(all(feature = "time", feature = "uuid"))]
+mod foreign;
+mod full;
 mod iterators;
 mod limits;
 mod openings;
@@ -19,6 +23,7 @@ mod pages;
 mod range;
 mod snapshots;
 mod tables;
+mod tasks;
 mod threads;
 mod types;
 mod upkeep;

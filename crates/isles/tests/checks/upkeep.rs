@@ -48,6 +48,31 @@ fn statistics_count_how_transactions_end() {
 }
 
 #[test]
+fn latencies_are_counted_if_the_program_wants_it() {
+    for scheme in SCHEMES {
+        let (database, people) =
+            declare(Database::in_memory().scheme(scheme).latencies(true)).expect("a database");
+        let none = database.statistics().latencies.expect("they are counted");
+        assert_eq!((none.count(), none.at(0.5)), (0, None));
+        let mut session = database.session().expect("a session");
+        for id in 0..99 {
+            session.transaction(|t| t.insert(people, &person(id))).expect("inserted");
+        }
+        drop(session);
+        let mut open = database.begin().expect("begun");
+        open.insert(people, &person(99)).expect("inserted");
+        std::thread::sleep(Duration::from_millis(20));
+        open.commit().expect("committed");
+        let now = database.statistics().latencies.expect("they are counted");
+        assert_eq!(now.count(), 100, "what is gone was counted");
+        let (least, half, last) = (now.at(0.0), now.at(0.5), now.at(1.0));
+        assert!(least > Some(Duration::ZERO) && least <= half && half <= last, "{now:?}");
+        assert!(last >= Some(Duration::from_millis(20)), "{now:?}");
+        assert_eq!(declare(Database::in_memory()).expect("a database").0.statistics().latencies, None);
+    }
+}
+
+#[test]
 fn statistics_say_what_attempts_collided_on() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 10).expect("a database");

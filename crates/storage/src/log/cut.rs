@@ -19,6 +19,9 @@ use super::manifest::{Checkpoint, Manifest, ManifestWriter};
 use super::names::{checkpoint_file_name, parse_segment_name};
 use crate::epoch::Epochs;
 
+/// Between two looks whether another core has written the manifest.
+const MANIFEST_WAIT_NANOS: u64 = 100_000;
+
 /// Where a checkpoint begins in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -99,7 +102,7 @@ impl<P: Files> Log<P> {
         // With what was copied.
         self.wait_for_all(c, epochs)?;
         let end = self.durable(c);
-        let Some(mut writer) = self.with_driver(c, |driver| driver.manifest.take()) else { return Ok(()) };
+        let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
         let before = writer.manifest.clone();
         writer.manifest.checkpoint = Some(Checkpoint { number: cut.number, files, epoch: cut.epoch, end });
         let generations = &mut writer.manifest.generations;
@@ -111,8 +114,59 @@ impl<P: Files> Log<P> {
             Err(_) => writer.manifest = before,
             Ok(()) => result = self.remove_needless(c, &mut writer, &before),
         }
-        self.with_driver(c, |driver| driver.manifest = Some(writer));
+        self.give_manifest_back(c, writer);
         result
+    }
+
+    /// Replaces what the manifest keeps for the log's owner. One core at a time calls this.
+    ///
+    /// # Errors
+    /// The files refuse: which of the two the directory has is not known, until the manifest is written again with what it had before.
+    /// The log goes on.
+    pub fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError> {
+        let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
+        let before = std::mem::replace(&mut writer.manifest.extra, extra);
+        let written = writer.manifest.write::<P>(c, &mut writer.queue);
+        if written.is_err() {
+            writer.manifest.extra = before;
+        }
+        self.give_manifest_back(c, writer);
+        written
+    }
+
+    /// Takes the manifest, to write it, when no other core does; `None` if the log has none.
+    fn borrow_manifest(&self, c: P::Core) -> Option<ManifestWriter<P>> {
+        loop {
+            let (taken, is_lent) = self.with_driver(c, |driver| {
+                let taken = driver.manifest.take();
+                driver.manifest_is_lent |= taken.is_some();
+                (taken, driver.manifest_is_lent)
+            });
+            if taken.is_some() || !is_lent {
+                return taken;
+            }
+            P::rest(c, MANIFEST_WAIT_NANOS);
+        }
+    }
+
+    fn give_manifest_back(&self, c: P::Core, writer: ManifestWriter<P>) {
+        self.with_driver(c, |driver| {
+            driver.manifest = Some(writer);
+            driver.manifest_is_lent = false;
+        });
+    }
+
+    /// Waits until all that was committed before this call is durable. Gives an epoch that is later than those of all these commits,
+    /// and of all checkpoints that have begun.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError> {
+        // A cut is in an epoch that is complete when rows are copied: earlier than the current one.
+        let current = epochs.current(c).0;
+        self.wait_for_all(c, epochs)?;
+        let newest = self.with_driver(c, |driver| driver.newest.max(driver.marked));
+        Ok(current.max(newest + 1))
     }
 
     /// Removes the files that are needed no longer, or makes them segments again. Those that were not needed `before` either
@@ -145,12 +199,12 @@ impl<P: Files> Log<P> {
 
     /// Removes what an abandoned checkpoint has left, as far as that succeeds.
     pub fn abandon_checkpoint(&self, c: P::Core, cut: &Cut, files: u32) {
-        let Some(mut writer) = self.with_driver(c, |driver| driver.manifest.take()) else { return };
+        let Some(mut writer) = self.borrow_manifest(c) else { return };
         for number in 0..files {
             let name = checkpoint_file_name(cut.number, number);
             let _ = P::perform(c, &mut writer.queue, Operation::Remove { name });
         }
-        self.with_driver(c, |driver| driver.manifest = Some(writer));
+        self.give_manifest_back(c, writer);
     }
 
     /// Adds to the growth what is there from former generations; no worker uses the log yet.

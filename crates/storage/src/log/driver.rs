@@ -36,8 +36,10 @@ pub(super) struct Driver<P: Files> {
     pub newest: u64,
     pub marked: u64,
     pub error: Option<LogError>,
-    /// `None` while the log begins, or a checkpoint ends.
+    /// `None` while the log begins, or a core writes it.
     pub manifest: Option<ManifestWriter<P>>,
+    /// Whether a core is writing it.
+    pub manifest_is_lent: bool,
 }
 
 impl<P: Files> Driver<P> {
@@ -53,6 +55,7 @@ impl<P: Files> Driver<P> {
             marked,
             error: None,
             manifest: None,
+            manifest_is_lent: false,
         }
     }
 

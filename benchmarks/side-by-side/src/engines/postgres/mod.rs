@@ -17,10 +17,16 @@ use postgres::types::ToSql;
 use postgres::{Client as Connection, NoTls, Statement};
 
 use super::setup::Setup;
-use crate::engine::{Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, Total, digest, payload};
+use crate::engine::{
+    Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, ROWS_PER_SCAN, Total, all_scanned, digest,
+    payload,
+};
 
 use server::Server;
 pub use server::{Binaries, NoPostgres};
+
+const INSERT: &str =
+    "INSERT INTO micro SELECT id, 0, payload FROM unnest($1::bigint[], $2::bytea[]) AS new (id, payload)";
 
 pub(super) struct Postgres {
     server: Arc<Server>,
@@ -45,8 +51,7 @@ impl Engine for Postgres {
             "CREATE TABLE micro (id bigint PRIMARY KEY, counter bigint NOT NULL, payload bytea NOT NULL) \
              WITH (fillfactor = 50)",
         )?;
-        let insert = connection
-            .prepare("INSERT INTO micro SELECT id, 0, payload FROM unnest($1::bigint[], $2::bytea[]) AS new (id, payload)")?;
+        let insert = connection.prepare(INSERT)?;
         for first in (0..rows).step_by(ROWS_PER_LOAD as usize) {
             let keys: Vec<u64> = (first..rows.min(first + ROWS_PER_LOAD)).collect();
             let payloads: Vec<Vec<u8>> = keys.iter().map(|key| payload(*key).to_vec()).collect();
@@ -58,12 +63,15 @@ impl Engine for Postgres {
 
     fn client(&self, operation: Operation) -> Result<Box<dyn Client + '_>, Failure> {
         let mut connection = self.connect()?;
-        if operation == Operation::Read {
+        if operation.only_reads() {
             connection.batch_execute("SET default_transaction_read_only = on")?;
         }
         let update = connection.prepare("UPDATE micro SET counter = counter + 1 WHERE id = ANY($1)")?;
         let read = connection.prepare("SELECT counter, payload FROM micro WHERE id = ANY($1)")?;
-        Ok(Box::new(PostgresClient { connection, update, read }))
+        let insert = connection.prepare(INSERT)?;
+        let scan =
+            connection.prepare("SELECT counter, payload FROM micro WHERE id >= $1 ORDER BY id LIMIT $2")?;
+        Ok(Box::new(PostgresClient { connection, update, read, insert, scan }))
     }
 
     fn total(&self) -> Result<Total, Failure> {
@@ -79,6 +87,8 @@ struct PostgresClient {
     connection: Connection,
     update: Statement,
     read: Statement,
+    insert: Statement,
+    scan: Statement,
 }
 
 /// In order, so that transactions lock rows in the same order.
@@ -100,6 +110,15 @@ fn again<T>(mut statement: impl FnMut() -> Result<T, postgres::Error>) -> Result
         }
     }
     Err("no attempt succeeded".into())
+}
+
+fn digest_of(rows: &[postgres::Row]) -> Result<u64, Failure> {
+    let mut sum = 0_u64;
+    for row in rows {
+        let (counter, payload): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        sum = sum.wrapping_add(digest(payload) ^ counter.cast_unsigned());
+    }
+    Ok(sum)
 }
 
 fn all_there(rows: usize, keys: &Keys) -> Result<(), Failure> {
@@ -124,11 +143,22 @@ impl Client for PostgresClient {
         let parameters: [&(dyn ToSql + Sync); 1] = [&sorted];
         let (attempts, rows) = again(|| self.connection.query(&self.read, &parameters))?;
         all_there(rows.len(), keys)?;
-        let mut sum = 0_u64;
-        for row in rows {
-            let (counter, payload): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
-            sum = sum.wrapping_add(digest(payload) ^ counter.cast_unsigned());
-        }
-        Ok((attempts, sum))
+        Ok((attempts, digest_of(&rows)?))
+    }
+
+    fn insert(&mut self, keys: &Keys) -> Result<u32, Failure> {
+        let ids = sorted(keys)?;
+        let payloads: Vec<Vec<u8>> = keys.iter().map(|key| payload(*key).to_vec()).collect();
+        let parameters: [&(dyn ToSql + Sync); 2] = [&ids, &payloads];
+        let (attempts, _) = again(|| self.connection.execute(&self.insert, &parameters))?;
+        Ok(attempts)
+    }
+
+    fn scan(&mut self, first: u64) -> Result<(u32, u64), Failure> {
+        let (first_id, rows) = (i64::try_from(first)?, i64::try_from(ROWS_PER_SCAN)?);
+        let parameters: [&(dyn ToSql + Sync); 2] = [&first_id, &rows];
+        let (attempts, rows) = again(|| self.connection.query(&self.scan, &parameters))?;
+        all_scanned(rows.len(), first)?;
+        Ok((attempts, digest_of(&rows)?))
     }
 }

@@ -1,0 +1,229 @@
+//! Tables that come and go while a database is open.
+//!
+//! A table is created in this order: its trees are made; the directory's manifest is replaced by one that knows its id; its place is
+//! filled, and transactions that begin from then on can use it. A crash leaves no table, or an empty one.
+//!
+//! A table is dropped in this order: it is marked; all commits that were announced before are over, and durable; the manifest says since
+//! which epoch the table is gone. Commits that are announced after the mark and that have changed the table are refused: no record by
+//! its id is later than the manifest says. Transactions that began before may go on reading it. Its rows go when all those have ended,
+//! some at a time, by whoever tends: as deletions of which the log hears nothing.
+
+use cc::{Abort, Mode, Scheme};
+use platform::{Intent, OutOfMemory, Platform};
+use storage::Optimisation;
+use storage::index::Shape;
+use storage::log::LogError;
+
+use crate::declaration::{Declared, SchemaBuilder};
+use crate::description::TableDescription;
+use crate::durable::SchemaError;
+use crate::durable::description::DirectoryTable;
+use crate::dynamic::verbs::{AnyVerbs, Span};
+use crate::key::{KeyBuffer, key_words};
+use crate::session::Session;
+use crate::table_limits::{TableError, TableFault};
+use crate::table_list::Leaving;
+use crate::transaction::Transaction;
+
+/// Rows of a dropped table that go together.
+const SLICE_ROWS: usize = 64;
+/// What a commit is told that comes after the end of a table.
+pub(crate) const DROPPED: &str = "a table that the transaction has changed was dropped before its commit";
+
+/// Why tables cannot be changed while the database is open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The database has no room.
+    #[error("there is no place for another table: open the database with room for more")]
+    NoRoom,
+    /// This kind of database cannot.
+    #[error("tables of this database come and go between openings only")]
+    Unsupported,
+    /// The table cannot be as it is declared, or its name is taken.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// There is no table of this number, or it was dropped before.
+    #[error("there is no such table")]
+    NoSuchTable,
+    /// The directory has given out all ids.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// There is no memory for the table.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// The files refuse, or the log has stopped.
+    #[error("the change of the tables is not known to be on disk: {0}")]
+    Log(#[from] LogError),
+}
+
+/// What came of a step towards the end of dropped tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// All their rows are gone.
+    All,
+    /// There is more to do.
+    More,
+    /// Transactions go on that began before a table was dropped, or another session is at it.
+    Waits,
+}
+
+impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+    /// Makes the one table that the schema declares; its number. Transactions that begin when this has returned can use it, of all
+    /// sessions. The session is in no transaction.
+    ///
+    /// # Errors
+    /// [`ChangeError`]. After [`ChangeError::Log`] an empty table may be found at the next opening; otherwise nothing has changed.
+    pub fn create_table(&mut self, mut schema: SchemaBuilder) -> Result<usize, ChangeError> {
+        let (Some(declared), true) = (schema.tables.pop(), schema.tables.is_empty()) else {
+            return Err(ChangeError::NoSuchTable);
+        };
+        let Declared { description, mut shape, mut codec } = declared;
+        let (c, tables) = (self.inner.core(), self.tables);
+        let optimisations = self.inner.instance().optimisations();
+        let Some(changes) = tables.changes().filter(|_| optimisations.has(Optimisation::CompiledRows)) else {
+            return Err(ChangeError::NoRoom);
+        };
+        if !optimisations.has(Optimisation::HashIndex) {
+            for index in &mut shape.indexes {
+                index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
+            }
+        }
+        let turn = changes.turn(c);
+        let mut present = (0..).zip(tables.get()).filter(|(number, _)| !changes.is_dropped(*number));
+        if present.any(|(_, table)| table.name() == description.name()) {
+            let (table, fault) = (description.name().to_owned(), TableFault::DuplicateTable);
+            return Err(TableError { table, fault }.into());
+        }
+        let durable = self.redo.as_ref().map(|redo| redo.durable);
+        if let Some(stopped) = durable.and_then(|durable| durable.journal.stopped(c)) {
+            return Err(stopped.into());
+        }
+        let made = self.inner.add_table(&shape, |_| {
+            if let Some(durable) = durable {
+                let mut next = turn.description();
+                codec.id = next.new_id()?;
+                // An id is given out once, whatever becomes of the table.
+                let mut known = turn.description();
+                known.next_id = next.next_id;
+                turn.describe(known);
+                let (id, table) = (codec.id, description.clone());
+                next.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
+                durable.journal.describe(c, next.encode())?;
+                turn.describe(next);
+                let pushed = durable.codecs.push(c, codec);
+                assert!(pushed.is_ok(), "there is as much room for codecs as for tables");
+            }
+            tables.push(c, description);
+            Ok::<_, ChangeError>(())
+        });
+        made?.ok_or(ChangeError::NoRoom)
+    }
+
+    /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no transaction use the table that
+    /// begins later. Those that have begun may read it; if they have changed it, their commits are refused in a durable database. The
+    /// session is in no transaction, and no part of a transaction over several databases has changed the table.
+    ///
+    /// # Errors
+    /// [`ChangeError`]. After [`ChangeError::Log`] the table cannot be changed any more, and may be there at the next opening.
+    pub fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
+        let (c, tables) = (self.inner.core(), self.tables);
+        let changes = tables.changes().ok_or(ChangeError::Unsupported)?;
+        self.inner.leave();
+        let turn = changes.turn(c);
+        if table >= tables.get().len() || changes.is_dropped(table) {
+            return Err(ChangeError::NoSuchTable);
+        }
+        let epochs = self.inner.instance().epochs();
+        changes.mark(c, table);
+        // Later transactions enter in later epochs, or are told by the caller.
+        changes.begin_leaving(c, table, epochs.current(c));
+        let Some(redo) = &self.redo else { return Ok(()) };
+        let durable = redo.durable;
+        let first = durable.journal.settle(c, epochs)?;
+        let id = durable.codecs.get(c)[table].id;
+        let mut next = turn.description();
+        next.tables.iter_mut().filter(|table| table.id == id).for_each(|table| table.dropped = Some(first));
+        let forms = next.tables.iter_mut().filter(|table| table.continued_by == Some(id));
+        forms.for_each(|table| table.continued_by = None);
+        let encoded = next.encode();
+        turn.describe(next);
+        Ok(durable.journal.describe(c, encoded)?)
+    }
+
+    /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no transaction.
+    #[cold]
+    pub fn sweep(&mut self) -> Swept {
+        let (c, tables) = (self.inner.core(), self.tables);
+        let Some(changes) = tables.changes().filter(|changes| changes.is_leaving()) else {
+            return Swept::All;
+        };
+        self.inner.leave();
+        let epochs = self.inner.instance().epochs();
+        // Also tells the horizon.
+        epochs.try_advance(c);
+        let Some(mut leaving) = changes.take_leaving(c, epochs.horizon(c)) else { return Swept::Waits };
+        let description = &tables.get()[leaving.table];
+        let is_over = self.sweep_slice(&mut leaving, description);
+        changes.put_back(c, Some(leaving).filter(|_| !is_over));
+        if changes.is_leaving() { Swept::More } else { Swept::All }
+    }
+
+    /// Deletes some rows; true if there are none.
+    fn sweep_slice(&mut self, leaving: &mut Leaving, description: &TableDescription) -> bool {
+        let c = self.inner.core();
+        let mut keys = Vec::new();
+        self.inner.enter();
+        let primary = &self.inner.tables()[leaving.table].indexes[0];
+        match primary.all_partitions().get(leaving.partition) {
+            Some(partition) => {
+                if !partition.walk(c, &mut leaving.walk, SLICE_ROWS, &mut keys) {
+                    leaving.walk = Default::default();
+                    leaving.partition += 1;
+                }
+            }
+            // Rows that could not be deleted are met by another pass.
+            None if leaving.found => (leaving.partition, leaving.found) = (0, false),
+            None => {
+                self.inner.leave();
+                return true;
+            }
+        }
+        let width = primary.words;
+        let mut transaction =
+            Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Single, None);
+        let outcome = match delete_rows(&mut transaction, (leaving.table, description), (&keys, width)) {
+            Ok(found) => transaction.commit().map(|_| found).map_err(|(abort, _)| abort),
+            Err(abort) => Err(transaction.explain(abort).0),
+        };
+        if outcome.is_err() {
+            S::turn_to_another(self.inner.worker(), false);
+        }
+        leaving.found |= outcome.unwrap_or(true);
+        self.inner.leave();
+        false
+    }
+}
+
+/// Deletes the rows with these primary keys, those that are there; whether there were any.
+fn delete_rows<P: Platform, S: Scheme<P>>(
+    transaction: &mut Transaction<'_, '_, P, S>,
+    (table, description): (usize, &TableDescription),
+    (keys, width): (&[u64], usize),
+) -> Result<bool, Abort> {
+    let indexes = description.indexes();
+    let span = Span { offset: 0, bytes: description.row_bytes() };
+    let mut row = vec![0; span.words()];
+    let mut any = false;
+    for key in keys.chunks_exact(width) {
+        let Some(found) = AnyVerbs::find(transaction, table, 0, key, Intent::Write)? else { continue };
+        AnyVerbs::read(transaction, found, span, &mut row)?;
+        let fixed = bytemuck::cast_slice(&row);
+        let of_row: Vec<KeyBuffer> =
+            (0..indexes.len()).map(|number| description.key_of(number, fixed)).collect();
+        let words = of_row.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits)));
+        let words: Vec<&[u64]> = words.collect();
+        AnyVerbs::delete(transaction, found, &words)?;
+        any = true;
+    }
+    Ok(any)
+}

@@ -1,0 +1,71 @@
+//! Types of other crates as values and keys: `uuid::Uuid` (feature `uuid`), and dates and times of the crate `time` (feature `time`).
+
+#![cfg(any(feature = "uuid", feature = "time"))]
+
+use crate::key::{Key, KeyBuffer};
+use crate::row::Value;
+use crate::value_type::ValueType;
+
+/// A type that is stored, and sorts, as another value does.
+macro_rules! like {
+    ($($foreign:ty as $value:ty: $to:expr, $from:expr;)*) => { $(
+        impl Value for $foreign {
+            const BYTES: usize = <$value as Value>::BYTES;
+            const ALIGN: usize = <$value as Value>::ALIGN;
+            fn value_type() -> ValueType {
+                <$value as Value>::value_type()
+            }
+            #[inline(always)]
+            fn store(&self, to: &mut [u8]) {
+                let value: $value = $to(*self);
+                value.store(to);
+            }
+            #[inline(always)]
+            fn fetch(from: &[u8]) -> Self {
+                $from(<$value as Value>::fetch(from))
+            }
+        }
+
+        impl Key for $foreign {
+            const BITS: u32 = <$value as Key>::BITS;
+            #[inline(always)]
+            fn append(&self, to: &mut KeyBuffer) {
+                let value: $value = $to(*self);
+                value.append(to);
+            }
+        }
+    )* };
+}
+
+// Their bytes, in the order in which they are written down.
+#[cfg(feature = "uuid")]
+like! {
+    uuid::Uuid as u128: |id: uuid::Uuid| id.as_u128(), uuid::Uuid::from_u128;
+}
+
+// What is stored was a value of the type once: numbers that are none are damage, and end the transaction by a panic.
+#[cfg(feature = "time")]
+like! {
+    // Nanoseconds since 1970: the moment, without the offset in which it was told. What is read is in UTC.
+    time::OffsetDateTime as i128: |moment: time::OffsetDateTime| moment.unix_timestamp_nanos(),
+        |nanos| time::OffsetDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
+    time::UtcDateTime as i128: |moment: time::UtcDateTime| moment.unix_timestamp_nanos(),
+        |nanos| time::UtcDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
+    // As if it were in UTC.
+    time::PrimitiveDateTime as i128: |moment: time::PrimitiveDateTime| moment.assume_utc().unix_timestamp_nanos(),
+        |nanos| {
+            let moment = time::UtcDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
+            time::PrimitiveDateTime::new(moment.date(), moment.time())
+        };
+    // The Julian day.
+    time::Date as i32: |date: time::Date| date.to_julian_day(),
+        |day| time::Date::from_julian_day(day).expect("a date was stored");
+    time::Duration as i128: |length: time::Duration| length.whole_nanoseconds(), duration;
+}
+
+#[cfg(feature = "time")]
+fn duration(nanos: i128) -> time::Duration {
+    const SECOND: i128 = 1_000_000_000;
+    let seconds = i64::try_from(nanos / SECOND).expect("a length of time was stored");
+    time::Duration::new(seconds, (nanos % SECOND) as i32)
+}

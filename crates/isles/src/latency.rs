@@ -1,0 +1,105 @@
+//! How long transactions take: a histogram a session, which nobody else writes.
+// Threads of the program read what a session counts: these words are none of the engine's.
+#![allow(clippy::disallowed_types)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Of each power of two, so many buckets: a figure is at most an eighth too large.
+const STEPS: usize = 8;
+/// Powers of two: what took longer than 9 hours counts as that long.
+const POWERS: usize = 45;
+const BUCKETS: usize = (POWERS - 2) * STEPS;
+
+/// How many transactions took how long.
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Histogram {
+    pub(crate) fn new() -> Self {
+        Histogram { buckets: [const { AtomicU64::new(0) }; BUCKETS] }
+    }
+
+    /// Counts a transaction, in a histogram that only the caller writes.
+    pub(crate) fn count(&self, nanos: u64) {
+        let bucket = &self.buckets[bucket_of(nanos)];
+        // Relaxed: a figure.
+        bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_to(&self, sum: &mut Latencies) {
+        for (sum, bucket) in sum.buckets.iter_mut().zip(&self.buckets) {
+            // Relaxed: figures, which need not be of one moment.
+            *sum += bucket.load(Ordering::Relaxed);
+        }
+    }
+}
+
+/// The bucket of a length of time: below 8 ns each has its own, then each power of two has eight.
+fn bucket_of(nanos: u64) -> usize {
+    let power = nanos.max(1).ilog2() as usize;
+    match power {
+        0..3 => nanos as usize,
+        _ => (((power - 2) * STEPS) + (nanos >> (power - 3)) as usize % STEPS).min(BUCKETS - 1),
+    }
+}
+
+/// The longest time of a bucket.
+fn longest(bucket: usize) -> u64 {
+    match bucket / STEPS {
+        0 => bucket as u64,
+        group => ((STEPS + bucket % STEPS + 1) as u64 * (1 << (group - 1))) - 1,
+    }
+}
+
+/// How long transactions took, from the call to its return: attempts, pauses between them, and the wait for the disk included.
+/// [`Statistics::latencies`](crate::Statistics::latencies) has it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Latencies {
+    buckets: Box<[u64]>,
+}
+
+impl std::fmt::Debug for Latencies {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = to.debug_struct("Latencies");
+        shown.field("count", &self.count());
+        for (name, share) in [("half", 0.5), ("p99", 0.99), ("longest", 1.0)] {
+            shown.field(name, &self.at(share));
+        }
+        shown.finish()
+    }
+}
+
+impl Latencies {
+    pub(crate) fn none() -> Self {
+        Latencies { buckets: vec![0; BUCKETS].into() }
+    }
+
+    /// How many transactions there were.
+    ///
+    /// ```
+    /// let database = isles::Database::in_memory().latencies(true).open()?;
+    /// database.transaction(|_| Ok(()))?;
+    /// let latencies = database.statistics().latencies.expect("they are counted");
+    /// assert_eq!(latencies.count(), 1);
+    /// assert!(latencies.at(0.99) > Some(std::time::Duration::ZERO));
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// A time that this share of the transactions did not take longer than, 0.0 to 1.0: 0.99 gives the 99th percentile. At most an eighth
+    /// more than the exact figure; `None` if there was no transaction. [`Self::count`] has an example.
+    pub fn at(&self, share: f64) -> Option<Duration> {
+        let count = self.count();
+        let wanted = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0;
+        let bucket = self.buckets.iter().position(|bucket| {
+            seen += bucket;
+            seen >= wanted
+        })?;
+        Some(Duration::from_nanos(longest(bucket)))
+    }
+}
