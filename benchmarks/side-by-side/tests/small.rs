@@ -76,6 +76,7 @@ macro_rules! engines {
 
 engines! {
     isles: Isles,
+    isles_pages: IslesPages,
     fjall: Fjall,
     fjall_group: FjallGroup,
     redb: Redb,

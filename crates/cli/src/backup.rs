@@ -59,13 +59,23 @@ pub fn backup(arguments: &BackupArguments) -> Result<String, Failure> {
 /// As [`backup`].
 pub fn restore(arguments: &RestoreArguments) -> Result<String, Failure> {
     let from = Path::new(&arguments.backup);
-    survey::<Hardware>(Hardware::core(), from).map_err(|error| Failure::at(from, &error))?;
+    if !paged::holds_pages(from) {
+        survey::<Hardware>(Hardware::core(), from).map_err(|error| Failure::at(from, &error))?;
+    }
     copy(from, Path::new(&arguments.to))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<String, Failure> {
-    let Backup { files, last_epoch, rows, records, .. } =
+    let Backup { files, last_epoch, rows, records, pages, .. } =
         isles::copy_directory(from, to).map_err(Failure::of)?;
+    if let Some(pages) = pages {
+        return Ok(format!(
+            "{}: ok, {files} files: {} pages, {} records in the log\n",
+            to.display(),
+            thousands(pages),
+            thousands(records),
+        ));
+    }
     Ok(format!(
         "{}: ok, {files} files, up to epoch {last_epoch}: {} rows in the checkpoint, {} records in the log\n",
         to.display(),

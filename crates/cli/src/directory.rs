@@ -16,14 +16,16 @@ use crate::errors::Failure;
 use crate::progress::Progress;
 use crate::report::numbers::thousands;
 
-const CHECK_EXAMPLES: &str = "Example:
-  isles check data        read everything, verify every checksum, and count the rows
+const CHECK_EXAMPLES: &str = "Examples:
+  isles check data                                      read everything, verify every checksum, and count the rows
+  isles check data --repair-from /backups/data-1        make damaged pages anew from a backup, and check
 
 Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
 are there and new ones are not, and that unique indexes are. All rows of an instance are in memory meanwhile. Of a deployment
 of several instances, each is verified, and said what becomes of transactions in doubt at the next opening; of the directory of one
 of them alone, whose directories say that. Of rows in pages (--engine paged), each page is verified, and the log; and if it was closed, all trees:
-order, fences, that no page is lost or in two places, and that indexes agree. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
+order, fences, that no page is lost or in two places, and that indexes agree. A damaged page is made anew from a backup if that has it as it
+was when it was written last. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 
 const INSPECT_EXAMPLES: &str = "Example:
   isles inspect data      openings, checkpoint and segments, with their epochs, what is in doubt, and tables";
@@ -35,6 +37,9 @@ pub struct CheckArguments {
     /// Directory of the database
     #[arg(value_name = "PATH")]
     pub path: String,
+    /// Directory of a backup from which damaged pages are made anew, of rows in pages (--engine paged)
+    #[arg(long, value_name = "BACKUP")]
+    pub repair_from: Option<String>,
 }
 
 /// Flags of `isles inspect`.
@@ -60,6 +65,11 @@ fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
 /// [`Failure::Failed`] with the first damage or contradiction.
 pub fn check(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = Path::new(&arguments.path);
+    if let Some(backup) = &arguments.repair_from {
+        let repaired = directory_of_pages::repair(path, Path::new(backup))?;
+        let checked = check(&CheckArguments { repair_from: None, ..arguments.clone() })?;
+        return Ok(repaired + &checked);
+    }
     let Some(DataOwners { instances, parts }) = deployed(path)? else {
         return check_one(path).map(|(text, Undecided { in_doubt, .. })| {
             text + &unknown_ends(in_doubt.iter().map(|(_, coordinator)| *coordinator))

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::{Decision, PartOf};
-use paged::Examined;
+use paged::{Examined, Repaired};
 use platform::Hardware;
 
 use crate::bad_input::one_line;
@@ -35,7 +35,11 @@ pub(crate) fn check(path: &Path) -> Result<Said, Failure> {
         let shown = examined.wrong.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
         let more = examined.wrong.len().saturating_sub(SHOWN);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return Err(Failure::at(path, &format!("{shown}{more}: restore a backup")));
+        let what = match examined.damaged.is_empty() {
+            true => "restore a backup",
+            false => "restore a backup, or give one to --repair-from",
+        };
+        return Err(Failure::at(path, &format!("{shown}{more}: {what}")));
     }
     let mut text = format!("{}: ok, {} pages\n", path.display(), thousands(examined.pages.0));
     for (table, trees) in &examined.tables {
@@ -45,6 +49,39 @@ pub(crate) fn check(path: &Path) -> Result<Said, Failure> {
     }
     text += &left(&examined);
     Ok((text, examined.in_doubt, examined.decisions))
+}
+
+/// Makes damaged pages anew from a backup; what was made.
+///
+/// # Errors
+/// [`Failure::Failed`] if one of the directories cannot be read, has no rows in pages, or is no backup of the other; or if pages are left.
+pub(crate) fn repair(path: &Path, backup: &Path) -> Result<String, Failure> {
+    for place in [path, backup] {
+        if !paged::holds_pages(place) {
+            let what = "no rows in pages, of which single ones are repaired: isles restore makes a database of a backup";
+            return Err(Failure::at(place, &what));
+        }
+    }
+    let repaired = paged::repair::<Hardware>(Hardware::core(), path, backup);
+    let Repaired { pages, left } = repaired.map_err(|error| Failure::at(path, &error))?;
+    if let Some(first) = left.first() {
+        let what = format!(
+            "{} pages are made anew, and {} are not in the backup as they were written last, page {first} among them: restore a \
+             backup",
+            pages.len(),
+            left.len(),
+        );
+        return Err(Failure::at(path, &what));
+    }
+    Ok(match &pages[..] {
+        [] => format!("{}: no page has to be made anew\n", path.display()),
+        pages => {
+            let shown: Vec<String> = pages.iter().take(SHOWN).map(u64::to_string).collect();
+            let more = if pages.len() > SHOWN { ", ..." } else { "" };
+            let (count, shown) = (thousands(pages.len() as u64), shown.join(", "));
+            format!("{}: {count} pages made anew from {}: {shown}{more}\n", path.display(), backup.display())
+        }
+    })
 }
 
 /// What the next opening has to do, if anything.
@@ -83,6 +120,10 @@ pub(crate) fn inspect(path: &Path) -> Result<Said, Failure> {
             let columns = table.names(&index.columns);
             text +=
                 &format!("    {} ({columns}): {entries} entries in {pages} pages\n", one_line(&index.name));
+        }
+        if let Some(long) = trees.get(table.indexes().len()) {
+            let (pages, pieces) = (thousands(long.pages), thousands(long.entries));
+            text += &format!("    long rows: {pieces} pieces in {pages} pages\n");
         }
     }
     text += &left(&examined);

@@ -35,6 +35,8 @@ pub struct Backup {
     pub rows: u64,
     /// Records in the log since.
     pub records: u64,
+    /// Pages in use of a database whose rows lie in pages, of which opening the copy repeats the log; epochs and rows are not known then.
+    pub pages: Option<u64>,
 }
 
 impl Backup {
@@ -44,6 +46,7 @@ impl Backup {
             last_epoch: survey.last_epoch,
             rows: survey.rows(),
             records: survey.records(),
+            pages: None,
         }
     }
 }
@@ -57,6 +60,10 @@ enum CopyError {
     Log { path: PathBuf, source: LogError },
     #[error("{}: {what}", .path.display())]
     Words { path: PathBuf, what: &'static str },
+    #[error(transparent)]
+    Pages(#[from] paged::CopyError),
+    #[error("the copy {}: {what}", .path.display())]
+    Copy { path: PathBuf, what: String },
 }
 
 /// What happened at a path, which is named once.
@@ -158,7 +165,28 @@ pub fn copy_directory(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Ba
     Ok(copied?)
 }
 
+/// Copies rows in pages, and reads the copy.
+fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
+    let files = paged::copy_pages(from, to)?;
+    let copy = |what| CopyError::Copy { path: to.to_owned(), what };
+    let examined =
+        paged::examine::<Hardware>(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
+    match examined.wrong.first() {
+        Some(wrong) => Err(copy(wrong.clone())),
+        None => Ok(Backup {
+            files,
+            last_epoch: 0,
+            rows: 0,
+            records: examined.records,
+            pages: Some(examined.pages.0),
+        }),
+    }
+}
+
 fn copy(from: &Path, to: &Path) -> Copied<Backup> {
+    if paged::holds_pages(from) {
+        return copy_pages(from, to);
+    }
     let manifest_path = from.join(MANIFEST);
     for _ in 0..ATTEMPTS {
         let manifest = fs::read(&manifest_path).map_err(|error| match error.kind() {

@@ -91,7 +91,7 @@ impl Database {
         let number = shared.table_number(name)?;
         if shared.limits.spare_tables == 0 {
             return Err(Error::Misuse(
-                "a database that was opened without spare tables drops them between openings",
+                "no table is dropped while a database is open that has no spare tables, or whose rows lie in pages",
             ));
         }
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };

@@ -11,9 +11,8 @@ use std::time::Duration;
 use cc::InstanceOptions;
 #[doc(inline)]
 pub use cc::SchemeName as Scheme;
-use engine::{
-    DurableOptions, Epoch, Progress as OpenProgress, Recovered, Row, SchemaBuilder, TableDescription,
-};
+use engine::{DurableOptions, Progress as OpenProgress, Recovered, Row, SchemaBuilder, TableDescription};
+use paged::{PagedLogOptions, PagedOptions};
 use platform::{Hardware, Place};
 
 use crate::attempt::Transaction;
@@ -36,6 +35,8 @@ pub const SESSIONS_MAX: usize = 1 << 14;
 pub const SPARE_TABLES_DEFAULT: usize = 64;
 /// Most tables that can be created while a database is open.
 pub const SPARE_TABLES_MAX: usize = 1 << 12;
+/// Most pages of a database, where its pool allows no more: 32 GiB.
+const PAGES_MAX: u64 = 1 << 22;
 /// How long memory stays unused after a deletion, at least.
 pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
@@ -61,6 +62,8 @@ static DATABASES: AtomicU64 = AtomicU64::new(1);
 /// ```
 pub struct Builder {
     memory_bytes_max: u64,
+    /// There if rows lie in pages.
+    pool_bytes: Option<u64>,
     sessions_max: usize,
     spare_tables: usize,
     latencies: bool,
@@ -82,6 +85,7 @@ impl Builder {
         let id = new_id();
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
+            pool_bytes: None,
             sessions_max: SESSIONS_DEFAULT,
             spare_tables: SPARE_TABLES_DEFAULT,
             latencies: false,
@@ -135,6 +139,36 @@ impl Builder {
     #[must_use]
     pub fn spare_tables(mut self, tables: usize) -> Self {
         self.spare_tables = tables;
+        self
+    }
+
+    /// Has rows lie in the pages of a file, of which a pool of so many bytes is in memory, so that there may be more of them than memory
+    /// takes. A directory has rows in pages or in memory for good.
+    ///
+    /// Transactions are under two-phase locking then, whatever [`Self::scheme`] and [`Self::memory_limit`] say: a transaction that reads a row
+    /// waits for one that changes it. There are no snapshots ([`Error::NoSnapshots`]), tables cannot be dropped or changed, and the
+    /// pool has 64 KiB for each session at least. [`Self::open`] needs a directory.
+    ///
+    /// ```
+    /// use isles::{Database, Row};
+    ///
+    /// #[derive(Row, Debug, PartialEq)]
+    /// #[row(key(id))]
+    /// struct Account { id: u64, balance: i64 }
+    ///
+    /// # let path = std::env::temp_dir().join(format!("isles-doc-pages-{}", std::process::id()));
+    /// let mut builder = Database::at(&path).pages(64 << 20);
+    /// let accounts = builder.table::<Account>("accounts");
+    /// let database = builder.open()?;
+    /// database.transaction(|t| t.insert(accounts, &Account { id: 1, balance: 5 }))?;
+    /// assert_eq!(database.transaction(|t| t.get(accounts, &1))?, Some(Account { id: 1, balance: 5 }));
+    /// # drop(database);
+    /// # let _ = std::fs::remove_dir_all(&path);
+    /// # Ok::<(), isles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn pages(mut self, pool_bytes: u64) -> Self {
+        self.pool_bytes = Some(pool_bytes);
         self
     }
 
@@ -324,7 +358,9 @@ impl Builder {
             return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
         }
         let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
-        let (spare_tables, latencies) = (self.spare_tables, self.latencies);
+        let latencies = self.latencies;
+        // Tables of pages stay as they are while the database is open.
+        let spare_tables = if self.pool_bytes.is_some() { 0 } else { self.spare_tables };
         let limits = Limits { memory_bytes, sessions, spare_tables, latencies };
         let options = InstanceOptions {
             sessions_max: self.sessions_max,
@@ -339,12 +375,22 @@ impl Builder {
         let mut listener = self.listener;
         let listener = listener.as_mut().map(|listener| &mut **listener as &mut dyn FnMut(OpenProgress));
         let (c, schema, nowhere) = (Hardware::core(), self.schema, |_| None);
-        let (made, found) = match &durable {
-            None => {
+        if self.pool_bytes.is_some() && !self.dropped.is_empty() {
+            return Err(Error::Misuse("tables of a database whose rows lie in pages cannot be dropped"));
+        }
+        let (made, found) = match (&durable, self.pool_bytes) {
+            (Some(durable), Some(pool_bytes)) => {
+                let options = options_of_pages(pool_bytes, self.sessions_max, &durable.path);
+                engine_hardware::open_paged(c, &options, schema, listener)?
+            }
+            (None, Some(_)) => {
+                return Err(Error::Misuse("rows in pages need a directory: begin with `Database::at`"));
+            }
+            (None, None) => {
                 let made = engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?;
                 (made, Recovered::default())
             }
-            Some(durable) => {
+            (Some(durable), None) => {
                 let durable = (durable, listener);
                 engine_hardware::open(self.scheme, c, &options, schema, &nowhere, durable)?
             }
@@ -356,6 +402,18 @@ impl Builder {
         let path = durable.map(|durable| durable.path);
         let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
         Ok(Database::of(made, path, watcher))
+    }
+}
+
+/// How a database over pages is opened.
+fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedOptions {
+    let defaults = PagedOptions::with_pool(pool_bytes);
+    PagedOptions {
+        sessions_max,
+        directory: Some(path.to_path_buf()),
+        log: Some(PagedLogOptions::default()),
+        pages_max: defaults.pages_max.max(PAGES_MAX),
+        ..defaults
     }
 }
 
@@ -498,9 +556,9 @@ impl Database {
     /// [`Database`] has an example.
     pub fn flush(&self) -> Result<()> {
         let c = Hardware::core();
-        match self.shared.inner.log_used(c) {
+        match self.shared.inner.durable_with(c) {
             None => Ok(()),
-            Some(used) => Ticket::new(Arc::clone(&self.shared), Epoch(used.epoch)).wait(),
+            Some(outcome) => Ticket::new(Arc::clone(&self.shared), outcome).wait(),
         }
     }
 

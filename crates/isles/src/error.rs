@@ -7,6 +7,7 @@ use engine::durable::content::ContentError;
 use engine::durable::description::DescriptionError;
 use engine::{OpenError, TableDescription, TableError};
 use islands::DirectoryError;
+use paged::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use storage::log::LogError;
 
@@ -228,6 +229,8 @@ pub enum OpenReason {
     InDoubt,
     /// It has been opened, or has committed, as often as it can be.
     UsedUp,
+    /// The pool is too small for the sessions, or pages are too small for the keys of a table.
+    TooSmall,
 }
 
 /// The error below another one, as its source ([`std::error::Error::source`]) and in its words.
@@ -380,6 +383,33 @@ impl From<OpenError> for Error {
             OpenError::Schema(_) => OpenReason::OtherTables,
             OpenError::InDoubt { .. } => OpenReason::InDoubt,
             OpenError::Contradiction(_) => OpenReason::Damaged,
+        };
+        Error::Open { reason, source: Cause::new(error) }
+    }
+}
+
+impl From<PagedError> for Error {
+    fn from(error: PagedError) -> Self {
+        let reason = match &error {
+            PagedError::OutOfMemory(out) => return out.clone().into(),
+            PagedError::File(file) => of_file(file),
+            PagedError::Log(log) => of_log(log),
+            PagedError::Schema(_) => OpenReason::OtherTables,
+            PagedError::OtherEngine(_) | PagedError::OtherPages { .. } | PagedError::OtherBackup { .. } => {
+                OpenReason::SomethingElse
+            }
+            PagedError::PoolTooSmall { .. }
+            | PagedError::PoolFull { .. }
+            | PagedError::LogTooSmall { .. }
+            | PagedError::TooManySessions(_)
+            | PagedError::TooManyPages(_)
+            | PagedError::PageBytes(_)
+            | PagedError::KeyTooLong { .. } => OpenReason::TooSmall,
+            PagedError::Contradiction { .. }
+            | PagedError::UnknownTree(_)
+            | PagedError::Page { .. }
+            | PagedError::LostPiece { .. }
+            | PagedError::NotUndone(_) => OpenReason::Damaged,
         };
         Error::Open { reason, source: Cause::new(error) }
     }

@@ -56,7 +56,27 @@ impl<P: Files> PageFile<P> {
 
     /// Where a page lies: in blocks of its own, so that no write harms another page.
     pub(crate) fn offset(&self, number: u64) -> u64 {
-        number * self.page_bytes.next_multiple_of(BLOCK_BYTES) as u64
+        number * self.stride() as u64
+    }
+
+    /// Bytes from one page to the next.
+    pub(crate) fn stride(&self) -> usize {
+        self.page_bytes.next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Fills a frame with a page that has come, once it has been verified: it has all changes up to `oldest`.
+    pub(crate) fn fill(
+        &self,
+        c: P::Core,
+        (number, oldest): (u64, Lsn),
+        (bytes, frame): (&[u8], &[P::Word]),
+    ) -> Result<(), PagedError> {
+        let bytes = &bytes[..bytes.len().min(self.page_bytes)];
+        let verified = page::verify(bytes, self.page_bytes, number, oldest);
+        verified.map_err(|fault| PagedError::Page { number, path: self.path.clone(), fault })?;
+        P::touch(c, bytes.as_ptr(), self.page_bytes, platform::Intent::Read);
+        P::write_words(c, frame, bytemuck::cast_slice(bytes));
+        Ok(())
     }
 }
 
@@ -127,10 +147,6 @@ impl<P: Files> Channel<P> {
         };
         let buffer = self.buffer.insert(buffer);
         buffer.set_len(bytes.min(file.page_bytes));
-        let verified = page::verify(buffer.bytes(), file.page_bytes, number, oldest);
-        verified.map_err(|fault| PagedError::Page { number, path: file.path.clone(), fault })?;
-        P::touch(c, buffer.bytes().as_ptr(), file.page_bytes, platform::Intent::Read);
-        P::write_words(c, frame, bytemuck::cast_slice(buffer.bytes()));
-        Ok(())
+        file.fill(c, (number, oldest), (buffer.bytes(), frame))
     }
 }

@@ -31,6 +31,7 @@ const FRAMES_PER_TURN: usize = 4096;
 /// What a checkpoint says that does not change while the database is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixed {
+    pub identity: u64,
     pub page_bytes: usize,
     pub description: Vec<u8>,
     pub roots: Vec<u64>,
@@ -182,18 +183,22 @@ impl<P: Files> Checkpoints<P> {
         if self.broken.carried_decisions {
             decisions.clear();
         }
+        let states = pool.states();
+        // What is known of pages, and of transactions that are over, is in the log.
+        let durable = log.buffer.end(c);
+        log.wait(c, durable, None)?;
         let master = Master {
             page_bytes: self.fixed.page_bytes,
             generation: log.generation(),
             redo: begins,
             low,
+            durable,
+            identity: self.fixed.identity,
             description: self.fixed.description.clone(),
             roots: self.fixed.roots.clone(),
-            states: pool.states(),
+            states,
             carried: Carried { parts, decisions },
         };
-        // What is known of pages, and of transactions that are over, is in the log.
-        log.wait(c, log.buffer.end(c), None)?;
         master.write::<P>(c, copies.queue(c, store)?)?;
         P::store(c, self.last(), begins.0, Ordering::Relaxed);
         log.cut(c, master.low)?;

@@ -3,21 +3,25 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
-use cc::{Content, TooManySessions};
-use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, Traits};
-use engine::{Decision, Occupant, PartOf, TableDescription};
+use cc::{Abort, Content, TooManySessions};
+use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Traits};
+use engine::{Decision, Epoch, Occupant, PartOf, TableDescription};
 use platform::files::Files;
-use platform::{Address, Node, OutOfMemory};
+use platform::{Address, Nanos, Node, OutOfMemory};
 use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
+use storage::tree::Direction;
 
+use crate::inspection::check_trees;
 use crate::key::KeyWords;
+use crate::lsn::Lsn;
 use crate::options::PagedError;
+use crate::overflow::piece_key;
 use crate::pool::Worker;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::tables::Table;
-use crate::tree::{NextKey, Tree};
+use crate::tree::{NextKey, ReadAhead, Tree};
 
 /// The name of its concurrency control.
 pub const TWO_PHASE_LOCKING: &str = "2pl";
@@ -48,15 +52,8 @@ impl<P: Files> PagedDatabase<P> {
         let mut worker = self.shared.pool.worker(c, 0);
         let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
         for (table, description) in self.shared.tables.iter().zip(&self.descriptions) {
-            for tree in &table.trees {
-                let mut faults = Vec::new();
-                tree.check(&mut worker, &mut seen, &mut faults)?;
-                let said = |fault: crate::tree::Fault| {
-                    let name = description.name();
-                    format!("{name}, tree {}, page {}: {}", tree.number, fault.page, fault.what)
-                };
-                wrong.extend(faults.into_iter().map(said));
-            }
+            let trees = (&table.trees[..], table.overflow);
+            check_trees(&mut worker, &mut seen, (description.name(), trees, &table.division), &mut wrong)?;
             let mut counts = Vec::new();
             for index in 0..table.trees.len() {
                 let mut count = 0;
@@ -98,15 +95,17 @@ impl<P: Files> PagedDatabase<P> {
         let c = worker.c;
         let tree = table.trees[index];
         let (mut from, mut after) = (KeyWords::of(low), false);
-        let mut record = Vec::new();
+        let (mut record, mut ahead) = (Vec::new(), ReadAhead::default());
         loop {
             let mut cursor = tree.seek_up(worker, (&from, after))?;
+            cursor.read_ahead(worker, &mut ahead, (Direction::Forward, high));
             loop {
                 let look = match cursor.above(c) {
                     None => break,
                     Some(Err(NextKey::End)) => return Ok(()),
                     Some(Err(NextKey::Key(fence))) => {
                         (from, after) = (fence, false);
+                        ahead.crosses();
                         break;
                     }
                     Some(Ok(look)) => look,
@@ -130,6 +129,7 @@ impl<P: Files> PagedDatabase<P> {
                 let hint = (index == 0).then_some(look.hint);
                 let found = copy_record(&table.trees[0], worker, (&key, hint), &mut record)?;
                 if let Some(tail_bytes) = found {
+                    copy_pieces(table, worker, &key, (tail_bytes, &mut record))?;
                     let (fixed, tail) = record.split_at(table.fixed_words);
                     visit(fixed, &bytemuck::cast_slice(tail)[..tail_bytes]);
                 }
@@ -151,6 +151,27 @@ fn copy_record<P: Files>(
         page.record(slot, 0, slot.words()).map(|words| P::read_words(c, words, out)).is_some()
     })?;
     Ok(read.map(|(_, slot)| slot.tail_bytes()))
+}
+
+/// Completes a row of which `row` has the record.
+fn copy_pieces<P: Files>(
+    table: &Table,
+    worker: &mut Worker<'_, P>,
+    key: &[u64],
+    (tail_bytes, row): (usize, &mut Vec<u64>),
+) -> Result<(), PagedError> {
+    let words = table.division.row_words(tail_bytes);
+    let mut piece = Vec::new();
+    for number in 0..table.division.pieces(words) {
+        let place = (&piece_key(key, number)[..], None);
+        let read = table.overflow.map(|tree| copy_record(&tree, worker, place, &mut piece)).transpose()?;
+        if read.flatten().is_none() || piece.len() != table.division.piece_words(words, number) {
+            let table = table.trees[0].number;
+            return Err(PagedError::LostPiece { tree: table, piece: number });
+        }
+        row.extend_from_slice(&piece);
+    }
+    Ok(())
 }
 
 impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
@@ -181,6 +202,34 @@ impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
         P::Core: Send,
     {
         Ok(Box::new(self.begin_session(c, measure)?))
+    }
+
+    fn roaming_session<'d>(
+        &'d self,
+        c: P::Core,
+        _: Option<Node>,
+        measure: bool,
+    ) -> Option<Result<Box<dyn RoamingSession<'d> + 'd>, TooManySessions>>
+    where
+        P::Core: Send,
+    {
+        let session = self.begin_session(c, measure);
+        Some(session.map(|session| Box::new(session) as Box<dyn RoamingSession<'d> + 'd>))
+    }
+
+    fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
+        self.shared.pool.log().is_none_or(|log| log.buffer.durable(c) >= Lsn(outcome.0))
+    }
+
+    fn wait_durable_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        match self.shared.pool.log() {
+            Some(log) => Ok(log.wait(c, Lsn(outcome.0), deadline)?),
+            None => Ok(true),
+        }
+    }
+
+    fn durable_with(&self, c: P::Core) -> Option<Epoch> {
+        self.shared.pool.log().map(|log| Epoch(log.buffer.end(c).0))
     }
 
     fn loaded(&mut self, _: P::Core) -> Result<(), OutOfMemory> {

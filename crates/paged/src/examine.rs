@@ -1,7 +1,7 @@
 //! What the files of a closed directory say, without a program's tables, and without changing anything: for checks and inspection.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::durable::SchemaError;
 use engine::durable::description::Description;
@@ -10,10 +10,12 @@ use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
 use crate::channel::PageFile;
+use crate::inspection::check_trees;
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
 use crate::master::{self, Master};
 use crate::options::{PagedError, PagedOptions};
+use crate::overflow::{self, Division};
 use crate::pool::Pool;
 use crate::restart::{Analysis, follow_states};
 use crate::tree::Tree;
@@ -40,10 +42,53 @@ pub struct Examined {
     pub in_doubt: Vec<PartOf>,
     /// Decisions of such transactions that are not forgotten.
     pub decisions: Vec<Decision>,
-    /// Each table, with pages, levels and rows of the trees of its indexes; empty if the log has changes that pages may not have.
+    /// Each table, with pages and rows of the trees of its indexes, and then pages and pieces of that of long rows, if it has one; empty if
+    /// the log has changes that pages may not have.
     pub tables: Vec<(TableDescription, Vec<ExaminedTree>)>,
+    /// Pages in use that are damaged, and that the log does not make anew.
+    pub damaged: Vec<u64>,
     /// What is wrong, in words.
     pub wrong: Vec<String>,
+}
+
+/// A directory with rows in pages, opened to be read.
+pub(crate) struct Directory<P: Files> {
+    pub directory: P::Directory,
+    pub queue: P::Queue,
+    pub master: Master,
+    pub files: LogFiles,
+}
+
+impl<P: Files> Directory<P> {
+    /// Opens it, and reads what says what there is.
+    pub(crate) fn open(c: P::Core, path: &Path) -> Result<Self, PagedError> {
+        let directory = P::open_directory(c, path, false)?;
+        let mut queue = P::queue(c, &directory)?;
+        let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
+        if entries.iter().all(|entry| entry.name != master::NAME) {
+            return Err(LogError::NotADatabase(path.to_path_buf()).into());
+        }
+        let master = Master::read::<P>(c, &mut queue)?;
+        let files = LogFiles::find::<P>(c, &mut queue)?;
+        Ok(Directory { directory, queue, master, files })
+    }
+}
+
+/// A small pool over the pages of a directory, which are only read.
+pub(crate) fn pool_over<P: Files>(
+    c: P::Core,
+    (path, directory): (&Path, P::Directory),
+    master: &Master,
+) -> Result<Pool<P>, PagedError> {
+    let page_bytes = master.page_bytes;
+    let file = PageFile::open(c, (path, directory), Existence::Old, page_bytes)?;
+    let options = PagedOptions {
+        sessions_max: 1,
+        page_bytes,
+        pages_max: master.states.len() as u64 + FRAMES,
+        ..PagedOptions::with_pool(FRAMES * page_bytes as u64)
+    };
+    Pool::new(c, &options, (Some(file), None))
 }
 
 /// A tree.
@@ -65,21 +110,15 @@ pub fn holds_pages(path: &Path) -> bool {
 /// # Errors
 /// Files cannot be read, or what says what there is is damaged. What is wrong with pages is in the result.
 pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError> {
-    let directory = P::open_directory(c, path, false)?;
-    let mut queue = P::queue(c, &directory)?;
-    let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
-    if entries.iter().all(|entry| entry.name != master::NAME) {
-        return Err(LogError::NotADatabase(path.to_path_buf()).into());
-    }
-    let master = Master::read::<P>(c, &mut queue)?;
+    let Directory { directory, mut queue, master, files } = Directory::<P>::open(c, path)?;
     let description = Description::decode(&master.description).map_err(SchemaError::from)?;
-    let files = LogFiles::find::<P>(c, &mut queue)?;
     let trees = trees_of(&master, &description)?;
-    let all: Vec<Tree> = trees.iter().flatten().copied().collect();
+    let all = |table: &TableTrees| table.indexes.iter().copied().chain(table.overflow).collect::<Vec<_>>();
+    let all: Vec<Tree> = trees.iter().flat_map(all).collect();
     let (mut analysis, mut states) = (Analysis::from(&master.carried, &all)?, master.states.clone());
     // Pages that the log can make anew.
     let mut rebuilt = BTreeSet::new();
-    let tail = files.read::<P>(c, &mut queue, master.low, &mut |lsn, logged| {
+    let tail = files.read::<P>(c, &mut queue, (master.low, master.durable), &mut |lsn, logged| {
         if lsn > master.redo
             && let Logged::Change(change) = &logged
         {
@@ -99,27 +138,41 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
         in_doubt: analysis.doubted(),
         decisions: analysis.decisions(),
         tables: description.tables.iter().map(|table| (table.table.clone(), Vec::new())).collect(),
+        damaged: Vec::new(),
         wrong: Vec::new(),
     };
-    let pages = Pages::<P> { c, path: path.to_path_buf(), master: &master };
-    let pool = pages.pool(directory)?;
-    pages.read_all(&pool, &states, &rebuilt, &mut examined.wrong);
+    let pool = pool_over(c, (path, directory), &master)?;
+    let pages = Pages::<P> { c, master: &master };
+    pages.read_all(&pool, &states, &rebuilt, &mut examined);
     if rebuilt.is_empty() && examined.wrong.is_empty() {
         pages.walk(&pool, &trees, &mut examined)?;
     }
     Ok(examined)
 }
 
+/// The trees of a table: those of its indexes, and that of pieces of long rows.
+struct TableTrees {
+    indexes: Vec<Tree>,
+    overflow: Option<Tree>,
+    division: Division,
+}
+
 /// The trees of each table.
-fn trees_of(master: &Master, description: &Description) -> Result<Vec<Vec<Tree>>, PagedError> {
+fn trees_of(master: &Master, description: &Description) -> Result<Vec<TableTrees>, PagedError> {
     let mut number = 0;
-    let mut next = |bits: u32| {
+    let mut next = |width: usize| {
         let root = master.roots.get(number as usize).copied().ok_or(PagedError::UnknownTree(number))?;
         number += 1;
-        Ok(Tree::of(number - 1, root, key_words(bits)))
+        Ok(Tree::of(number - 1, root, width))
     };
+    let page_words = master.page_bytes / 8;
     let of_table = |table: &TableDescription| {
-        table.indexes().iter().map(|index| next(index.key_bits)).collect::<Result<Vec<_>, _>>()
+        let widths = table.indexes().iter().map(|index| key_words(index.key_bits));
+        let indexes = widths.map(&mut next).collect::<Result<Vec<_>, PagedError>>()?;
+        let width = indexes[0].width;
+        let overflow = overflow::is_needed(table, page_words).then(|| next(width + 1)).transpose()?;
+        let division = Division::new(table.row_bytes() / 8, width, page_words);
+        Ok(TableTrees { indexes, overflow, division })
     };
     description.tables.iter().map(|stored| &stored.table).map(of_table).collect()
 }
@@ -127,58 +180,44 @@ fn trees_of(master: &Master, description: &Description) -> Result<Vec<Vec<Tree>>
 /// The pages of a directory.
 struct Pages<'m, P: Files> {
     c: P::Core,
-    path: PathBuf,
     master: &'m Master,
 }
 
 impl<P: Files> Pages<'_, P> {
-    /// A pool over the file, which never writes.
-    fn pool(&self, directory: P::Directory) -> Result<Pool<P>, PagedError> {
-        let page_bytes = self.master.page_bytes;
-        let file = PageFile::open(self.c, (&self.path, directory), Existence::Old, page_bytes)?;
-        let options = PagedOptions {
-            sessions_max: 1,
-            page_bytes,
-            pages_max: self.master.states.len() as u64 + FRAMES,
-            ..PagedOptions::with_pool(FRAMES * page_bytes as u64)
-        };
-        Pool::new(self.c, &options, (Some(file), None))
-    }
-
     /// Reads all pages in use; those that the log makes anew may be damaged.
-    fn read_all(&self, pool: &Pool<P>, states: &[u64], rebuilt: &BTreeSet<u64>, wrong: &mut Vec<String>) {
+    fn read_all(&self, pool: &Pool<P>, states: &[u64], rebuilt: &BTreeSet<u64>, examined: &mut Examined) {
         let mut worker = pool.worker(self.c, 0);
+        let is_read = |number: u64| states[number as usize - 1] != 0 && !rebuilt.contains(&number);
+        let (window, mut ahead) = (worker.read_ahead_max() as u64, 1);
         for (number, state) in (1..).zip(states) {
-            if *state == 0 || rebuilt.contains(&number) {
+            if number + window / 2 >= ahead && window > 0 {
+                let until = (number + window).min(states.len() as u64 + 1);
+                worker.read_ahead(&(number..until).filter(|number| is_read(*number)).collect::<Vec<_>>());
+                ahead = until;
+            }
+            if !is_read(number) {
                 continue;
             }
-            match worker.read(number) {
+            let wrong = match worker.read(number) {
                 Ok(read) if *state > 1 && read.page(1).lsn().0 < *state => {
-                    wrong.push(format!("page {number}: {}", crate::page::PageFault::Older));
+                    format!("page {number}: {}", crate::page::PageFault::Older)
                 }
-                Ok(_) => {}
-                Err(error) => wrong.push(error.to_string()),
-            }
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            examined.wrong.push(wrong);
+            examined.damaged.push(number);
         }
     }
 
     /// Looks at all trees: that each page in use is in one place of one tree, and that the indexes of a table have as many rows.
-    fn walk(&self, pool: &Pool<P>, trees: &[Vec<Tree>], examined: &mut Examined) -> Result<(), PagedError> {
+    fn walk(&self, pool: &Pool<P>, trees: &[TableTrees], examined: &mut Examined) -> Result<(), PagedError> {
         let mut worker = pool.worker(self.c, 0);
         let mut seen = BTreeSet::new();
         for (trees, (table, found)) in trees.iter().zip(&mut examined.tables) {
-            for tree in trees {
-                let mut faults = Vec::new();
-                let (pages, entries) = tree.check(&mut worker, &mut seen, &mut faults)?;
-                examined.wrong.extend(faults.into_iter().map(|fault| {
-                    format!("{}, tree {}, page {}: {}", table.name(), tree.number, fault.page, fault.what)
-                }));
-                found.push(ExaminedTree { pages, entries });
-            }
-            if found.iter().any(|tree| tree.entries != found[0].entries) {
-                let counts: Vec<u64> = found.iter().map(|tree| tree.entries).collect();
-                examined.wrong.push(format!("{}: its indexes lead to {counts:?} rows", table.name()));
-            }
+            let TableTrees { indexes, overflow, division } = trees;
+            let parts = (table.name(), (&indexes[..], *overflow), division);
+            *found = check_trees(&mut worker, &mut seen, parts, &mut examined.wrong)?;
         }
         let states = (1..).zip(&self.master.states);
         let lost = states.filter(|(number, state)| **state != 0 && !seen.contains(number));

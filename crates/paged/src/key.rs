@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
-/// Words of the longest keys.
-pub(crate) const KEY_WORDS_MAX: usize = engine::key::KEY_WORDS_MAX;
+/// Words of the longest keys: pieces of long rows have a word behind the row's key.
+pub(crate) const KEY_WORDS_MAX: usize = engine::key::KEY_WORDS_MAX + 1;
 
 /// A key, or the name of a place between two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

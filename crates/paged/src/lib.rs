@@ -6,12 +6,14 @@
 //!
 //! ```text
 //! opening, restart           what a directory holds, and what its log says
-//! examine                    the same, only to look
+//! examine, inspection        the same, only to look; whether trees are whole
+//! backup, repair             copies of directories, and pages made anew from them
 //! database, session          objects of the engine; how transactions are tried, and end
 //! parts, context             what a session has, and parts of transactions over several databases
 //! checkpoint, master         from where a restart reads the log; with parts and decisions (undecided)
 //! owner                      what a transaction has until it ends, in whichever session
 //!    transaction             the verbs: what is locked, and what is done to trees
+//!       tables, overflow     what rows look like; long rows, in records and pieces
 //!       locks                the lock manager: tables, keys and gaps, modes, who waits
 //!       tree                 B+trees over pages: descend, get, insert, split, remove, scan
 //!          pool              frames, translation, eviction; what is written ahead
@@ -32,11 +34,13 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod channel;
 mod checkpoint;
 mod context;
 mod database;
 mod examine;
+mod inspection;
 mod key;
 mod locks;
 mod log;
@@ -44,10 +48,12 @@ mod lsn;
 mod master;
 mod opening;
 mod options;
+mod overflow;
 mod owner;
 mod page;
 mod parts;
 mod pool;
+mod repair;
 mod restart;
 mod session;
 mod shared;
@@ -57,7 +63,9 @@ mod tree;
 mod undecided;
 mod undo;
 
+pub use backup::{CopyError, copy_pages};
 pub use database::{PagedDatabase, TWO_PHASE_LOCKING};
 pub use examine::{Examined, ExaminedTree, examine, holds_pages};
 pub use options::{Broken, FRAMES_PER_SESSION, PagedError, PagedLogOptions, PagedOptions};
 pub use page::PageFault;
+pub use repair::{Repaired, repair};

@@ -1,8 +1,9 @@
 //! What a directory says of its database: the file that a checkpoint leaves, which takes the place of the one before in one step.
 //!
 //! ```text
-//! word 0..6     magic; version of the format (32 bits), bytes of a page (32); generation of the log; the LSN from which changes are
-//!               repeated; the LSN from which transactions may have to be undone; bytes of the description of the tables; trees
+//! word 0..8     magic; version of the format (32 bits), bytes of a page (32); generation of the log; the LSN from which changes are
+//!               repeated; the LSN from which transactions may have to be undone; the LSN up to which the log was on disk; the identity;
+//!               bytes of the description of the tables; trees
 //! then          the description, filled up to a word
 //! a tree        number of its root
 //! then          prepared parts; each: number of the transaction, its number among several databases (2), the instance that decides, words
@@ -22,8 +23,8 @@ use crate::options::PagedError;
 use crate::undecided::{Carried, KnownPart};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
-const FORMAT: u64 = 2;
-const HEAD: usize = 7;
+const FORMAT: u64 = 3;
+const HEAD: usize = 9;
 
 /// Name of the file, and the one it has while it is written.
 pub(crate) const NAME: &str = "pages.checkpoint";
@@ -41,6 +42,10 @@ pub(crate) struct Master {
     pub redo: Lsn,
     /// The oldest transaction that was under way began here at the earliest.
     pub low: Lsn,
+    /// The log was on disk up to here: one that ends before has been damaged.
+    pub durable: Lsn,
+    /// Tells the database, and copies of it, from others.
+    pub identity: u64,
     /// As the engine encodes it.
     pub description: Vec<u8>,
     /// Roots of all trees, by number.
@@ -96,10 +101,22 @@ impl<'w> Words<'w> {
 
 impl Master {
     fn encode(&self) -> Vec<u64> {
-        let Master { page_bytes, generation, redo, low, description, roots, states, carried } = self;
+        let Master {
+            page_bytes,
+            generation,
+            redo,
+            low,
+            durable,
+            identity,
+            description,
+            roots,
+            states,
+            carried,
+        } = self;
         let head = FORMAT | (*page_bytes as u64) << 32;
+        let lengths = [description.len() as u64, roots.len() as u64];
         let mut words =
-            vec![MAGIC, head, *generation, redo.0, low.0, description.len() as u64, roots.len() as u64];
+            vec![MAGIC, head, *generation, redo.0, low.0, durable.0, *identity, lengths[0], lengths[1]];
         debug_assert_eq!(words.len(), HEAD);
         let from = words.len();
         words.resize(from + description.len().div_ceil(8), 0);
@@ -131,10 +148,10 @@ impl Master {
         if *sum != u64::from(crc32c::crc32c(bytemuck::cast_slice(rest))) || head[0] != MAGIC {
             return None;
         }
-        let description_bytes = usize::try_from(head[5]).ok()?;
+        let description_bytes = usize::try_from(head[7]).ok()?;
         let rest = &rest[HEAD..];
         let (description, rest) = rest.split_at_checked(description_bytes.div_ceil(8))?;
-        let (roots, rest) = rest.split_at_checked(usize::try_from(head[6]).ok()?)?;
+        let (roots, rest) = rest.split_at_checked(usize::try_from(head[8]).ok()?)?;
         let mut rest = Words(rest);
         let carried = rest.carried()?;
         let (count, states) = rest.0.split_first()?;
@@ -143,6 +160,8 @@ impl Master {
             generation: head[2],
             redo: Lsn(head[3]),
             low: Lsn(head[4]),
+            durable: Lsn(head[5]),
+            identity: head[6],
             description: bytemuck::cast_slice(description)[..description_bytes].to_vec(),
             roots: roots.to_vec(),
             states: states.to_vec(),
@@ -230,6 +249,8 @@ mod tests {
             generation: 4,
             redo: Lsn(77),
             low: Lsn(66),
+            durable: Lsn(99),
+            identity: 5,
             description: vec![1, 2, 3, 4, 5, 6, 7, 8, 9],
             roots: vec![1, 2, 9],
             states: vec![0, 1, 4096],

@@ -17,6 +17,7 @@ use crate::log::{Log, LogPlan};
 use crate::lsn::Lsn;
 use crate::master::{self, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
+use crate::overflow;
 use crate::pool::{Pool, Worker};
 use crate::restart::{self, Analysis, Doubted};
 use crate::shared::Shared;
@@ -132,7 +133,7 @@ fn make_tables<P: Files>(
         let trees = known.iter().find(|(name, _)| name == description.name()).map(|(_, trees)| &trees[..]);
         let table = Table::create(worker, (&description, shape), (first, trees))?;
         if trees.is_none() {
-            first += table.trees.len() as u32;
+            first += table.all_trees().count() as u32;
         }
         tables.push(table);
         descriptions.push(description);
@@ -158,6 +159,8 @@ impl Found {
             generation: 0,
             redo: Lsn(0),
             low: Lsn(0),
+            durable: Lsn(0),
+            identity: 0,
             description: Vec::new(),
             roots: Vec::new(),
             states: Vec::new(),
@@ -182,11 +185,13 @@ impl Found {
                 return Err(SchemaError::Rows { table: table.to_owned(), part, found, declared }.into());
             }
             let first = trees.len();
-            for index in &shape.indexes {
+            let overflows = overflow::is_needed(description, master.page_bytes / 8);
+            let widths = shape.indexes.iter().map(|index| index.words);
+            for width in widths.chain(overflows.then_some(shape.indexes[0].words + 1)) {
                 let number = trees.len() as u32;
                 let root = master.roots.get(trees.len());
                 let root = *root.ok_or(PagedError::UnknownTree(number))?;
-                trees.push(Tree::of(number, root, index.words));
+                trees.push(Tree::of(number, root, width));
             }
             by_table.push((table.to_owned(), trees[first..].to_vec()));
         }
@@ -204,9 +209,9 @@ impl Found {
         let analysis = Analysis::from(&self.master.carried, &self.trees)?;
         let mut analysed = Analysed { analysis, states: self.master.states.clone() };
         let Some(files) = &self.files else { return Ok((analysed, Tail::NONE)) };
-        let Master { redo, low, .. } = self.master;
+        let Master { redo, low, durable, .. } = self.master;
         tell(listener, Stage::Reading, 0);
-        let tail = files.read::<P>(c, queue, low, &mut |lsn, logged| {
+        let tail = files.read::<P>(c, queue, (low, durable), &mut |lsn, logged| {
             if lsn > redo
                 && let Logged::Change(change) = &logged
             {
@@ -338,10 +343,10 @@ impl<P: Files> Opening<'_, P> {
         listener: &mut Listener<'_>,
     ) -> Result<(), PagedError> {
         let Some(files) = &self.found.files else { return Ok(()) };
-        let redo = self.found.master.redo;
+        let Master { redo, low, durable, .. } = self.found.master;
         let mut repeated = 0;
         tell(listener, Stage::Repeating, 0);
-        files.read::<P>(self.c, queue, self.found.master.low, &mut |lsn, logged| {
+        files.read::<P>(self.c, queue, (low, durable), &mut |lsn, logged| {
             repeated += 1;
             if lsn > redo { restart::redo(worker, lsn, &logged) } else { Ok(()) }
         })?;
@@ -352,7 +357,7 @@ impl<P: Files> Opening<'_, P> {
     /// What checkpoints say from now on.
     fn fixed(&self, tables: &[Table], descriptions: &[TableDescription]) -> Result<Fixed, PagedError> {
         let mut description = self.found.description.clone();
-        let mut trees: Vec<Tree> = tables.iter().flat_map(|table| table.trees.iter().copied()).collect();
+        let mut trees: Vec<Tree> = tables.iter().flat_map(Table::all_trees).collect();
         trees.sort_by_key(|tree| tree.number);
         for table in descriptions {
             if description.tables.iter().all(|known| known.table.name() != table.name()) {
@@ -362,7 +367,13 @@ impl<P: Files> Opening<'_, P> {
                 description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
             }
         }
+        // A database that is made now is told from others by the time.
+        let identity = match self.found.master.identity {
+            0 => P::timestamp(self.c).max(1),
+            known => known,
+        };
         Ok(Fixed {
+            identity,
             page_bytes: self.options.page_bytes,
             description: description.encode(),
             roots: trees.iter().map(Tree::root).collect(),

@@ -103,6 +103,10 @@ pub struct Broken {
     pub doubt_locks: bool,
     /// Checkpoints say nothing of prepared parts.
     pub carried_parts: bool,
+    /// What was read ahead counts whoever has written the page meanwhile.
+    pub writes: bool,
+    /// What long rows have in overflow pages stays there when it is not theirs any more.
+    pub pieces: bool,
     /// Checkpoints say nothing of decisions.
     pub carried_decisions: bool,
 }
@@ -277,17 +281,34 @@ pub enum PagedError {
     /// A page of such a size cannot be.
     #[error("pages of {0} bytes: a power of two from {min} to {max} is needed", min = PAGE_BYTES.start(), max = PAGE_BYTES.end())]
     PageBytes(usize),
-    /// Rows of a table are too long.
+    /// Primary keys of a table are too long for entries of another index.
     #[error(
-        "table {table}: rows of {words} words do not fit a page, which takes {max}: rows do not span pages yet"
+        "table {table}: primary keys of {words} words do not fit the entries of an index, which take {max}: shorten the keys, or \
+         make pages larger"
     )]
-    RowTooLong {
+    KeyTooLong {
         /// The table's name.
         table: String,
-        /// Words of the fixed part.
+        /// Words of the primary key.
         words: usize,
         /// Most words of a record.
         max: usize,
+    },
+    /// What pages are to be repaired from is no backup of the database.
+    #[error("{}: no earlier copy of {}: name a backup of this database", backup.display(), path.display())]
+    OtherBackup {
+        /// The directory of the database.
+        path: PathBuf,
+        /// What should be a backup of it.
+        backup: PathBuf,
+    },
+    /// A row has fewer pieces than its record says.
+    #[error("piece {piece} of a row of tree {tree} is missing: the file is damaged; restore a backup")]
+    LostPiece {
+        /// The number of the tree of the rows.
+        tree: u32,
+        /// The number of the piece.
+        piece: u64,
     },
     /// Changes could not be undone: nothing that the database has is to be trusted.
     #[error("changes of a transaction could not be undone ({0}): the database has stopped")]

@@ -75,7 +75,7 @@ impl Analysis {
     pub(crate) fn follow(&mut self, trees: &[Tree], logged: &Logged<'_>) -> Result<(), PagedError> {
         self.records += 1;
         match logged {
-            Logged::Padding => {}
+            Logged::Padding | Logged::Group(_) => {}
             Logged::Change(change) => self.follow_change(trees, change)?,
             Logged::Committed(transaction) | Logged::RolledBack(transaction) => self.end(*transaction),
             Logged::Prepared(transaction, part) => {
@@ -214,7 +214,7 @@ pub(crate) fn redo<P: Files>(
     logged: &Logged<'_>,
 ) -> Result<(), PagedError> {
     match logged {
-        Logged::Change(change) => worker.repeat(change, lsn),
+        Logged::Change(change) => worker.repeat(change, lsn, &|_| true),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! Sessions: a session tries each transaction of one worker until it ends.
 
+mod roaming;
+
 use cc::{Abort, Category, Mode, Use};
 use engine::dynamic::{AnyPrepared, AnySession, Body, Upkeep};
 use engine::{

@@ -135,9 +135,15 @@ impl<P: Files> Shared<P> {
         owner.draw_age::<P>(c);
         owner.locks.begin(false);
         for (tree, key) in undo.keys().filter(|_| !self.broken.doubt_locks) {
-            let is_here = |table: &Table| table.trees.iter().any(|other| other.number == tree.number);
+            let is_here = |table: &Table| table.all_trees().any(|other| other.number == tree.number);
             let table = self.tables.iter().position(is_here).ok_or(PagedError::UnknownTree(tree.number))?;
-            let name = name(tree.number, Place::Key, &key);
+            let rows = self.tables[table].trees[0];
+            // A piece of a row is that row's.
+            let is_piece = self.tables[table].overflow.is_some_and(|other| other.number == tree.number);
+            let name = match is_piece {
+                true => name(rows.number, Place::Key, &key[..rows.width]),
+                false => name(tree.number, Place::Key, &key),
+            };
             let wish = Wish { table, name, mode: LockMode::Exclude, age: owner.age };
             if owner.locks.acquire((&self.locks, c), wish, None, &mut || ()) != Answer::Granted {
                 return Err(refused());

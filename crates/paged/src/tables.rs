@@ -2,15 +2,17 @@
 
 use cc::{Abort, TableShape};
 use engine::TableDescription;
+use engine::row::TAIL_BYTES_MAX;
 use platform::files::Files;
 use storage::word_set;
 
 use crate::options::PagedError;
+use crate::overflow::{self, Division};
 use crate::page::record_words_max;
 use crate::pool::Worker;
 use crate::tree::Tree;
 
-/// A table. Its rows lie in the leaves of the tree of its primary key; other trees have the primary keys.
+/// A table. Its rows lie in the leaves of the tree of its primary key, long ones by their first words; other trees have the primary keys.
 pub(crate) struct Table {
     /// Words of the fixed part of a row.
     pub fixed_words: usize,
@@ -23,6 +25,9 @@ pub(crate) struct Table {
     pub key_bytes: Vec<(usize, usize)>,
     /// By number of the index; the first is that of the primary key.
     pub trees: Vec<Tree>,
+    /// Has what of rows does not fit a record, if there can be such rows.
+    pub overflow: Option<Tree>,
+    pub division: Division,
 }
 
 const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
@@ -31,6 +36,8 @@ const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
 const CONSTANT: Abort = Abort::Misuse("a column that was declared never to be written");
 const SAME_ROWS: Abort = Abort::Misuse("the table has the same rows as when it was loaded");
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
+const TAIL_LENGTH: Abort = Abort::Misuse("a tail of more than 1 MiB");
+const _: () = assert!(TAIL_BYTES_MAX == 1 << 20);
 
 impl Table {
     /// Makes a table, whose trees are these, or are made, empty: `first` is the number of the first one then.
@@ -41,23 +48,37 @@ impl Table {
     ) -> Result<Self, PagedError> {
         let fixed_words = description.row_bytes() / 8;
         let primary = shape.indexes[0].words;
-        for (number, index) in shape.indexes.iter().enumerate() {
-            let max = record_words_max(worker.pool.page_words(), index.words);
-            let words = if number == 0 { fixed_words } else { primary };
-            if words > max {
-                return Err(PagedError::RowTooLong { table: description.name().to_owned(), words, max });
+        let page_words = worker.pool.page_words();
+        for index in &shape.indexes[1..] {
+            let max = record_words_max(page_words, index.words);
+            if primary > max {
+                return Err(PagedError::KeyTooLong {
+                    table: description.name().to_owned(),
+                    words: primary,
+                    max,
+                });
             }
         }
-        let trees = match known {
+        let mut widths: Vec<usize> = shape.indexes.iter().map(|index| index.words).collect();
+        let overflows = overflow::is_needed(description, page_words);
+        widths.extend(overflows.then_some(primary + 1));
+        let mut trees = match known {
             Some(trees) => trees.to_vec(),
             None => {
-                let numbered = (first..).zip(&shape.indexes);
-                let trees = numbered.map(|(number, index)| Tree::create(worker, number, index.words));
+                let trees =
+                    (first..).zip(&widths).map(|(number, width)| Tree::create(worker, number, *width));
                 trees.collect::<Result<_, _>>()?
             }
         };
+        let overflow = if overflows { trees.pop() } else { None };
+        let division = Division::new(fixed_words, primary, page_words);
         let TableShape { has_tail, read_only, constant, key_bytes, .. } = shape;
-        Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees })
+        Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees, overflow, division })
+    }
+
+    /// Those of its indexes, then that of pieces of rows, if there is one: the order of their numbers.
+    pub(crate) fn all_trees(&self) -> impl Iterator<Item = Tree> {
+        self.trees.iter().copied().chain(self.overflow)
     }
 
     /// An index.
@@ -70,22 +91,14 @@ impl Table {
     }
 
     /// Whether a row may look like this.
-    pub(crate) fn check_row(&self, fixed: &[u8], tail: &[u8], words: usize) -> Result<(), Abort> {
+    pub(crate) fn check_row(&self, fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
         if fixed.len() != self.fixed_words * 8 {
             return Err(LENGTH);
         }
         if !tail.is_empty() {
             self.check_tail()?;
         }
-        let max = record_words_max(words, self.trees[0].width);
-        if self.fixed_words + tail.len().div_ceil(8) > max {
-            let bytes = max.saturating_sub(self.fixed_words) * 8;
-            return Err(Abort::Storage(format!(
-                "a tail of {} bytes does not fit a page, which takes {bytes}: rows do not span pages yet",
-                tail.len()
-            )));
-        }
-        Ok(())
+        if tail.len() > TAIL_BYTES_MAX { Err(TAIL_LENGTH) } else { Ok(()) }
     }
 
     /// Whether rows have a tail.

@@ -3,7 +3,8 @@
 //!     cargo run --release -p verify --example kills -- again DIRECTORY 200
 //!
 //! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the database in the directory; the
-//! schemes take turns, or all run under one that is named in the end.
+//! schemes of rows in memory take turns, or all run under one that is named in the end: `2pl` is that of rows in pages, of which a pool holds
+//! a third.
 //! Such a process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or `cached`,
 //! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME a name or the number of a turn;
 //! `check` in place of `live` only looks.

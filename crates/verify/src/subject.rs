@@ -12,6 +12,7 @@ use paged::{
     FRAMES_PER_SESSION, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, TWO_PHASE_LOCKING,
 };
 use platform::OutOfMemory;
+use platform::files::BLOCK_BYTES;
 use sim::{VirtualCore, VirtualMachine};
 use storage::log::LogError;
 use storage::{Optimisation, Optimisations};
@@ -28,8 +29,8 @@ const PAGE_BYTES: usize = 1 << 10;
 const ESCALATION: usize = 6;
 /// Prepared parts of a database.
 const PARTS_MAX: usize = 24;
-/// Pages and pools of databases that crash: rows of up to 400 bytes fit, and not all pages.
-const SMALL_PAGE_BYTES: usize = 2 << 10;
+/// Pages and pools of databases that crash: not all pages fit. On hardware pages have a block, and go past the operating system's cache.
+const SMALL_PAGE_BYTES: usize = 1 << 10;
 const SPARE_FRAMES: usize = 8;
 const LOG_BUFFER_BYTES_MIN: u64 = 32 << 10;
 
@@ -195,7 +196,12 @@ impl Subject {
         }
     }
 
-    /// Its entry in the registry, which processes know.
+    /// Whether rows lie in pages.
+    pub(crate) fn has_pages(&self) -> bool {
+        matches!(self.origin, Origin::Pages(_))
+    }
+
+    /// Its entry in the registry.
     pub(crate) fn registered(&self) -> Result<SchemeName, String> {
         match self.origin {
             Origin::Registry(scheme) => Ok(scheme),
@@ -259,19 +265,32 @@ impl Subject {
         schema: SchemaBuilder,
         durable: &DurableOptions,
     ) -> Opened {
-        let ways = self.ways;
-        let options = InstanceOptions { ways, ..options.clone() };
         match self.origin {
-            Origin::Registry(scheme) => {
-                VirtualMachine::OPEN(scheme, c, &options, schema, &|_| None, (durable, None))
-            }
             Origin::Mutant(_, open, broken) => {
-                open(c, &InstanceOptions { broken, ..options }, schema, durable)
+                let ways = self.ways;
+                open(c, &InstanceOptions { ways, broken, ..options.clone() }, schema, durable)
             }
+            _ => self.open_on(c, options, schema, durable),
+        }
+    }
+
+    /// Opens a durable database on some platform, if it is everywhere.
+    pub(crate) fn open_on<P: Host>(
+        &self,
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        durable: &DurableOptions,
+    ) -> Result<(Database<P>, Recovered), OpenError> {
+        let options = InstanceOptions { ways: self.ways, ..options.clone() };
+        match self.origin {
+            Origin::Registry(scheme) => P::OPEN(scheme, c, &options, schema, &|_| None, (durable, None)),
             Origin::Pages(broken) => {
-                let pages = PagedOptions { broken, ..pages_of(&options, durable) };
-                VirtualMachine::OPEN_PAGED(c, &pages, schema, None).map_err(not_open)
+                let page_bytes = if P::VIRTUAL { SMALL_PAGE_BYTES } else { BLOCK_BYTES };
+                let pages = PagedOptions { broken, ..pages_of(&options, durable, page_bytes) };
+                P::OPEN_PAGED(c, &pages, schema, None).map_err(not_open)
             }
+            Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
         }
     }
 }
@@ -286,8 +305,7 @@ fn bound(options: &InstanceOptions) -> Option<u64> {
 }
 
 /// A small pool that pages leave all the time, with a log like that of rows in memory.
-fn pages_of(options: &InstanceOptions, durable: &DurableOptions) -> PagedOptions {
-    let page_bytes = SMALL_PAGE_BYTES;
+fn pages_of(options: &InstanceOptions, durable: &DurableOptions, page_bytes: usize) -> PagedOptions {
     let frames = (options.sessions_max * FRAMES_PER_SESSION + SPARE_FRAMES) as u64;
     let log = PagedLogOptions {
         segment_bytes: durable.log.segment_bytes,

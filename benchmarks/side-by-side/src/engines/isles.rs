@@ -1,5 +1,5 @@
 //! Isles: the embedded library with its defaults. A commit returns when its epoch is on disk, one flush for all clients that
-//! wait; transactions are serializable under all schemes, this one is `Silo`.
+//! wait; transactions are serializable under all schemes, this one is `Silo`; or, with rows in pages, two-phase locking.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -26,11 +26,21 @@ pub(super) struct Isles {
     table: Table<Micro>,
 }
 
+/// Where rows lie.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    InMemory,
+    /// In a file, with a pool that holds all of them.
+    InPages,
+}
+
 impl Isles {
-    pub(super) fn open(directory: &Path, setup: &Setup) -> Result<Self, Failure> {
-        let mut builder = Database::at(directory.join("isles"))
-            .memory_limit(setup.memory_bytes())
-            .sessions(setup.clients_max + 1);
+    pub(super) fn open(directory: &Path, setup: &Setup, rows: Rows) -> Result<Self, Failure> {
+        let builder = Database::at(directory.join("isles")).sessions(setup.clients_max + 1);
+        let mut builder = match rows {
+            Rows::InMemory => builder.memory_limit(setup.memory_bytes()),
+            Rows::InPages => builder.pages(setup.memory_bytes()),
+        };
         let table = builder.table("micro");
         Ok(Isles { database: builder.open()?, table })
     }

@@ -23,6 +23,8 @@ pub use setup::Setup;
 pub enum Kind {
     /// Isles, embedded.
     Isles,
+    /// Isles, embedded, with rows in pages.
+    IslesPages,
     /// fjall, which flushes in each commit.
     Fjall,
     /// fjall, with one flush for many commits, put together by the benchmark.
@@ -41,8 +43,9 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Isles,
+        Kind::IslesPages,
         Kind::Fjall,
         Kind::FjallGroup,
         Kind::Redb,
@@ -57,6 +60,7 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.pad(match self {
             Kind::Isles => "isles",
+            Kind::IslesPages => "isles-pages",
             Kind::Fjall => "fjall",
             Kind::FjallGroup => "fjall-group",
             Kind::Redb => "redb",
@@ -74,7 +78,8 @@ impl std::fmt::Display for Kind {
 /// The engine's.
 pub fn open(kind: Kind, directory: &Path, setup: &Setup) -> Result<Box<dyn Engine>, Failure> {
     Ok(match kind {
-        Kind::Isles => Box::new(isles::Isles::open(directory, setup)?),
+        Kind::Isles => Box::new(isles::Isles::open(directory, setup, isles::Rows::InMemory)?),
+        Kind::IslesPages => Box::new(isles::Isles::open(directory, setup, isles::Rows::InPages)?),
         Kind::Fjall => Box::new(fjall::Fjall::open(directory, setup, fjall::Flush::EachCommit)?),
         Kind::FjallGroup => Box::new(fjall::Fjall::open(directory, setup, fjall::Flush::Group)?),
         Kind::Redb => Box::new(redb::Redb::open(directory, setup, redb::Flush::EachCommit)?),

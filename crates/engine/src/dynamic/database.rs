@@ -131,6 +131,11 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// What the log has done since the database was opened; `None` if the database is not durable.
     fn log_used(&self, c: P::Core) -> Option<LogUse>;
 
+    /// With which outcome everything is durable that was committed before; `None` if the database is not durable.
+    fn durable_with(&self, c: P::Core) -> Option<Epoch> {
+        self.log_used(c).map(|used| Epoch(used.epoch))
+    }
+
     /// The global epoch; 0 if the database has no epochs.
     fn epoch(&self, _: P::Core) -> Epoch {
         Epoch(0)

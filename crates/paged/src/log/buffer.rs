@@ -13,6 +13,9 @@ use crate::lsn::Lsn;
 /// Whoever waits for a window looks again after this time.
 const LOOK_NANOS: u64 = 50_000;
 
+/// Bytes of the mark at the end of a group.
+const MARK_BYTES: u64 = 16;
+
 /// Lines of the buffer's own words.
 const END: usize = 0;
 const TAKEN: usize = 1;
@@ -201,18 +204,25 @@ impl<P: Files> LogBuffer<P> {
         }
     }
 
-    /// Fixes what goes to the disk next: all that is reserved, filled up to the end of a block. When this returns, all of it is in the
-    /// buffer.
-    pub(super) fn fix_end(&self, c: P::Core) -> u64 {
+    /// Fixes what goes to the disk next: all that is reserved from `begins` on, filled up to the end of a block. When this returns, all of it
+    /// is in the buffer. It ends with a mark, unless a segment ends there and has no room for one.
+    pub(super) fn fix_end(&self, c: P::Core, begins: u64) -> u64 {
         let mut end = self.end(c).0;
         let fixed = loop {
-            let fixed = end.next_multiple_of(BLOCK_BYTES as u64);
+            let fixed = (end + MARK_BYTES).next_multiple_of(BLOCK_BYTES as u64);
+            let fixed = fixed.min(self.plan.end_of_segment(Lsn(end)).max(end));
             match P::cas(c, self.word(END), end, fixed, Ordering::SeqCst) {
                 Ok(_) => break fixed,
                 Err(now) => end = now,
             }
         };
-        self.pad(c, end, fixed);
+        if fixed - end >= MARK_BYTES {
+            let mut mark = record::group((fixed - end) / 8, Lsn(begins));
+            record::seal(&mut mark, (self.plan.generation, Lsn(end)));
+            self.copy_in(c, end, &mark);
+        } else {
+            self.pad(c, end, fixed);
+        }
         self.quiesce(c, fixed);
         fixed
     }

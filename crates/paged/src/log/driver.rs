@@ -157,7 +157,7 @@ impl<P: Files> Driver<P> {
             if log.end(c).0 == self.fixed {
                 return Ok(());
             }
-            self.fixed = log.fix_end(c);
+            self.fixed = log.fix_end(c, self.fixed);
         }
         if self.taken.is_multiple_of(self.plan.bytes) {
             // The header of the next segment lies here, and is no part of any record.

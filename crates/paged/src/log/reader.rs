@@ -55,6 +55,9 @@ impl LogFiles {
             });
             match header.filter(|header| header.first == first) {
                 Some(header) => found.push(header),
+                None if is_begun::<P>(c, queue, first, entry.bytes)? => {
+                    return Err(damaged(first, first, "the head of the file is damaged"));
+                }
                 None => torn.push(entry.name),
             }
         }
@@ -87,12 +90,12 @@ impl LogFiles {
     /// Visits all records from this place on, in order: where each ends, and what it says.
     ///
     /// # Errors
-    /// The log is damaged in front of its end, or cannot be read; or `visit` fails.
+    /// The log is damaged in front of its end, or ends before `durable`, or cannot be read; or `visit` fails.
     pub(crate) fn read<P: Files>(
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        from: Lsn,
+        (from, durable): (Lsn, Lsn),
         visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
     ) -> Result<Tail, PagedError> {
         // A checkpoint may begin where a segment ends, behind which none was made.
@@ -109,6 +112,13 @@ impl LogFiles {
                 (_, Some(_)) => return Err(damaged(current.first, tail.lsn, "a record is missing")),
                 (Some(next), None) if ended && next.generation == current.generation => next,
                 (Some(_), None) => return Err(damaged(current.first, tail.lsn, "a record is missing")),
+                (None, None) if tail.lsn < durable => {
+                    return Err(damaged(
+                        current.first,
+                        tail.lsn,
+                        "the log ends here, and the last checkpoint knows of more",
+                    ));
+                }
                 (None, None) => return Ok(tail),
             };
             // A segment begins with its header.
@@ -184,13 +194,20 @@ impl LogFiles {
             }
             let at = ((tail.lsn.0 - first.0) / 8) as usize;
             let Some((found, count)) = record::find(&words[at..], (generation, tail.lsn)) else {
+                if is_damaged(&words[at..], generation, tail.lsn) {
+                    return Err(damaged(
+                        first,
+                        tail.lsn,
+                        "a record is damaged, and was on disk as a whole once",
+                    ));
+                }
                 return Ok(false);
             };
             let Some(logged) = record::decode(found) else {
                 return Err(damaged(first, tail.lsn, "a record that this version does not know"));
             };
             tail.lsn = Lsn(tail.lsn.0 + count as u64 * 8);
-            if logged != Logged::Padding {
+            if !matches!(logged, Logged::Padding | Logged::Group(_)) {
                 tail.bytes += count as u64 * 8;
                 visit(tail.lsn, logged)?;
             }
@@ -199,9 +216,45 @@ impl LogFiles {
     }
 }
 
+/// Whether what should be a record here was on disk once: a group that is there was begun after that. Otherwise the log has ended here when the
+/// machine stopped.
+fn is_damaged(words: &[u64], generation: u64, lsn: Lsn) -> bool {
+    words.iter().enumerate().any(|(at, word)| {
+        let place = (generation, Lsn(lsn.0 + at as u64 * 8));
+        record::may_be_group(*word)
+            && record::find(&words[at..], place)
+                .and_then(|(found, _)| record::decode(found))
+                .is_some_and(|found| matches!(found, Logged::Group(begins) if begins > lsn))
+    })
+}
+
+/// Up to where a segment has records that were written as a whole, in bytes of whole blocks, and whether what follows is damaged; `None` if its
+/// header is none.
+pub(crate) fn whole_bytes(segment: &[u8], first: Lsn) -> Option<(usize, bool)> {
+    let header = Header::decode(segment).filter(|header| header.first == first)?;
+    let words: Vec<u64> = segment.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
+    let mut at = BLOCK_BYTES / 8;
+    while let Some((_, count)) = words
+        .get(at..)
+        .and_then(|words| record::find(words, (header.generation, Lsn(first.0 + at as u64 * 8))))
+    {
+        at += count;
+    }
+    let rest = words.get(at..).unwrap_or_default();
+    let is_damaged = is_damaged(rest, header.generation, Lsn(first.0 + at as u64 * 8));
+    Some(((at * 8).next_multiple_of(BLOCK_BYTES).min(segment.len()), is_damaged))
+}
+
 fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::File, PagedError> {
     let open = Operation::Open { name: name.to_owned(), existence: Existence::Old, access: Access::Direct };
     Ok(P::perform(c, queue, open).into_file()?)
+}
+
+/// Whether something was written behind the header of a segment, which is on disk by then.
+fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
+    let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
+    let words = read_words::<P>(c, queue, Header { generation: 0, first, continues: Lsn(0), segment_bytes })?;
+    Ok(words.iter().skip(BLOCK_BYTES / 8).any(|word| *word != 0))
 }
 
 /// All words of a segment; zeros behind the end of the file.

@@ -8,7 +8,8 @@
 //! then       the change, by kind; then what undoes it
 //! ```
 //!
-//! Padding is a word that says how many words it stands for; records that end a transaction have two words. What is said of transactions over
+//! Padding is a word that says how many words it stands for; so does the mark at the end of a group that went to the disk, whose second word says
+//! where the group began: everything below was on disk before the group was written. Records that end a transaction have two words. What is said of transactions over
 //! several databases has two words more, the transaction's number among these databases; then, that a part is prepared, the instance that
 //! decides; a decision, which is the end of the own part, too, the number of instances that have to hear of it, and each of them. Keys have
 //! the words that word 2 says. Other things of variable length have their lengths before them.
@@ -74,6 +75,8 @@ pub(crate) struct LoggedChange<'r> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Logged<'r> {
     Padding,
+    /// The end of a group, and where it began.
+    Group(Lsn),
     Change(LoggedChange<'r>),
     /// All changes of the transaction count.
     Committed(u64),
@@ -115,6 +118,7 @@ const UNLINK: u64 = 9;
 const PREPARED: u64 = 10;
 const DECIDED: u64 = 11;
 const FORGOTTEN: u64 = 12;
+const GROUP: u64 = 13;
 
 const COMPENSATES: u64 = 1;
 const WORDS_MAX: u64 = 0xff_ffff;
@@ -123,6 +127,16 @@ const WORDS_MAX: u64 = 0xff_ffff;
 pub(super) fn padding(words: u64) -> u64 {
     assert!(words <= WORDS_MAX, "too much padding");
     words << 8 | PADDING
+}
+
+/// The words of a mark for so many words, at the end of a group that begins here.
+pub(super) fn group(words: u64, begins: Lsn) -> [u64; 2] {
+    [padding(words) | GROUP, begins.0]
+}
+
+/// Whether this can be the first word of such a mark; most words are not.
+pub(super) fn may_be_group(word: u64) -> bool {
+    word & 0xff == GROUP
 }
 
 /// Completes a record that will lie here.
@@ -142,7 +156,12 @@ pub(super) fn find(words: &[u64], place: (u64, Lsn)) -> Option<(&[u64], usize)> 
     if count == 0 || count > words.len() {
         return None;
     }
-    let record = if head & 0xff == PADDING { &words[..1] } else { &words[..count] };
+    let said = match head & 0xff {
+        PADDING => 1,
+        GROUP => 2,
+        _ => count,
+    };
+    let record = words.get(..said)?;
     (u64::from(checksum(record, place)) == head >> 32).then_some((record, count))
 }
 
@@ -317,8 +336,8 @@ impl<'r> Decoder<'r> {
         let words = self.words((head & 0xffff) as usize)?;
         let tail_bytes = (head >> 16 & 0xffff_ffff) as usize;
         let ghost = head >> 48;
-        (ghost < 2 && tail_bytes.div_ceil(8) <= words.len())
-            .then_some((RecordParts { words, tail_bytes }, ghost == 1))
+        // The tail of a long row lies elsewhere.
+        (ghost < 2).then_some((RecordParts { words, tail_bytes }, ghost == 1))
     }
 
     fn global(&mut self) -> Option<GlobalId> {
@@ -442,6 +461,7 @@ pub(crate) fn decode(record: &[u64]) -> Option<Logged<'_>> {
     }
     let transaction = rest.word()?;
     match kind {
+        GROUP => return Some(Logged::Group(Lsn(transaction))),
         COMMITTED => return Some(Logged::Committed(transaction)),
         ROLLED_BACK => return Some(Logged::RolledBack(transaction)),
         PREPARED | DECIDED | FORGOTTEN => {
@@ -562,5 +582,11 @@ mod tests {
         words.extend([77, 78, 79]);
         let (record, count) = find(&words, (1, Lsn(8))).expect("padding");
         assert_eq!((decode(record), count), (Some(Logged::Padding), 3));
+        let mut words = group(4, Lsn(4096)).to_vec();
+        seal(&mut words, (1, Lsn(8)));
+        words.extend([78, 79]);
+        assert!(may_be_group(words[0]));
+        let (record, count) = find(&words, (1, Lsn(8))).expect("the end of a group");
+        assert_eq!((decode(record), count), (Some(Logged::Group(Lsn(4096))), 4));
     }
 }

@@ -77,7 +77,7 @@ impl Slot {
         (self.0 >> 16 & 0xffff) as usize
     }
 
-    /// Bytes of the tail behind the fixed part.
+    /// Bytes of the tail behind the fixed part, wherever they lie.
     pub(crate) fn tail_bytes(self) -> usize {
         (self.0 >> 32 & 0xff_ffff) as usize
     }
@@ -506,7 +506,7 @@ impl NewEntry<'_> {
     }
 }
 
-/// A record: words, the last of which may be those of a tail.
+/// A record: words, the last of which may be those of a tail. A long row's record has its first words, and the length of its whole tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordParts<'r> {
     pub words: &'r [u64],

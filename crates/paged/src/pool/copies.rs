@@ -92,7 +92,11 @@ impl<P: Files> Copies<P> {
         if let Some(log) = store.log.as_ref().filter(|_| !store.broken.log_first)
             && log.buffer.durable(c) < lsn
         {
-            let waited = if waits { log.wait(c, lsn, None) } else { Ok(false) };
+            let waited = match waits {
+                true => log.wait(c, lsn, None),
+                // A transaction may change more pages than there are frames: nobody else has the log written meanwhile.
+                false => Ok(log.tend(c, P::now(c)) && log.buffer.durable(c) >= lsn),
+            };
             if !matches!(waited, Ok(true)) {
                 held.unchanged(c);
                 return waited.map(|_| Sent::NotNow);

@@ -94,6 +94,11 @@ impl<'p, P: Platform> Read<'p, P> {
         self.frame.page(width)
     }
 
+    /// All words of the page.
+    pub(crate) fn words(self) -> &'p [P::Word] {
+        self.frame.words
+    }
+
     pub(crate) fn validate(self, c: P::Core) -> bool {
         self.frame.latch().validate(c, self.version)
     }

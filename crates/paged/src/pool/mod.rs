@@ -12,6 +12,7 @@
 //! - **Write-back**: who copies a page to write it without taking it out says so in the frame (`WRITING`). Until that write has ended,
 //!   the page neither leaves nor is freed, so two writes of one page never overtake each other. Nobody needs a latch to say that it has:
 //!   the frame remembers the version that was written (`FILED`).
+//! - **Read-ahead**: scans say which leaves come next; a worker reads them into buffers of its own, several at a time (`read_ahead`).
 //! - **Bounds**: a worker that finds no frame in some rounds of the hand gets an error. No latch is held from verb to verb, so no
 //!   transaction keeps pages in the pool; sessions have [`crate::FRAMES_PER_SESSION`] frames at most at one moment.
 //!
@@ -26,6 +27,7 @@ mod cleaning;
 mod copies;
 mod eviction;
 mod frames;
+mod read_ahead;
 mod records;
 mod restored;
 mod store;
@@ -60,6 +62,7 @@ pub(crate) struct Pool<P: Files> {
     free_pages: Latched<P, Vec<u64>>,
     /// What sends copies of pages to the file before they leave; none where the pool is too small.
     cleaners: Vec<Latched<P, Copies<P>>>,
+    sessions: usize,
 }
 
 impl<P: Files> Pool<P> {
@@ -75,7 +78,7 @@ impl<P: Files> Pool<P> {
         let counters = P::region(c, None, (1 + store.parts()) * 2 * LINE_BYTES, "counters of the pool")?;
         let free_pages = Latched::new(c, "free pages", Vec::new())?;
         let cleaners = cleaning::cleaners(c, &store, options.sessions_max)?;
-        Ok(Pool { store, translation, counters, free_pages, cleaners })
+        Ok(Pool { store, translation, counters, free_pages, cleaners, sessions: options.sessions_max })
     }
 
     /// The rules that are broken.

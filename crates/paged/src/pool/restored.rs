@@ -23,12 +23,17 @@ enum Found {
 }
 
 impl<'p, P: Files> Worker<'p, P> {
-    /// Makes a change on all of its pages that do not have it yet. `lsn` is where its record ends.
+    /// Makes a change on all of its pages that are wanted and do not have it yet. `lsn` is where its record ends.
     ///
     /// # Errors
     /// A page is damaged, and the log does not have it; the log contradicts its pages; the files refuse.
-    pub(crate) fn repeat(&mut self, logged: &LoggedChange<'_>, lsn: Lsn) -> Result<(), PagedError> {
-        for (place, page) in logged.pages.iter().enumerate() {
+    pub(crate) fn repeat(
+        &mut self,
+        logged: &LoggedChange<'_>,
+        lsn: Lsn,
+        is_wanted: &dyn Fn(u64) -> bool,
+    ) -> Result<(), PagedError> {
+        for (place, page) in logged.pages.iter().enumerate().filter(|(_, page)| is_wanted(page.number)) {
             let frees = matches!(logged.change, Change::Unlink { .. }) && place == 1;
             if frees {
                 // What is under way could overtake what the number is used for next.

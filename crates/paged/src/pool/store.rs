@@ -32,8 +32,13 @@ pub(crate) struct Store<P: Files> {
     /// There with a log: a word a page, [`FREE`], [`IN_USE`], or what was written last.
     states: Option<P::Region>,
     pub(super) log: Option<Log<P>>,
+    /// Words that count writes of pages, each those of some: what was read before a write does not count.
+    written: P::Region,
     pub(super) broken: Broken,
 }
+
+/// Words that count writes.
+const COUNTERS: usize = 1 << 12;
 
 impl<P: Files> Store<P> {
     /// Free frames over this file, if there is one.
@@ -61,7 +66,8 @@ impl<P: Files> Store<P> {
         };
         let page_words = options.page_bytes / 8;
         let broken = options.broken;
-        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, broken })
+        let written = P::region(c, None, COUNTERS * 8, "writes of pages")?;
+        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, written, broken })
     }
 
     /// What is known of a page.
@@ -107,8 +113,20 @@ impl<P: Files> Store<P> {
         Frame { header, words, id }
     }
 
+    /// Writes of some pages, this one among them, that have ended.
+    pub(super) fn writes(&self, c: P::Core, number: u64) -> u64 {
+        // Acquire: what is read of the file afterwards has them.
+        P::load(c, self.counter(number), Ordering::Acquire)
+    }
+
+    fn counter(&self, number: u64) -> &P::Word {
+        P::word_of(&self.written, number as usize % COUNTERS * 8)
+    }
+
     /// The file has a page as it is with this change.
     pub(super) fn has_written(&self, c: P::Core, number: u64, lsn: Lsn) {
+        // Release: pairs with the acquire above.
+        P::fetch_add(c, self.counter(number), u64::from(!self.broken.writes), Ordering::Release);
         if let Some(state) = self.state(number) {
             P::store(c, state, lsn.0.max(IN_USE), Ordering::Relaxed);
         }

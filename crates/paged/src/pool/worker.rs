@@ -6,6 +6,7 @@ use platform::files::Files;
 
 use super::Pool;
 use super::frames::{FrameId, Held, MARK, PAGE, Read};
+use super::read_ahead::ReadAhead;
 use super::records::Ahead;
 use crate::channel::Channel;
 use crate::options::PagedError;
@@ -20,6 +21,7 @@ pub(crate) struct Worker<'p, P: Files> {
     /// Frames of which part were cleaned up to which turn of the hand.
     pub(super) looked: (usize, u64),
     pub(super) channel: Channel<P>,
+    pub(super) reads: ReadAhead<P>,
     /// Free frames, latched: reserved for new pages.
     spare: Vec<Held<'p, P>>,
     /// Pages that are free again.
@@ -32,8 +34,8 @@ impl<P: Files> Pool<P> {
     pub(crate) fn worker(&self, c: P::Core, number: usize) -> Worker<'_, P> {
         let part = number % self.store.parts();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
-        let ahead = Ahead::default();
-        Worker { c, pool: self, number, part, looked: (0, 0), channel, spare, free_pages, ahead }
+        let (ahead, reads) = (Ahead::default(), ReadAhead::new(&self.store, self.sessions));
+        Worker { c, pool: self, number, part, looked: (0, 0), channel, reads, spare, free_pages, ahead }
     }
 }
 
@@ -81,7 +83,12 @@ impl<'p, P: Files> Worker<'p, P> {
             held.frame.latch().unlock_changed(c, held.version);
             return Ok(());
         }
-        let read = self.channel.read(c, file, (number, pool.store.oldest(number)), held.frame.words);
+        let (wanted, words) = ((number, pool.store.oldest(number)), held.frame.words);
+        let is_ahead = |bytes: &[u8]| file.fill(c, wanted, (bytes, words)).is_ok();
+        let read = match self.reads.take(c, &pool.store, number, is_ahead) {
+            true => Ok(()),
+            false => self.channel.read(c, file, wanted, words),
+        };
         let Held { frame, version, .. } = held;
         // Relaxed: the latch orders them.
         let page = if read.is_ok() { number } else { 0 };

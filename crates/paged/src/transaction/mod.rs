@@ -3,8 +3,10 @@
 //! - `reading`: lookups and reads;
 //! - `writing`: insertions, changes, deletions;
 //! - `scanning`: ranges, with the locks of their gaps;
+//! - `pieces`: what of long rows lies beside their records;
 //! - `verbs`: the same as [`engine::dynamic::AnyVerbs`].
 
+mod pieces;
 mod reading;
 mod scanning;
 mod verbs;

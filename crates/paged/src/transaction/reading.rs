@@ -9,6 +9,7 @@ use platform::{Intent, Work};
 use super::Transaction;
 use crate::key::KeyWords;
 use crate::locks::LockMode;
+use crate::page::{Page, Slot};
 use crate::tree::{Hint, Tree};
 
 /// How a row is locked that is looked up for this.
@@ -95,8 +96,20 @@ impl<P: Files> Transaction<'_, '_, P> {
         self.read_at(number, first, out)
     }
 
-    /// Copies words of a row, which has them.
+    /// Copies words of a row's fixed part, which has them.
     pub(super) fn read_at(&mut self, number: usize, first: usize, out: &mut [u64]) -> Result<(), Abort> {
+        let near = self.table(self.session.rows[number].table)?.division.near_fixed();
+        if first + out.len() <= near {
+            return self.read_near(number, first, out);
+        }
+        self.hold_pieces(number)?;
+        let (in_record, others) = out.split_at_mut(near.saturating_sub(first));
+        self.read_near(number, first.min(near), in_record)?;
+        self.read_pieces(number, first.saturating_sub(near), others)
+    }
+
+    /// Copies words of a row's record.
+    fn read_near(&mut self, number: usize, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         let c = self.core();
         self.with_record(number, |page, slot| {
             page.record(slot, first, out.len()).map(|words| P::read_words(c, words, out)).is_some()
@@ -109,13 +122,29 @@ impl<P: Files> Transaction<'_, '_, P> {
         let table = self.table(self.session.rows[number].table)?;
         table.check_tail()?;
         let mut words = Vec::new();
-        let mut bytes = 0;
-        self.with_record(number, |page, slot| {
-            bytes = slot.tail_bytes();
+        let (mut bytes, mut is_near) = (0, true);
+        // Once more, if it is long, with the row held: it may be another one by then.
+        for _ in 0..2 {
+            self.with_record(number, |page, slot| {
+                bytes = slot.tail_bytes();
+                is_near = slot.words() >= table.division.row_words(bytes);
+                if !is_near {
+                    return true;
+                }
+                words.resize(bytes.div_ceil(8), 0);
+                let record = page.record(slot, table.fixed_words, words.len());
+                record.map(|record| P::read_words(c, record, &mut words)).is_some()
+            })?;
+            if is_near {
+                break;
+            }
+            self.hold_pieces(number)?;
+        }
+        if !is_near {
             words.resize(bytes.div_ceil(8), 0);
-            let record = page.record(slot, table.fixed_words, words.len());
-            record.map(|record| P::read_words(c, record, &mut words)).is_some()
-        })?;
+            P::work(c, Work::CopyWord, words.len() as u32);
+            self.read_pieces(number, table.fixed_words - table.division.near_fixed(), &mut words)?;
+        }
         out.extend_from_slice(&bytemuck::cast_slice(&words)[..bytes]);
         Ok(())
     }
@@ -130,10 +159,10 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Copies something of a row's record.
-    fn with_record(
+    pub(super) fn with_record(
         &mut self,
         number: usize,
-        copy: impl FnMut(crate::page::Page<'_, P>, crate::page::Slot) -> bool,
+        copy: impl FnMut(Page<'_, P>, Slot) -> bool,
     ) -> Result<(), Abort> {
         let row = &self.session.rows[number];
         let (key, hint) = (row.key, row.hint);

@@ -14,7 +14,7 @@ use super::Transaction;
 use super::reading::mode;
 use crate::key::KeyWords;
 use crate::locks::LockMode;
-use crate::tree::{Cursor, Look, NextKey, Tree};
+use crate::tree::{Cursor, Look, NextKey, ReadAhead, Tree};
 
 /// What is scanned.
 #[derive(Clone, Copy)]
@@ -85,15 +85,18 @@ impl<P: Files> Transaction<'_, '_, P> {
     fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
         let c = self.core();
         let (mut from, mut after) = (KeyWords::of(scan.low), false);
+        let mut ahead = ReadAhead::default();
         loop {
             let before = self.session.meter.enter::<P>(c, Category::Index);
             let cursor = tree.seek_up(&mut self.session.worker, (&from, after));
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
+            cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Forward, scan.high));
             while let Some(above) = self.lock_above(tree, scan, &cursor)? {
                 let look = match above {
                     Err(NextKey::Key(fence)) if fence[..] <= *scan.high => {
                         (from, after) = (fence, false);
+                        ahead.crosses();
                         break;
                     }
                     Ok(look) if look.key[..] <= *scan.high => look,
@@ -114,11 +117,13 @@ impl<P: Files> Transaction<'_, '_, P> {
     fn scan_down(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
         let c = self.core();
         let (mut until, mut before_it) = (KeyWords::of(scan.high), false);
+        let mut ahead = ReadAhead::default();
         loop {
             let before = self.session.meter.enter::<P>(c, Category::Index);
             let cursor = tree.seek_down(&mut self.session.worker, (&until, before_it));
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
+            cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Reverse, scan.low));
             while self.lock_above(tree, scan, &cursor)?.is_some() {
                 let Some(below) = cursor.below(c) else { break };
                 let Some(look) = below else {
@@ -126,6 +131,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                         Some(fence) if fence[..] > *scan.low => (until, before_it) = (fence, true),
                         _ => return Ok(()),
                     }
+                    ahead.crosses();
                     break;
                 };
                 if look.key[..] < *scan.low {

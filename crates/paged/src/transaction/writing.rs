@@ -8,6 +8,7 @@ use platform::files::Files;
 use super::{Transaction, gap};
 use crate::locks::{Answer, LockMode, Place, name};
 use crate::log::record::Takeback;
+use crate::overflow::piece_key;
 use crate::page::RecordParts;
 use crate::tree::{Inserted, NextKey, Tree};
 
@@ -20,14 +21,17 @@ impl<P: Files> Transaction<'_, '_, P> {
         (fixed, tail): (&[u8], &[u8]),
     ) -> Result<(), Abort> {
         let table = self.table(number)?;
-        table.check_row(fixed, tail, self.session.worker.pool.page_words())?;
+        table.check_row(fixed, tail)?;
         table.check_keys(keys, self.is_loaded())?;
         P::work(self.core(), Work::Access, 1);
         P::work(self.core(), Work::CopyWord, 2 * fixed.len().div_ceil(8) as u32);
         let record = words_of(fixed, tail);
         for (index, (tree, key)) in table.trees.iter().zip(keys).enumerate() {
             let parts = match index {
-                0 => RecordParts { words: &record, tail_bytes: tail.len() },
+                0 => RecordParts {
+                    words: &record[..table.division.near(record.len())],
+                    tail_bytes: tail.len(),
+                },
                 _ => RecordParts { words: keys[0], tail_bytes: 0 },
             };
             self.lock_key((number, *tree), key, LockMode::Exclude)?;
@@ -35,7 +39,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                 return Err(Abort::duplicate(number, index));
             }
         }
-        Ok(())
+        self.put_pieces(table, keys[0], (0, &record))
     }
 
     /// Inserts an entry, when nobody else relies on the gap that it splits; false if the key is there.
@@ -111,17 +115,43 @@ impl<P: Files> Transaction<'_, '_, P> {
         let end = offset + bytes.len();
         let keeps_keys = table.key_bytes.iter().all(|(from, to)| *to <= offset || end <= *from);
         let tree = self.lock_row(number)?;
-        let c = self.core();
-        P::work(c, Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
+        P::work(self.core(), Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
         let (first, last) = (offset / 8, end.div_ceil(8));
-        let words = last - first;
+        let near = table.division.near_fixed();
+        if last <= near {
+            return self.write_span((number, tree, None), first, (offset % 8, bytes), keeps_keys);
+        }
+        let (mut offset, mut bytes) = (offset, bytes);
+        for span in table.division.spans(near, (first, last - first)) {
+            let (part, rest) = bytes.split_at(bytes.len().min(span.words * 8 - offset % 8));
+            let tree = if span.piece.is_some() { self.overflow(number)?.1 } else { tree };
+            self.write_span((number, tree, span.piece), span.first, (offset % 8, part), keeps_keys)?;
+            (offset, bytes) = (offset + part.len(), rest);
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a row's record, or of a piece, from word `first` on: with `skipped` bytes of that word before them.
+    ///
+    /// Pre: the row is locked.
+    fn write_span(
+        &mut self,
+        (number, tree, piece): (usize, Tree, Option<u64>),
+        first: usize,
+        (skipped, bytes): (usize, &[u8]),
+        keeps_keys: bool,
+    ) -> Result<(), Abort> {
         let session = &mut *self.session;
         let row = &mut session.rows[number];
-        let (mut before, mut is_of_key) = (vec![0; words], false);
+        let (key, hint) = match piece {
+            None => (row.key, row.hint),
+            Some(piece) => (piece_key(&row.key, piece), None),
+        };
+        let (mut before, mut is_of_key) = (vec![0; (skipped + bytes.len()).div_ceil(8)], false);
         let changed =
-            tree.write(&mut session.worker, (&row.key, row.hint), first, &mut before, |before, is_ghost| {
+            tree.write(&mut session.worker, (&key, hint), first, &mut before, |before, is_ghost| {
                 let mut after = before.to_vec();
-                let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[offset % 8..][..bytes.len()];
+                let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[skipped..][..bytes.len()];
                 // Bytes of a key may be written as they are.
                 is_of_key = !keeps_keys && place != bytes;
                 place.copy_from_slice(bytes);
@@ -129,8 +159,9 @@ impl<P: Files> Transaction<'_, '_, P> {
             })?;
         match changed {
             Some(hint) => {
-                row.hint = Some(hint);
-                let key = row.key;
+                if piece.is_none() {
+                    row.hint = Some(hint);
+                }
                 session.owner.undo.push((tree, &key), first, Takeback::Write { words: &before });
                 Ok(())
             }
@@ -158,17 +189,19 @@ impl<P: Files> Transaction<'_, '_, P> {
         let mut words = vec![0; table.fixed_words];
         self.read_at(number, 0, &mut words)?;
         let fixed = fixed.unwrap_or(bytemuck::cast_slice(&words));
-        table.check_row(fixed, tail, self.session.worker.pool.page_words())?;
+        table.check_row(fixed, tail)?;
+        let pieces = self.pieces(number)?;
         let record = words_of(fixed, tail);
         P::work(self.core(), Work::CopyWord, 2 * record.len() as u32);
-        let parts = RecordParts { words: &record, tail_bytes: tail.len() };
+        let parts =
+            RecordParts { words: &record[..table.division.near(record.len())], tail_bytes: tail.len() };
         let session = &mut *self.session;
         let key = session.rows[number].key;
         let Some(before) = tree.replace(&mut session.worker, &key, (parts, false))? else {
             return Err(self.missing(number));
         };
         session.owner.undo.push((tree, &key), 0, Takeback::Put { parts: before.parts(), ghost: false });
-        Ok(())
+        self.put_pieces(table, &key, (pieces, &record))
     }
 
     /// Deletes a row, which has these keys.
@@ -180,8 +213,12 @@ impl<P: Files> Transaction<'_, '_, P> {
         if keys[0] != &self.session.rows[number].key[..] {
             return Err(Abort::Misuse("another primary key than that of the row"));
         }
+        let mut pieces = 0;
         for (tree, key) in table.trees.iter().zip(keys) {
             self.lock_key((at, *tree), key, LockMode::Exclude)?;
+            if tree.number == table.trees[0].number {
+                pieces = self.pieces(number)?;
+            }
             let session = &mut *self.session;
             let before = session.meter.enter::<P>(c, Category::Index);
             let marked = tree.mark(&mut session.worker, (key, None), true);
@@ -192,7 +229,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             }
         }
         self.session.rows[number].is_gone = true;
-        Ok(())
+        self.drop_pieces(table, keys[0], 0..pieces)
     }
 }
 

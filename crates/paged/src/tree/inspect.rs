@@ -7,6 +7,7 @@ use platform::files::Files;
 use super::Tree;
 use crate::key::KeyWords;
 use crate::options::PagedError;
+use crate::page::Slot;
 use crate::pool::Worker;
 
 /// What is wrong with a tree.
@@ -20,17 +21,24 @@ pub(crate) struct Fault {
 
 impl Tree {
     /// Looks whether all pages are in their places, each once, with keys that ascend within their fences; the number of pages, and of entries
-    /// that are no ghosts. `seen` has the pages of other trees.
+    /// that are no ghosts, which `visit` is shown. `seen` has the pages of other trees.
     pub(crate) fn check<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
         seen: &mut BTreeSet<u64>,
-        faults: &mut Vec<Fault>,
+        (faults, visit): (&mut Vec<Fault>, &mut dyn FnMut(&[u64], Slot)),
     ) -> Result<(u64, u64), PagedError> {
         let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
         let (mut pages, mut entries) = (0, 0);
+        worker.begin_read_ahead();
+        let window = worker.read_ahead_max();
         while let Some((number, level, low, high)) = left.pop() {
             pages += 1;
+            // Half of them are there still.
+            if window > 0 && pages % window.div_ceil(2) as u64 == 1 % window.div_ceil(2) as u64 {
+                let next: Vec<u64> = left.iter().rev().take(window).map(|(number, ..)| *number).collect();
+                worker.read_ahead(&next);
+            }
             let mut fault = |what| faults.push(Fault { page: number, what });
             if !seen.insert(number) {
                 fault("two parents");
@@ -62,7 +70,11 @@ impl Tree {
                 fault("a key outside of its fences");
             }
             if own == 0 {
-                entries += (0..keys.len()).filter(|entry| !page.slot(c, *entry).is_ghost()).count() as u64;
+                let all = keys.iter().enumerate().map(|(entry, key)| (key, page.slot(c, entry)));
+                for (key, slot) in all.filter(|(_, slot)| !slot.is_ghost()) {
+                    entries += 1;
+                    visit(key, slot);
+                }
                 continue;
             }
             if keys.is_empty() {

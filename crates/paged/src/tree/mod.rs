@@ -27,7 +27,7 @@ mod split;
 pub(crate) use get::Hint;
 pub(crate) use insert::{Inserted, NextKey};
 pub(crate) use inspect::Fault;
-pub(crate) use scan::{Cursor, Look};
+pub(crate) use scan::{Cursor, Look, ReadAhead};
 
 use platform::files::Files;
 

@@ -1,6 +1,7 @@
 //! Neighbours of a key, in both directions.
 
 use platform::files::Files;
+use storage::tree::Direction;
 
 use super::descend::{Fences, Target};
 use super::get::{Entry, Hint};
@@ -16,7 +17,34 @@ pub(crate) struct Cursor<'p, P: Files> {
     pub fences: Fences,
     /// Entries before it.
     pub place: usize,
+    parent: Option<(Read<'p, P>, usize)>,
     tree: Tree,
+}
+
+/// How far a scan has read ahead. It begins when the scan comes to its second leaf, with few leaves, and goes on with more and more.
+#[derive(Default)]
+pub(crate) struct ReadAhead {
+    /// Leaves that the scan has left behind.
+    crossed: u32,
+    /// Leaves that will be there.
+    covered: usize,
+}
+
+/// Leaves that a scan reads ahead first.
+const AHEAD_MIN: usize = 2;
+
+impl ReadAhead {
+    /// The scan has come to the end of a leaf.
+    pub(crate) fn crosses(&mut self) {
+        self.crossed += 1;
+        self.covered = self.covered.saturating_sub(1);
+    }
+
+    /// How many leaves to look for now: none if most of them will be there.
+    fn window(&self, most: usize) -> Option<usize> {
+        let window = most.min(AHEAD_MIN << self.crossed.min(8));
+        (self.crossed > 0 && most > 0 && self.covered * 2 <= window).then_some(window)
+    }
 }
 
 /// An entry next to a cursor.
@@ -40,7 +68,13 @@ impl Tree {
             let page = way.at.page(self.width);
             let place = if after { page.count_up_to(c, key) } else { page.find(c, key).0 };
             if way.at.validate(c) {
-                return Ok(Cursor { leaf: way.at, fences: way.fences, place, tree: *self });
+                return Ok(Cursor {
+                    leaf: way.at,
+                    fences: way.fences,
+                    place,
+                    parent: way.parent,
+                    tree: *self,
+                });
             }
         }
     }
@@ -58,13 +92,49 @@ impl Tree {
             let page = way.at.page(self.width);
             let place = if before { page.find(c, key).0 } else { page.count_up_to(c, key) };
             if way.at.validate(c) {
-                return Ok(Cursor { leaf: way.at, fences: way.fences, place, tree: *self });
+                return Ok(Cursor {
+                    leaf: way.at,
+                    fences: way.fences,
+                    place,
+                    parent: way.parent,
+                    tree: *self,
+                });
             }
         }
     }
 }
 
 impl<P: Files> Cursor<'_, P> {
+    /// Has the leaves read that come next, as far as they cover keys up to `bound`.
+    pub(crate) fn read_ahead(
+        &self,
+        worker: &mut Worker<'_, P>,
+        ahead: &mut ReadAhead,
+        (direction, bound): (Direction, &[u64]),
+    ) {
+        let Some(window) = ahead.window(worker.read_ahead_max()) else { return };
+        let Some((parent, entry)) = self.parent else { return };
+        let (c, page) = (worker.c, parent.page(self.tree.width));
+        let count = page.count();
+        let next = |step: usize| match direction {
+            Direction::Forward => {
+                let next = entry + step;
+                (next < count && page.key(c, next)[..] <= *bound).then_some(next)
+            }
+            // A child covers keys below the key of the next one.
+            Direction::Reverse => entry.checked_sub(step).filter(|next| page.key(c, next + 1)[..] > *bound),
+        };
+        let numbers: Vec<u64> = (1..=window).map_while(next).map(|next| page.word(c, next)).collect();
+        if !parent.validate(c) {
+            return;
+        }
+        if ahead.crossed == 1 {
+            worker.begin_read_ahead();
+        }
+        ahead.covered = numbers.len();
+        worker.read_ahead(&numbers);
+    }
+
     /// Whether the leaf is as it was found.
     pub(crate) fn is_current(&self, c: P::Core) -> bool {
         self.leaf.validate(c)

@@ -5,7 +5,11 @@
 
 mod damage;
 mod examined;
+mod files;
+mod full_disk;
+mod long_rows;
 mod model;
 mod parts;
+mod read_ahead;
 mod support;
 mod together;

@@ -30,7 +30,9 @@ const IDS: u64 = 120;
 
 fn thing(random: &mut Random) -> Thing {
     let (part, id) = (random.below(PARTS) as u16, random.below(IDS) as u32);
-    let note = vec![random.below(256) as u8; random.below(60) as usize];
+    // Some of them need several pages, or none of their own by little.
+    let bytes = [60, 60, 60, 240, 4_000][random.below(5) as usize];
+    let note = vec![random.below(256) as u8; random.below(bytes) as usize];
     Thing { part, id, token: random.below(PARTS * IDS * 2), amount: random.below(1_000) as i64, note }
 }
 

@@ -9,7 +9,7 @@
 //! W N         all that worker W did up to number N is durable
 //! ```
 //!
-//! [`kill_again`] reads that from a pipe, kills (`kill -9`) and looks at what is in the directory. The operating system's
+//! Over pages the pool is far smaller than the rows, so that pages leave it all the time. [`kill_again`] reads that from a pipe, kills (`kill -9`) and looks at what is in the directory. The operating system's
 //! cache survives that, so that a flush that is missing does not show. Where it does not survive, in a guest whose emulator is
 //! killed, `.ci/guest-kills` has the same process and the same [check](look): the example `kills`.
 
@@ -36,7 +36,7 @@ pub struct Life<'a> {
     pub subject: &'a Subject,
     /// The directory of the database.
     pub path: &'a Path,
-    /// How the log is written.
+    /// How the log of rows in memory is written.
     pub access: Access,
     /// The transactions.
     pub seed: u64,
@@ -47,8 +47,10 @@ pub struct Life<'a> {
 impl Life<'_> {
     fn duty(&self) -> Result<Duty<'_>, String> {
         let Life { subject, path, access, seed, acknowledged } = *self;
-        let (scheme, partitioned) = (subject.registered()?, subject.partitioned);
-        Ok(Duty { scheme, partitioned, path, access, seed, acknowledged })
+        match subject.is_everywhere() {
+            true => Ok(Duty { subject, path, access, seed, acknowledged }),
+            false => Err(format!("{} runs in the virtual machine only", subject.name)),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use cc::{Abort, InstanceOptions};
 use engine::SchemaBuilder;
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
+use paged::PagedError;
 use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
@@ -17,7 +18,7 @@ use workloads::Random;
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};
 
-use super::workload::{MEMORY_BYTES_MAX, Tables, Worker, check};
+use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
 
 /// Short, so that a run has many.
 pub(super) const EPOCH_NANOS: u64 = 20_000;
@@ -158,8 +159,17 @@ impl Outside<'_> {
 
 /// Judges the files by what they say alone.
 pub(super) fn judge(c: VirtualCore, seed: u64, violated: &mut dyn FnMut(String)) {
-    match content::check::<VirtualMachine>(c, &options(seed).path, &mut |_, _| ()) {
-        Ok(_) | Err(ContentError::Log(LogError::NotADatabase(_))) => {}
+    let path = options(seed).path;
+    match content::check::<VirtualMachine>(c, &path, &mut |_, _| ()) {
+        Ok(_) => {}
+        Err(ContentError::Log(LogError::NotADatabase(_))) => match paged::examine::<VirtualMachine>(c, &path)
+        {
+            Ok(examined) => {
+                examined.wrong.into_iter().for_each(|what| violated(format!("the files: {what}")))
+            }
+            Err(PagedError::Log(LogError::NotADatabase(_))) => {}
+            Err(error) => violated(format!("the files: {error}")),
+        },
         // Nothing was ever opened.
         Err(ContentError::Log(LogError::File(error))) if error.kind == FileErrorKind::Missing => {}
         Err(error) => violated(format!("the files: {error}")),
@@ -172,7 +182,7 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
         judge(c, outside.task.seed, &mut |what| outside.violated(what));
     }
     let mut schema = SchemaBuilder::new();
-    let tables = Tables::declare(&mut schema, outside.partitions());
+    let tables = Tables::declare(&mut schema, outside.partitions(), KEPT);
     let instance = InstanceOptions {
         sessions_max: 2 * outside.task.workers + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,

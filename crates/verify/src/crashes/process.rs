@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions, SchemeName};
-use driver::Host;
+use cc::{Abort, InstanceOptions};
 use engine::SchemaBuilder;
 use engine::durable::DurableOptions;
 use engine::dynamic::Database;
@@ -15,8 +14,11 @@ use platform::{Hardware, Place, Platform};
 use storage::log::LogOptions;
 use workloads::Random;
 
-use super::workload::{MEMORY_BYTES_MAX, Tables, Worker, check};
+use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
+use crate::subject::Subject;
 
+/// Rows that a worker leaves in pages: the pool holds a third of them.
+const KEPT_IN_PAGES: u64 = 200;
 const EPOCH_NANOS: u64 = 200_000;
 const SEGMENT_BYTES: u64 = 1 << 20;
 /// Little enough for checkpoints while transactions run.
@@ -26,9 +28,7 @@ const CHECKPOINT_BYTES: u64 = 100_000;
 #[derive(Clone, Copy)]
 pub(crate) struct Duty<'a> {
     /// The scheme.
-    pub scheme: SchemeName,
-    /// Whether the scheme fits tables that are divided into partitions only.
-    pub partitioned: bool,
+    pub subject: &'a Subject,
     /// The directory of the database.
     pub path: &'a Path,
     /// How the log is written.
@@ -58,8 +58,9 @@ impl std::fmt::Display for Found {
 
 fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> {
     let mut schema = SchemaBuilder::new();
-    let partitions = duty.partitioned.then_some(duty.acknowledged.len() as u16);
-    let tables = Tables::declare(&mut schema, partitions);
+    let partitions = duty.subject.partitioned.then_some(duty.acknowledged.len() as u16);
+    let kept = if duty.subject.has_pages() { KEPT_IN_PAGES } else { KEPT };
+    let tables = Tables::declare(&mut schema, partitions, kept);
     let options = InstanceOptions {
         sessions_max: 2 * duty.acknowledged.len() + 1,
         memory_bytes_max: MEMORY_BYTES_MAX,
@@ -74,8 +75,8 @@ fn open(duty: &Duty<'_>) -> Result<(Database<Hardware>, Tables, Found), String> 
         log: LogOptions { access: duty.access, ..log },
     };
     let c = Hardware::core();
-    let (database, recovered) = Hardware::OPEN(duty.scheme, c, &options, schema, &|_| None, (&durable, None))
-        .map_err(|error| error.to_string())?;
+    let opened = duty.subject.open_on::<Hardware>(c, &options, schema, &durable);
+    let (database, recovered) = opened.map_err(|error| error.to_string())?;
     let checked = check(c, &database, tables, duty.acknowledged);
     if !checked.wrong.is_empty() {
         return Err(checked.wrong.join("; "));
@@ -119,7 +120,7 @@ pub(crate) fn live(duty: &Duty<'_>) -> Result<(), String> {
             };
             match worker.run(c) {
                 Ok(()) => {}
-                Err(Abort::NotDurable(reason)) => {
+                Err(Abort::NotDurable(reason) | Abort::Storage(reason)) => {
                     *stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
                     break;
                 }

@@ -11,12 +11,13 @@ use workloads::Random;
 
 /// Bytes of rows and indexes.
 pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Rows that a worker leaves of its own.
-const KEPT: u64 = 3;
+/// Rows that a worker leaves of its own, with their notes more than the pool of a small database over pages.
+pub(super) const KEPT: u64 = 16;
 /// Transactions before a checkpoint that is asked for, on average.
 const CHECKPOINT_ONE_IN: u64 = 40;
-/// Names that a worker's rows have in turn.
-const NAMES: u64 = 5;
+/// Bytes of notes, and of long ones, at most.
+const NOTE_BYTES: u64 = 400;
+const LONG_NOTE_BYTES: u64 = 5_000;
 /// One transaction in so many is a part of one over several databases: prepared in one session, finished in another.
 const PARTS_ONE_IN: u64 = 4;
 /// One in so many looks at what another worker has done.
@@ -53,21 +54,31 @@ fn deletes_first(worker: u16) -> bool {
 }
 
 impl Item {
-    fn slot(worker: u16, number: u64) -> u64 {
-        number % if deletes_first(worker) { KEPT } else { KEPT + 1 }
+    fn slot(worker: u16, number: u64, kept: u64) -> u64 {
+        number % if deletes_first(worker) { kept } else { kept + 1 }
     }
 
+    /// One note in three is so long that it lies in several pages, where rows lie in pages; notes become long, and short again.
     fn note(worker: u16, number: u64, changed: u32) -> Vec<u8> {
-        let bytes = (number * 37 + u64::from(changed) * 101) % 400;
+        let longest = if (number + u64::from(changed)) % 3 == 1 { LONG_NOTE_BYTES } else { NOTE_BYTES };
+        let bytes = (number * 37 + u64::from(changed) * 101) * 11 % longest;
         (0..bytes).map(|place| (place + number + u64::from(worker)) as u8).collect()
     }
 
-    /// The row that transaction `number` inserts; `changed` by the next one.
-    fn of(worker: u16, number: u64, changed: bool) -> Item {
-        let name = u64::from(worker) << 48 | (number % NAMES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    /// The row that transaction `number` inserts; `changed` by the next one. Slots and names come in turn.
+    fn of(worker: u16, number: u64, (changed, kept): (bool, u64)) -> Item {
+        let name = number % (kept + 2);
+        let name = u64::from(worker) << 48 | name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
         // Every other one gets a new note.
         let note = Item::note(worker, number, u32::from(changed && number.is_multiple_of(2)));
-        Item { worker, slot: Item::slot(worker, number), name, number, changed: u32::from(changed), note }
+        Item {
+            worker,
+            slot: Item::slot(worker, number, kept),
+            name,
+            number,
+            changed: u32::from(changed),
+            note,
+        }
     }
 }
 
@@ -76,14 +87,17 @@ impl Item {
 pub(super) struct Tables {
     counters: Table<Counter>,
     items: Table<Item>,
+    /// Rows that a worker leaves of its own.
+    kept: u64,
 }
 
 impl Tables {
-    /// The tables, each worker's rows in a partition of their own if there are `partitions`.
-    pub(super) fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>) -> Tables {
+    /// The tables, each worker's rows in a partition of their own if there are `partitions`; a worker leaves `kept` rows.
+    pub(super) fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>, kept: u64) -> Tables {
         let partitioning = partitions.map(|count| Partitioning { first: 0, count });
         let options = || TableOptions { partitioning, ..TableOptions::default() };
-        Tables { counters: schema.table("counters", options()), items: schema.table("items", options()) }
+        let counters = schema.table("counters", options());
+        Tables { counters, items: schema.table("items", options()), kept }
     }
 }
 
@@ -115,8 +129,9 @@ pub(super) fn check<P: Platform>(
         if last < acknowledged {
             wrong.push(format!("worker {worker} acknowledged {acknowledged}, and {last} are there"));
         }
-        let first = (last + 1).saturating_sub(KEPT).max(1);
-        expected.extend((first..=*last).map(|number| Item::of(worker as u16, number, number < *last)));
+        let first = (last + 1).saturating_sub(tables.kept).max(1);
+        let item = |number| Item::of(worker as u16, number, (number < *last, tables.kept));
+        expected.extend((first..=*last).map(item));
     }
     expected.sort();
     let all = ((0, 0), (u16::MAX, u64::MAX));
@@ -154,21 +169,22 @@ fn count_up(transaction: &mut impl Verbs, counters: Table<Counter>, id: u16) -> 
 fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64, Abort> {
     let number = count_up(transaction, tables.counters, worker + 1)? + 1;
     let items = tables.items.primary();
-    let key = |number| (worker, Item::slot(worker, number));
+    let kept = tables.kept;
+    let key = |number| (worker, Item::slot(worker, number, kept));
     if !deletes_first(worker) {
-        transaction.insert(tables.items, &Item::of(worker, number, false))?;
+        transaction.insert(tables.items, &Item::of(worker, number, (false, kept)))?;
     }
-    if number > KEPT {
-        let row = transaction.find(items, &key(number - KEPT), Intent::Write)?;
+    if number > kept {
+        let row = transaction.find(items, &key(number - kept), Intent::Write)?;
         transaction.delete(row.ok_or(Abort::Misuse("the item to delete is gone"))?)?;
     }
     if deletes_first(worker) {
-        transaction.insert(tables.items, &Item::of(worker, number, false))?;
+        transaction.insert(tables.items, &Item::of(worker, number, (false, kept)))?;
     }
     if number > 1 {
         let row = transaction.find(items, &key(number - 1), Intent::Write)?;
         let row = row.ok_or(Abort::Misuse("the last item is gone"))?;
-        let changed = Item::of(worker, number - 1, true);
+        let changed = Item::of(worker, number - 1, (true, kept));
         match (number - 1) % 2 {
             0 => transaction.replace(row, &changed)?,
             _ => transaction.put(row, Item::CHANGED, &1)?,

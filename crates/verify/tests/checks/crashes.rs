@@ -251,7 +251,17 @@ fn child() {
 
 #[test]
 fn killed_processes_lose_nothing_that_was_acknowledged() {
-    let path = place("killed");
+    lose_nothing("killed", &schemes());
+}
+
+#[test]
+fn killed_processes_with_rows_in_pages_lose_nothing() {
+    lose_nothing("killed-pages", &[scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages")]);
+}
+
+/// Kills processes under these schemes.
+fn lose_nothing(name: &str, subjects: &[Subject]) {
+    let path = place(name);
     let program = std::env::current_exe().expect("this program");
     let mut command = |subject: &Subject, number: u64| {
         let mut command = Command::new(&program);
@@ -259,7 +269,7 @@ fn killed_processes_lose_nothing_that_was_acknowledged() {
         command.env("ISLES_CRASH_DIRECTORY", &path).env("ISLES_CRASH_SEED", number.to_string());
         command
     };
-    let killed = killed::kill_again(&schemes(), &path, WORKERS, KILLS, 1, &mut command).expect("processes");
+    let killed = killed::kill_again(subjects, &path, WORKERS, KILLS, 1, &mut command).expect("processes");
     println!("{killed:?}");
     assert!(killed.violations.is_empty(), "{killed:?}");
     assert!(killed.kills == KILLS && killed.acknowledged > 0 && killed.records > 0);

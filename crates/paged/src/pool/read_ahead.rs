@@ -1,0 +1,219 @@
+//! Pages that are read before they are asked for, for scans.
+//!
+//! A worker that scans says which leaves come next. Those that no frame has are read into buffers of the worker, neighbours in the file by one
+//! operation, several operations at a time, each in a queue of its own. When the worker comes to such a page it takes a frame for it, as for any
+//! other, and copies the page from the buffer, once it is there and has been verified. Nobody else sees the buffers, and nobody waits for them:
+//! no frame is latched while a page is read ahead. So what is read ahead and not used costs time of the device, and nothing else.
+//!
+//! Meanwhile somebody else may have read the page, changed it and written it again. [`Store::writes`] counts writes, in a word that some pages
+//! share: a page that was read ahead counts only if that word is as it was before. The page is in no frame when it is looked at, so all of its
+//! writes have ended, and are counted.
+
+use platform::files::{Buffer, Files, Operation};
+
+use super::Pool;
+use super::store::Store;
+use super::worker::Worker;
+
+/// Reads under way at a time, each of some pages.
+const LANES: usize = 4;
+/// Pages of one read, at most.
+const RUN_MAX: usize = 8;
+/// A part of the pool: what all sessions together read ahead is no more.
+const POOL_PART: usize = 4;
+
+/// A read of pages that lie one behind the other in the file.
+struct Run<P: Files> {
+    first: u64,
+    /// For each page, how many writes were counted before; `None`: it was used.
+    pages: Vec<Option<u64>>,
+    /// The bytes that have come; `None`: they are under way.
+    bytes: Option<Buffer<P>>,
+    scan: u64,
+}
+
+/// A queue with one read at a time.
+struct Lane<P: Files> {
+    queue: P::Queue,
+    run: Option<Run<P>>,
+    buffer: Option<Buffer<P>>,
+}
+
+/// What a worker reads ahead.
+pub(super) struct ReadAhead<P: Files> {
+    lanes: Vec<Lane<P>>,
+    /// Pages of one read.
+    run_max: usize,
+    /// The scan that reads ahead now.
+    scan: u64,
+}
+
+impl<P: Files> ReadAhead<P> {
+    /// Nothing, of a worker that is one of so many.
+    pub(super) fn new(store: &Store<P>, sessions: usize) -> Self {
+        let pages = store.frames() / POOL_PART / sessions.max(1);
+        let run_max = if store.file.is_some() { (pages / LANES).min(RUN_MAX) } else { 0 };
+        ReadAhead { lanes: Vec::new(), run_max, scan: 0 }
+    }
+
+    /// Most pages that are read ahead at a time.
+    fn most(&self) -> usize {
+        self.run_max * LANES
+    }
+
+    fn has(&self, number: u64) -> bool {
+        let runs = self.lanes.iter().filter_map(|lane| lane.run.as_ref());
+        runs.into_iter().any(|run| run.place(number).is_some())
+    }
+
+    /// A lane without a read: a new one, one that has none, or one whose read has come for a scan that is over.
+    fn idle_lane(&mut self, c: P::Core, store: &Store<P>) -> Option<&mut Lane<P>> {
+        if let Some(at) = self.lanes.iter().position(|lane| lane.run.is_none()) {
+            return self.lanes.get_mut(at);
+        }
+        if self.lanes.len() < LANES {
+            let queue = store.file.as_ref()?.queue(c).ok()?;
+            self.lanes.push(Lane { queue, run: None, buffer: None });
+            return self.lanes.last_mut();
+        }
+        let scan = self.scan;
+        let is_over =
+            |lane: &mut Lane<P>| lane.run.as_ref().is_some_and(|run| run.scan != scan) && lane.land(c, false);
+        let at = self.lanes.iter_mut().position(is_over)?;
+        let lane = &mut self.lanes[at];
+        lane.clear();
+        Some(lane)
+    }
+
+    /// Reads pages, which lie one behind the other, if there is a lane for them; whether there is.
+    fn submit(&mut self, c: P::Core, store: &Store<P>, (first, count): (u64, usize)) -> bool {
+        let (scan, run_max) = (self.scan, self.run_max);
+        let Some(file) = &store.file else { return false };
+        let stride = file.stride();
+        let Some(lane) = self.idle_lane(c, store) else { return false };
+        let buffer = match lane.buffer.take() {
+            Some(buffer) => buffer,
+            None => match Buffer::new(c, None, run_max * stride, "pages that are read ahead") {
+                Ok(buffer) => buffer,
+                Err(_) => return false,
+            },
+        };
+        // Counted before the read begins.
+        let pages = (first..).take(count).map(|number| Some(store.writes(c, number))).collect();
+        lane.run = Some(Run { first, pages, bytes: None, scan });
+        let read = Operation::Read { file: file.handle(), offset: file.offset(first), buffer };
+        P::submit(c, &mut lane.queue, read);
+        true
+    }
+
+    /// What was read ahead of a page, if it is as the file has it: `take` is shown its bytes, and says whether they are the page. False: the
+    /// page has to be read.
+    pub(super) fn take(
+        &mut self,
+        c: P::Core,
+        store: &Store<P>,
+        number: u64,
+        take: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        let Some(file) = &store.file else { return false };
+        let lane = self.lanes.iter_mut().find_map(|lane| {
+            let place = lane.run.as_ref()?.place(number)?;
+            Some((lane, place))
+        });
+        let Some((lane, place)) = lane else { return false };
+        if !lane.land(c, true) {
+            return false;
+        }
+        let Some(Run { pages, bytes: Some(buffer), .. }) = &mut lane.run else { return false };
+        let writes = pages[place].take();
+        let from = place * file.stride();
+        let bytes = buffer.bytes().get(from..).unwrap_or_default();
+        let is_read = writes == Some(store.writes(c, number)) && take(bytes);
+        if pages.iter().all(Option::is_none) {
+            lane.clear();
+        }
+        is_read
+    }
+}
+
+impl<P: Files> Run<P> {
+    /// Which of its pages has this number, unless it was used.
+    fn place(&self, number: u64) -> Option<usize> {
+        let place = number.checked_sub(self.first)? as usize;
+        self.pages.get(place)?.map(|_| place)
+    }
+}
+
+impl<P: Files> Lane<P> {
+    /// Takes back what has come; with `waits`, waits for it. Whether nothing is under way.
+    fn land(&mut self, c: P::Core, waits: bool) -> bool {
+        let Some(run) = self.run.as_mut().filter(|run| run.bytes.is_none()) else { return true };
+        loop {
+            if let Some(mut completion) = P::take(c, &mut self.queue) {
+                let bytes = completion.bytes().unwrap_or(0) as usize;
+                let Some(mut buffer) = completion.buffers.pop() else {
+                    self.run = None;
+                    return true;
+                };
+                // What the device refuses is read once more, by itself, and named then.
+                buffer.set_len(bytes.min(buffer.capacity()));
+                run.bytes = Some(buffer);
+                return true;
+            }
+            if !waits || !P::wait(c, &mut self.queue, None) {
+                return false;
+            }
+        }
+    }
+
+    /// Forgets what has come.
+    fn clear(&mut self) {
+        let bytes = self.run.take().and_then(|run| run.bytes);
+        if let Some(mut buffer) = bytes {
+            buffer.set_len(0);
+            self.buffer = Some(buffer);
+        }
+    }
+}
+
+impl<P: Files> Worker<'_, P> {
+    /// Most pages that the worker reads ahead; 0: it reads none ahead.
+    pub(crate) fn read_ahead_max(&self) -> usize {
+        self.reads.most()
+    }
+
+    /// What is read ahead from now on is for another scan.
+    pub(crate) fn begin_read_ahead(&mut self) {
+        self.reads.scan += 1;
+    }
+
+    /// Reads those of these pages that no frame has, as far as there is room; they will be asked for soon.
+    pub(crate) fn read_ahead(&mut self, numbers: &[u64]) {
+        let (c, pool): (_, &Pool<P>) = (self.c, self.pool);
+        let is_missing = |number: &&u64| {
+            **number <= pool.store.pages_max && pool.find(c, **number).is_none() && !self.reads.has(**number)
+        };
+        let mut missing: Vec<u64> = numbers.iter().filter(is_missing).copied().collect();
+        // In the order of their coming, but neighbours together.
+        let is_down = missing.first() > missing.last();
+        missing.sort_unstable();
+        missing.dedup();
+        let mut runs: Vec<(u64, usize)> = Vec::new();
+        for number in missing {
+            match runs.last_mut() {
+                Some((first, count)) if *first + *count as u64 == number && *count < self.reads.run_max => {
+                    *count += 1;
+                }
+                _ => runs.push((number, 1)),
+            }
+        }
+        if is_down {
+            runs.reverse();
+        }
+        for run in runs {
+            if !self.reads.submit(c, &pool.store, run) {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Damaged pages, made anew from a backup.
+//!
+//! The last checkpoint says with which change each page was written last. A backup has a page as it was then, if that was before the backup, or
+//! its log has the changes up to there. A page whose changes came later is nowhere: the log from before a checkpoint goes, so only the whole
+//! database can be restored then, to what the backup has. Pages that have changed since the last checkpoint need no backup: the next
+//! opening makes them anew from the log.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use platform::files::{Existence, Files, Operation};
+
+use crate::channel::{Channel, PageFile};
+use crate::examine::{Directory, examine, pool_over};
+use crate::log::record::Logged;
+use crate::master::Master;
+use crate::options::PagedError;
+
+/// Most pages that are made anew at a time: they stay in the pool of an examination, which writes nothing then.
+const PAGES_MAX: usize = 256;
+
+/// What became of damaged pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Pages that are as they were.
+    pub pages: Vec<u64>,
+    /// Those that the backup does not have as they were, or that are too many to repair at a time.
+    pub left: Vec<u64>,
+}
+
+/// Makes damaged pages of a database anew, as far as a backup of it has them. No program has either open.
+///
+/// # Errors
+/// A directory cannot be read or written; they are not of one database; the backup is damaged.
+pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repaired, PagedError> {
+    let damaged = examine::<P>(c, path)?.damaged;
+    if damaged.is_empty() {
+        return Ok(Repaired::default());
+    }
+    let (wanted, left) = damaged.split_at(damaged.len().min(PAGES_MAX));
+    let mut repaired = Repaired { pages: Vec::new(), left: left.to_vec() };
+    let own = Directory::<P>::open(c, path)?;
+    let mut source = Directory::<P>::open(c, backup)?;
+    let belongs =
+        own.master.identity == source.master.identity && own.master.page_bytes == source.master.page_bytes;
+    if !belongs {
+        return Err(PagedError::OtherBackup { path: path.to_path_buf(), backup: backup.to_path_buf() });
+    }
+    let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, own.master.page_bytes)?;
+    let mut channel = Channel::new();
+    let pool = pool_over::<P>(c, (backup, source.directory), &source.master)?;
+    let mut worker = pool.worker(c, 0);
+    let numbers: BTreeSet<u64> = wanted.iter().copied().collect();
+    let Master { redo, low, durable, .. } = source.master;
+    source.files.read::<P>(c, &mut source.queue, (low, durable), &mut |lsn, logged| match logged {
+        Logged::Change(change) if lsn > redo => worker.repeat(&change, lsn, &|page| numbers.contains(&page)),
+        _ => Ok(()),
+    })?;
+    for number in numbers {
+        let state = own.master.states.get(number as usize - 1).copied().unwrap_or_default();
+        let found = worker.read(number).ok().filter(|read| read.page(1).lsn().0 == state);
+        match found {
+            Some(read) => {
+                channel.write(c, &file, number, read.words())?;
+                repaired.pages.push(number);
+            }
+            None => repaired.left.push(number),
+        }
+    }
+    flush(c, &file)?;
+    Ok(repaired)
+}
+
+fn flush<P: Files>(c: P::Core, file: &PageFile<P>) -> Result<(), PagedError> {
+    let mut queue = file.queue(c)?;
+    Ok(P::perform(c, &mut queue, Operation::Flush { file: file.handle() }).result.map(drop)?)
+}

@@ -1,0 +1,90 @@
+//! Attempts of transactions as objects, which may go to other threads with what they have locked.
+
+use cc::{Abort, Mode};
+use engine::dynamic::{AnyAttempt, AnyVerbs, RoamingSession};
+use engine::{Bounds, Commit, Epoch};
+use platform::Nanos;
+use platform::files::Files;
+
+use super::{NO_PART, Session};
+use crate::transaction::Transaction;
+
+/// An attempt that its caller ends.
+struct Attempt<'s, 'd, P: Files> {
+    transaction: Transaction<'s, 'd, P>,
+    deadline: Option<Nanos>,
+    has_ended: bool,
+}
+
+impl<P: Files> Attempt<'_, '_, P> {
+    /// Undoes all changes; what this follows from is durable with the epoch. `why` the attempt has failed, unless undoing fails, too.
+    fn undo(&mut self, why: Abort) -> (Abort, Epoch) {
+        self.has_ended = true;
+        let session = &mut *self.transaction.session;
+        let undone = session.roll_back();
+        // An attempt that met others is tried again with its age.
+        if !why.is_conflict() {
+            session.owner.age = 0;
+        }
+        match undone {
+            Ok(lsn) => (why, Epoch(lsn.0)),
+            Err(error) => (error.into(), Epoch(0)),
+        }
+    }
+}
+
+impl<P: Files> AnyAttempt for Attempt<'_, '_, P> {
+    fn verbs(&mut self) -> &mut dyn AnyVerbs {
+        &mut self.transaction
+    }
+
+    fn commit(mut self: Box<Self>) -> Result<Commit, (Abort, Epoch)> {
+        let c = self.transaction.session.worker.c;
+        if let Some(failed) = self.transaction.failed.take() {
+            return Err(self.undo(failed));
+        }
+        if self.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+            return Err(self.undo(Abort::Deadline));
+        }
+        self.has_ended = true;
+        let session = &mut *self.transaction.session;
+        session.owner.age = 0;
+        session.commit().map_err(|error| (error.into(), Epoch(0)))
+    }
+
+    fn roll_back(mut self: Box<Self>) -> (Abort, Epoch) {
+        // What has been read was locked: it was there at one moment.
+        match self.transaction.failed.take() {
+            Some(failed) if failed.is_conflict() => self.undo(failed),
+            _ => self.undo(Abort::RollBack),
+        }
+    }
+}
+
+impl<P: Files> Drop for Attempt<'_, '_, P> {
+    fn drop(&mut self) {
+        if !self.has_ended && !P::is_gone(self.transaction.session.worker.c) {
+            // A database that cannot undo has stopped, and says so.
+            let _ = self.undo(Abort::RollBack);
+        }
+    }
+}
+
+impl<'d, P: Files<Core: Send>> RoamingSession<'d> for Session<'d, P> {
+    fn begin(&mut self, mode: Mode, bounds: &Bounds) -> Result<Box<dyn AnyAttempt + Send + '_>, Abort> {
+        if mode == Mode::Participant {
+            return Err(NO_PART);
+        }
+        let session = &mut self.context;
+        let c = session.worker.c;
+        if let Some(failure) = session.shared.failure(c) {
+            return Err(failure.into());
+        }
+        if session.owner.age == 0 {
+            session.owner.draw_age::<P>(c);
+        }
+        session.begin(bounds.deadline, false);
+        let transaction = Transaction { session, failed: None };
+        Ok(Box::new(Attempt { transaction, deadline: bounds.deadline, has_ended: false }))
+    }
+}

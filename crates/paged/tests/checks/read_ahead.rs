@@ -1,0 +1,152 @@
+//! What scans read ahead: it saves time, and is never older than what somebody else has written meanwhile.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cc::Abort;
+use engine::dynamic::Session;
+use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use paged::{Broken, PagedDatabase, PagedOptions};
+use platform::{Intent, Place, Platform};
+use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+
+use crate::support::{Random, assert_sound, options, session, virtually};
+
+#[derive(Row, Clone, Debug)]
+#[row(key(number))]
+struct Account {
+    number: u64,
+    amount: u64,
+    filling: [u64; 12],
+}
+
+const ACCOUNTS: u64 = 1_200;
+const MONEY: u64 = ACCOUNTS * 100;
+
+type Accounts = (PagedDatabase<VirtualMachine>, Table<Account>);
+
+fn loaded(c: VirtualCore, options: &PagedOptions) -> Accounts {
+    let mut schema = SchemaBuilder::new();
+    let table = schema.table::<Account>("accounts", TableOptions::default());
+    let database = PagedDatabase::create(c, options, schema).expect("a pool");
+    {
+        let mut session = session(&database, c);
+        for number in 0..ACCOUNTS {
+            let account = Account { number, amount: 100, filling: [number; 12] };
+            let ended = session.transact(&Bounds::default(), |t| t.insert(table, &account));
+            assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
+        }
+    }
+    (database, table)
+}
+
+fn sum(t: &mut impl Verbs, table: Table<Account>, direction: Direction) -> Result<u64, Abort> {
+    let mut sum = 0;
+    t.scan(table.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
+        sum += t.get(row, Account::AMOUNT)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(sum)
+}
+
+/// Virtual time of scans in a direction, of a database made for so many sessions.
+fn nanos(sessions: usize, direction: Direction) -> u64 {
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };
+    let run = VirtualMachine::run(&config.with_disk(&disk), |c| {
+        let (database, table) = loaded(c, &options(24, 1024, sessions));
+        let taken = AtomicU64::new(0);
+        // What a worker does takes time.
+        let worker = |c: VirtualCore, _| {
+            let mut session = session(&database, c);
+            let before = VirtualMachine::now(c);
+            let ended = session.transact(&Bounds::default(), |t| sum(t, table, direction));
+            assert!(matches!(ended, Ok(Ending::Committed(MONEY, _))), "{ended:?}");
+            taken.store(VirtualMachine::now(c).since(before), Ordering::Relaxed);
+        };
+        VirtualMachine::parallel(c, &[Place { thread: None }], &worker, &mut |_| ());
+        taken.into_inner()
+    });
+    run.expect("a run").value
+}
+
+#[test]
+fn scans_in_both_directions_wait_less_for_the_disk() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        // Of the same pool, each of three sessions has too little to read ahead with.
+        let (ahead, one_by_one) = (nanos(1, direction), nanos(3, direction));
+        assert!(
+            ahead * 2 < one_by_one,
+            "{direction:?}: {ahead} ns, and {one_by_one} ns one page after the other"
+        );
+    }
+}
+
+/// How often a scan found a row as it was before another one found it, while others change rows.
+fn steps_back(c: VirtualCore, options: &PagedOptions, seed: u64) -> u64 {
+    let (database, table) = loaded(c, options);
+    let (back, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
+    let scans = |c: VirtualCore, session: &mut Session<'_>, random: &mut Random| {
+        let mut seen = vec![0; ACCOUNTS as usize];
+        let (mut from, mut direction) = (0, Direction::Forward);
+        for _ in 0..40 {
+            // Each begins where the one before has ended, which was before what it had read ahead.
+            VirtualMachine::pause(c, 2_000_000);
+            if !(1..ACCOUNTS - 1).contains(&from) {
+                direction = if from == 0 { Direction::Forward } else { Direction::Reverse };
+            }
+            let (low, high) = if direction == Direction::Forward { (from, u64::MAX) } else { (0, from) };
+            let mut left = 20 + random.below(60);
+            let mut found = Vec::new();
+            let ended = session.transact(&Bounds::default(), |t| {
+                found.clear();
+                t.scan(table.primary(), &low, &high, direction, Intent::Read, &mut |t, row| {
+                    let account: Account = t.row(row)?;
+                    found.push((account.number, account.amount));
+                    left = left.saturating_sub(1);
+                    Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })
+            });
+            assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
+            for (number, amount) in &found {
+                let before = &mut seen[*number as usize];
+                back.fetch_add(u64::from(amount < before), Ordering::Relaxed);
+                *before = *amount;
+                from = *number;
+            }
+        }
+        is_over.store(1, Ordering::SeqCst);
+    };
+    let worker = |c: VirtualCore, number: usize| {
+        let mut session = session(&database, c);
+        let mut random = Random::new(seed * 10 + number as u64);
+        if number == 0 {
+            return scans(c, &mut session, &mut random);
+        }
+        while is_over.load(Ordering::SeqCst) == 0 {
+            let number = random.below(ACCOUNTS);
+            let ended = session.transact(&Bounds::default(), |t| {
+                let Some(row) = t.find(table.primary(), &number, Intent::Write)? else { return Ok(()) };
+                let amount = t.get(row, Account::AMOUNT)?;
+                t.put(row, Account::AMOUNT, &(amount + 1))
+            });
+            assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
+        }
+    };
+    VirtualMachine::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());
+    if options.broken == Broken::default() {
+        assert_sound(&database, c);
+    }
+    back.into_inner()
+}
+
+#[test]
+fn what_was_read_ahead_is_never_old() {
+    let small = || PagedOptions { escalation: 4_096, ..options(72, 1024, 3) };
+    for seed in 0..6 {
+        assert_eq!(virtually(seed, 3, |c| steps_back(c, &small(), seed)), 0, "seed {seed}");
+    }
+    let broken = Broken { writes: true, ..Broken::default() };
+    let back = |seed| virtually(seed, 3, |c| steps_back(c, &PagedOptions { broken, ..small() }, seed));
+    assert!((0..40).any(|seed| back(seed) > 0), "no scan has noticed that pages were old");
+}
