@@ -9,6 +9,7 @@ use storage::Epoch;
 use storage::log::LogError;
 
 use super::attempt::AnyAttempt;
+use super::branches::Branches;
 use super::verbs::AnyVerbs;
 use crate::contention::Pauses;
 use crate::durable::{GlobalId, PartOf};
@@ -176,6 +177,11 @@ pub trait AnySession<'d>: Upkeep {
     /// # Errors
     /// The log has stopped, or the files refuse.
     fn checkpoint(&mut self) -> Result<bool, LogError>;
+
+    /// What it does for transactions of several workers; `None`: its storage manager has nothing of the kind.
+    fn branches(&mut self) -> Option<&mut dyn Branches> {
+        None
+    }
 }
 
 /// A session that may go to another thread, also within a transaction.
