@@ -115,6 +115,8 @@ pub struct Plan {
     pub protocol: islands::Rules,
     /// The rules of workers that own partitions, which tests break.
     pub owners_broken: oriented::Broken,
+    /// The rules of databases over pages, which tests break.
+    pub pages_broken: paged::Broken,
     /// Time after which a transaction must have succeeded; `None`: any.
     pub transaction_nanos_max: Option<u64>,
 }
@@ -142,6 +144,7 @@ impl Plan {
             troubles: None,
             protocol: islands::Rules::SOUND,
             owners_broken: oriented::Broken::default(),
+            pages_broken: paged::Broken::default(),
             transaction_nanos_max: None,
         }
     }
@@ -211,6 +214,7 @@ impl Plan {
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
             optimisations: self.optimisations,
+            broken: self.pages_broken,
             ..PagedOptions::with_pool(pool_bytes as u64)
         })
     }

@@ -19,6 +19,8 @@
 //!       messages             what workers tell each other
 //!    owned                   what a worker has open and waiting, by coordinator
 //!       locks                which routes are locked, and who waits
+//!    rearranging             how the map changes while transactions run
+//!    load                    what partitions cost, for whoever wants to place them better
 //!    shared                  what all workers know
 //!       central              the list of active transactions, and the lock of the map
 //!       map                  partitions and their owners
@@ -28,15 +30,19 @@
 
 mod central;
 mod inbox;
+mod load;
 mod locks;
 mod map;
 mod messages;
 mod owned;
 mod post;
+mod rearranging;
 mod shared;
 mod worker;
 
 pub use central::Sharing;
+pub use load::{Load, PartitionLoad, SUBPARTITIONS};
 pub use map::{Map, MapError, Partition};
+pub use rearranging::{Rearrange, RearrangeError};
 pub use shared::{Broken, Shared, Site};
 pub use worker::Worker;

@@ -45,6 +45,14 @@ impl Divided {
         let place = usize::from(column.wrapping_sub(self.first));
         self.owners[place.min(self.owners.len() - 1)]
     }
+
+    /// Whether these leading columns have one owner.
+    fn has_one_owner(&self, low: u16, high: u16) -> bool {
+        let owner = self.owner(low);
+        let last = self.first + (self.owners.len() - 1) as u16;
+        (low.max(self.first)..=high.min(last)).all(|column| self.owner(column) == owner)
+            && self.owner(high) == owner
+    }
 }
 
 /// Who owns what, in one version.
@@ -114,6 +122,22 @@ impl Map {
         self.tables.get(table).is_some_and(Option::is_some)
     }
 
+    /// The owner of what has this leading column in a table; none of a table that is only read.
+    pub fn owner_of_column(&self, table: usize, column: u16) -> Option<u16> {
+        self.tables.get(table)?.as_ref().map(|divided| divided.owner(column))
+    }
+
+    /// Other partitions of a table, which cover the same columns.
+    pub(crate) fn set_partitions(&mut self, table: usize, partitions: Vec<Partition>) {
+        if let Some(Some(divided)) = self.tables.get_mut(table) {
+            let owners = partitions
+                .iter()
+                .flat_map(|partition| std::iter::repeat_n(partition.owner, usize::from(partition.columns)));
+            divided.owners = owners.collect();
+            divided.partitions = partitions;
+        }
+    }
+
     /// The owner of all that an action with these routes touches; none if it touches only what is never written.
     ///
     /// # Errors
@@ -128,7 +152,7 @@ impl Map {
             if *all.get_or_insert(owner) != owner {
                 return Err(CROSSES);
             }
-            if low != high && (low..=high).any(|column| divided.owner(column) != owner) {
+            if low != high && !divided.has_one_owner(low, high) {
                 return Err(CROSSES);
             }
         }

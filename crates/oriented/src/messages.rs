@@ -50,6 +50,10 @@ pub(crate) enum Heard<A, O> {
     Reply(Result<(Vec<O>, Option<u64>), Refusal>),
     /// The transaction has ended.
     End { commit: bool },
+    /// The sender wants to know that all is done that was said before.
+    Fence,
+    /// It is.
+    Fenced,
 }
 
 /// The same as it is said.
@@ -58,6 +62,8 @@ pub(crate) enum Said<'a, A, O> {
     Request { age: u64, deadline: Option<u64>, actions: &'a [&'a A] },
     Reply(Result<(&'a [O], Option<u64>), Refusal>),
     End { commit: bool },
+    Fence,
+    Fenced,
 }
 
 /// Appends a message of this worker, after what is there.
@@ -107,6 +113,8 @@ mod tests {
             assert_eq!(travel(&Said::Reply(Err(refusal.clone()))), (7, Heard::Reply(Err(refusal))));
         }
         assert_eq!(travel(&Said::End { commit: true }), (7, Heard::End { commit: true }));
+        assert_eq!(travel(&Said::Fence), (7, Heard::Fence));
+        assert_eq!(travel(&Said::Fenced), (7, Heard::Fenced));
         assert!(decode::<u64, String>(&[1]).is_err());
     }
 }

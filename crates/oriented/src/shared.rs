@@ -30,6 +30,10 @@ pub struct Broken {
     pub commits_all: bool,
     /// Nothing is locked.
     pub locks: bool,
+    /// A worker keeps the map that it began with.
+    pub keeps_map: bool,
+    /// The map changes while transactions are active.
+    pub drains: bool,
 }
 
 /// Lines of the words that all share.

@@ -12,17 +12,21 @@ use engine::{Bounds, Commit, Ending, Epoch, Plan, Procedure, Routes, Verbs};
 use platform::{Nanos, OutOfMemory, Platform, Work};
 
 use crate::central::Seat;
+use crate::load::{Load, SAMPLE};
 use crate::locks::Answer;
 use crate::map::Map;
 use crate::messages::{Heard, Refusal, Said};
 use crate::owned::{Owned, Request};
 use crate::post::{Post, gone};
+use crate::rearranging::{Event, Rearrange, RearrangeError, Rearrangement, State};
 use crate::shared::{Shared, Site};
 
 /// Bits of an age that name the worker: no two transactions have the same.
 const WORKER_BITS: u32 = 16;
 /// How long a worker waits for a message before it looks whether the others are there.
 const LOOK_NANOS: u64 = 1_000_000;
+/// The same of one that waits until no transaction is active.
+const DRAIN_LOOK_NANOS: u64 = 200;
 /// The same of one that has no transactions any more.
 const LEAVING_LOOK_NANOS: u64 = 50_000;
 
@@ -46,7 +50,9 @@ struct Attempt<Q: Procedure> {
     actions: Vec<Q::Action>,
     /// Of all actions so far.
     routes: Routes,
-    /// Where the routes of this phase's actions begin, and those of later ones end.
+    /// Where the routes of this phase begin.
+    from: usize,
+    /// By action of this phase: where its routes end.
     ends: Vec<usize>,
     /// By action of this phase: who owns what it touches.
     owners: Vec<u16>,
@@ -68,6 +74,7 @@ impl<Q: Procedure> Attempt<Q> {
         Attempt {
             actions: Vec::new(),
             routes: Routes::new(),
+            from: 0,
             ends: Vec::new(),
             owners: Vec::new(),
             is_among: false,
@@ -108,6 +115,11 @@ pub struct Worker<'d, P: Platform, Q: Procedure> {
     names: Vec<BranchName>,
     rolled_back_at: Epoch,
     counts: Counts,
+    /// Answers of others that are missing before the map changes.
+    fences: usize,
+    load: Load,
+    /// Runs of actions until one is measured.
+    until_sample: u32,
     has_left: bool,
 }
 
@@ -122,12 +134,15 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         (me, site): (usize, Site),
         tables: &'d Q::Tables,
     ) -> Result<Self, OutOfMemory> {
+        let map = shared.map(c);
         Ok(Worker {
             c,
             me: me as u16,
             shared,
             tables,
-            map: shared.map(c),
+            load: Load::of(&map),
+            map,
+            until_sample: 0,
             version: shared.version(c),
             seat: shared.central.seat(c, me, site.node)?,
             post: Post::new(c, me as u16, shared),
@@ -140,6 +155,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
             names: Vec::new(),
             rolled_back_at: Epoch(0),
             counts: Counts::default(),
+            fences: 0,
             has_left: false,
         })
     }
@@ -206,12 +222,117 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
             while self.hear(branches)? {}
             self.shared.central.wait(c, &self.seat, LEAVING_LOOK_NANOS);
         }
-        let version = self.shared.version(c);
-        if version != self.version {
-            (self.map, self.version) = (self.shared.map(c), version);
-        }
+        self.look_at_map();
         branches.meter().leave::<P>(c, before);
         Ok(())
+    }
+
+    /// Gets the map, if it has changed. Pre: a transaction is active, so that it does not change now.
+    #[inline]
+    fn look_at_map(&mut self) {
+        let version = self.shared.version(self.c);
+        if version != self.version && !(self.shared.broken.keeps_map && self.me % 2 == 1) {
+            (self.map, self.version) = (self.shared.map(self.c), version);
+            self.load = Load::of(&self.map);
+        }
+    }
+
+    /// What the partitions of the map have cost this worker since it was last asked, or since the map changed.
+    pub fn take_load(&mut self) -> Load {
+        std::mem::replace(&mut self.load, Load::of(&self.map))
+    }
+
+    /// Whether the next run of actions is measured, and when it begins.
+    #[inline]
+    fn begin_sample(&mut self) -> Option<Nanos> {
+        match self.until_sample {
+            0 => {
+                self.until_sample = SAMPLE - 1;
+                Some(P::now(self.c))
+            }
+            _ => {
+                self.until_sample -= 1;
+                None
+            }
+        }
+    }
+
+    /// A run of actions with these homes is over.
+    fn end_sample(&mut self, began: Nanos, homes: &[engine::Route]) {
+        let nanos = u64::from(SAMPLE) * P::now(self.c).since(began) / homes.len().max(1) as u64;
+        homes.iter().for_each(|home| self.load.add_nanos(&self.map, home, nanos));
+    }
+
+    /// Changes the map, between two transactions of this worker: waits until no transaction is active, and serves others meanwhile.
+    ///
+    /// # Errors
+    /// The map cannot be changed so, in words; the database has stopped, or a worker is gone.
+    pub fn rearrange(
+        &mut self,
+        session: &mut dyn AnySession<'_>,
+        steps: &[Rearrange],
+    ) -> Result<Result<(), RearrangeError>, Abort> {
+        let branches = session.branches().ok_or(NO_BRANCHES)?;
+        let c = self.c;
+        let mut rearrangement = Rearrangement::new();
+        let mut changed = None;
+        loop {
+            match rearrangement.state() {
+                State::Asked if self.shared.central.try_claim(c) => {
+                    rearrangement.advance(Event::Claim);
+                }
+                State::Claimed if self.shared.central.is_drained(c) || self.shared.broken.drains => {
+                    let active = self.shared.central.active(c, &mut self.seat);
+                    assert!(active.is_empty() || self.shared.broken.drains, "active: {active:?}");
+                    rearrangement.advance(Event::Drain);
+                    self.ask_fences()?;
+                }
+                State::Drained if self.fences == 0 || self.shared.broken.drains => {
+                    // What was said to this worker came before the answers, or before the last transaction was over.
+                    while self.hear(branches)? {}
+                    rearrangement.advance(Event::Fence);
+                }
+                State::Asked | State::Claimed | State::Drained => {
+                    while self.hear(branches)? {}
+                    if self.shared.has_lost(c) {
+                        return Err(gone());
+                    }
+                    self.post.wait(P::now(c).plus(DRAIN_LOOK_NANOS));
+                }
+                State::Quiet => {
+                    // What others have changed before the lock was claimed counts.
+                    let map = self.shared.map(c).rearranged(steps);
+                    // The map is copied, a word an owner and partition.
+                    P::work(
+                        c,
+                        Work::CopyWord,
+                        (0..self.map.tables()).map(|table| self.map.partitions(table).len() as u32).sum(),
+                    );
+                    changed = Some(map.map(|map| self.shared.set_map(c, map)));
+                    rearrangement.advance(Event::Exchange);
+                }
+                State::Changed => {
+                    self.shared.central.unclaim(c);
+                    rearrangement.advance(Event::Release);
+                }
+                State::Over => return Ok(changed.unwrap_or(Ok(()))),
+            }
+        }
+    }
+
+    /// Asks all others to answer when they have done what was said before.
+    fn ask_fences(&mut self) -> Result<(), Abort> {
+        for to in (0..self.shared.workers() as u16).filter(|to| *to != self.me) {
+            let fence: Said<'_, Q::Action, Q::Output> = Said::Fence;
+            self.post.send(to, &fence)?;
+            self.fences += 1;
+        }
+        Ok(())
+    }
+
+    /// The map as this worker knows it: that of its last transaction.
+    pub fn map(&self) -> &Map {
+        &self.map
     }
 
     /// Gives the transaction an age, if it has none.
@@ -325,8 +446,8 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         (procedure, phase): (&mut Q, usize),
         deadline: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let from = self.attempt.routes.entries().len();
         let is_here = self.route()?;
+        let from = self.attempt.from;
         if is_here && !self.attempt.is_among {
             let routes = &self.attempt.routes.entries()[from..];
             let is_free = self.owned.is_unlocked() || self.shared.broken.locks || {
@@ -346,11 +467,12 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
 
     /// Finds out who owns what the actions of the phase touch: whether this worker owns all of it.
     fn route(&mut self) -> Result<bool, Abort> {
-        let Attempt { actions, routes, ends, owners, .. } = &mut self.attempt;
+        let Attempt { actions, routes, from: first, ends, owners, .. } = &mut self.attempt;
         ends.clear();
         owners.clear();
         let mut is_here = true;
         let mut from = routes.entries().len();
+        *first = from;
         for action in &*actions {
             Q::route(self.tables, action, routes);
             let end = routes.entries().len();
@@ -377,6 +499,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     ) -> Result<(), Abort> {
         let branch = self.branch(branches, self.me)?;
         let (me, tables) = (self.me, self.tables);
+        let began = self.begin_sample();
         let Attempt { actions, owners, .. } = &self.attempt;
         branches.act(branch, deadline, &mut |verbs| {
             let mut transaction = Transaction::new(verbs);
@@ -385,7 +508,20 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
                 procedure.absorb(phase, number, output);
             }
             Ok(())
-        })
+        })?;
+        if let Some(began) = began {
+            self.end_sample(began, &self.own_homes());
+        }
+        Ok(())
+    }
+
+    /// The homes of the actions of the phase that belong here.
+    fn own_homes(&self) -> Vec<engine::Route> {
+        let Attempt { routes, ends, owners, from, .. } = &self.attempt;
+        let begins = std::iter::once(from).chain(ends);
+        let homes =
+            begins.zip(ends).zip(owners).filter(|((begin, end), owner)| **owner == self.me && begin < end);
+        homes.map(|((begin, _), _)| routes.entries()[*begin]).collect()
     }
 
     /// The branch of a transaction here, which begins if there is none.
@@ -505,6 +641,11 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         branches.meter().leave::<P>(self.c, before);
         if let Some(failed) = self.attempt.failed.take() {
             return Err(failed);
+        }
+        if !self.attempt.replies.is_empty() {
+            for home in self.own_homes() {
+                self.load.add_point(&self.map, &home);
+            }
         }
         let Attempt { owners, replies, .. } = &mut self.attempt;
         for (from, outputs) in replies.drain(..) {
@@ -635,6 +776,14 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
                 }
                 self.release(branches, from)
             }
+            Heard::Fence => {
+                let fenced: Said<'_, Q::Action, Q::Output> = Said::Fenced;
+                self.post.send(from, &fenced)
+            }
+            Heard::Fenced => {
+                self.fences -= 1;
+                Ok(())
+            }
         }
     }
 
@@ -645,6 +794,8 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         whose: (u16, u64),
         request: Request<Q::Action>,
     ) -> Result<(), Abort> {
+        // The coordinator's transaction is active.
+        self.look_at_map();
         let mut routes = std::mem::take(&mut self.routes);
         routes.clear();
         request.actions.iter().for_each(|action| Q::route(self.tables, action, &mut routes));
@@ -664,6 +815,19 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         }
     }
 
+    /// Where these actions belong.
+    fn homes_of(&mut self, actions: &[Q::Action]) -> Vec<engine::Route> {
+        let mut routes = std::mem::take(&mut self.routes);
+        let home = |action: &Q::Action| {
+            routes.clear();
+            Q::route(self.tables, action, &mut routes);
+            routes.home().copied()
+        };
+        let homes = actions.iter().filter_map(home).collect();
+        self.routes = routes;
+        homes
+    }
+
     fn refuse(&mut self, to: u16, refusal: Refusal) -> Result<(), Abort> {
         let said: Said<'_, Q::Action, Q::Output> = Said::Reply(Err(refusal));
         self.post.send(to, &said)
@@ -678,6 +842,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     ) -> Result<(), Abort> {
         let Request { deadline, actions } = request;
         let before = branches.meter().enter::<P>(self.c, Category::Useful);
+        let began = self.begin_sample();
         let tables = self.tables;
         let mut outputs = std::mem::take(&mut self.outputs);
         outputs.clear();
@@ -694,6 +859,14 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
             })?;
             Ok(branches.name(branch).map(|name| name.0))
         });
+        if let Some(began) = began {
+            let homes = self.homes_of(&actions);
+            self.end_sample(began, &homes);
+            // Each of them meets those of its coordinator, and perhaps of others.
+            for home in &homes {
+                (0..SAMPLE).for_each(|_| self.load.add_point(&self.map, home));
+            }
+        }
         branches.meter().enter::<P>(self.c, Category::Communication);
         let sent = match outcome {
             Ok(name) => {

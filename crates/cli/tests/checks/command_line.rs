@@ -223,7 +223,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "verify --workload nothing",
-        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, distributed, crashes, all)",
+        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, distributed, owners, crashes, all)",
     ),
     ("verify --seeds 0", "--seeds 0: out of range (accepted: 1 to 1000000000000)"),
     ("verify --first-seed -1", "--first-seed -1: out of range (accepted: 0 to"),
