@@ -2,21 +2,21 @@
 
 use engine::SchemaBuilder;
 use oriented::{Map, Shared, Site};
+use platform::Platform;
 use workloads::Workload;
 
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::host::Host;
 use crate::plan::{Engine, Plan};
 
 /// What they share, and where they are.
-pub(crate) struct Owners<P: Host> {
+pub(crate) struct Owners<P: Platform> {
     pub shared: Shared<P>,
     /// By worker.
     pub sites: Vec<Site>,
 }
 
-impl<P: Host> Owners<P> {
+impl<P: Platform> Owners<P> {
     /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node, of each table.
     ///
     /// # Errors

@@ -45,4 +45,4 @@ pub use load::{Load, PartitionLoad, SUBPARTITIONS};
 pub use map::{Map, MapError, Partition};
 pub use rearranging::{Rearrange, RearrangeError};
 pub use shared::{Broken, Shared, Site};
-pub use worker::Worker;
+pub use worker::{Counts, Worker};
