@@ -13,7 +13,9 @@
 //! - What all workers share is in [`Sharing`]'s sections: one, or one a socket.
 //!
 //! ```text
-//! worker                     what a worker does for its own transactions and for others'
+//! phases, serving            what a worker does for its own transactions, and for others'
+//! moving, sampling           how it changes the map, and what it counts
+//! worker                     a worker: its transactions from their beginnings to their ends
 //!    post                    what is said, and the way to the other workers
 //!       inbox                a ring of words for each worker, which all others fill
 //!       messages             what workers tell each other
@@ -34,9 +36,13 @@ mod load;
 mod locks;
 mod map;
 mod messages;
+mod moving;
 mod owned;
+mod phases;
 mod post;
 mod rearranging;
+mod sampling;
+mod serving;
 mod shared;
 mod worker;
 

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use engine::Route;
-use platform::Intent;
+use platform::{Intent, Platform, Work};
 
 /// A transaction in its worker's eyes: the number of the worker that coordinates it.
 pub(crate) type Coordinator = u16;
@@ -140,6 +140,11 @@ impl Locks {
         self.hold(whose, age, &routes);
         Some(whose)
     }
+}
+
+/// Declares what a look at the lock table costs that compares so many pairs of routes.
+pub(crate) fn look<P: Platform>(c: P::Core, comparisons: usize) {
+    P::work(c, Work::KeyCompare, 2 * comparisons as u32);
 }
 
 #[cfg(test)]

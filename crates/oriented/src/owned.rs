@@ -3,6 +3,7 @@
 use engine::Route;
 
 use crate::locks::{Answer, Locks};
+use crate::map::Map;
 
 /// Actions that wait.
 pub(crate) struct Request<A> {
@@ -68,4 +69,9 @@ impl<A> Owned<A> {
         let whose = self.locks.grant_next()?;
         Some((whose, self.places[usize::from(whose)].waiting.take()))
     }
+}
+
+/// Routes of tables that have owners: others need no locks.
+pub(crate) fn owned_routes(map: &Map, routes: &[Route]) -> Vec<Route> {
+    routes.iter().filter(|route| map.is_owned(route.table)).copied().collect()
 }

@@ -11,6 +11,8 @@ use crate::inbox::{Full, Inbox, MESSAGE_BYTES_MAX};
 use crate::messages::{Heard, Said, decode, encode};
 use crate::shared::Shared;
 
+/// How long a worker waits for a message before it looks whether the others are there.
+pub(crate) const LOOK_NANOS: u64 = 1_000_000;
 /// How long a worker waits whose peer's inbox is full.
 const FULL_NANOS: u64 = 1_000;
 

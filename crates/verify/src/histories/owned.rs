@@ -114,9 +114,8 @@ fn work<P: Platform>(
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
             let steps = steps(&mut random, mix.sites, worker.map());
-            // Some are impossible.
             let made = worker.rearrange(session.object(), &steps);
-            made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).unwrap_or(());
+            let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, (me, number), mix);
         let began = P::now(c);
