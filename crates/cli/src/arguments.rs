@@ -281,9 +281,13 @@ pub struct CommonFlags {
     /// [default: half of the memory; in a simulated machine twice what is loaded]
     #[arg(long, value_name = "BYTES", help_heading = "Engine")]
     pub pool: Option<String>,
-    /// Execution of transactions: inline [default: inline]
+    /// Execution of transactions: inline (by the worker that draws them), plp (workers own partitions, and actions go to the owners of
+    /// what they touch) or atrapos (the same, and nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
+    /// Whether partitions follow the workload: off (with --execution atrapos) [default: off]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub adaptive: Option<String>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
     /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group, in a simulated machine none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
@@ -514,20 +518,9 @@ pub struct IpcFlags {
 /// Flags of later versions: recognised, so that the message can say so.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LaterFlags {
-    /// Adaptive partitioning.
-    #[arg(long, hide = true)]
-    pub adaptive: Option<String>,
     /// Monitoring interval.
     #[arg(long, hide = true)]
     pub adapt_interval: Option<String>,
-}
-
-impl LaterFlags {
-    /// The given flags that belong to no single workload, with their values.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let flags = [("--adaptive", &self.adaptive), ("--adapt-interval", &self.adapt_interval)];
-        flags.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
-    }
 }
 
 /// A flag that only some workloads have.

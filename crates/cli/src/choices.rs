@@ -214,7 +214,11 @@ choices! {
     Execution {
         /// By the worker that began the transaction.
         Inline = "inline",
-    } later ["plp", "atrapos"]
+        /// By the workers that own what its actions touch; all share the state of transactions.
+        Plp = "plp",
+        /// The same, with the state of transactions divided by sockets.
+        Atrapos = "atrapos",
+    } later []
 }
 
 names! {

@@ -7,6 +7,7 @@ use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
 use engine::dynamic::{AnySession, Database, Session};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
+use oriented::{Sharing, Site};
 use platform::{Hardware, Node, Platform};
 
 /// How the phases and actions of procedures run.
@@ -15,8 +16,23 @@ pub enum Execution {
     /// The worker that began a transaction runs its actions in the order planned.
     #[default]
     Inline,
+    /// Workers own partitions, and actions go to the owners of what they touch; all share the state of transactions.
+    Plp,
+    /// The same, with the state of transactions divided by sockets.
+    Atrapos,
     /// The same worker runs the actions of a phase in random order and passes values between phases as bytes: for tests.
     Shuffled,
+}
+
+impl Execution {
+    /// Who shares the state of transactions, where workers own partitions.
+    pub fn sharing(self) -> Option<Sharing> {
+        match self {
+            Execution::Plp => Some(Sharing::Central),
+            Execution::Atrapos => Some(Sharing::PerSocket),
+            Execution::Inline | Execution::Shuffled => None,
+        }
+    }
 }
 
 /// Runs the procedures of one worker.
@@ -30,6 +46,19 @@ pub trait Executor<'d, Q: Procedure> {
 
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
+
+    /// The worker runs no transaction any more; returns when no other worker needs it.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn leave(&mut self) -> Result<(), Abort> {
+        Ok(())
+    }
+
+    /// What it has told other workers.
+    fn counts(&self) -> oriented::Counts {
+        oriented::Counts::default()
+    }
 }
 
 /// What a worker's executor is made from.
@@ -44,6 +73,8 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub node: Option<Node>,
     /// Whether the breakdown of time is kept.
     pub measure: bool,
+    /// What workers share that own partitions, if they do, and which one of them this is.
+    pub owners: Option<(&'d oriented::Shared<P>, usize, Site)>,
 }
 
 impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
@@ -69,6 +100,12 @@ impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
     pub(crate) fn executor<'d>(&self, execution: Execution, seed: u64, seat: Seat<'d, P, Q>) -> Made<'d, Q> {
         match execution {
             Execution::Inline => (self.inline)(seat),
+            Execution::Plp | Execution::Atrapos => {
+                let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
+                let worker = oriented::Worker::new(seat.c, shared, (number, site), seat.tables);
+                let worker = worker.expect("memory for a worker");
+                Ok(Box::new(Owning { session: seat.session()?, worker }))
+            }
             Execution::Shuffled => {
                 let shuffle = Shuffle::new(seed);
                 Ok(Box::new(Shuffled::<Q> { session: seat.session()?, tables: seat.tables, shuffle }))
@@ -143,10 +180,37 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> 
     type Output = Made<'d, Q>;
 
     fn visit<S: Scheme<Hardware>>(self) -> Self::Output {
-        let Seat { c, database, tables, node, measure } = self.0;
+        let Seat { c, database, tables, node, measure, .. } = self.0;
         let database = database.object().as_any().downcast_ref::<engine::Database<Hardware, S>>();
         let session = database.expect("a database has the scheme that it names").session(c, node, measure)?;
         Ok(Box::new(Compiled::<S, Q> { session, tables, actions: Vec::new() }))
+    }
+}
+
+/// Runs procedures where workers own partitions.
+struct Owning<'d, P: Platform, Q: Procedure> {
+    session: Session<'d>,
+    worker: oriented::Worker<'d, P, Q>,
+}
+
+impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
+    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        self.worker.run(self.session.object(), procedure, bounds)
+    }
+
+    // Each action is told to its owner when it is due.
+    fn look_ahead(&mut self, _: Option<&Q>) {}
+
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
+        self.session.object()
+    }
+
+    fn leave(&mut self) -> Result<(), Abort> {
+        self.worker.leave(self.session.object())
+    }
+
+    fn counts(&self) -> oriented::Counts {
+        self.worker.counts()
     }
 }
 

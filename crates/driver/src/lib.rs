@@ -13,6 +13,7 @@
 //! workload's own.
 //!
 //! - `executor`: how a procedure's phases and actions run;
+//! - `owners`: what workers share that own partitions;
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
@@ -45,6 +46,7 @@ mod membership;
 mod memory_figures;
 mod news;
 mod opening;
+mod owners;
 mod plan;
 mod preparation;
 mod processes;

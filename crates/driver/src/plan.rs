@@ -113,6 +113,10 @@ pub struct Plan {
     pub troubles: Option<Troubles>,
     /// The rules of the protocol between instances, which tests break.
     pub protocol: islands::Rules,
+    /// The rules of workers that own partitions, which tests break.
+    pub owners_broken: oriented::Broken,
+    /// The rules of databases over pages, which tests break.
+    pub pages_broken: paged::Broken,
     /// Time after which a transaction must have succeeded; `None`: any.
     pub transaction_nanos_max: Option<u64>,
 }
@@ -139,6 +143,8 @@ impl Plan {
             missing: Missing::Refuse,
             troubles: None,
             protocol: islands::Rules::SOUND,
+            owners_broken: oriented::Broken::default(),
+            pages_broken: paged::Broken::default(),
             transaction_nanos_max: None,
         }
     }
@@ -200,12 +206,15 @@ impl Plan {
         };
         Some(PagedOptions {
             sessions_max: if workers == 1 { 1 } else { workers + 1 },
+            // One of each worker's transaction.
+            branches_max: if self.execution.sharing().is_some() { workers } else { 0 },
             parts_max: if is_one { 0 } else { self.parts_max(workers, all) },
             wait_nanos_max: (!is_one).then(|| islands::wait_nanos_max(workers)),
             log: (self.durability != Durability::None).then_some(log),
             nodes: deployment.instances[instance].nodes_in_use(),
             directory,
             optimisations: self.optimisations,
+            broken: self.pages_broken,
             ..PagedOptions::with_pool(pool_bytes as u64)
         })
     }

@@ -19,7 +19,7 @@ pub(crate) fn enter<W: Workload>(
     measured.bin_seconds = seconds(Schedule::of(plan).bin_nanos);
     measured.instances = deployment.instances.len();
     summarise(measured, workload.kinds(), results)?;
-    if measured.instances > 1 {
+    if measured.instances > 1 || plan.execution.sharing().is_some() {
         summarise_messages(measured, deployment, results);
     }
     let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
@@ -41,6 +41,9 @@ fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, resul
         0 => results.iter().map(|result| result.messages_missing).sum(),
         _ => 0,
     };
+    if measured.instances == 1 {
+        return;
+    }
     // Nobody knows what the workers of an instance did that is missing in the end.
     if results.len() < deployment.workers() {
         return;

@@ -25,6 +25,7 @@ use crate::membership::{self, Membership};
 use crate::memory_figures::MemoryTaken;
 use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
+use crate::owners::Owners;
 use crate::plan::{Length, Plan};
 use crate::schedule::Schedule;
 use crate::seats::{self, Bells, Seats};
@@ -405,7 +406,11 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let schedule = Schedule::of(plan);
         control.progress.running(seconds_of(plan.length));
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
-        let job = |worker: usize| self.job(&board, self.database(deployment.instance_of(worker)));
+        let owners = Owners::of(c, self.workload, (plan, deployment))?;
+        let job = |worker: usize| {
+            let job = self.job(&board, self.database(deployment.instance_of(worker)));
+            Job { owners: owners.as_ref(), ..job }
+        };
         let among = self.division.as_ref().zip(seats);
         let mut watch = Watch { workers: self.workers.clone(), schedule, commits: 0, at: P::now(c) };
         on_workers(
@@ -426,7 +431,7 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     pub(crate) fn job<'j>(&'j self, board: &'j Board<P>, database: &'j Database<P>) -> Job<'j, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
         let schedule = Schedule::of(self.plan);
-        Job { database, executors, workload, tables, board, schedule, plan: self.plan }
+        Job { database, executors, workload, tables, board, schedule, plan: self.plan, owners: None }
     }
 }
 

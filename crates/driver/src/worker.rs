@@ -15,6 +15,7 @@ use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::error::RunError;
 use crate::executor::{Executors, Seat};
 use crate::host::Host;
+use crate::owners::Owners;
 use crate::plan::Plan;
 use crate::preparation::Preparation;
 use crate::retry::{Buffer, Next, Retry};
@@ -115,6 +116,8 @@ pub(crate) struct Job<'a, P: Platform, W: Workload> {
     pub board: &'a Board<P>,
     pub schedule: Schedule,
     pub plan: &'a Plan,
+    /// There where workers own partitions.
+    pub owners: Option<&'a Owners<P>>,
 }
 
 impl<P: Host, W: Workload> Job<'_, P, W> {
@@ -126,7 +129,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         node: Option<Node>,
     ) -> Result<WorkerResult, RunError> {
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
-        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure });
+        let owners = self.owners.map(|owners| (&owners.shared, worker, owners.sites[worker]));
+        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure, owners });
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         // A worker without a session comes, too: the others wait.
         let began = self.board.meet(c);
@@ -140,7 +144,11 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
-        let mut preparation = Preparation::of::<P>(&self.schedule, executor.session());
+        let mut preparation = match self.owners {
+            // Workers that wait for each other do nothing for each other.
+            Some(_) => None,
+            None => Preparation::of::<P>(&self.schedule, executor.session()),
+        };
         let mut ends = match preparation {
             // Nobody leaves before all have met.
             Some(_) => Nanos(u64::MAX),
@@ -148,6 +156,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
         let mut warm = false;
+        let mut counts_before = executor.counts();
         let (mut commits, mut aborts) = (0, 0);
         let mut left = self.schedule.transactions_max.unwrap_or(u64::MAX);
         let mut now = P::now(c);
@@ -175,6 +184,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     P::reset_counters(c);
                 }
                 executor.session().reset_stats();
+                counts_before = executor.counts();
                 aborts = 0;
                 result.attempts_max = 0;
             }
@@ -251,6 +261,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             }
             now = after;
         }
+        // What is done for others from here on is no part of the run.
+        let counts = executor.counts();
+        result.messages = counts.messages - counts_before.messages;
+        result.distributed = counts.shared - counts_before.shared;
         let session = executor.session();
         acknowledgements.finish(session)?;
         let end = P::now(c);
@@ -261,6 +275,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.breakdown = session.breakdown();
         result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
+        executor.leave().map_err(RunError::of)?;
         Ok(result)
     }
 

@@ -120,11 +120,7 @@ impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool) {
         let (c, shared) = (self.worker.c, self.shared);
         P::work(c, Work::Transaction, 1);
-        self.rows.clear();
-        // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among them. 0 marks handles that no attempt
-        // has made.
-        self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);
-        self.deadline = deadline;
+        self.begin_rows(deadline);
         // Two parts could wait for each other in two databases.
         let bound = shared.wait_nanos_max;
         self.wait_nanos_max = match is_part {
@@ -137,6 +133,15 @@ impl<'d, P: Files> Context<'d, P> {
         // Whoever is alone meets nobody but parts that it has prepared.
         let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
         self.owner.locks.begin(locks_nothing);
+    }
+
+    /// No row is known that was found before.
+    pub(crate) fn begin_rows(&mut self, deadline: Option<Nanos>) {
+        self.rows.clear();
+        // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among them. 0 marks handles that no attempt
+        // has made.
+        self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);
+        self.deadline = deadline;
     }
 
     /// What the log hears from now on is of a transaction that begins.

@@ -11,6 +11,7 @@
 //! database, session          objects of the engine; how transactions are tried, and end
 //! parts, context             what a session has, and parts of transactions over several databases
 //! checkpoint, master         from where a restart reads the log; with parts and decisions (undecided)
+//! branches                   what the worker that owns partitions does for transactions of several workers
 //! owner                      what a transaction has until it ends, in whichever session
 //!    transaction             the verbs: what is locked, and what is done to trees
 //!       tables, overflow     what rows look like; long rows, in records and pieces
@@ -29,12 +30,15 @@
 //! leaves, unless another transaction relies on the gap below it, which would be joined with the one above. All locks are kept to the end.
 //! Before keys and gaps the database and the table are locked, with the intention; many locks of a table become one of the table.
 //!
+//! Where workers own partitions, transactions are made of branches, which lock nothing (`branches`; decision 0041).
+//!
 //! With a log (`PagedOptions::log`), what is committed survives crashes (decision 0036); without, nothing of the database survives its
 //! process. What a transaction has changed is undone from its own memory, or by the restart from the log.
 
 #![forbid(unsafe_code)]
 
 mod backup;
+mod branches;
 mod channel;
 mod checkpoint;
 mod context;
@@ -55,6 +59,7 @@ mod parts;
 mod pool;
 mod repair;
 mod restart;
+mod running;
 mod session;
 mod shared;
 mod tables;

@@ -270,7 +270,7 @@ impl<P: Files> Opening<'_, P> {
         options.pages_max = options.pages_max.max(2 * self.analysis.states.len() as u64);
         let doubted = self.analysis.analysis.take_doubted();
         options.parts_max = options.parts_max.max(doubted.len());
-        let log = self.begin_log(&directory, queue, options.owners())?;
+        let log = self.begin_log(&directory, queue, options.owners_in_log())?;
         let generation = log.generation();
         let existence = if self.found.files.is_some() { Existence::Old } else { Existence::New };
         let path = options.directory.clone().unwrap_or_default();

@@ -27,6 +27,8 @@ pub struct PagedOptions {
     pub sessions_max: usize,
     /// Most parts of transactions over several databases that are prepared at a time; 0: there are none.
     pub parts_max: usize,
+    /// Most branches of transactions that a session has open at a time, where workers own partitions of the data; 0: there are none.
+    pub branches_max: usize,
     /// Longest wait for a lock; `None`: as long as the transaction may take. Where parts can be, whoever has the lock may wait for another
     /// database.
     pub wait_nanos_max: Option<u64>,
@@ -109,6 +111,8 @@ pub struct Broken {
     pub pieces: bool,
     /// Checkpoints say nothing of decisions.
     pub carried_decisions: bool,
+    /// The record of a commit names one branch of the transaction only.
+    pub commits_one_branch: bool,
 }
 
 impl Default for PagedOptions {
@@ -126,6 +130,7 @@ impl PagedOptions {
         PagedOptions {
             sessions_max: 64,
             parts_max: 0,
+            branches_max: 0,
             wait_nanos_max: None,
             pool_bytes,
             page_bytes,
@@ -144,6 +149,11 @@ impl PagedOptions {
     /// Transactions that may have locks at a time: one a session, and prepared parts.
     pub(crate) fn owners(&self) -> usize {
         self.sessions_max.max(1) + self.parts_max
+    }
+
+    /// Owners of transactions that the log tells apart: those of locks, and branches.
+    pub(crate) fn owners_in_log(&self) -> usize {
+        self.owners() + self.sessions_max.max(1) * self.branches_max
     }
 
     /// Frames in the pool.

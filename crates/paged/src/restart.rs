@@ -78,6 +78,7 @@ impl Analysis {
             Logged::Padding | Logged::Group(_) => {}
             Logged::Change(change) => self.follow_change(trees, change)?,
             Logged::Committed(transaction) | Logged::RolledBack(transaction) => self.end(*transaction),
+            Logged::CommittedTogether(branches) => branches.iter().for_each(|branch| self.end(*branch)),
             Logged::Prepared(transaction, part) => {
                 self.prepared.insert(*transaction, *part);
             }

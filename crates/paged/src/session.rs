@@ -2,8 +2,8 @@
 
 mod roaming;
 
-use cc::{Abort, Category, Mode, Use};
-use engine::dynamic::{AnyPrepared, AnySession, Body, Upkeep};
+use cc::{Abort, Category, Meter, Mode, Use};
+use engine::dynamic::{AnyPrepared, AnySession, Body, BranchName, Branches, Upkeep};
 use engine::{
     Backoff, Bounds, Commit, Decision, Ending, Epoch, GlobalId, Outcome, PartOf, Pauses, Stats, Vote,
 };
@@ -11,11 +11,12 @@ use platform::Nanos;
 use platform::files::Files;
 use storage::log::LogError;
 
+use crate::branches::{OpenBranches, commit};
 use crate::context::Context;
 use crate::lsn::Lsn;
 use crate::owner::{Kept, Owner};
+use crate::running::run;
 use crate::shared::Shared;
-use crate::transaction::Transaction;
 
 /// One worker's use of a database.
 pub(crate) struct Session<'d, P: Files> {
@@ -23,6 +24,7 @@ pub(crate) struct Session<'d, P: Files> {
     number: usize,
     backoff: Backoff,
     stats: Stats,
+    branches: OpenBranches,
     /// What the last transaction that was undone has read may end here in the log.
     rolled_back_at: Lsn,
 }
@@ -36,24 +38,14 @@ impl<'d, P: Files> Session<'d, P> {
     ) -> Self {
         let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
         let context = Context::new(shared, (c, number), owner, measure);
-        Session { context, number, backoff, stats, rolled_back_at: Lsn(0) }
+        let branches = OpenBranches::new(number);
+        Session { context, number, backoff, stats, branches, rolled_back_at: Lsn(0) }
     }
 
     /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is undone.
     fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
         self.context.begin(bounds.deadline, is_part);
-        let c = self.context.worker.c;
-        let mut transaction = Transaction { session: &mut self.context, failed: None };
-        let mut outcome = body(&mut transaction);
-        // A verb that has failed ends the transaction, whatever the body makes of it.
-        if let Some(failed) = transaction.failed.take()
-            && (outcome.is_ok() || failed.is_conflict())
-        {
-            outcome = Err(failed);
-        }
-        if outcome.is_ok() && bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
-            outcome = Err(Abort::Deadline);
-        }
+        let outcome = run(&mut self.context, body);
         if outcome.is_err() {
             self.rolled_back_at = self.context.roll_back()?;
         }
@@ -159,8 +151,9 @@ impl<P: Files> Drop for Session<'_, P> {
         if P::is_gone(c) {
             return;
         }
-        // A database that has stopped keeps the locks of what could not be undone.
-        if self.context.owner.undo.is_empty() {
+        // A database that has stopped keeps the locks of what could not be undone. So does one whose owners of partitions have left
+        // transactions open.
+        if self.context.owner.undo.is_empty() && self.branches.is_empty() {
             self.context.end_session(self.number);
         }
     }
@@ -309,5 +302,52 @@ impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
 
     fn checkpoint(&mut self) -> Result<bool, LogError> {
         self.context.shared.checkpoint(self.context.worker.c)
+    }
+
+    fn branches(&mut self) -> Option<&mut dyn Branches> {
+        Some(self)
+    }
+}
+
+impl<P: Files> Branches for Session<'_, P> {
+    fn begin(&mut self) -> Result<usize, Abort> {
+        self.branches.begin(&mut self.context)
+    }
+
+    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort> {
+        self.branches.act(&mut self.context, branch, deadline, body)
+    }
+
+    fn name(&self, branch: usize) -> Option<BranchName> {
+        self.branches.name(branch)
+    }
+
+    fn commit(&mut self, branches: &[BranchName]) -> Result<Commit, Abort> {
+        let before = self.context.meter.enter::<P>(self.context.worker.c, Category::Commit);
+        let committed = commit(&mut self.context, branches);
+        self.context.meter.leave::<P>(self.context.worker.c, before);
+        committed
+    }
+
+    fn end(&mut self, branch: usize) {
+        let before = self.context.meter.enter::<P>(self.context.worker.c, Category::Commit);
+        self.branches.end(&mut self.context, branch);
+        self.context.meter.leave::<P>(self.context.worker.c, before);
+    }
+
+    fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort> {
+        self.branches.roll_back(&mut self.context, branch)
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.context.meter
+    }
+
+    fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    fn pause_nanos(&mut self, attempts: u32) -> u64 {
+        self.backoff.nanos(attempts.max(1), false)
     }
 }

@@ -22,6 +22,10 @@ pub(crate) struct Shared<P: Files> {
     pub(crate) pool: Pool<P>,
     pub(crate) locks: LockManager<P>,
     pub(crate) owners: Owners<P>,
+    /// Most branches of a session.
+    pub(crate) branches_max: usize,
+    /// The number in the log of the first branch of the first session.
+    pub(crate) first_branch: usize,
     /// Longest wait for a lock, if there is a bound.
     pub(crate) wait_nanos_max: Option<u64>,
     /// By number.
@@ -57,6 +61,8 @@ impl<P: Files> Shared<P> {
             pool,
             locks,
             owners,
+            branches_max: options.branches_max,
+            first_branch: options.owners(),
             wait_nanos_max: options.wait_nanos_max,
             tables,
             sessions: P::region(c, None, sessions_max * LINE_BYTES, "sessions")?,

@@ -5,19 +5,20 @@
 
 use cc::Ways;
 use driver::{
-    Check, Control, Deployment, Execution, Instance, Length, Measurement, Plan, Transport, WorkerPlace,
-    Workload,
+    Check, Control, Deployment, Engine, Execution, Instance, Length, Measurement, Plan, Transport,
+    WorkerPlace, Workload,
 };
 use sim::{Disk, DiskModel, Faults, SimError, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
 use crate::journal::{Journal, Recall};
 use crate::subject::Driven;
-use crate::task::{Machine, Observed, Task, Work, transaction_nanos_max};
+use crate::task::{Machine, Observed, Task, Work, owners_nanos_max, transaction_nanos_max};
 
 /// Bytes of rows and indexes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
@@ -25,6 +26,7 @@ const EPOCH_NANOS: u64 = 20_000;
 /// Rows of a site: few, so that transactions meet.
 const ROWS_PER_SITE: u64 = 40;
 const RECORDS: u64 = 200;
+const SUBSCRIBERS_PER_WORKER: u32 = 12;
 /// Cardinalities of TPC-C relative to the specification.
 const TPCC_SCALE: f64 = 0.01;
 /// Accounts of TPC-B relative to the standard: 20 a branch.
@@ -65,17 +67,71 @@ pub(crate) fn run(
         true => divided(task),
         false => Deployment::unpinned(task.workers, MEMORY_BYTES_MAX),
     };
+    drive(task, &workload, (&plan, &deployment), journal)
+}
+
+/// Runs a benchmark whose workers own partitions: by the seed, which one and how, and how much they share.
+pub(crate) fn run_owners(
+    task: &Task<'_>,
+    (driven, owners): (Driven, oriented::Broken),
+    journal: &Journal,
+) -> Result<Observed, SimError> {
+    let workload = match task.seed / 4 % 4 {
+        0 => micro(task),
+        1 => tpcb(task),
+        2 => divided_tpcc(task),
+        _ => tatp(task),
+    };
+    let is_virtual = !matches!(task.machine, Machine::Hardware);
+    let count = if is_virtual { TRANSACTIONS } else { TRANSACTIONS_ON_HARDWARE };
+    let plan = Plan {
+        execution: owners_execution(task.seed),
+        owners_broken: owners,
+        seed: task.seed,
+        engine: driven.engine,
+        transaction_nanos_max: Some(owners_nanos_max(is_virtual)),
+        ..Plan::new(driven.scheme, Length::Transactions(count))
+    };
+    let deployment = owners_deployment(task.workers);
+    drive(task, &workload, (&plan, &deployment), journal)
+}
+
+/// How workers that own partitions run, by the seed.
+pub(crate) fn owners_execution(seed: u64) -> Execution {
+    if seed / 16 % 2 == 0 { Execution::Plp } else { Execution::Atrapos }
+}
+
+/// Two sockets of workers.
+pub(crate) fn owners_deployment(workers: usize) -> Deployment {
+    let mut deployment = Deployment::unpinned(workers, MEMORY_BYTES_MAX);
+    for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
+        worker.socket = (2 * number / workers) as u32;
+    }
+    deployment
+}
+
+/// Runs a workload on the machine of the task.
+fn drive(
+    task: &Task<'_>,
+    workload: &Workload,
+    (plan, deployment): (&Plan, &Deployment),
+    journal: &Journal,
+) -> Result<Observed, SimError> {
+    let is_virtual = !matches!(task.machine, Machine::Hardware);
     let measured = if is_virtual {
         let config = task.machine.config(task);
         let disk = Disk::new(DiskModel::RAM, Faults::default());
-        let config = if driven.has_pages() { config.with_disk(&disk) } else { config };
+        let config = if plan.engine == Engine::Memory { config } else { config.with_disk(&disk) };
         let outcome = VirtualMachine::run(&config, |c| {
             let _recall = Recall::new(c, journal);
-            driver::in_virtual_machine(c, &workload, &plan, &deployment, Control::NONE)
+            driver::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
         });
         outcome?.value
     } else {
-        driver::on_hardware(&workload, &plan, &deployment, Control::NONE)
+        driver::on_hardware(workload, plan, deployment, Control::NONE)
+    };
+    let Length::Transactions(count) = plan.length else {
+        unreachable!("so many transactions of each worker")
     };
     Ok(match measured {
         Ok(measured) => observed(count * task.workers as u64, measured),
@@ -136,6 +192,12 @@ fn divided_tpcc(task: &Task<'_>) -> Workload {
         remote_payment_percent: 40.0,
         ..Tpcc::new(u16::try_from(task.workers).unwrap_or(u16::MAX))
     })
+}
+
+/// TATP, half of whose transactions are about any subscriber.
+fn tatp(task: &Task<'_>) -> Workload {
+    let parts = u16::try_from(task.workers).unwrap_or(u16::MAX);
+    Workload::Tatp(Tatp { multisite: 0.5, ..Tatp::new(SUBSCRIBERS_PER_WORKER * u32::from(parts), parts) })
 }
 
 /// TPC-C: by the seed, a warehouse for each worker or one for all.

@@ -22,6 +22,12 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         (Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands, Ok(driven)) => {
             benchmark::run(task, (driven, subject.ways), journal)
         }
+        (Work::Owners, Ok(driven)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
+            crashes::owners::run(driven, task, (subject.owners, paged::Broken::default()))
+        }
+        (Work::Owners, Ok(driven)) if task.seed % 4 > 0 => {
+            benchmark::run_owners(task, (driven, subject.owners), journal)
+        }
         (Work::Crashes, _) => crashes::run(subject, task),
         _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {
             let create = |options: &InstanceOptions, schema| {
@@ -52,6 +58,7 @@ fn on_platform<P: Links>(
     match task.work {
         Work::Bank => bank::run::<P>(c, task, create),
         Work::Distributed => histories::deployed::run::<P>(c, task, create, (subject.agreement, journal)),
+        Work::Owners => histories::owned::run::<P>(c, task, create, (subject.owners, journal)),
         _ => histories::run::<P>(c, task, create, journal),
     }
 }

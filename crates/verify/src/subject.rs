@@ -119,6 +119,8 @@ pub struct Subject {
     pub(crate) ways: Ways,
     /// What several instances of it keep to.
     pub(crate) agreement: Agreement,
+    /// What its workers keep to that own partitions.
+    pub(crate) owners: oriented::Broken,
     origin: Origin,
 }
 
@@ -131,6 +133,7 @@ impl Subject {
             partitioned: locks_partitions,
             ways: Ways::default(),
             agreement: Agreement::SOUND,
+            owners: oriented::Broken::default(),
             origin: Origin::Registry(scheme),
         }
     }
@@ -143,26 +146,36 @@ impl Subject {
         let open: Open =
             |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
         let (ways, origin) = (Ways::default(), Origin::Mutant(create, open, broken));
-        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
+        let owners = oriented::Broken::default();
+        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
     }
 
     /// Two-phase locking over pages, which breaks these rules: it runs [`Histories`](Work::Histories), [`Bank`](Work::Bank),
     /// [`Distributed`](Work::Distributed) and [`Crashes`](Work::Crashes), and without broken rules [`Islands`](Work::Islands).
     pub fn of_pages(name: &'static str, broken: paged::Broken) -> Self {
         let (ways, origin) = (Ways::default(), Origin::Pages(broken));
-        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, origin }
+        let owners = oriented::Broken::default();
+        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
     }
 
     /// Whether the scheme runs this work, whatever the machine.
     pub fn runs(&self, work: Work) -> bool {
         let of_pages = [Work::Histories, Work::Bank, Work::Islands, Work::Distributed, Work::Crashes];
-        !matches!(self.origin, Origin::Pages(_)) || of_pages.contains(&work)
+        match self.origin {
+            Origin::Pages(_) => of_pages.contains(&work) || work == Work::Owners,
+            _ => work != Work::Owners,
+        }
     }
 
     /// The same scheme, several instances of which break rules of the protocol on purpose, under another name: it runs
     /// [`Distributed`](crate::Work::Distributed).
     pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
         Subject { name, agreement: Agreement { rules, ..self.agreement }, ..self }
+    }
+
+    /// The same scheme, whose workers that own partitions break rules on purpose, under another name: it runs [`Owners`](crate::Work::Owners).
+    pub fn with_owners(self, name: &'static str, owners: oriented::Broken) -> Self {
+        Subject { name, owners, ..self }
     }
 
     /// The same scheme, of which transactions of one of several instances that only read take snapshots, under another name.
@@ -245,6 +258,7 @@ impl Subject {
                 let pages = PagedOptions {
                     sessions_max: options.sessions_max,
                     parts_max: PARTS_MAX,
+                    branches_max: options.sessions_max,
                     wait_nanos_max: bound(&options),
                     page_bytes: PAGE_BYTES,
                     escalation: ESCALATION,

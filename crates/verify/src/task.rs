@@ -37,13 +37,16 @@ pub enum Work {
     Islands,
     /// As [`Self::Histories`], over several instances: all of them are judged as one.
     Distributed,
+    /// Workers that own partitions of one database, by the seed: [`Self::Histories`] over several owners, the invariants of benchmarks, or
+    /// crashes of a durable database, in the virtual machine.
+    Owners,
     /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
     Crashes,
 }
 
 impl Work {
     /// All.
-    pub const ALL: [Work; 8] = [
+    pub const ALL: [Work; 9] = [
         Work::Histories,
         Work::Bank,
         Work::Tpcc,
@@ -51,6 +54,7 @@ impl Work {
         Work::Ycsb,
         Work::Islands,
         Work::Distributed,
+        Work::Owners,
         Work::Crashes,
     ];
 
@@ -64,6 +68,7 @@ impl Work {
             Work::Ycsb => "ycsb",
             Work::Islands => "islands",
             Work::Distributed => "distributed",
+            Work::Owners => "owners",
             Work::Crashes => "crashes",
         }
     }
@@ -71,7 +76,7 @@ impl Work {
     /// The number of workers where nothing else says it.
     pub(crate) fn workers(self, seed: u64) -> usize {
         match self {
-            Work::Histories | Work::Distributed => 3 + (seed % 3) as usize,
+            Work::Histories | Work::Distributed | Work::Owners => 3 + (seed % 3) as usize,
             Work::Bank => 3,
             Work::Crashes => 2 + (seed % 3) as usize,
             Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands => 4,
@@ -138,6 +143,11 @@ pub(crate) struct Task<'a> {
 /// Time after which a transaction must have succeeded.
 pub(crate) fn transaction_nanos_max(is_virtual: bool) -> u64 {
     LONGEST_NANOS[usize::from(!is_virtual)]
+}
+
+/// The same of workers that own partitions: a lock that is left behind is noticed soon.
+pub(crate) fn owners_nanos_max(is_virtual: bool) -> u64 {
+    transaction_nanos_max(is_virtual) / if is_virtual { 100 } else { 1 }
 }
 
 /// A transaction that does not succeed within these bounds is a failure of the trial.

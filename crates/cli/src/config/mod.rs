@@ -20,5 +20,6 @@ pub use hot::Hot;
 pub use resolve::resolve;
 pub use types::{Config, Length};
 pub use workloads::{
-    BenchWorkload, Counter, Dependent, Ipc, Lock, Memory, Micro, RowCount, Tatp, Tpcb, Tpcc, Workload, Ycsb,
+    BenchWorkload, Counter, Dependent, Ipc, Lock, Memory, Micro, RowCount, Split, Tatp, Tpcb, Tpcc, Workload,
+    Ycsb,
 };

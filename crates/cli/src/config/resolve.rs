@@ -49,8 +49,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     if let Some(flag) = arguments.misplaced(workload_name) {
         return Err(misplaced(arguments, &flag, workload_name));
     }
-    if let Some((flag, value)) = arguments.later.given().next() {
-        return Err(BadInput::later_value(flag, value, format!("no {flag}")));
+    if let Some(value) = arguments.later.adapt_interval.as_deref() {
+        return Err(BadInput::later_value("--adapt-interval", value, "no --adapt-interval"));
     }
     let common = &arguments.common;
     let native = machine.name == NATIVE;
@@ -60,6 +60,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
     let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
+    let adaptive = adaptive(execution, arguments.common.adaptive.as_deref())?;
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
     let uses_pages = engine == Engine::Paged;
@@ -82,6 +83,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         ));
     }
     divides(common, deploy, has_database)?;
+    owns(execution, (engine, deploy, has_database))?;
     if uses_pages {
         pages::refuse(workload_name, has_database)?;
     }
@@ -122,6 +124,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         pool,
         cc,
         execution,
+        adaptive,
         durability,
         disk,
         path,
@@ -160,6 +163,45 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
             "graph, or --row-lock latch",
         )),
         way => Ok(way),
+    }
+}
+
+/// Whether partitions follow the workload.
+fn adaptive(execution: Execution, text: Option<&str>) -> Result<Option<Switch>, BadInput> {
+    match (execution, text) {
+        (Execution::Atrapos, None) => Ok(Some(Switch::Off)),
+        (Execution::Atrapos, Some(text)) => {
+            choose("--adaptive", Some(text), Switch::Off).and_then(|on| match on {
+                Switch::On => Err(BadInput::later_value("--adaptive", text, "off")),
+                Switch::Off => Ok(Some(Switch::Off)),
+            })
+        }
+        (_, None) => Ok(None),
+        (_, Some(text)) => {
+            let problem = "only --execution atrapos has partitions that could follow the workload";
+            Err(BadInput::value("--adaptive", text, problem, "no --adaptive, or --execution atrapos"))
+        }
+    }
+}
+
+/// Refuses workers that own partitions where there are none, or where they cannot.
+fn owns(
+    execution: Execution,
+    (engine, deploy, has_database): (Engine, Deploy, bool),
+) -> Result<(), BadInput> {
+    let refused = |problem: &str, accepted: &str| {
+        Err(BadInput::value("--execution", execution.name(), problem, accepted))
+    };
+    match execution {
+        Execution::Inline => Ok(()),
+        _ if !has_database => refused("this workload has no transactions", "inline"),
+        _ if engine == Engine::Memory => {
+            refused("workers own partitions of rows in pages only", "inline, or --engine paged")
+        }
+        _ if deploy.instances() > 1 => {
+            refused("workers own partitions of one instance", "inline, or --deploy 1isl")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -71,7 +71,7 @@ fn defaults_are_those_of_the_contract() {
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off",
-        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "durability": "group", "disk": null,
+        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
@@ -407,7 +407,19 @@ const FAULTS: &[(&str, &str)] = &[
         "tpcc --cc Silo",
         "--cc Silo: unknown value (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
-    ("tpcc --execution plp", "--execution plp: not available in this version (accepted: inline)"),
+    ("tpcc --execution dora", "--execution dora: unknown value (accepted: inline, plp, atrapos)"),
+    (
+        "tpcc --execution plp",
+        "--execution plp: workers own partitions of rows in pages only (accepted: inline, or --engine paged)",
+    ),
+    (
+        "tpcc --execution atrapos --engine paged --deploy 2isl",
+        "--execution atrapos: workers own partitions of one instance (accepted: inline, or --deploy 1isl)",
+    ),
+    (
+        "counter --execution atrapos",
+        "--execution atrapos: this workload has no transactions (accepted: inline)",
+    ),
     ("tpcc --durability full", "--durability full: unknown value (accepted: none, async, group, sync)"),
     ("tpcc --timestamp wall", "--timestamp wall: unknown value (accepted: clock, counter)"),
     ("tpcc --instrument yes", "--instrument yes: unknown value (accepted: on, off)"),
@@ -425,7 +437,15 @@ const FAULTS: &[(&str, &str)] = &[
         "--seconds with --transactions: each gives the length of the run (accepted: one of the two)",
     ),
     ("tpcc --warmup -0.1", "--warmup -0.1: out of range (accepted: 0 to 3600)"),
-    ("tpcc --adaptive on", "--adaptive on: not available in this version (accepted: no --adaptive)"),
+    (
+        "tpcc --adaptive on",
+        "--adaptive on: only --execution atrapos has partitions that could follow the workload (accepted: no --adaptive, or \
+         --execution atrapos)",
+    ),
+    (
+        "tpcc --engine paged --execution atrapos --adaptive on",
+        "--adaptive on: not available in this version (accepted: off)",
+    ),
     (
         "tpcc --adapt-interval 1",
         "--adapt-interval 1: not available in this version (accepted: no --adapt-interval)",

@@ -53,6 +53,8 @@ pub struct Config {
     pub cc: ConcurrencyControl,
     /// Execution of transactions.
     pub execution: Execution,
+    /// Whether partitions follow the workload; `None` where workers own none, or keep what they own.
+    pub adaptive: Option<Switch>,
     /// When a commit is acknowledged.
     #[serde(serialize_with = "serialize_name")]
     pub durability: Durability,

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use driver::{DeploymentError, DeploymentRequest, Engine, Length, Plan};
+use driver::{DeploymentError, DeploymentRequest, Engine, Execution, Length, Plan};
 use machine::PlaceError;
 
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Switch};
-use crate::config::{self, Config};
+use crate::choices::{self, Choice, Switch};
+use crate::config::{self, Config, Split};
 use crate::errors::Failure;
 
 /// The workload of `config`.
@@ -15,8 +15,12 @@ use crate::errors::Failure;
 /// # Errors
 /// The flags do not fit the engine.
 pub(super) fn workload(config: &Config) -> Result<driver::Workload, Failure> {
-    let for_driver =
-        |workload: &config::Workload| workload.for_driver(config.cores, config.deploy.instances() > 1);
+    let split = match (config.deploy.instances(), config.execution) {
+        (1, choices::Execution::Inline) => Split::Whole,
+        (1, choices::Execution::Plp | choices::Execution::Atrapos) => Split::Workers,
+        _ => Split::Instances,
+    };
+    let for_driver = |workload: &config::Workload| workload.for_driver(config.cores, split);
     let first = for_driver(&config.workload)?;
     if config.at.is_empty() {
         return Ok(first);
@@ -36,8 +40,14 @@ pub(super) fn plan(config: &Config) -> Plan {
         Some(pool_bytes) => Engine::Paged { pool_bytes },
         None => Engine::Memory,
     };
+    let execution = match config.execution {
+        choices::Execution::Inline => Execution::Inline,
+        choices::Execution::Plp => Execution::Plp,
+        choices::Execution::Atrapos => Execution::Atrapos,
+    };
     Plan {
         engine,
+        execution,
         durability: config.durability,
         path: config.path.as_ref().map(PathBuf::from),
         warm_up_seconds: config.warmup_seconds,

@@ -64,7 +64,7 @@ pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
         (None, false) => 1,
     };
     let subjects = subjects(arguments.cc.as_deref())?;
-    let works = works(arguments.workload.as_deref())?;
+    let works = works(arguments.workload.as_deref(), &subjects)?;
     for (subject, work) in subjects.iter().flat_map(|subject| works.iter().map(move |work| (subject, work))) {
         if !subject.runs(*work) {
             let runs = Work::ALL.into_iter().filter(|work| subject.runs(*work)).map(Work::name);
@@ -97,10 +97,11 @@ fn subjects(name: Option<&str>) -> Result<Vec<Subject>, BadInput> {
     }
 }
 
-fn works(name: Option<&str>) -> Result<Vec<Work>, BadInput> {
+fn works(name: Option<&str>, subjects: &[Subject]) -> Result<Vec<Work>, BadInput> {
     let Some(name) = name else { return Ok(vec![Work::Histories]) };
     if name == ALL {
-        return Ok(Work::ALL.to_vec());
+        let all_run = |work: &Work| subjects.iter().all(|subject| subject.runs(*work));
+        return Ok(Work::ALL.into_iter().filter(all_run).collect());
     }
     Work::ALL.into_iter().find(|work| work.name() == name).map(|work| vec![work]).ok_or_else(|| {
         let names: Vec<&str> = Work::ALL.iter().map(|work| work.name()).chain([ALL]).collect();

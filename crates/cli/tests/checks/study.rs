@@ -88,7 +88,7 @@ published = 1
 accept = [0, 2]
 value = "a.throughput"
 [finding.runs]
-a = "tpcc --machine cluster --cores 48 --execution plp"
+a = "tpcc --machine cluster --cores 48 --engine paged --execution atrapos --adaptive on"
 "#;
 
 fn object(outcome: &Outcome) -> serde_json::Value {
@@ -109,7 +109,7 @@ fn a_study_is_run_judged_and_reported() {
     let findings = json["findings"].as_array().expect("a list");
     assert_eq!(findings[0]["measured"], true);
     assert_eq!(findings[1]["verdict"], "fail");
-    assert_eq!(findings[2]["reason"], "--execution plp: not available in this version (accepted: inline)");
+    assert_eq!(findings[2]["reason"], "--adaptive on: not available in this version (accepted: off)");
     assert_eq!(findings[0]["runs"]["core"]["result"], findings[1]["runs"]["core"]["result"]);
     assert!(first.error.ends_with("isles: finding failed: impossible\n"), "{}", first.error);
     let page = scratch.read("small.html");
@@ -138,7 +138,7 @@ fn a_study_without_failures_is_a_success() {
     assert!(lines[1].starts_with("more-counters       true       true  pass "), "{}", outcome.output);
     assert!(lines[2].starts_with("later                  1          -  not yet "), "{}", outcome.output);
     assert_eq!(lines[4], "2 findings: 1 pass, 1 not yet");
-    assert_eq!(lines[5], "not yet, 1: --execution plp: not available in this version (accepted: inline)");
+    assert_eq!(lines[5], "not yet, 1: --adaptive on: not available in this version (accepted: off)");
     assert_eq!(std::fs::read_dir(scratch.0.join("elsewhere")).expect("the cache").count(), 2);
 }
 

@@ -9,6 +9,7 @@ mod look_ahead;
 mod machines;
 mod measurement;
 mod memory;
+mod owners;
 mod pages;
 mod pairs;
 mod retry;

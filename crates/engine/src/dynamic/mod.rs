@@ -7,6 +7,7 @@
 //! - `transaction`: [`Transaction`], the same as typed [`crate::Verbs`];
 //! - `attempt`: [`AnyAttempt`], a transaction that outlives the call that began it;
 //! - `session`, `database`: [`AnySession`] and [`AnyDatabase`], the objects;
+//! - `branches`: [`Branches`], what several workers do for one transaction;
 //! - `typed`: [`Session`] and [`Database`], the objects with the methods of their static namesakes;
 //! - `inline`: stored procedures;
 //! - `instances`: makes and opens databases under a scheme that is named at run time.
@@ -15,6 +16,7 @@
 //! run in the virtual machine.
 
 pub(crate) mod attempt;
+mod branches;
 mod database;
 mod inline;
 pub mod instances;
@@ -24,6 +26,7 @@ mod typed;
 pub(crate) mod verbs;
 
 pub use attempt::AnyAttempt;
+pub use branches::{BranchName, Branches};
 pub use database::{AnyDatabase, Traits};
 pub use inline::run_as;
 pub use session::{AnyPrepared, AnySession, Body, RoamingSession, Upkeep};

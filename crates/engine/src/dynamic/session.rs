@@ -9,6 +9,7 @@ use storage::Epoch;
 use storage::log::LogError;
 
 use super::attempt::AnyAttempt;
+use super::branches::Branches;
 use super::verbs::AnyVerbs;
 use crate::changing::{ChangeError, Swept};
 use crate::contention::Pauses;
@@ -200,6 +201,11 @@ pub trait AnySession<'d>: Upkeep {
     /// Lets some rows of dropped tables go: see [`Session::sweep`].
     fn sweep(&mut self) -> Swept {
         Swept::All
+    }
+
+    /// What it does for transactions of several workers; `None`: its storage manager has nothing of the kind.
+    fn branches(&mut self) -> Option<&mut dyn Branches> {
+        None
     }
 }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Padding is a word that says how many words it stands for; so does the mark at the end of a group that went to the disk, whose second word says
-//! where the group began: everything below was on disk before the group was written. Records that end a transaction have two words. What is said of transactions over
+//! where the group began: everything below was on disk before the group was written. Records that end a transaction have two words, and one more for each other branch
+//! of the same transaction that commits with it. What is said of transactions over
 //! several databases has two words more, the transaction's number among these databases; then, that a part is prepared, the instance that
 //! decides; a decision, which is the end of the own part, too, the number of instances that have to hear of it, and each of them. Keys have
 //! the words that word 2 says. Other things of variable length have their lengths before them.
@@ -80,6 +81,8 @@ pub(crate) enum Logged<'r> {
     Change(LoggedChange<'r>),
     /// All changes of the transaction count.
     Committed(u64),
+    /// All changes of these transactions count, which are branches of one.
+    CommittedTogether(Vec<u64>),
     /// All changes of the transaction have been taken back.
     RolledBack(u64),
     /// The transaction is prepared as a part of one over several databases.
@@ -102,6 +105,8 @@ pub(crate) enum Note {
 pub(crate) enum End<'d> {
     RolledBack,
     Committed,
+    /// With these other branches of the same transaction.
+    CommittedWith(&'d [u64]),
     Decided(&'d Decision),
 }
 
@@ -119,6 +124,7 @@ const PREPARED: u64 = 10;
 const DECIDED: u64 = 11;
 const FORGOTTEN: u64 = 12;
 const GROUP: u64 = 13;
+const COMMITTED_TOGETHER: u64 = 14;
 
 const COMPENSATES: u64 = 1;
 const WORDS_MAX: u64 = 0xff_ffff;
@@ -187,6 +193,10 @@ impl<'v> Encoder<'v> {
         match end {
             End::RolledBack => self.end(ROLLED_BACK),
             End::Committed => self.end(COMMITTED),
+            End::CommittedWith(others) => {
+                self.0.extend_from_slice(others);
+                self.end(COMMITTED_TOGETHER);
+            }
             End::Decided(Decision { global, participants }) => {
                 self.global(*global);
                 self.0.push(participants.len() as u64);
@@ -464,6 +474,10 @@ pub(crate) fn decode(record: &[u64]) -> Option<Logged<'_>> {
         GROUP => return Some(Logged::Group(Lsn(transaction))),
         COMMITTED => return Some(Logged::Committed(transaction)),
         ROLLED_BACK => return Some(Logged::RolledBack(transaction)),
+        COMMITTED_TOGETHER => {
+            let all = std::iter::once(transaction).chain(rest.0.iter().copied()).collect();
+            return Some(Logged::CommittedTogether(all));
+        }
         PREPARED | DECIDED | FORGOTTEN => {
             return rest.of_several(kind, transaction).filter(|_| rest.0.is_empty());
         }
@@ -573,6 +587,15 @@ mod tests {
         assert_eq!(read(&|to| to.note(9, Note::Forgotten(global))), said(Logged::Forgotten(global)));
         let decided = said(Logged::Decided(9, decision.clone()));
         assert_eq!(read(&|to| to.ending(9, End::Decided(&decision))), decided);
+    }
+
+    #[test]
+    fn branches_that_commit_together_are_read_as_written() {
+        let mut words = Vec::new();
+        Encoder::new(&mut words).ending(9, End::CommittedWith(&[11, 4]));
+        seal(&mut words, (1, Lsn(64)));
+        let (found, _) = find(&words, (1, Lsn(64))).expect("a record");
+        assert_eq!(decode(found), Some(Logged::CommittedTogether(vec![9, 11, 4])));
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl<P: Files> Worker<'_, P> {
         let Writing { transaction, has_written, .. } = self.ahead.writing;
         let is_needed = match end {
             End::Decided(_) => true,
-            End::Committed => has_written,
+            End::Committed | End::CommittedWith(_) => has_written,
             End::RolledBack => has_written && !self.pool.store.broken.compensation,
         };
         if !is_needed {
@@ -148,6 +148,22 @@ impl<P: Files> Worker<'_, P> {
         let lsn = self.append(log, &|to| to.ending(transaction, end))?;
         self.ahead.writing.has_written = false;
         Ok(lsn)
+    }
+
+    /// Logs that a transaction commits of which these are the branches that have written something; where the record ends, or what the
+    /// transaction has read may end, if there are none.
+    ///
+    /// Pre: no transaction is resumed.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub(crate) fn end_branches(&mut self, branches: &[u64]) -> Result<Lsn, PagedError> {
+        let Some(log) = &self.pool.store.log else { return Ok(Lsn(0)) };
+        match branches {
+            [] => Ok(log.buffer.end(self.c)),
+            [alone] => self.append(log, &|to| to.ending(*alone, End::Committed)),
+            [first, others @ ..] => self.append(log, &|to| to.ending(*first, End::CommittedWith(others))),
+        }
     }
 
     /// Notes something of the transaction, which is under way from here on; where the record ends.

@@ -16,6 +16,11 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
+    /// That of a transaction of this owner which begins.
+    pub(crate) fn of_owner(transaction: u64, owner: usize) -> Self {
+        Writing { transaction, owner: Some(owner), ..Writing::default() }
+    }
+
     /// What an earlier life of the database has written of a transaction.
     pub(crate) fn of_earlier(transaction: u64, owner: Option<usize>) -> Self {
         Writing { transaction, owner, has_written: true, ..Writing::default() }

@@ -16,6 +16,7 @@ pub mod killed_instances;
 mod ledger;
 pub mod lives;
 mod machine;
+pub mod owners;
 pub mod parts;
 mod places;
 pub(crate) mod process;

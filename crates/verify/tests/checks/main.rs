@@ -6,5 +6,6 @@ mod anomalies;
 mod campaigns;
 mod crashes;
 mod gaps;
+mod owners;
 mod pages;
 mod ways;

@@ -34,7 +34,7 @@ impl<'d, S: Scheme<VirtualMachine>> Executor<'d, Transaction> for Compiled<'d, S
 fn compiled<'d, S: Scheme<VirtualMachine>>(
     seat: Seat<'d, VirtualMachine, Transaction>,
 ) -> Made<'d, Transaction> {
-    let Seat { c, database, tables, node, measure } = seat;
+    let Seat { c, database, tables, node, measure, .. } = seat;
     let database = database.object().as_any().downcast_ref::<engine::Database<VirtualMachine, S>>();
     let session = database.expect("it has this scheme").session(c, node, measure)?;
     Ok(Box::new(Compiled { session, tables, actions: Vec::new() }))

@@ -3,7 +3,7 @@
 use driver::CounterGroups;
 use serde::Serialize;
 
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
@@ -35,7 +35,7 @@ impl BenchWorkload for Counter {
         format!("counters: {}", self.counters.name())
     }
 
-    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: Split) -> Result<driver::Workload, Failure> {
         Ok(driver::Workload::Counter(self.counters))
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::limits::partitions;
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::config::asked::{Asked, Change};
@@ -43,11 +43,16 @@ impl BenchWorkload for Dependent {
     }
 
     /// One site a worker.
-    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
         let rows_per_site = u32::try_from(self.rows_per_site)
             .map_err(|_| Failure::Failed(format!("--rows-per-site: at most {ROWS_MAX}")))?;
         let (sites, multisite) = (partitions(workers)?, self.multisite);
-        let workload = workloads::dependent::Dependent { sites, rows_per_site, multisite, divided };
+        let workload = workloads::dependent::Dependent {
+            sites,
+            rows_per_site,
+            multisite,
+            divided: split == Split::Instances,
+        };
         workload.validate().map_err(Failure::Failed)?;
         Ok(driver::Workload::Dependent(workload))
     }

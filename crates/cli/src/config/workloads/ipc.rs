@@ -4,7 +4,7 @@ use driver::{OtherProcess, Peers};
 use platform::link;
 use serde::Serialize;
 
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::{BenchArguments, PEER_COMMAND};
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, Mechanism, choose, serialize_name};
@@ -64,7 +64,7 @@ impl BenchWorkload for Ipc {
         format!("256-byte messages to and fro, {mechanism}, {peers}{between}")
     }
 
-    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: Split) -> Result<driver::Workload, Failure> {
         let mechanism = mechanism(self.mechanism)?;
         if self.processes == 1 {
             return Ok(driver::Workload::Ipc(mechanism));

@@ -2,6 +2,7 @@
 
 use workloads::batch::Grouping;
 
+use super::terms::Split;
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
 
@@ -10,9 +11,9 @@ pub(super) const ROWS_MAX: u64 = 1_000;
 /// Most rows of one site, and most records: the key of a row is its number.
 pub(super) const TABLE_ROWS_MAX: u64 = 10_000_000_000;
 
-/// How requests become actions: where instances share the rows, an action stays in one.
-pub(super) fn grouping(divided: bool) -> Grouping {
-    if divided { Grouping::ByPartition } else { Grouping::Together }
+/// How requests become actions: where instances or workers share the rows, an action stays in one part.
+pub(super) fn grouping(split: Split) -> Grouping {
+    if split == Split::Whole { Grouping::Together } else { Grouping::ByPartition }
 }
 
 /// A transaction cannot choose more rows than there are.

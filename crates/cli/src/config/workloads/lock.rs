@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workloads::lock::{HELD_WORDS_MAX, HeldLine, LockKind, LockSpec};
 
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
@@ -85,7 +85,7 @@ impl BenchWorkload for Lock {
         if self.backoff > 0 { text + &format!(", backoff {} ns", self.backoff) } else { text }
     }
 
-    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: Split) -> Result<driver::Workload, Failure> {
         Ok(driver::Workload::Lock(LockSpec {
             locks: self.locks,
             critical: self.critical,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::limits::TABLE_ROWS_MAX;
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
@@ -35,7 +35,7 @@ impl BenchWorkload for Memory {
         format!("{} rows of 64 bytes a worker", thousands(self.rows))
     }
 
-    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: Split) -> Result<driver::Workload, Failure> {
         Ok(driver::Workload::Memory { rows: self.rows })
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use workloads::micro::{MicroSpec, Operation, RowIndex, Skew};
 
 use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
@@ -96,7 +96,7 @@ impl BenchWorkload for Micro {
     }
 
     /// One site a worker.
-    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
         let skew = match (self.zipf, self.hot) {
             (Some(exponent), _) => Skew::Zipf(exponent),
             (None, Some(hot)) => Skew::Hot { requests: hot.requests, data: hot.data },
@@ -111,7 +111,7 @@ impl BenchWorkload for Micro {
             multisite: self.multisite,
             skew,
             index: RowIndex::Hash,
-            grouping: grouping(divided),
+            grouping: grouping(split),
         });
         micro.map(driver::Workload::Micro).map_err(Failure::of)
     }

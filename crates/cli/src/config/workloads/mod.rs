@@ -29,7 +29,7 @@ pub use lock::Lock;
 pub use memory::Memory;
 pub use micro::Micro;
 pub use tatp::Tatp;
-pub use terms::{BenchWorkload, RowCount};
+pub use terms::{BenchWorkload, RowCount, Split};
 pub use tpcb::Tpcb;
 pub use tpcc::Tpcc;
 pub use ycsb::Ycsb;
@@ -99,9 +99,9 @@ macro_rules! workloads {
             ///
             /// # Errors
             /// The flags do not fit the engine.
-            pub fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
+            pub fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
                 match self {
-                    $(Workload::$workload(workload) => workload.for_driver(workers, divided),)+
+                    $(Workload::$workload(workload) => workload.for_driver(workers, split),)+
                 }
             }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 use workloads::tatp::Mix;
 
 use super::limits::partitions;
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
@@ -67,7 +67,7 @@ impl BenchWorkload for Tatp {
     }
 
     /// One range of subscribers a worker.
-    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
         let subscribers = u32::try_from(self.subscribers)
             .map_err(|_| Failure::Failed(format!("--subscribers: at most {SUBSCRIBERS_MAX}")))?;
         let hot = self.hot.map(|Hot { requests, data }| workloads::tatp::Hot { requests, data });
@@ -75,7 +75,7 @@ impl BenchWorkload for Tatp {
             mix: self.mix,
             multisite: self.multisite,
             hot,
-            divided,
+            divided: split == Split::Instances,
             ..workloads::tatp::Tatp::new(subscribers, partitions(workers)?)
         };
         workload.validate().map_err(Failure::Failed)?;

@@ -17,6 +17,17 @@ pub struct RowCount {
     pub bytes: f64,
 }
 
+/// Among whom the data are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Nobody: each worker has all of them.
+    Whole,
+    /// Workers of one instance, who own partitions.
+    Workers,
+    /// Instances.
+    Instances,
+}
+
 /// A workload with its flags, resolved.
 pub trait BenchWorkload: Sized {
     /// Whether transactions run in a database.
@@ -36,11 +47,11 @@ pub trait BenchWorkload: Sized {
     /// The flags in words.
     fn describe(&self) -> String;
 
-    /// The workload of the driver for this many workers; `divided`: of several instances.
+    /// The workload of the driver for this many workers, whose data are split so.
     ///
     /// # Errors
     /// The flags do not fit the engine.
-    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure>;
+    fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure>;
 
     /// The workload after a change while it runs.
     ///

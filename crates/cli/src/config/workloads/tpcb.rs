@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
@@ -54,7 +54,7 @@ impl BenchWorkload for Tpcb {
         if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
     }
 
-    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: Split) -> Result<driver::Workload, Failure> {
         let branches = u16::try_from(self.branches)
             .map_err(|_| Failure::Failed("--branches: at most 65535".to_owned()))?;
         let workload = workloads::tpcb::Tpcb {

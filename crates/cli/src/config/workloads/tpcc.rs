@@ -3,7 +3,7 @@
 use driver::Partitioning;
 use serde::Serialize;
 
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, Switch, TpccHotRows, TpccLoad, TpccMix, TpccSchema, TpccStocks, choose};
@@ -123,7 +123,7 @@ impl BenchWorkload for Tpcc {
         if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
     }
 
-    fn for_driver(&self, _: usize, _: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, _: usize, _: Split) -> Result<driver::Workload, Failure> {
         let warehouses = u16::try_from(self.warehouses)
             .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
         let workload = workloads::tpcc::Tpcc {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use workloads::ycsb::{YcsbSpec, YcsbWorkload};
 
 use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
-use super::terms::{BenchWorkload, RowCount};
+use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
@@ -53,14 +53,14 @@ impl BenchWorkload for Ycsb {
     }
 
     /// One partition a worker.
-    fn for_driver(&self, workers: usize, divided: bool) -> Result<driver::Workload, Failure> {
+    fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
         let ycsb = workloads::ycsb::Ycsb::new(YcsbSpec {
             workload: self.workload,
             records: self.records,
             requests: u32::try_from(self.rows).unwrap_or(u32::MAX),
             zipf: self.zipf,
             partitions: partitions(workers)?,
-            grouping: grouping(divided),
+            grouping: grouping(split),
         });
         ycsb.map(driver::Workload::Ycsb).map_err(Failure::of)
     }

@@ -1,0 +1,154 @@
+//! Workers that own partitions: what they do together is what one would do.
+
+use cc::SchemeName;
+use driver::{Control, Deployment, Durability, Engine, Execution, Measurement, Plan, RunError, Workload};
+use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use workloads::dependent::Dependent;
+use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tatp::Tatp;
+use workloads::tpcb::Tpcb;
+use workloads::tpcc::Mix;
+
+use crate::several::{config, micro, plan, tpcc, violations};
+
+const OWNING: [Execution; 2] = [Execution::Plp, Execution::Atrapos];
+const TRANSACTIONS: u64 = 40;
+
+fn over_pages(execution: Execution, seed: u64) -> Plan {
+    let engine = Engine::Paged { pool_bytes: 32 << 20 };
+    Plan { engine, execution, ..plan(SchemeName::default(), seed, TRANSACTIONS) }
+}
+
+/// So many workers on two sockets.
+fn two_sockets(workers: usize) -> Deployment {
+    let mut deployment = Deployment::unpinned(workers, 1 << 30);
+    for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
+        worker.socket = (2 * number / workers) as u32;
+    }
+    deployment
+}
+
+fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
+        driver::in_virtual_machine(c, workload, plan, &two_sockets(workers), Control::NONE)
+    });
+    ran.expect("the machine runs").value
+}
+
+fn ended(measured: &Measurement) -> u64 {
+    measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum()
+}
+
+fn tatp(workers: u16) -> Workload {
+    Workload::Tatp(Tatp { multisite: 0.5, ..Tatp::new(20 * u32::from(workers), workers) })
+}
+
+fn tpcb(branches: u16) -> Workload {
+    Workload::Tpcb(Tpcb { scale: 0.0002, remote_percent: 50.0, ..Tpcb::new(branches) })
+}
+
+fn dependent(sites: u16) -> Workload {
+    let rows_per_site = 40;
+    Workload::Dependent(Dependent { sites, rows_per_site, multisite: 0.5, divided: false })
+}
+
+#[test]
+fn checks_hold_whatever_belongs_to_whom() {
+    for execution in OWNING {
+        for (seed, workers) in [(1, 1), (2, 2), (3, 4), (4, 5)] {
+            let parts = workers as u16;
+            for (name, workload) in [
+                ("update", micro(Operation::Update, parts)),
+                ("mixed", micro(Operation::Mixed, 2 * parts)),
+                ("tatp", tatp(parts)),
+                ("tpcb", tpcb(parts)),
+                ("tpcc", tpcc(Mix::Full, parts)),
+                ("few parts", tpcc(Mix::Full, parts.div_ceil(2))),
+                ("dependent", dependent(parts)),
+            ] {
+                let what = format!("{name} by {workers}, {execution:?}");
+                let measured = simulated(&workload, &over_pages(execution, seed), workers);
+                let measured = measured.unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_eq!(violations(&measured), Vec::<String>::new(), "{what}");
+                assert_eq!(ended(&measured), TRANSACTIONS * workers as u64, "{what}");
+                let is_shared = measured.distributed_ratio > 0.0;
+                assert!(
+                    is_shared == (measured.counters.messages > Some(0)),
+                    "{what}: {}",
+                    measured.distributed_ratio
+                );
+                assert!(
+                    is_shared || workers == 1 || name == "few parts" && parts <= 2,
+                    "{what} needs nobody else"
+                );
+            }
+        }
+    }
+}
+
+/// A transaction that touches only what its worker owns sends nothing, and locks nothing.
+#[test]
+fn own_partitions_need_nobody_else() {
+    let spec = MicroSpec {
+        sites: 4,
+        rows_per_site: 60,
+        rows: 4,
+        operation: Operation::Update,
+        ..MicroSpec::default()
+    };
+    let workload = Workload::Micro(Micro::new(spec).expect("valid"));
+    for execution in OWNING {
+        let measured = simulated(&workload, &over_pages(execution, 7), 4).expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new());
+        assert_eq!((measured.counters.messages, measured.distributed_ratio), (Some(0), 0.0));
+        let aborts: u64 = measured.kinds.iter().map(|(_, kind)| kind.aborts).sum();
+        assert_eq!(aborts, 0, "nobody meets anybody");
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    for execution in OWNING {
+        let run = || simulated(&tpcc(Mix::Full, 3), &over_pages(execution, 5), 3).expect("it runs");
+        assert!(run() == run(), "{execution:?}");
+    }
+}
+
+#[test]
+fn durable_owners_go_on_where_they_have_ended() {
+    for (number, execution) in OWNING.into_iter().enumerate() {
+        let (workload, disk) = (tpcb(3), Disk::new(DiskModel::NVME, Faults::default()));
+        for seed in [8, 9] {
+            let durability = [Durability::Group, Durability::Sync][number];
+            let plan = Plan { durability, ..over_pages(execution, seed) };
+            let ran = VirtualMachine::run(&config(3, seed).with_disk(&disk), |c| {
+                driver::in_virtual_machine(c, &workload, &plan, &two_sockets(3), Control::NONE)
+            });
+            let measured = ran.expect("the machine runs").value.expect("it runs");
+            assert_eq!(violations(&measured), Vec::<String>::new(), "{seed}");
+            assert_eq!((ended(&measured), measured.recovered.is_some()), (TRANSACTIONS * 3, seed == 9));
+        }
+    }
+}
+
+#[test]
+fn checks_hold_on_hardware() {
+    for execution in OWNING {
+        for workload in [tpcc(Mix::Full, 3), micro(Operation::Update, 3), tatp(3)] {
+            let plan = over_pages(execution, 3);
+            let measured = driver::on_hardware(&workload, &plan, &two_sockets(3), Control::NONE);
+            let measured = measured.expect("it runs");
+            assert_eq!(violations(&measured), Vec::<String>::new());
+            assert_eq!(ended(&measured), TRANSACTIONS * 3);
+        }
+    }
+}
+
+#[test]
+fn what_owners_cannot_do_is_refused() {
+    let in_memory = Plan { engine: Engine::Memory, ..over_pages(Execution::Plp, 1) };
+    let refused = simulated(&micro(Operation::Read, 2), &in_memory, 2).expect_err("rows lie in memory");
+    let why = "workers own partitions of rows in pages only: take the engine `paged`, or run inline";
+    assert_eq!(refused.to_string(), why);
+}

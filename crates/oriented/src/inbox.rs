@@ -1,0 +1,223 @@
+//! A worker's inbox: a ring of words that all other workers fill and the worker empties.
+//!
+//! Layout, in lines: the count of slots that were claimed, the count of slots that were emptied, whether the worker sleeps; then the slots. A
+//! slot is a header and [`SLOT_WORDS`] words. A message takes one slot or several that follow each other, of which the first one's header has
+//! its number (counted from 1) and its length, so a message announces itself: announcement and first words come with one line.
+//!
+//! Senders claim slots by compare and swap on the count, fill them side by side, and announce the message with the header. So messages
+//! of one sender arrive in their order. There is room for all that workers can have to say to one of them ([`slots_for`]); a sender that finds none all
+//! the same is told so, and empties its own inbox before it tries again.
+//!
+//! Concurrency: any number of senders, one receiver. The receiver waits on the header of the next slot, by spinning and then by sleeping; before
+//! it sleeps it says so, and looks once more; a sender announces its message, and then looks whether the receiver sleeps. Both put a
+//! SeqCst fence between (Dekker's pattern), so no message is slept through.
+
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
+
+/// Words of a message that a slot has room for.
+const SLOT_WORDS: usize = 15;
+const SLOT_BYTES: usize = (SLOT_WORDS + 1) * 8;
+const _: () = assert!(SLOT_BYTES.is_multiple_of(LINE_BYTES));
+/// Bits of a header that hold the length.
+const LENGTH_BITS: u32 = 24;
+/// Longest message.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 15;
+const _: () = assert!(MESSAGE_BYTES_MAX < 1 << LENGTH_BITS);
+/// Slots for each worker that may say something.
+const SLOTS_PER_WORKER: usize = 8;
+const SLOTS_MIN: usize = 2 * MESSAGE_BYTES_MAX / (SLOT_WORDS * 8);
+/// How long a receiver spins before it sleeps.
+const SPIN_NANOS: u64 = 20_000;
+
+const CLAIMED: usize = 0;
+const EMPTIED: usize = LINE_BYTES;
+const SLEEPS: usize = 2 * LINE_BYTES;
+const FIRST: usize = 4 * LINE_BYTES;
+
+/// Slots that an inbox has where there are so many workers.
+fn slots_for(workers: usize) -> u64 {
+    (workers * SLOTS_PER_WORKER).max(SLOTS_MIN).next_power_of_two() as u64
+}
+
+/// The ring of one worker.
+pub(crate) struct Inbox<P: Platform> {
+    region: P::Region,
+    slots: u64,
+}
+
+/// There is no room: the receiver has to empty its inbox first.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl<P: Platform> Inbox<P> {
+    /// An empty one, on the receiver's node, where there are so many workers.
+    pub(crate) fn new(c: P::Core, node: Option<Node>, workers: usize) -> Result<Self, OutOfMemory> {
+        let slots = slots_for(workers);
+        Ok(Inbox { region: P::region(c, node, FIRST + slots as usize * SLOT_BYTES, "inbox")?, slots })
+    }
+
+    fn word(&self, at: usize) -> &P::Word {
+        P::word_of(&self.region, at)
+    }
+
+    fn slot(&self, number: u64) -> usize {
+        FIRST + (number % self.slots) as usize * SLOT_BYTES
+    }
+
+    fn header(&self, number: u64) -> &P::Word {
+        self.word(self.slot(number))
+    }
+
+    fn body(&self, number: u64, words: usize) -> &[P::Word] {
+        P::words_of(&self.region, self.slot(number) + 8, words)
+    }
+
+    /// Sends a message, which is neither empty nor too long. `emptied` is what the sender remembers of this inbox.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub(crate) fn send(
+        &self,
+        c: P::Core,
+        emptied: &mut u64,
+        bytes: usize,
+        words: &[u64],
+    ) -> Result<(), Full> {
+        assert!(!words.is_empty() && bytes <= MESSAGE_BYTES_MAX, "a message of {bytes} bytes");
+        let count = words.len().div_ceil(SLOT_WORDS) as u64;
+        // Relaxed: the compare and swap decides.
+        let mut first = P::load(c, self.word(CLAIMED), Ordering::Relaxed);
+        loop {
+            if first + count - *emptied > self.slots {
+                // Acquire: pairs with the release of the receiver, whose reads of the slots are over.
+                *emptied = P::load(c, self.word(EMPTIED), Ordering::Acquire);
+                if first + count > *emptied + self.slots {
+                    return Err(Full);
+                }
+            }
+            // Relaxed: only numbers are handed out; headers announce what is in slots.
+            match P::cas(c, self.word(CLAIMED), first, first + count, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(seen) => first = seen,
+            }
+        }
+        for (number, words) in (first..).zip(words.chunks(SLOT_WORDS)) {
+            P::write_words(c, self.body(number, words.len()), words);
+        }
+        let header = self.header(first);
+        // Release: pairs with the acquire of the receiver, which then reads the message.
+        P::store(c, header, (first + 1) << LENGTH_BITS | bytes as u64, Ordering::Release);
+        P::fence(c, Ordering::SeqCst);
+        // Relaxed: after the fence.
+        if P::load(c, self.word(SLEEPS), Ordering::Relaxed) != 0 {
+            P::unpark(c, header, 1);
+        }
+        Ok(())
+    }
+
+    /// What the header of message `number` is, and the bytes of the message if it is there.
+    #[inline]
+    fn look(&self, c: P::Core, number: u64) -> (u64, Option<usize>) {
+        // Acquire: pairs with the release of the sender.
+        let header = P::load(c, self.header(number), Ordering::Acquire);
+        let bytes = header & ((1 << LENGTH_BITS) - 1);
+        (header, (header >> LENGTH_BITS == number + 1).then_some(bytes as usize))
+    }
+
+    /// Takes the message that begins with slot `next`, if it is there: its bytes; its words are in `words` then.
+    ///
+    /// Concurrency: the receiver only.
+    #[inline]
+    pub(crate) fn take(&self, c: P::Core, next: &mut u64, words: &mut Vec<u64>) -> Option<usize> {
+        let bytes = self.look(c, *next).1?;
+        words.clear();
+        words.resize(bytes.div_ceil(8), 0);
+        for words in words.chunks_mut(SLOT_WORDS) {
+            P::read_words(c, self.body(*next, words.len()), words);
+            *next += 1;
+        }
+        // Release: pairs with the acquire of the next sender to these slots.
+        P::store(c, self.word(EMPTIED), *next, Ordering::Release);
+        Some(bytes)
+    }
+
+    /// Waits until the message with this number is there, or until the deadline; may return early.
+    ///
+    /// Concurrency: the receiver only.
+    pub(crate) fn wait(&self, c: P::Core, next: u64, deadline: Nanos) {
+        let (seen, there) = self.look(c, next);
+        if there.is_some() {
+            return;
+        }
+        let header = self.header(next);
+        let spins_until = P::now(c).plus(SPIN_NANOS).min(deadline);
+        if P::spin_while(c, header, seen, Some(spins_until)) != seen || spins_until == deadline {
+            return;
+        }
+        // Relaxed: before the fence.
+        P::store(c, self.word(SLEEPS), 1, Ordering::Relaxed);
+        P::fence(c, Ordering::SeqCst);
+        if P::load(c, header, Ordering::Acquire) == seen {
+            P::park(c, header, seen, Some(deadline));
+        }
+        P::store(c, self.word(SLEEPS), 0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::{Hardware, Place};
+
+    use super::*;
+
+    #[test]
+    fn messages_of_all_senders_arrive_in_their_orders() {
+        const COUNT: u64 = 3_000;
+        let c = Hardware::core();
+        let inbox = Inbox::<Hardware>::new(c, None, 3).expect("memory");
+        let worker = |c, me: usize| {
+            let mut emptied = 0;
+            if me > 0 {
+                for number in 0..COUNT {
+                    let words = vec![(me as u64) << 32 | number; 1 + (number % 40) as usize];
+                    while inbox.send(c, &mut emptied, words.len() * 8, &words).is_err() {
+                        Hardware::pause(c, 1_000);
+                    }
+                }
+                return;
+            }
+            let (mut next, mut words, mut counts) = (0, Vec::new(), [0; 3]);
+            while counts != [0, COUNT, COUNT] {
+                inbox.wait(c, next, Hardware::now(c).plus(1_000_000));
+                let Some(bytes) = inbox.take(c, &mut next, &mut words) else { continue };
+                let (sender, number) = ((words[0] >> 32) as usize, words[0] & 0xffff_ffff);
+                assert_eq!(counts[sender], number);
+                assert_eq!(bytes, 8 * (1 + (number % 40) as usize));
+                assert!(words.iter().all(|word| *word == words[0]));
+                counts[sender] += 1;
+            }
+        };
+        Hardware::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());
+    }
+
+    #[test]
+    fn a_full_inbox_says_so() {
+        let c = Hardware::core();
+        let inbox = Inbox::<Hardware>::new(c, None, 1).expect("memory");
+        let (mut emptied, mut next, mut words) = (0, 0, Vec::new());
+        let mut sent = 0;
+        while inbox.send(c, &mut emptied, 8, &[sent]).is_ok() {
+            sent += 1;
+        }
+        assert_eq!(sent, inbox.slots);
+        assert_eq!(inbox.take(c, &mut next, &mut words), Some(8));
+        assert_eq!(inbox.send(c, &mut emptied, 8, &[sent]), Ok(()));
+        for number in 1..=sent {
+            assert_eq!(inbox.take(c, &mut next, &mut words), Some(8));
+            assert_eq!(words, [number]);
+        }
+        assert_eq!(inbox.take(c, &mut next, &mut words), None);
+    }
+}

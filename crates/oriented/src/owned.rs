@@ -1,0 +1,77 @@
+//! What a worker has open and waiting of transactions, its own and others'.
+
+use engine::Route;
+
+use crate::locks::{Answer, Locks};
+use crate::map::Map;
+
+/// Actions that wait.
+pub(crate) struct Request<A> {
+    pub deadline: Option<u64>,
+    pub actions: Vec<A>,
+}
+
+/// What one coordinator's transaction has here.
+struct Place<A> {
+    /// Its branch in the session.
+    branch: Option<usize>,
+    /// What runs when its locks are granted; none of the worker's own.
+    waiting: Option<Request<A>>,
+}
+
+/// What all have here, by coordinator.
+pub(crate) struct Owned<A> {
+    places: Vec<Place<A>>,
+    locks: Locks,
+}
+
+impl<A> Owned<A> {
+    /// Nothing, of so many coordinators.
+    pub(crate) fn new(workers: usize) -> Self {
+        let places = (0..workers).map(|_| Place { branch: None, waiting: None }).collect();
+        Owned { places, locks: Locks::default() }
+    }
+
+    /// Whether nothing is locked.
+    #[inline]
+    pub(crate) fn is_unlocked(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// The locks.
+    pub(crate) fn locks(&mut self) -> &mut Locks {
+        &mut self.locks
+    }
+
+    /// The branch of a coordinator's transaction.
+    #[inline]
+    pub(crate) fn branch(&mut self, whose: u16) -> &mut Option<usize> {
+        &mut self.places[usize::from(whose)].branch
+    }
+
+    /// Asks for what a request needs; one that waits is kept.
+    pub(crate) fn ask(
+        &mut self,
+        (whose, age): (u16, u64),
+        routes: &[Route],
+        request: Option<Request<A>>,
+    ) -> (Answer, Option<Request<A>>) {
+        let answer = self.locks.ask(whose, age, routes);
+        if answer != Answer::Waits {
+            return (answer, request);
+        }
+        self.places[usize::from(whose)].waiting = request;
+        (answer, None)
+    }
+
+    /// The next request whose locks are granted now; none of its actions, if it is the worker's own.
+    pub(crate) fn next_granted(&mut self) -> Option<(u16, Option<Request<A>>)> {
+        let whose = self.locks.grant_next()?;
+        Some((whose, self.places[usize::from(whose)].waiting.take()))
+    }
+}
+
+/// Routes of tables that have owners: others need no locks.
+pub(crate) fn owned_routes(map: &Map, routes: &[Route]) -> Vec<Route> {
+    routes.iter().filter(|route| map.is_owned(route.table)).copied().collect()
+}

@@ -1,0 +1,129 @@
+//! A worker's way to the others.
+
+use std::collections::VecDeque;
+
+use cc::Abort;
+use platform::{Nanos, Platform, Work};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::inbox::{Full, Inbox, MESSAGE_BYTES_MAX};
+use crate::messages::{Heard, Said, decode, encode};
+use crate::shared::Shared;
+
+/// How long a worker waits for a message before it looks whether the others are there.
+pub(crate) const LOOK_NANOS: u64 = 1_000_000;
+/// How long a worker waits whose peer's inbox is full.
+const FULL_NANOS: u64 = 1_000;
+
+/// What one worker sends and receives.
+pub(crate) struct Post<'d, P: Platform> {
+    c: P::Core,
+    me: u16,
+    shared: &'d Shared<P>,
+    /// The next slot of the own inbox.
+    next: u64,
+    /// By worker: slots of its inbox that were emptied when the worker last looked.
+    emptied: Vec<u64>,
+    /// What was taken from the own inbox while another one was full.
+    taken: VecDeque<Vec<u8>>,
+    words: Vec<u64>,
+    bytes: Vec<u8>,
+    /// Messages sent.
+    pub sent: u64,
+}
+
+/// Bytes as words.
+fn to_words(bytes: &[u8], words: &mut Vec<u64>) {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    words.clear();
+    words.extend(whole.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        words.push(u64::from_le_bytes(last));
+    }
+}
+
+impl<'d, P: Platform> Post<'d, P> {
+    /// That of the worker with this number.
+    pub(crate) fn new(c: P::Core, me: u16, shared: &'d Shared<P>) -> Self {
+        let emptied = vec![0; shared.workers()];
+        let (taken, words, bytes) = (VecDeque::new(), Vec::new(), Vec::new());
+        Post { c, me, shared, next: 0, emptied, taken, words, bytes, sent: 0 }
+    }
+
+    fn inbox(&self) -> &'d Inbox<P> {
+        &self.shared.inboxes[usize::from(self.me)]
+    }
+
+    /// Tells another worker something.
+    ///
+    /// # Errors
+    /// The message cannot be written as bytes, or is too long.
+    pub(crate) fn send<A: Serialize, O: Serialize>(
+        &mut self,
+        to: u16,
+        message: &Said<'_, A, O>,
+    ) -> Result<(), Abort> {
+        let c = self.c;
+        self.bytes.clear();
+        encode(self.me, message, &mut self.bytes)?;
+        if self.bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(Abort::Misuse("actions or outputs that are too long to be sent to another worker"));
+        }
+        let mut words = std::mem::take(&mut self.words);
+        to_words(&self.bytes, &mut words);
+        // Written as bytes, and copied to the ring.
+        P::work(c, Work::CopyWord, 2 * words.len() as u32);
+        let (inbox, bytes) = (&self.shared.inboxes[usize::from(to)], self.bytes.len());
+        while inbox.send(c, &mut self.emptied[usize::from(to)], bytes, &words) == Err(Full) {
+            // The other one may wait for room here.
+            let mut kept = Vec::new();
+            while let Some(bytes) = self.inbox().take(c, &mut self.next, &mut kept) {
+                self.taken.push_back(to_bytes(&kept, bytes));
+            }
+            if self.shared.has_lost(c) {
+                return Err(gone());
+            }
+            P::pause(c, FULL_NANOS);
+        }
+        self.words = words;
+        self.sent += 1;
+        Ok(())
+    }
+
+    /// What has come first, and who has said it.
+    ///
+    /// # Errors
+    /// What has come is no message.
+    #[inline]
+    pub(crate) fn take<A: DeserializeOwned, O: DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<(u16, Heard<A, O>)>, Abort> {
+        if let Some(bytes) = self.taken.pop_front() {
+            return decode(&bytes).map(Some);
+        }
+        let Some(bytes) = self.inbox().take(self.c, &mut self.next, &mut self.words) else { return Ok(None) };
+        P::work(self.c, Work::CopyWord, 2 * self.words.len() as u32);
+        decode(&to_bytes(&self.words, bytes)).map(Some)
+    }
+
+    /// Waits until something has come, or until the deadline; may return early.
+    pub(crate) fn wait(&self, deadline: Nanos) {
+        if self.taken.is_empty() {
+            self.inbox().wait(self.c, self.next, deadline);
+        }
+    }
+}
+
+fn to_bytes(words: &[u64], bytes: usize) -> Vec<u8> {
+    let mut all: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    all.truncate(bytes);
+    all
+}
+
+/// Another worker is gone.
+pub(crate) fn gone() -> Abort {
+    Abort::Storage("a worker that owns partitions is gone: its transactions cannot be ended".to_owned())
+}

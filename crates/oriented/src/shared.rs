@@ -1,0 +1,125 @@
+//! What all workers that own partitions know.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
+use storage::Latched;
+
+use crate::central::{Central, Sharing};
+use crate::inbox::Inbox;
+use crate::map::Map;
+
+/// Where a worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its memory node.
+    pub node: Option<Node>,
+    /// Its socket.
+    pub socket: u32,
+}
+
+/// Rules that a mutant breaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Broken {
+    /// Every other transaction sends actions to another worker than the owner.
+    pub owners: bool,
+    /// An owner keeps what a transaction has locked whose number of actions is odd.
+    pub keeps_locks: bool,
+    /// A transaction that commits is rolled back by one of several owners.
+    pub commits_all: bool,
+    /// Nothing is locked.
+    pub locks: bool,
+    /// A worker keeps the map that it began with.
+    pub keeps_map: bool,
+    /// The map changes while transactions are active.
+    pub drains: bool,
+}
+
+/// Lines of the words that all share.
+const VERSION: usize = 0;
+const LEAVING: usize = 1;
+const GONE: usize = 2;
+const LINES: usize = 3;
+
+/// What all workers share.
+pub struct Shared<P: Platform> {
+    pub(crate) central: Central<P>,
+    pub(crate) inboxes: Vec<Inbox<P>>,
+    map: Latched<P, Arc<Map>>,
+    words: P::Region,
+    pub(crate) broken: Broken,
+}
+
+impl<P: Platform> Shared<P> {
+    /// Of workers at these sites, who own what the map says.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(c: P::Core, sites: &[Site], map: Map, sharing: Sharing) -> Result<Self, OutOfMemory> {
+        let workers: Vec<_> = sites.iter().map(|site| (site.node, site.socket)).collect();
+        let inbox = |(node, _): &(Option<Node>, u32)| Inbox::new(c, *node, sites.len());
+        Ok(Shared {
+            central: Central::new(c, &workers, sharing)?,
+            inboxes: workers.iter().map(inbox).collect::<Result<_, _>>()?,
+            map: Latched::new(c, "map of partitions", Arc::new(map))?,
+            words: P::region(c, None, LINES * LINE_BYTES, "owners of partitions")?,
+            broken: Broken::default(),
+        })
+    }
+
+    /// The same with these rules broken: for tests.
+    #[must_use]
+    pub fn with_broken(self, broken: Broken) -> Self {
+        Shared { broken, ..self }
+    }
+
+    /// Workers.
+    pub fn workers(&self) -> usize {
+        self.inboxes.len()
+    }
+
+    fn word(&self, line: usize) -> &P::Word {
+        P::word_of(&self.words, line * LINE_BYTES)
+    }
+
+    /// The version of the map. It does not change while a transaction is active.
+    #[inline]
+    pub(crate) fn version(&self, c: P::Core) -> u64 {
+        // Relaxed: the lock of the map orders it.
+        P::load(c, self.word(VERSION), Ordering::Relaxed)
+    }
+
+    /// The map.
+    pub(crate) fn map(&self, c: P::Core) -> Arc<Map> {
+        self.map.with(c, |map| Arc::clone(map))
+    }
+
+    /// Another map from here on. Pre: the lock of the map is held alone.
+    pub(crate) fn set_map(&self, c: P::Core, map: Map) {
+        self.map.with(c, |old| *old = Arc::new(map));
+        P::store(c, self.word(VERSION), self.version(c) + 1, Ordering::Relaxed);
+    }
+
+    /// A worker begins no transaction any more.
+    pub(crate) fn leave(&self, c: P::Core) {
+        // AcqRel: who sees that all have left has all that they have said.
+        P::fetch_add(c, self.word(LEAVING), 1, Ordering::AcqRel);
+    }
+
+    /// Whether no worker begins a transaction any more.
+    pub(crate) fn have_all_left(&self, c: P::Core) -> bool {
+        P::load(c, self.word(LEAVING), Ordering::Acquire) == self.workers() as u64
+    }
+
+    /// A worker is gone that others may wait for.
+    pub(crate) fn lose(&self, c: P::Core) {
+        // Relaxed: nothing but the fact is handed on.
+        P::store(c, self.word(GONE), 1, Ordering::Relaxed);
+    }
+
+    /// Whether a worker is gone.
+    pub(crate) fn has_lost(&self, c: P::Core) -> bool {
+        P::load(c, self.word(GONE), Ordering::Relaxed) != 0
+    }
+}

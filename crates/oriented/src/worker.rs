@@ -1,0 +1,402 @@
+//! One worker: it coordinates its own transactions, and does for others' what belongs to its partitions.
+//!
+//! A worker does one thing at a time. It serves others before each of its own transactions, while it waits for answers, and while it pauses; never
+//! between the actions of a phase. So a transaction that needs nobody else is never interrupted, and locks nothing: it only looks
+//! whether it may go on. One that needs others locks what it has touched so far before it sends its first message.
+
+use std::sync::Arc;
+
+use cc::{Abort, Category};
+use engine::dynamic::{AnySession, BranchName, Branches};
+use engine::{Bounds, Commit, Ending, Epoch, Procedure, Route, Routes};
+use platform::{Nanos, OutOfMemory, Platform};
+
+use crate::central::Seat;
+use crate::load::Load;
+use crate::locks::Answer;
+use crate::map::Map;
+use crate::messages::Said;
+use crate::owned::{Owned, Request};
+use crate::post::{LOOK_NANOS, Post, gone};
+use crate::shared::{Shared, Site};
+
+/// Bits of an age that name the worker: no two transactions have the same.
+pub(crate) const WORKER_BITS: u32 = 16;
+/// How long a worker that has no transactions any more waits for a message before it looks whether the others are there.
+const LEAVING_LOOK_NANOS: u64 = 50_000;
+
+/// What a session says that has no branches.
+pub(crate) const NO_BRANCHES: Abort =
+    Abort::Misuse("a database whose sessions have no branches has no owners of partitions");
+
+/// What a worker has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages to other workers.
+    pub messages: u64,
+    /// Commits of transactions that needed other workers.
+    pub shared: u64,
+    /// Transactions that needed other workers because of another transaction's locks, or would have.
+    pub waits: u64,
+}
+
+/// A transaction of the worker's own, in one attempt.
+pub(crate) struct Attempt<Q: Procedure> {
+    pub actions: Vec<Q::Action>,
+    /// Of all actions so far.
+    pub routes: Routes,
+    /// Where the routes of this phase begin.
+    pub from: usize,
+    /// By action of this phase: where its routes end.
+    pub ends: Vec<usize>,
+    /// By action of this phase: who owns what it touches.
+    pub owners: Vec<u16>,
+    /// Whether others are served within the transaction, which has locked what it touches.
+    pub is_among: bool,
+    /// Other workers that have a branch, or may have, each with the name of what it has changed.
+    pub others: Vec<(u16, Option<BranchName>)>,
+    /// Answers that are missing.
+    pub pending: usize,
+    /// Why it fails, when all answers are there.
+    pub failed: Option<Abort>,
+    /// Whether the own actions of the phase may run that have waited.
+    pub is_granted: bool,
+    pub replies: Vec<(u16, Vec<Q::Output>)>,
+}
+
+impl<Q: Procedure> Attempt<Q> {
+    fn new() -> Self {
+        Attempt {
+            actions: Vec::new(),
+            routes: Routes::new(),
+            from: 0,
+            ends: Vec::new(),
+            owners: Vec::new(),
+            is_among: false,
+            others: Vec::new(),
+            pending: 0,
+            failed: None,
+            is_granted: false,
+            replies: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self) {
+        self.routes.clear();
+        (self.is_among, self.pending, self.failed, self.is_granted) = (false, 0, None, false);
+        self.others.clear();
+        self.replies.clear();
+    }
+}
+
+/// One worker that owns partitions.
+pub struct Worker<'d, P: Platform, Q: Procedure> {
+    pub(crate) c: P::Core,
+    pub(crate) me: u16,
+    pub(crate) shared: &'d Shared<P>,
+    pub(crate) tables: &'d Q::Tables,
+    pub(crate) map: Arc<Map>,
+    pub(crate) version: u64,
+    pub(crate) seat: Seat<P>,
+    pub(crate) post: Post<'d, P>,
+    pub(crate) owned: Owned<Q::Action>,
+    pub(crate) attempt: Attempt<Q>,
+    /// Of the current transaction, until it succeeds; 0: none.
+    pub(crate) age: u64,
+    pub(crate) last_age: u64,
+    /// For the actions of others.
+    pub(crate) routes: Routes,
+    pub(crate) outputs: Vec<Q::Output>,
+    pub(crate) names: Vec<BranchName>,
+    pub(crate) rolled_back_at: Epoch,
+    pub(crate) counts: Counts,
+    /// Answers of others that are missing before the map changes.
+    pub(crate) fences: usize,
+    pub(crate) load: Load,
+    /// Runs of actions until one is measured.
+    pub(crate) until_sample: u32,
+    pub(crate) has_left: bool,
+}
+
+impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
+    /// The worker with this number, at this site.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(
+        c: P::Core,
+        shared: &'d Shared<P>,
+        (me, site): (usize, Site),
+        tables: &'d Q::Tables,
+    ) -> Result<Self, OutOfMemory> {
+        let map = shared.map(c);
+        Ok(Worker {
+            c,
+            me: me as u16,
+            shared,
+            tables,
+            load: Load::of(&map),
+            map,
+            until_sample: 0,
+            version: shared.version(c),
+            seat: shared.central.seat(c, me, site.node)?,
+            post: Post::new(c, me as u16, shared),
+            owned: Owned::new(shared.workers()),
+            attempt: Attempt::new(),
+            age: 0,
+            last_age: 0,
+            routes: Routes::new(),
+            outputs: Vec::new(),
+            names: Vec::new(),
+            rolled_back_at: Epoch(0),
+            counts: Counts::default(),
+            fences: 0,
+            has_left: false,
+        })
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        Counts { messages: self.post.sent, ..self.counts }
+    }
+
+    /// Runs a transaction until it commits, rolls back, or fails for good, after what others have asked for meanwhile.
+    ///
+    /// # Errors
+    /// See [`Abort`].
+    pub fn run(
+        &mut self,
+        session: &mut dyn AnySession<'_>,
+        procedure: &mut Q,
+        bounds: &Bounds,
+    ) -> Result<Ending<()>, Abort> {
+        let branches = session.branches().ok_or(NO_BRANCHES)?;
+        self.serve(branches)?;
+        branches.meter().begin::<P>(self.c);
+        self.enter(branches)?;
+        let result = self.try_all(branches, procedure, bounds);
+        let before = branches.meter().enter::<P>(self.c, Category::Cc);
+        self.shared.central.end(self.c, &mut self.seat);
+        branches.meter().leave::<P>(self.c, before);
+        if !matches!(&result, Err(abort) if abort.is_conflict()) {
+            self.age = 0;
+        }
+        branches.meter().end::<P>(self.c);
+        result
+    }
+
+    /// Says that it has no transactions any more, and serves others until nobody has.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    pub fn leave(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
+        let branches = session.branches().ok_or(NO_BRANCHES)?;
+        let c = self.c;
+        self.shared.leave(c);
+        self.has_left = true;
+        loop {
+            let is_over = self.shared.have_all_left(c);
+            self.serve(branches)?;
+            if is_over {
+                return Ok(());
+            }
+            if self.shared.has_lost(c) {
+                return Err(gone());
+            }
+            self.post.wait(P::now(c).plus(LEAVING_LOOK_NANOS));
+        }
+    }
+
+    /// The transaction is active from here on, and sees one version of the map.
+    fn enter(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
+        let c = self.c;
+        let before = branches.meter().enter::<P>(c, Category::Cc);
+        self.draw_age();
+        while !self.shared.central.begin(c, &mut self.seat, self.age) {
+            // Whoever changes the map waits for transactions that may need this worker.
+            while self.hear(branches)? {}
+            self.shared.central.wait(c, &self.seat, LEAVING_LOOK_NANOS);
+        }
+        self.look_at_map();
+        branches.meter().leave::<P>(c, before);
+        Ok(())
+    }
+
+    /// Gets the map, if it has changed. Pre: a transaction is active, so that it does not change now.
+    #[inline]
+    pub(crate) fn look_at_map(&mut self) {
+        let version = self.shared.version(self.c);
+        if version != self.version && !(self.shared.broken.keeps_map && self.me % 2 == 1) {
+            (self.map, self.version) = (self.shared.map(self.c), version);
+            self.load = Load::of(&self.map);
+        }
+    }
+
+    /// Gives the transaction an age, if it has none.
+    fn draw_age(&mut self) {
+        if self.age == 0 {
+            let drawn = P::timestamp(self.c) << WORKER_BITS | u64::from(self.me);
+            self.age = drawn.max(self.last_age + (1 << WORKER_BITS));
+            self.last_age = self.age;
+        }
+    }
+
+    fn try_all(
+        &mut self,
+        branches: &mut dyn Branches,
+        procedure: &mut Q,
+        bounds: &Bounds,
+    ) -> Result<Ending<()>, Abort> {
+        let c = self.c;
+        let mut attempts = 0;
+        let result = loop {
+            attempts += 1;
+            match self.attempt(branches, procedure, bounds.deadline) {
+                Ok(commit) => {
+                    branches.stats_mut().commits += 1;
+                    break Ok(Ending::Committed((), commit));
+                }
+                Err(Abort::RollBack) => {
+                    branches.stats_mut().rollbacks += 1;
+                    break Ok(Ending::RolledBack(self.rolled_back_at));
+                }
+                Err(abort) if !abort.is_conflict() => break Err(abort),
+                Err(abort) => {
+                    branches.stats_mut().aborts += 1;
+                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
+                        branches.meter().attempt_failed::<P>(c);
+                        break Err(abort);
+                    }
+                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                        break Err(Abort::Deadline);
+                    }
+                    self.pause(branches, attempts)?;
+                }
+            }
+        };
+        let most = &mut branches.stats_mut().attempts_max;
+        *most = (*most).max(attempts);
+        result
+    }
+
+    /// Serves others for a while, before the next attempt.
+    fn pause(&mut self, branches: &mut dyn Branches, attempts: u32) -> Result<(), Abort> {
+        let c = self.c;
+        branches.meter().attempt_failed::<P>(c);
+        let before = branches.meter().enter::<P>(c, Category::Backoff);
+        let until = P::now(c).plus(branches.pause_nanos(attempts));
+        loop {
+            while self.hear(branches)? {}
+            if P::now(c) >= until {
+                break;
+            }
+            self.post.wait(until);
+        }
+        branches.meter().leave::<P>(c, before);
+        branches.meter().attempt_begins();
+        Ok(())
+    }
+
+    /// Runs one attempt; what has failed is undone everywhere.
+    fn attempt(
+        &mut self,
+        branches: &mut dyn Branches,
+        procedure: &mut Q,
+        deadline: Option<Nanos>,
+    ) -> Result<Commit, Abort> {
+        self.attempt.begin();
+        match self.run_phases(branches, procedure, deadline) {
+            Ok(()) => self.commit(branches),
+            Err(abort) => {
+                self.roll_back(branches)?;
+                Err(abort)
+            }
+        }
+    }
+
+    /// Commits the transaction everywhere: the record of the log that names all branches is the commit.
+    fn commit(&mut self, branches: &mut dyn Branches) -> Result<Commit, Abort> {
+        let own = *self.owned.branch(self.me);
+        self.names.clear();
+        self.names.extend(own.and_then(|branch| branches.name(branch)));
+        self.names.extend(self.attempt.others.iter().filter_map(|(_, name)| *name));
+        let commit = branches.commit(&self.names)?;
+        self.counts.shared += u64::from(!self.attempt.others.is_empty());
+        self.tell_end(true)?;
+        if own.is_some() {
+            *self.owned.branch(self.me) = None;
+        }
+        if let Some(branch) = own {
+            branches.end(branch);
+        }
+        self.release(branches, self.me)?;
+        Ok(commit)
+    }
+
+    /// Undoes the transaction everywhere.
+    fn roll_back(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
+        // An answer that is missing is not to be taken for one of the next transaction.
+        while self.attempt.pending > 0 {
+            if !self.hear(branches)? {
+                if self.shared.has_lost(self.c) {
+                    return Err(gone());
+                }
+                self.post.wait(P::now(self.c).plus(LOOK_NANOS));
+            }
+            self.attempt.pending -= usize::from(std::mem::take(&mut self.attempt.is_granted));
+        }
+        self.tell_end(false)?;
+        let own = self.owned.branch(self.me).take();
+        self.rolled_back_at = match own {
+            Some(branch) => branches.roll_back(branch)?,
+            None => branches.commit(&[])?.durable_with,
+        };
+        self.release(branches, self.me)
+    }
+
+    /// Tells all others that have a part in the transaction how it ends.
+    fn tell_end(&mut self, commit: bool) -> Result<(), Abort> {
+        for place in 0..self.attempt.others.len() {
+            let to = self.attempt.others[place].0;
+            let commit = commit && !(self.shared.broken.commits_all && place == 0);
+            let end: Said<'_, Q::Action, Q::Output> = Said::End { commit };
+            self.post.send(to, &end)?;
+        }
+        Ok(())
+    }
+
+    /// The map as this worker knows it: that of its last transaction.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// The branch of a transaction here, which begins if there is none.
+    pub(crate) fn branch(&mut self, branches: &mut dyn Branches, whose: u16) -> Result<usize, Abort> {
+        if let Some(branch) = self.owned.branch(whose) {
+            return Ok(*branch);
+        }
+        let branch = branches.begin()?;
+        *self.owned.branch(whose) = Some(branch);
+        Ok(branch)
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        whose: (u16, u64),
+        routes: &[Route],
+        request: Option<Request<Q::Action>>,
+    ) -> (Answer, Option<Request<Q::Action>>) {
+        match self.shared.broken.locks {
+            true => (Answer::Granted, request),
+            false => self.owned.ask(whose, routes, request),
+        }
+    }
+}
+
+impl<P: Platform, Q: Procedure> Drop for Worker<'_, P, Q> {
+    fn drop(&mut self) {
+        if !self.has_left && !P::is_gone(self.c) {
+            self.shared.lose(self.c);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! How what a transaction does is run.
+
+use cc::Abort;
+use engine::dynamic::Body;
+use platform::files::Files;
+
+use crate::context::Context;
+use crate::transaction::Transaction;
+
+/// Runs what the transaction of a session does, or a part of it.
+///
+/// # Errors
+/// Those of the body, or of a verb: what was done is to be undone.
+pub(crate) fn run<P: Files>(context: &mut Context<'_, P>, body: &mut Body<'_>) -> Result<(), Abort> {
+    let (c, deadline) = (context.worker.c, context.deadline);
+    let mut transaction = Transaction { session: context, failed: None };
+    let mut outcome = body(&mut transaction);
+    // A verb that has failed ends the transaction, whatever the body makes of it.
+    if let Some(failed) = transaction.failed.take()
+        && (outcome.is_ok() || failed.is_conflict())
+    {
+        outcome = Err(failed);
+    }
+    if outcome.is_ok() && deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+        outcome = Err(Abort::Deadline);
+    }
+    outcome
+}

@@ -1,0 +1,78 @@
+//! Workers that own partitions: histories, invariants, crashes, and mutants of what keeps their transactions apart and whole.
+
+use oriented::Broken;
+use verify::crashes::owners;
+use verify::{Machine, Subject, Trial, Work};
+
+fn pages() -> Subject {
+    verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages")
+}
+
+/// The first of these seeds that shows something wrong, and what.
+fn first_failure(subject: &Subject, machine: &Machine, seeds: impl Iterator<Item = u64>) -> Option<String> {
+    let (mut transactions, mut aborts) = (0, 0);
+    let trial = |seed| Trial { subject, work: Work::Owners, machine, workers: None, seed }.run();
+    let failure = seeds.map(trial).find_map(|verdict| {
+        transactions += verdict.transactions;
+        aborts += verdict.aborts;
+        verdict.failure
+    });
+    println!("{}: {transactions} transactions, {aborts} aborts, {failure:?}", subject.name);
+    assert!(failure.is_some() || transactions > 0 && aborts > 0, "nothing was seen");
+    failure.map(|failure| format!("seed {}: {}", failure.seed, failure.what))
+}
+
+#[test]
+fn owners_keep_transactions_apart_and_whole() {
+    assert_eq!(first_failure(&pages(), &Machine::Small, 0..120), None);
+}
+
+#[test]
+fn owners_on_hardware_keep_transactions_apart() {
+    // Crashes are of simulated machines.
+    let seeds = (0..16).filter(|seed| seed % 4 < 3);
+    assert_eq!(first_failure(&pages(), &Machine::Hardware, seeds), None);
+}
+
+#[test]
+fn mutants_of_owners_are_caught() {
+    let sound = Broken::default();
+    let mutants = [
+        ("actions run at other workers", Broken { owners: true, ..sound }),
+        ("locks are left behind", Broken { keeps_locks: true, ..sound }),
+        ("one owner rolls back what commits", Broken { commits_all: true, ..sound }),
+        ("owners lock nothing", Broken { locks: true, ..sound }),
+        ("a worker keeps its map", Broken { keeps_map: true, ..sound }),
+        ("the map changes while transactions are active", Broken { drains: true, ..sound }),
+    ];
+    for (name, broken) in mutants {
+        // Without crashes.
+        let seeds = (0..600).filter(|seed| seed % 4 < 3);
+        let failure = first_failure(&pages().with_owners(name, broken), &Machine::Small, seeds);
+        assert!(failure.is_some(), "{name} was not noticed");
+    }
+}
+
+#[test]
+fn crashes_leave_no_branch_alone() {
+    let mut sum = 0;
+    for seed in 0..40 {
+        let sound = (Broken::default(), paged::Broken::default());
+        let (wrong, transactions) = owners::violations(seed, sound).expect("a run");
+        assert_eq!(wrong, Vec::<String>::new(), "seed {seed}");
+        sum += transactions;
+    }
+    assert!(sum > 1_000, "{sum} transactions");
+}
+
+#[test]
+fn a_commit_of_one_branch_is_caught() {
+    let broken = paged::Broken { commits_one_branch: true, ..paged::Broken::default() };
+    let found = |seed| match owners::violations(seed, (Broken::default(), broken)) {
+        Ok((wrong, _)) => wrong.into_iter().next(),
+        Err(error) => Some(error.to_string()),
+    };
+    let first = (0..200).find_map(|seed| found(seed).map(|what| (seed, what)));
+    println!("{first:?}");
+    assert!(first.is_some(), "nothing was noticed");
+}
