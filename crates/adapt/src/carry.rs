@@ -1,0 +1,80 @@
+//! Loads of one map told by the sub-partitions of another.
+
+use std::collections::BTreeMap;
+
+use crate::grid::{Grid, SubPartition};
+use crate::load::{Load, Meeting};
+
+/// A load of which nothing is known: each position costs the same, and nothing meets.
+pub(crate) fn evenly(grid: &Grid) -> Load {
+    let cost = |sub: usize| grid.place(SubPartition(sub as u32)).1.len() as f64;
+    let costs = (0..grid.count()).map(cost).collect();
+    Load { version: grid.version(), costs, meetings: Vec::new(), unrecorded: 0.0 }
+}
+
+/// What was measured by the sub-partitions of `from`, by those of `to`, which has the same tables: costs by the positions that two sub-partitions have in
+/// common, as if all positions of a sub-partition were alike, and meetings by the middle of each.
+pub(crate) fn carried(load: &Load, from: &Grid, to: &Grid) -> Load {
+    let mut costs = vec![0.0; to.count()];
+    for (old, new) in from.tables().zip(to.tables()) {
+        let (mut one, mut other) = (old.start, new.start);
+        while one < old.end && other < new.end {
+            let (before, after) =
+                (from.place(SubPartition(one as u32)).1, to.place(SubPartition(other as u32)).1);
+            let common = before.end.min(after.end).saturating_sub(before.low.max(after.low));
+            costs[other] += load.costs[one] * (common as f64 / before.len() as f64);
+            match before.end <= after.end {
+                true => one += 1,
+                false => other += 1,
+            }
+        }
+    }
+    let mut met: BTreeMap<Vec<SubPartition>, (f64, f64)> = BTreeMap::new();
+    for meeting in &load.meetings {
+        let there = meeting.members.iter().filter_map(|sub| {
+            let (_, range) = from.place(*sub);
+            to.at(from.table(*sub), range.low + range.len() / 2)
+        });
+        let mut members: Vec<SubPartition> = there.collect();
+        members.sort_unstable();
+        members.dedup();
+        if members.len() > 1 {
+            let (count, bytes) = met.entry(members).or_default();
+            (*count, *bytes) = (*count + meeting.count, *bytes + meeting.bytes);
+        }
+    }
+    let meeting = |(members, (count, bytes))| Meeting { members, count, bytes };
+    let meetings = met.into_iter().map(meeting).collect();
+    Load { version: to.version(), costs, meetings, unrecorded: load.unrecorded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cores::Core;
+    use crate::map::{PartitionMap, Range, Table};
+
+    #[test]
+    fn costs_go_with_positions() {
+        let tables = [(Table(0), "a", Range { low: 0, end: 40 }), (Table(1), "b", Range { low: 0, end: 2 })];
+        let coarse = PartitionMap::even(&tables, &[Core(0)]).expect("a map");
+        let fine = PartitionMap::even(&tables, &[Core(0), Core(1)]).expect("a map");
+        let (coarse, fine) = (Grid::of(&coarse), Grid::of(&fine));
+        let even = evenly(&coarse);
+        assert_eq!(even.costs, [[4.0; 10].as_slice(), &[1.0; 2]].concat());
+        assert_eq!(carried(&even, &coarse, &fine).costs, evenly(&fine).costs);
+        let mut load = even;
+        load.costs[0] = 100.0;
+        let meeting = |one, other| Meeting {
+            members: vec![SubPartition(one), SubPartition(other)],
+            count: 2.0,
+            bytes: 9.0,
+        };
+        load.meetings = vec![meeting(0, 10), meeting(9, 11)];
+        let there = carried(&load, &coarse, &fine);
+        assert_eq!(there.costs[..3], [50.0, 50.0, 2.0]);
+        assert_eq!(there.meetings, [meeting(1, 20), meeting(19, 21)]);
+        // And back: all that met lies in the same places again.
+        assert_eq!(carried(&there, &fine, &coarse).meetings, load.meetings);
+    }
+}

@@ -1,0 +1,203 @@
+//! The cores that may own partitions: which socket each is in, what it costs sockets to talk, and which cores are there now.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use machine::{Access, Description, HardwareThread, LineState};
+use serde::{Deserialize, Serialize};
+
+/// A core that may own partitions, by its number among those that the executor has workers on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Core(pub u16);
+
+impl Core {
+    /// Its place in lists by core.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "core {}", self.0)
+    }
+}
+
+/// Why cores cannot be described so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CoresError {
+    /// No cores, or more than numbers of cores can tell apart.
+    #[error("{0} cores: there must be 1 to 65535")]
+    Count(usize),
+    /// A socket without distances to all others.
+    #[error("the distances of {rows} sockets are given, and cores are in {sockets}")]
+    Distances {
+        /// Rows of the matrix, or columns of its shortest row.
+        rows: usize,
+        /// Sockets that cores are in.
+        sockets: usize,
+    },
+    /// A distance that is none.
+    #[error("the distance between sockets {0} and {1} is negative, not finite, or not the same both ways")]
+    Distance(usize, usize),
+    /// A hardware thread that the machine does not have.
+    #[error("{0:?} is not one of the machine's hardware threads")]
+    Thread(HardwareThread),
+}
+
+/// The cores of an executor, some of which may have failed or been taken away.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cores {
+    /// By core.
+    sockets: Vec<u16>,
+    /// By core.
+    present: Vec<bool>,
+    /// By socket and socket: nanoseconds that a byte costs which one sends to the other.
+    distances: Vec<Vec<f64>>,
+}
+
+impl Cores {
+    /// Cores in these sockets, dense from 0, all present. `distances` by socket and socket: nanoseconds a byte, the same both ways; within a
+    /// socket communication is free, as in the cost model.
+    ///
+    /// # Errors
+    /// [`CoresError`].
+    pub fn new(sockets: Vec<u16>, distances: Vec<Vec<f64>>) -> Result<Self, CoresError> {
+        if sockets.is_empty() || sockets.len() > usize::from(u16::MAX) {
+            return Err(CoresError::Count(sockets.len()));
+        }
+        let count = sockets.iter().map(|socket| usize::from(*socket) + 1).max().unwrap_or(0);
+        let rows = distances.iter().map(Vec::len).chain([distances.len()]).min().unwrap_or(0);
+        if rows < count {
+            return Err(CoresError::Distances { rows, sockets: count });
+        }
+        for one in 0..count {
+            for other in 0..count {
+                let distance = distances[one][other];
+                if !(distance.is_finite() && distance >= 0.0 && distance == distances[other][one]) {
+                    return Err(CoresError::Distance(one, other));
+                }
+            }
+        }
+        let present = vec![true; sockets.len()];
+        Ok(Cores { sockets, present, distances })
+    }
+
+    /// The cores of these hardware threads, in this order. A byte costs between two sockets its share of a modified line that one of their
+    /// cores loads from the other, as the machine's description says.
+    ///
+    /// # Errors
+    /// [`CoresError`]: a hardware thread is not the machine's, or there are none.
+    pub fn of(description: &Description, threads: &[HardwareThread]) -> Result<Self, CoresError> {
+        // By socket as the machine numbers it: the first of these threads there.
+        let mut first: BTreeMap<u32, HardwareThread> = BTreeMap::new();
+        for thread in threads {
+            let socket = description.topology.socket_of(*thread).ok_or(CoresError::Thread(*thread))?;
+            first.entry(socket).or_insert(*thread);
+        }
+        let number = |thread: &HardwareThread| {
+            let socket = description.topology.socket_of(*thread);
+            first.keys().position(|other| Some(*other) == socket).unwrap_or(0) as u16
+        };
+        let line_ns = |from, to| description.line_ns(Access::Load, LineState::Modified, from, to);
+        let byte_ns = |one: HardwareThread, other: HardwareThread| match one == other {
+            true => 0.0,
+            false => {
+                let there_and_back = line_ns(one, other).unwrap_or(0.0) + line_ns(other, one).unwrap_or(0.0);
+                there_and_back / 2.0 / f64::from(description.line_bytes.value)
+            }
+        };
+        let distances =
+            first.values().map(|one| first.values().map(|other| byte_ns(*one, *other)).collect()).collect();
+        Cores::new(threads.iter().map(number).collect(), distances)
+    }
+
+    /// How many there are, present or not.
+    pub fn count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Number of sockets.
+    pub fn socket_count(&self) -> usize {
+        self.sockets.iter().map(|socket| usize::from(*socket) + 1).max().unwrap_or(0)
+    }
+
+    /// The socket of a core.
+    pub fn socket(&self, core: Core) -> usize {
+        usize::from(self.sockets[core.index()])
+    }
+
+    /// Nanoseconds that a byte costs between two sockets.
+    pub fn distance(&self, from: usize, to: usize) -> f64 {
+        if from == to { 0.0 } else { self.distances[from][to] }
+    }
+
+    /// Whether a core is one of these, and present.
+    pub fn is_present(&self, core: Core) -> bool {
+        self.present.get(core.index()).copied().unwrap_or(false)
+    }
+
+    /// The cores that are there now, in ascending order.
+    pub fn present(&self) -> impl Iterator<Item = Core> + '_ {
+        (0..self.count() as u16).map(Core).filter(|core| self.is_present(*core))
+    }
+
+    /// The same cores, of which those are present for which `is_present` says so.
+    #[must_use]
+    pub fn with(&self, is_present: impl Fn(Core) -> bool) -> Self {
+        let present = (0..self.count() as u16).map(|core| is_present(Core(core))).collect();
+        Cores { present, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// `sockets` sockets of `each` cores, one nanosecond a byte apart.
+    pub fn square(sockets: u16, each: u16) -> Cores {
+        let count = usize::from(sockets);
+        Cores::new((0..sockets * each).map(|core| core / each).collect(), vec![vec![1.0; count]; count])
+            .expect("a machine")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_counted_and_come_and_go() {
+        let cores = testing::square(2, 3);
+        assert_eq!((cores.count(), cores.socket_count(), cores.socket(Core(3))), (6, 2, 1));
+        assert_eq!((cores.distance(0, 1), cores.distance(1, 1)), (1.0, 0.0));
+        let left = cores.with(|core| cores.socket(core) == 0);
+        assert_eq!(left.present().collect::<Vec<_>>(), [Core(0), Core(1), Core(2)]);
+        assert!(!left.is_present(Core(5)) && !left.is_present(Core(6)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(Cores::new(vec![], vec![]), Err(CoresError::Count(0)));
+        let short = Cores::new(vec![0, 1], vec![vec![0.0, 1.0]]);
+        assert_eq!(short, Err(CoresError::Distances { rows: 1, sockets: 2 }));
+        for bad in [f64::NAN, -1.0, 2.0] {
+            let one_way = Cores::new(vec![0, 1], vec![vec![0.0, bad], vec![1.0, 0.0]]);
+            assert_eq!(one_way, Err(CoresError::Distance(0, 1)));
+        }
+    }
+
+    #[test]
+    fn described_machines_have_cores() {
+        let description = Description::shipped("octo-socket").expect("a shipped machine");
+        let cores = Cores::of(&description, &description.topology.hardware_threads());
+        let cores = cores.expect("the machine's own threads");
+        assert_eq!((cores.count(), cores.socket_count()), (80, 8));
+        // 289 cycles of 2.13 GHz for a line one hop away, 400 for one two hops away.
+        assert!((cores.distance(0, 1) - 289.0 / 2.13 / 64.0).abs() < 1e-9, "{}", cores.distance(0, 1));
+        assert!((cores.distance(0, 3) - 400.0 / 2.13 / 64.0).abs() < 1e-9 && cores.distance(3, 3) == 0.0);
+        let other = Cores::of(&description, &[HardwareThread(4711)]);
+        assert_eq!(other, Err(CoresError::Thread(HardwareThread(4711))));
+    }
+}

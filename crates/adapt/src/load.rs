@@ -1,0 +1,274 @@
+//! What monitoring tells: what the actions on each sub-partition cost, and which sub-partitions meet at synchronization points, how often and
+//! with how many bytes.
+//!
+//! Each worker counts in [`Arrays`] of its own, which nobody else touches; one thread gathers all of them to a [`Load`] and clears them. Source:
+//! ATraPos, section V, where a worker has two arrays a partition. Deviation: a synchronization point is counted once, by the worker that coordinates
+//! the transaction, in a table of sets of sub-partitions. From two arrays by sub-partition the sets could be guessed only.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::grid::SubPartition;
+
+/// Sub-partitions of one synchronization point that are told apart. Of points where more meet, the first so many are counted.
+pub const MEMBERS_MAX: usize = 8;
+/// Sets of sub-partitions that a worker counts, if it is told nothing else.
+pub const MEETINGS_MAX: usize = 1024;
+/// Places of the table that are looked at for a set.
+const PROBES_MAX: usize = 8;
+/// Stands for no sub-partition.
+const NOBODY: u32 = u32::MAX;
+
+/// Why arrays cannot be gathered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// Sub-partitions of another map.
+    #[error("arrays of version {found} of the map are gathered with those of version {wanted}")]
+    Version {
+        /// The version of the load.
+        wanted: u64,
+        /// The version of the arrays.
+        found: u64,
+    },
+    /// Sub-partitions of another map.
+    #[error("arrays of {found} sub-partitions are gathered with those of {wanted}")]
+    Count {
+        /// Sub-partitions of the load.
+        wanted: usize,
+        /// Sub-partitions of the arrays.
+        found: usize,
+    },
+}
+
+/// Sub-partitions that meet, ascending, each once; [`NOBODY`] behind them.
+type Members = [u32; MEMBERS_MAX];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    members: Members,
+    count: u64,
+    bytes: u64,
+}
+
+const NOTHING: Counted = Counted { members: [NOBODY; MEMBERS_MAX], count: 0, bytes: 0 };
+
+/// What one worker counts between two gatherings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrays {
+    version: u64,
+    /// By sub-partition.
+    costs: Vec<u64>,
+    /// An open hash table; its length is a power of two.
+    meetings: Vec<Counted>,
+    /// Synchronization points for which the table had no room, and their bytes.
+    unrecorded: (u64, u64),
+}
+
+impl Arrays {
+    /// For a worker, by the grid of this version with so many sub-partitions. `meetings` sets of sub-partitions are counted, rounded up to a power
+    /// of two ([`MEETINGS_MAX`] if there is no reason for another number).
+    pub fn new(version: u64, sub_partitions: usize, meetings: usize) -> Self {
+        let meetings = vec![NOTHING; meetings.max(1).next_power_of_two()];
+        Arrays { version, costs: vec![0; sub_partitions], meetings, unrecorded: (0, 0) }
+    }
+
+    /// Forgets everything, and counts by another grid from now on.
+    pub fn clear(&mut self, version: u64, sub_partitions: usize) {
+        self.version = version;
+        self.costs.clear();
+        self.costs.resize(sub_partitions, 0);
+        self.meetings.fill(NOTHING);
+        self.unrecorded = (0, 0);
+    }
+
+    /// An action on this sub-partition has cost so much, in nanoseconds.
+    #[inline]
+    pub fn act(&mut self, on: SubPartition, cost: u64) {
+        if let Some(sum) = self.costs.get_mut(on.index()) {
+            *sum = sum.saturating_add(cost);
+        }
+    }
+
+    /// Actions on these sub-partitions have met at a synchronization point, to which they bring so many bytes. One sub-partition alone meets
+    /// nobody.
+    #[inline]
+    pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, bytes: u64) {
+        let mut members = [NOBODY; MEMBERS_MAX];
+        let mut count = 0;
+        for SubPartition(sub) in subs {
+            let place = members[..count].partition_point(|member| *member < sub);
+            if count < MEMBERS_MAX && members[place] != sub {
+                members.copy_within(place..count, place + 1);
+                members[place] = sub;
+                count += 1;
+            }
+        }
+        if count > 1 {
+            self.count(Counted { members, count: 1, bytes });
+        }
+    }
+
+    fn count(&mut self, met: Counted) {
+        let mask = self.meetings.len() - 1;
+        let first = hash(&met.members) as usize;
+        for probe in 0..PROBES_MAX.min(self.meetings.len()) {
+            let counted = &mut self.meetings[(first + probe) & mask];
+            if counted.count == 0 {
+                *counted = met;
+                return;
+            }
+            if counted.members == met.members {
+                counted.count += met.count;
+                counted.bytes = counted.bytes.saturating_add(met.bytes);
+                return;
+            }
+        }
+        self.unrecorded.0 += met.count;
+        self.unrecorded.1 = self.unrecorded.1.saturating_add(met.bytes);
+    }
+}
+
+/// The same for the same members, in every run.
+fn hash(members: &Members) -> u64 {
+    let mix = |sum: u64, member: &u32| {
+        (sum.rotate_left(23) ^ u64::from(*member)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    let sum = members.iter().take_while(|member| **member != NOBODY).fold(0, mix);
+    sum ^ sum >> 32
+}
+
+/// Sub-partitions that met at synchronization points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meeting {
+    /// Which, ascending, two or more.
+    pub members: Vec<SubPartition>,
+    /// How often.
+    pub count: f64,
+    /// Bytes that they exchanged, all together.
+    pub bytes: f64,
+}
+
+/// What all workers have counted in an interval: the trace W of the cost model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The version of the map whose sub-partitions these are.
+    pub version: u64,
+    /// Nanoseconds of actions, by sub-partition.
+    pub costs: Vec<f64>,
+    /// Synchronization points, ascending by members.
+    pub meetings: Vec<Meeting>,
+    /// The share of synchronization points that no worker had room for. The bytes and counts of the others stand for them too.
+    pub unrecorded: f64,
+}
+
+impl Load {
+    /// Gathers what workers have counted.
+    ///
+    /// # Errors
+    /// [`LoadError`]: arrays are of another map.
+    pub fn gathered<'a>(
+        version: u64,
+        sub_partitions: usize,
+        arrays: impl IntoIterator<Item = &'a Arrays>,
+    ) -> Result<Self, LoadError> {
+        let mut costs = vec![0.0; sub_partitions];
+        let mut met: BTreeMap<Members, (u64, u64)> = BTreeMap::new();
+        let mut unrecorded = (0u64, 0u64);
+        for one in arrays {
+            if one.version != version {
+                return Err(LoadError::Version { wanted: version, found: one.version });
+            }
+            if one.costs.len() != sub_partitions {
+                return Err(LoadError::Count { wanted: sub_partitions, found: one.costs.len() });
+            }
+            costs.iter_mut().zip(&one.costs).for_each(|(sum, cost)| *sum += *cost as f64);
+            for counted in one.meetings.iter().filter(|counted| counted.count > 0) {
+                let (count, bytes) = met.entry(counted.members).or_default();
+                (*count, *bytes) = (*count + counted.count, bytes.saturating_add(counted.bytes));
+            }
+            unrecorded.0 += one.unrecorded.0;
+            unrecorded.1 = unrecorded.1.saturating_add(one.unrecorded.1);
+        }
+        let recorded = met
+            .values()
+            .fold((0u64, 0u64), |sum, (count, bytes)| (sum.0 + count, sum.1.saturating_add(*bytes)));
+        let scale = |recorded: u64, missing: u64| match recorded {
+            0 => 1.0,
+            recorded => 1.0 + missing as f64 / recorded as f64,
+        };
+        let (counts, bytes) = (scale(recorded.0, unrecorded.0), scale(recorded.1, unrecorded.1));
+        let meeting = |(members, (count, sum)): (Members, (u64, u64))| Meeting {
+            members: members.into_iter().filter(|sub| *sub != NOBODY).map(SubPartition).collect(),
+            count: count as f64 * counts,
+            bytes: sum as f64 * bytes,
+        };
+        Ok(Load {
+            version,
+            costs,
+            meetings: met.into_iter().map(meeting).collect(),
+            unrecorded: unrecorded.0 as f64 / (recorded.0 + unrecorded.0).max(1) as f64,
+        })
+    }
+
+    /// Nanoseconds of all actions.
+    pub fn total(&self) -> f64 {
+        self.costs.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subs(numbers: &[u32]) -> Vec<SubPartition> {
+        numbers.iter().copied().map(SubPartition).collect()
+    }
+
+    #[test]
+    fn workers_add_up() {
+        let mut one = Arrays::new(3, 4, 16);
+        let mut other = one.clone();
+        one.act(SubPartition(1), 5);
+        one.act(SubPartition(1), 6);
+        other.act(SubPartition(1), 7);
+        other.act(SubPartition(3), 1);
+        // Outside of the grid: nobody's.
+        other.act(SubPartition(4), 1);
+        one.meet(subs(&[3, 0, 3]), 100);
+        other.meet(subs(&[0, 3]), 20);
+        other.meet(subs(&[2, 2]), 1000);
+        other.meet(subs(&[1, 2, 0]), 9);
+        let load = Load::gathered(3, 4, [&one, &other]).expect("one map");
+        assert_eq!(load.costs, [0.0, 18.0, 0.0, 1.0]);
+        let met = |members: &[u32], count, bytes| Meeting { members: subs(members), count, bytes };
+        assert_eq!(load.meetings, [met(&[0, 1, 2], 1.0, 9.0), met(&[0, 3], 2.0, 120.0)]);
+        assert_eq!((load.unrecorded, load.total()), (0.0, 19.0));
+        one.clear(4, 4);
+        assert_eq!(one, Arrays::new(4, 4, 16));
+        assert_eq!(Load::gathered(3, 4, [&one]), Err(LoadError::Version { wanted: 3, found: 4 }));
+        assert_eq!(Load::gathered(4, 5, [&one]), Err(LoadError::Count { wanted: 5, found: 4 }));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_stood_for() {
+        let mut arrays = Arrays::new(0, 100, 4);
+        for round in 0..2 {
+            (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 10 + round));
+        }
+        let load = Load::gathered(0, 100, [&arrays]).expect("one map");
+        assert_eq!(load.meetings.len(), 4);
+        assert!((load.unrecorded - 0.8).abs() < 1e-9, "{}", load.unrecorded);
+        let sum = |of: fn(&Meeting) -> f64| load.meetings.iter().map(of).sum::<f64>();
+        assert!((sum(|met| met.count) - 40.0).abs() < 1e-9);
+        assert!((sum(|met| met.bytes) - 420.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn large_synchronization_points_are_counted_by_some_members() {
+        let mut arrays = Arrays::new(0, 100, 4);
+        arrays.meet((0..20).rev().map(SubPartition), 10);
+        let load = Load::gathered(0, 100, [&arrays]).expect("one map");
+        assert_eq!(load.meetings[0].members, subs(&[12, 13, 14, 15, 16, 17, 18, 19]));
+    }
+}

@@ -1,0 +1,170 @@
+//! Making an assignment better step by step, by load and synchronization together.
+//!
+//! Not of the paper, whose two searches look at one of them each: what balances load cuts through sub-partitions that meet, and swaps of whole cores
+//! cannot mend that. Sub-partitions go one by one to where the cost falls most, or change places; at the end, as long as there are steps left,
+//! some go anywhere, and the search begins again from there.
+
+use crate::cores::Core;
+use crate::draft::Draft;
+
+/// Sub-partitions of another core that one is tried to change places with: those whose costs are the nearest.
+const PARTNERS_MAX: usize = 12;
+/// Meetings of a sub-partition whose other members' cores are tried.
+const MEETINGS_MAX: usize = 6;
+/// Sub-partitions that go anywhere at once.
+const KICKED: u64 = 3;
+/// Attempts to begin again that change nothing, after which the search ends.
+const FRUITLESS_MAX: u32 = 60;
+
+/// Numbers that look random, the same for the same seed (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(mixed ^ mixed >> 31) * end as u128) >> 64) as usize
+    }
+}
+
+/// Improves `draft` until nothing more is found, or it has taken `steps_max` steps.
+pub(crate) fn refine(draft: &mut Draft<'_>, steps_max: u64) {
+    loop {
+        while draft.steps < steps_max && pass(draft, steps_max, false) {}
+        if draft.steps >= steps_max || !pass(draft, steps_max, true) {
+            return;
+        }
+    }
+}
+
+/// Begins again and again from places near `draft`, which becomes the best that was found, within `steps_max` steps.
+pub(crate) fn explore(draft: &mut Draft<'_>, seed: u64, steps_max: u64) {
+    let mut numbers = Numbers(seed);
+    let (subs, cores) = (draft.owners.len(), draft.ground.present.len());
+    if subs == 0 || cores < 2 {
+        return;
+    }
+    let mut best = draft.cost();
+    let mut fruitless = 0;
+    while fruitless < FRUITLESS_MAX && draft.steps < steps_max {
+        let mut other = draft.clone();
+        for _ in 0..KICKED {
+            let sub = numbers.below(subs);
+            other.set(sub, draft.ground.present[numbers.below(cores)]);
+        }
+        refine(&mut other, steps_max);
+        let cost = other.cost();
+        draft.steps = other.steps;
+        match cost < best - draft.ground.least {
+            true => {
+                (best, fruitless) = (cost, 0);
+                *draft = other;
+            }
+            false => fruitless += 1,
+        }
+    }
+}
+
+/// Sends what belongs to cores that are not present to those that have least, the costliest first.
+pub(crate) fn rescue(draft: &mut Draft<'_>) {
+    let ground = draft.ground;
+    let is_lost = |core: Core| !ground.model.cores.is_present(core);
+    let mut lost: Vec<usize> = (0..draft.owners.len()).filter(|sub| is_lost(draft.owners[*sub])).collect();
+    lost.sort_by(|one, other| ground.cost(*other).total_cmp(&ground.cost(*one)).then(one.cmp(other)));
+    for sub in lost {
+        let least = ground
+            .present
+            .iter()
+            .copied()
+            .min_by(|one, other| draft.load(*one).total_cmp(&draft.load(*other)).then(one.cmp(other)));
+        draft.set(sub, least.expect("a core is present"));
+    }
+}
+
+/// Looks at each sub-partition once, the costliest first; whether something has improved.
+fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
+    let ground = draft.ground;
+    let mut order: Vec<usize> = (0..draft.owners.len()).collect();
+    order.sort_by(|one, other| ground.cost(*other).total_cmp(&ground.cost(*one)).then(one.cmp(other)));
+    let mut of_core = vec![Vec::new(); draft.loads.len()];
+    order.iter().for_each(|sub| of_core[draft.owners[*sub].index()].push(*sub));
+    let mut improved = false;
+    let mut targets = Vec::new();
+    for sub in order {
+        if draft.steps >= steps_max {
+            return improved;
+        }
+        find_targets(draft, sub, &mut targets);
+        let mut best = (-ground.least, None);
+        for target in &targets {
+            let delta = draft.move_delta(sub, *target);
+            if delta < best.0 {
+                best = (delta, Some(*target));
+            }
+        }
+        if let Some(target) = best.1 {
+            draft.set(sub, target);
+            improved = true;
+        } else if swaps {
+            improved |= swap(draft, sub, &targets, &of_core);
+        }
+    }
+    improved
+}
+
+/// The cores that a sub-partition may be better with: those with least load in each socket, of its neighbours and of those that it meets.
+fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
+    let ground = draft.ground;
+    targets.clear();
+    let owner = draft.owners[sub];
+    let has_meetings = !ground.meetings[sub].is_empty();
+    // With less than the mean and nobody to meet, nothing is gained elsewhere.
+    if !has_meetings && draft.load(owner) <= ground.mean && ground.model.cores.is_present(owner) {
+        return;
+    }
+    let mut least: Vec<Option<Core>> = vec![None; ground.model.cores.socket_count()];
+    for core in &ground.present {
+        let of_socket = &mut least[ground.socket(*core)];
+        if of_socket.is_none_or(|other| draft.load(*core) < draft.load(other)) {
+            *of_socket = Some(*core);
+        }
+    }
+    targets.extend(least.into_iter().flatten());
+    let beside = [sub.checked_sub(1), (sub + 1 < draft.owners.len()).then_some(sub + 1)];
+    targets.extend(beside.into_iter().flatten().map(|other| draft.owners[other]));
+    for number in ground.meetings[sub].iter().take(MEETINGS_MAX) {
+        let members = &ground.model.load.meetings[*number as usize].members;
+        targets.extend(members.iter().map(|other| draft.owners[other.index()]));
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    targets.retain(|core| *core != owner && ground.model.cores.is_present(*core));
+}
+
+/// Lets a sub-partition change places with one of a core in `targets`, where that improves most; whether it did. `of_core` is what cores had when the
+/// pass began, the costliest first.
+fn swap(draft: &mut Draft<'_>, sub: usize, targets: &[Core], of_core: &[Vec<usize>]) -> bool {
+    let ground = draft.ground;
+    let mut best = (-ground.least, None);
+    for target in targets {
+        let others = &of_core[target.index()];
+        let near = others.partition_point(|other| ground.cost(*other) > ground.cost(sub));
+        let first = near.saturating_sub(PARTNERS_MAX / 2);
+        for other in others.iter().skip(first).take(PARTNERS_MAX) {
+            if draft.owners[*other] != *target {
+                continue;
+            }
+            let delta = draft.swap_delta(sub, *other);
+            if delta < best.0 {
+                best = (delta, Some(*other));
+            }
+        }
+    }
+    let Some(other) = best.1 else { return false };
+    let (from, to) = (draft.owners[sub], draft.owners[other]);
+    draft.set(sub, to);
+    draft.set(other, from);
+    true
+}

@@ -1,0 +1,158 @@
+//! Decisions in words.
+
+use std::collections::BTreeSet;
+
+use crate::balance::Balance;
+use crate::cores::{Core, Cores};
+use crate::map::{Change, PartitionMap};
+use crate::search::Proposal;
+
+/// A core with less than this multiple of the mean load is not worth a word.
+const HOT: f64 = 1.05;
+/// Synchronization below this share of the work is not worth a word.
+const TALKATIVE: f64 = 0.01;
+
+/// Why a map is changed to another: what is wrong, what is done, what is expected.
+pub(crate) fn reason(
+    map: &PartitionMap,
+    cores: &Cores,
+    proposal: &Proposal,
+    balance: &Balance,
+    must: bool,
+) -> String {
+    let mut parts = Vec::new();
+    if must {
+        parts.push(lost(map, cores));
+    }
+    let (core, times) = proposal.before.hottest();
+    if times >= HOT {
+        let socket = cores.socket(core);
+        parts.push(format!("{core} (socket {socket}) has {} the mean load", multiple(times)));
+    }
+    parts.extend(talk(proposal));
+    parts.push(changes(map, &proposal.changes));
+    parts.push(format!("{} of the load changes its core", percent(proposal.moved)));
+    parts.push(expected(proposal, balance));
+    parts.push(price(balance, must));
+    parts.join("; ")
+}
+
+/// Why a better map is left alone.
+pub(crate) fn why_not(proposal: &Proposal, balance: &Balance) -> String {
+    let (core, times) = proposal.before.hottest();
+    let best = match proposal.changes.is_empty() {
+        true => "no better map was found".to_owned(),
+        false => format!("the best map that was found would save {} of the time", percent(balance.gain)),
+    };
+    let weighed = match balance.gain < balance.gain_min {
+        true => format!("less than {} is not worth a change", percent(balance.gain_min)),
+        false => price(balance, false),
+    };
+    format!("{core} has {} the mean load; {best}; {weighed}", multiple(times))
+}
+
+fn lost(map: &PartitionMap, cores: &Cores) -> String {
+    let owned = map.partitions().filter(|(_, partition)| !cores.is_present(partition.owner));
+    let owners: Vec<Core> = owned.map(|(_, partition)| partition.owner).collect();
+    let names: BTreeSet<Core> = owners.iter().copied().collect();
+    let (first, last) = (names.first().copied(), names.last().copied());
+    let are = match (first, last) {
+        (Some(first), Some(last)) if first == last => format!("{first} is gone and owned"),
+        (Some(first), Some(last)) if usize::from(last.0 - first.0) + 1 == names.len() => {
+            format!("cores {} to {} are gone and owned", first.0, last.0)
+        }
+        _ => format!("{} cores are gone and owned", names.len()),
+    };
+    format!("{are} {}", counted(owners.len(), "partition"))
+}
+
+/// What synchronization costs, and between which sockets most of it, if it is worth a word.
+fn talk(proposal: &Proposal) -> Option<String> {
+    let work = proposal.before.mean * proposal.before.present as f64;
+    let synchronization = proposal.before.synchronization;
+    if synchronization <= TALKATIVE * work {
+        return None;
+    }
+    let pairs = &proposal.pairs[0];
+    let all = (0..pairs.len()).flat_map(|one| (one + 1..pairs.len()).map(move |other| (one, other)));
+    let (one, other) = all.max_by(|one, other| pairs[one.0][one.1].total_cmp(&pairs[other.0][other.1]))?;
+    Some(format!(
+        "synchronization between sockets costs {} of the work, {} of that between sockets {one} and {other}",
+        percent(synchronization / work.max(f64::MIN_POSITIVE)),
+        percent(pairs[one][other] / synchronization)
+    ))
+}
+
+/// What is done, with the tables whose partitions are split.
+fn changes(map: &PartitionMap, changes: &[Change]) -> String {
+    let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count();
+    let counts = [
+        counted(count(|change| matches!(change, Change::Split { .. })), "split"),
+        counted(count(|change| matches!(change, Change::Merge { .. })), "merge"),
+        counted(count(|change| matches!(change, Change::Move { .. })), "move"),
+    ];
+    let of_table = map.tables().iter().filter_map(|table| {
+        let split = changes.iter().filter_map(|change| match change {
+            Change::Split { table: of, at } if *of == table.table => Some(table.place(*at)),
+            _ => None,
+        });
+        let split: BTreeSet<usize> = split.collect();
+        let are = if split.len() == 1 { "is" } else { "are" };
+        let text = || format!("{} of {} {are} split", counted(split.len(), "partition"), table.name);
+        (!split.is_empty()).then(text)
+    });
+    let [splits, merges, moves] = counts;
+    let mut text = format!("{splits}, {merges} and {moves}");
+    for table in of_table {
+        text = format!("{text}; {table}");
+    }
+    text
+}
+
+fn expected(proposal: &Proposal, balance: &Balance) -> String {
+    let (_, times) = proposal.after.hottest();
+    let mut text = format!("expected: the busiest core at {} the mean", multiple(times));
+    let work = proposal.after.mean * proposal.after.present as f64;
+    let either = proposal.before.synchronization.max(proposal.after.synchronization);
+    if either > TALKATIVE * work {
+        let share = percent(proposal.after.synchronization / work.max(f64::MIN_POSITIVE));
+        text = format!("{text}, synchronization at {share} of the work");
+    }
+    match balance.gain < 1.0 {
+        true => format!("{text}, {} the throughput", multiple(1.0 / (1.0 - balance.gain))),
+        false => text,
+    }
+}
+
+fn price(balance: &Balance, must: bool) -> String {
+    let cost = format!("the change costs about {}", seconds(balance.cost_seconds));
+    match must {
+        true => format!("{cost} and cannot wait"),
+        false => format!(
+            "{cost}, and {} of the {} that the workload is likely to stay are {}",
+            percent(balance.gain),
+            seconds(balance.stay_seconds),
+            seconds(balance.gain * balance.stay_seconds)
+        ),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn multiple(times: f64) -> String {
+    format!("{times:.2} times")
+}
+
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+pub(crate) fn seconds(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds >= 1.0 => format!("{seconds:.1} s"),
+        seconds if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),
+        seconds => format!("{:.1} us", seconds * 1e6),
+    }
+}

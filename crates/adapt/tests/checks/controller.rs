@@ -1,0 +1,229 @@
+//! The controller, event by event.
+
+use adapt::{
+    Action, Controller, Cores, Event, Grid, Load, PartitionMap, Range, Rules, Settings, State, Table,
+};
+
+use crate::support::{all, machine};
+
+struct Played {
+    controller: Controller,
+    act: Vec<Action>,
+    at_seconds: f64,
+}
+
+fn map(cores: &Cores) -> PartitionMap {
+    let domain = Range { low: 0, end: 160 };
+    PartitionMap::even(&[(Table(0), "t", domain)], &all(cores)).expect("a map")
+}
+
+impl Played {
+    fn new(rules: Rules) -> Self {
+        let cores = machine(2, 2);
+        let mut act = Vec::new();
+        let controller = Controller::new(Settings::new(1.0), cores.clone(), map(&cores), 0.0, &mut act);
+        Played { controller: controller.with_rules(rules), act, at_seconds: 0.0 }
+    }
+
+    /// A measurement in which a core has `times` the load of each other.
+    fn measure(&mut self, throughput: f64, times: f64) {
+        let grid = Grid::of(self.controller.map());
+        let costs = (0..grid.count()).map(|sub| if sub < grid.count() / 4 { times } else { 1.0 });
+        let load = Load {
+            version: grid.version(),
+            costs: costs.map(|cost| cost * 1e7).collect(),
+            meetings: Vec::new(),
+            unrecorded: 0.0,
+        };
+        self.step(Event::Measured { throughput, load });
+    }
+
+    fn step(&mut self, event: Event) {
+        self.act.clear();
+        self.at_seconds += self.controller.interval_seconds();
+        self.controller.step(self.at_seconds, event, &mut self.act).expect("a legal event");
+    }
+
+    /// The interval that was asked for.
+    fn interval(&self) -> Option<f64> {
+        self.act.iter().find_map(|action| match action {
+            Action::Measure { seconds } => Some(*seconds),
+            _ => None,
+        })
+    }
+
+    fn said(&self) -> String {
+        let words = self.act.iter().filter_map(|action| match action {
+            Action::Say(words) => Some(words.as_str()),
+            _ => None,
+        });
+        words.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn intervals_become_longer_while_nothing_changes() {
+    let mut played = Played::new(Rules::SOUND);
+    assert!(matches!(&played.act[..], [Action::Clear(_), Action::Measure { seconds: 1.0 }]));
+    let mut intervals = Vec::new();
+    for _ in 0..5 {
+        played.measure(1000.0, 1.0);
+        intervals.push(played.interval().expect("an interval"));
+    }
+    assert_eq!(intervals, [2.0, 4.0, 8.0, 8.0, 8.0]);
+    assert_eq!(played.controller.state(), State::Resting);
+    // 9 % more is the same; 12 % more is another workload, and the next interval is the shortest again.
+    played.measure(1090.0, 1.0);
+    assert_eq!((played.controller.state(), played.interval()), (State::Resting, Some(8.0)));
+    played.measure(1150.0, 1.0);
+    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    assert!(played.said().contains("throughput is 1150/s where 1018/s was the mean"), "{}", played.said());
+}
+
+#[test]
+fn a_change_is_looked_at_and_made() {
+    let mut played = Played::new(Rules::SOUND);
+    (0..3).for_each(|_| played.measure(1000.0, 1.0));
+    played.measure(500.0, 5.0);
+    // What was measured while it changed is not weighed.
+    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    played.measure(500.0, 5.0);
+    assert_eq!((played.controller.state(), played.interval()), (State::Changing, None));
+    let said = played.said();
+    for part in [
+        "repartitioning: core 0 (socket 0) has 2.50 times the mean load",
+        "of t is split",
+        "of the load changes its core",
+        "expected: the busiest core at 1.0",
+        "times the throughput",
+        "the change costs about",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let version = played.controller.map().version();
+    played.step(Event::Changed { seconds: 0.05 });
+    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    assert!(
+        matches!(&played.act[..], [Action::Say(_), Action::Clear(map), ..] if map.version() == version + 1)
+    );
+    let story = played.controller.story();
+    assert_eq!((story.count(), story.repartitionings[0].took_seconds), (1, Some(0.05)));
+    // Arrays of the former map say nothing.
+    let cores = machine(2, 2);
+    let old = Load {
+        version,
+        costs: vec![1.0; Grid::of(&map(&cores)).count()],
+        meetings: Vec::new(),
+        unrecorded: 0.0,
+    };
+    played.step(Event::Measured { throughput: 1.0, load: old });
+    assert!(played.said().contains("another map"), "{}", played.said());
+}
+
+/// A repartitioning that brings nothing makes the next one harder: with a workload in which whatever is first is hot, there is no end to it otherwise.
+#[test]
+fn disappointments_end_it() {
+    let repartitionings = |rules| {
+        let mut played = Played::new(rules);
+        for _ in 0..30 {
+            match played.controller.state() {
+                State::Changing => played.step(Event::Changed { seconds: 0.001 }),
+                _ => played.measure(1000.0, 5.0),
+            }
+        }
+        played.controller.story().count()
+    };
+    assert!(repartitionings(Rules::SOUND) <= 4, "{}", repartitionings(Rules::SOUND));
+    assert!(repartitionings(Rules { doubts: false, ..Rules::SOUND }) > 8);
+}
+
+/// Skew that costs no throughput, because the machine is not busy, is noticed too.
+#[test]
+fn skew_without_a_loss_is_noticed() {
+    let mut played = Played::new(Rules::SOUND);
+    (0..4).for_each(|_| played.measure(1000.0, 1.0));
+    played.measure(1000.0, 4.0);
+    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(1.0)));
+    played.measure(1000.0, 4.0);
+    assert_eq!(played.controller.state(), State::Changing);
+}
+
+/// A rule that is broken shows: what two workloads cost together is weighed at once.
+#[test]
+fn who_does_not_wait_weighs_two_workloads() {
+    let changing = |rules| {
+        let mut played = Played::new(rules);
+        (0..3).for_each(|_| played.measure(1000.0, 1.0));
+        played.measure(500.0, 1.0);
+        played.measure(1500.0, 5.0);
+        played.controller.state()
+    };
+    assert_eq!(changing(Rules::SOUND), State::Looking);
+    assert_eq!(changing(Rules { waits: false, ..Rules::SOUND }), State::Changing);
+}
+
+/// A throughput from before a repartitioning is no measure for one after it.
+#[test]
+fn who_does_not_forget_sees_a_change_where_there_is_none() {
+    let said = |rules| {
+        let mut played = Played::new(rules);
+        (0..2).for_each(|_| played.measure(1000.0, 1.0));
+        (0..2).for_each(|_| played.measure(500.0, 5.0));
+        assert_eq!(played.controller.state(), State::Changing);
+        played.step(Event::Changed { seconds: 0.001 });
+        played.measure(1000.0, 1.0);
+        played.said()
+    };
+    assert!(!said(Rules::SOUND).contains("the workload changed"));
+    let forgetful = said(Rules { forgets: false, ..Rules::SOUND });
+    assert!(forgetful.contains("the workload changed"), "{forgetful}");
+}
+
+#[test]
+fn what_does_not_fit_is_illegal() {
+    let mut played = Played::new(Rules::SOUND);
+    let mut act = Vec::new();
+    let error = played.controller.step(1.0, Event::Changed { seconds: 1.0 }, &mut act).unwrap_err();
+    assert_eq!(error.to_string(), "a controller that is Looking cannot go to Looking by Changed");
+    assert!(act.is_empty());
+    played.measure(1000.0, 5.0);
+    assert_eq!(played.controller.state(), State::Changing);
+    let load = Load { version: 0, costs: vec![1.0; 40], meetings: Vec::new(), unrecorded: 0.0 };
+    let measured = Event::Measured { throughput: 1.0, load };
+    assert!(played.controller.step(2.0, measured, &mut act).is_err());
+}
+
+#[test]
+fn a_refusal_leaves_the_map() {
+    let mut played = Played::new(Rules::SOUND);
+    played.measure(1000.0, 5.0);
+    let before = played.controller.map().clone();
+    played.step(Event::Refused { why: "a transaction does not end".to_owned() });
+    assert_eq!(played.controller.map(), &before);
+    assert_eq!((played.controller.state(), played.interval()), (State::Looking, Some(2.0)));
+    assert!(played.said().contains("a transaction does not end"));
+    // It is tried again.
+    played.measure(1000.0, 5.0);
+    assert_eq!(played.controller.state(), State::Changing);
+}
+
+#[test]
+fn cores_that_go_while_the_map_changes_are_seen_to_afterwards() {
+    let mut played = Played::new(Rules::SOUND);
+    played.measure(1000.0, 5.0);
+    assert_eq!(played.controller.state(), State::Changing);
+    let cores = machine(2, 2);
+    let left = cores.with(|core| cores.socket(core) == 1);
+    played.step(Event::Cores(left.clone()));
+    assert_eq!(played.controller.state(), State::Changing);
+    played.step(Event::Changed { seconds: 0.01 });
+    // The new map has owners that are gone: another change follows at once.
+    assert_eq!(played.controller.state(), State::Changing);
+    assert!(played.said().contains("cores 0 to 1 are gone and owned"), "{}", played.said());
+    played.step(Event::Changed { seconds: 0.01 });
+    played.controller.map().check_owners(|core| left.is_present(core)).expect("owners that are there");
+    // None is left at all: nobody can own anything, and that is said.
+    played.step(Event::Cores(cores.with(|_| false)));
+    assert!(played.said().contains("no core is present"), "{}", played.said());
+    assert_eq!(played.controller.state(), State::Looking);
+}

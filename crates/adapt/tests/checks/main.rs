@@ -1,0 +1,7 @@
+//! Tests of the crate from outside.
+
+mod controller;
+mod maps;
+mod optimum;
+mod simulation;
+mod support;
