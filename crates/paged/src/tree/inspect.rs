@@ -19,6 +19,9 @@ pub(crate) struct Fault {
     pub what: &'static str,
 }
 
+/// What is wrong, and who is shown the entries.
+type Findings<'f> = (&'f mut Vec<Fault>, &'f mut dyn FnMut(&[u64], Slot));
+
 impl Tree {
     /// Looks whether all pages are in their places, each once, with keys that ascend within their fences; the number of pages, and of entries
     /// that are no ghosts, which `visit` is shown. `seen` has the pages of other trees.
@@ -26,7 +29,7 @@ impl Tree {
         &self,
         worker: &mut Worker<'_, P>,
         seen: &mut BTreeSet<u64>,
-        (faults, visit): (&mut Vec<Fault>, &mut dyn FnMut(&[u64], Slot)),
+        (faults, visit): Findings<'_>,
     ) -> Result<(u64, u64), PagedError> {
         let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
         let (mut pages, mut entries) = (0, 0);
