@@ -27,8 +27,6 @@ use crate::transaction::Transaction;
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;
-/// What a commit is told that comes after the end of a table.
-pub(crate) const DROPPED: &str = "a table that the transaction has changed was dropped before its commit";
 
 /// Why tables cannot be changed while the database is open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

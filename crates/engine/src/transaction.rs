@@ -22,10 +22,9 @@ use cc::{Abort, Ahead, Category, Context, Holder, Keys, LookAhead, Mode, RowCopi
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Epoch, Optimisation, Optimisations};
 
-use crate::changing::DROPPED;
 use crate::column_set::extent;
 use crate::columns::Columns;
-use crate::durable::RedoWriter;
+use crate::durable::{DROPPED, RedoWriter};
 use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
@@ -453,7 +452,7 @@ fn commit_logged<P: Platform, S: Scheme<P>>(
     cx.worker.meter.leave::<P>(cx.c, before);
     if redo.met_dropped() {
         S::rollback(prepared, &mut cx);
-        return Err((Abort::Misuse(DROPPED), cx.worker.local.epochs_shared().current(cx.c)));
+        return Err((DROPPED, cx.worker.local.epochs_shared().current(cx.c)));
     }
     let stamp = S::commit(prepared, &mut cx);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);

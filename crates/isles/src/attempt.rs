@@ -126,15 +126,27 @@ impl Transaction<'_> {
     }
 
     /// Checks before each verb that the attempt goes on, and that the table belongs to the database and is there.
+    #[inline]
     pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
+        let number = table.inner.number();
+        let stops = self.state.failed.is_some()
+            || table.database != self.shared.id
+            || self.shared.is_dropped(number)
+            || self.cancel.is_some();
+        if stops { self.stop(table.database, number) } else { Ok(()) }
+    }
+
+    /// What stops a verb on this table, if anything does.
+    #[cold]
+    fn stop(&mut self, database: u64, table: usize) -> Result<()> {
         if let Some(failure) = &self.state.failed {
             return Err(failure.error.clone());
         }
-        if table.database != self.shared.id {
+        if database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
-        if self.shared.is_dropped(table.inner.number()) {
-            return Err(self.dropped(table.inner.number()));
+        if self.shared.is_dropped(table) {
+            return Err(self.dropped(table));
         }
         self.check_cancelled()
     }

@@ -21,7 +21,7 @@ use crate::event::{Event, Listener, SLOW_DEFAULT, Watcher};
 use crate::ledger::Users;
 use crate::owned::OwnedTransaction;
 use crate::session::Session;
-use crate::shared::{Limits, Shared};
+use crate::shared::{Limits, Made, Shared};
 use crate::table::{Table, TableOptions};
 use crate::ticket::Ticket;
 
@@ -421,14 +421,6 @@ fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedO
 pub(crate) fn new_id() -> u64 {
     // Relaxed: only the numbers matter.
     DATABASES.fetch_add(1, Ordering::Relaxed)
-}
-
-/// A database that was made, and what it was made by.
-pub(crate) struct Made {
-    pub(crate) inner: engine::dynamic::Database<Hardware>,
-    pub(crate) id: u64,
-    pub(crate) scheme: Scheme,
-    pub(crate) limits: Limits,
 }
 
 /// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into

@@ -41,13 +41,13 @@ use platform::{Hardware, Place, Platform};
 pub use procedure::{NoProcedure, Procedure};
 
 use crate::database::{
-    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, Made, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
+    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
 };
 use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
 use crate::options::TransactionOptions;
 use crate::session::Session;
-use crate::shared::{Limits, Share};
+use crate::shared::{Limits, Made, Share};
 use crate::table::{Table, TableOptions};
 
 use queue::{Job, Queue, Reply};

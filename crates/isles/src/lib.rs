@@ -145,6 +145,7 @@ mod table;
 mod ticket;
 mod transaction;
 mod upkeep;
+mod waiting;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};

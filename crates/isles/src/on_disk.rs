@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
 use engine::Epoch;
@@ -12,6 +12,7 @@ use engine::Epoch;
 use crate::error::Result;
 use crate::shared::Shared;
 use crate::ticket::{Ticket, wait_for_epoch};
+use crate::waiting::{Seat, Waiting, with};
 
 /// A job that blocks the thread it runs on until a commit is on disk.
 pub type BlockingJob = Box<dyn FnOnce() + Send>;
@@ -30,36 +31,6 @@ impl<B> std::fmt::Debug for OnDisk<B> {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.debug_struct("OnDisk").field("ticket", &self.ticket).finish()
     }
-}
-
-/// Where a task waits.
-struct Seat {
-    outcome: Epoch,
-    state: Mutex<SeatState>,
-}
-
-#[derive(Default)]
-struct SeatState {
-    waker: Option<Waker>,
-    ended: Option<Result<()>>,
-}
-
-/// The tasks that wait for commits of a database.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    state: Mutex<WaitingState>,
-}
-
-#[derive(Default)]
-struct WaitingState {
-    seats: Vec<Arc<Seat>>,
-    /// Whether a thread waits for all of them.
-    is_served: bool,
-}
-
-/// What is behind a lock that no panic happens under.
-fn with<T, R>(lock: &Mutex<T>, body: impl FnOnce(&mut T) -> R) -> R {
-    body(&mut lock.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Ticket {

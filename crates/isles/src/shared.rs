@@ -11,11 +11,10 @@ use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
 use platform::{Hardware, Intent, Nanos, Platform};
 
-use crate::database::Made;
 use crate::error::{Error, Result};
 use crate::event::Watcher;
 use crate::ledger::{Counters, Ledger, Users};
-use crate::on_disk::Waiting;
+use crate::waiting::Waiting;
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
@@ -35,6 +34,14 @@ pub(crate) struct Shared {
     pub(crate) watcher: Option<Watcher>,
     /// Tasks that wait for commits.
     pub(crate) waiting: Arc<Waiting>,
+}
+
+/// A database that was made, and what it was made by.
+pub(crate) struct Made {
+    pub(crate) inner: engine::dynamic::Database<Hardware>,
+    pub(crate) id: u64,
+    pub(crate) scheme: SchemeName,
+    pub(crate) limits: Limits,
 }
 
 /// What a database was opened for.

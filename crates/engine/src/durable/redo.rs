@@ -130,6 +130,10 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
     }
 }
 
+/// The error of a commit that comes after the end of a table that it has changed.
+pub(crate) const DROPPED: Abort =
+    Abort::Misuse("a table that the transaction has changed was dropped before its commit");
+
 /// The error of a transaction that cannot be durable.
 pub(crate) fn not_durable(error: &LogError) -> Abort {
     Abort::NotDurable(error.to_string())

@@ -102,6 +102,31 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         Ok(found.map(|number| self.row_id(number)))
     }
 
+    fn find_and_read(
+        &mut self,
+        (table, index): (usize, usize),
+        key: &[u64],
+        span: Span,
+        out: &mut [u64],
+    ) -> Result<bool, Abort> {
+        self.count_verb()?;
+        self.index_for(table, index, key)?;
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
+        let Some(row) = found else { return Ok(false) };
+        // Of one word, whose number is known here, not more is copied than that.
+        if let ([word], 1, None) = (&mut *out, span.words(), self.scratch.columns) {
+            let c = self.session.core();
+            self.scratch.go_on(c);
+            P::work(c, Work::CopyWord, 2);
+            let mut read = [0; 1];
+            call!(self, |inner, cx| S::read(inner, cx, row, span.first_word(), &mut read))?;
+            *word = read[0];
+            return Ok(true);
+        }
+        let row = self.row_id(row);
+        AnyVerbs::read(self, row, span, out).map(|()| true)
+    }
+
     fn find_constant(
         &mut self,
         table: usize,
