@@ -12,7 +12,7 @@ use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
 use storage::tree::Direction;
 
-use crate::inspection::check_trees;
+use crate::inspection::{TableTrees, check_trees};
 use crate::key::KeyWords;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
@@ -52,8 +52,9 @@ impl<P: Files> PagedDatabase<P> {
         let mut worker = self.shared.pool.worker(c, 0);
         let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
         for (table, description) in self.shared.tables.iter().zip(&self.descriptions) {
-            let trees = (&table.trees[..], table.overflow);
-            check_trees(&mut worker, &mut seen, (description.name(), trees, &table.division), &mut wrong)?;
+            let Table { overflow, division, .. } = *table;
+            let trees = TableTrees { indexes: table.trees.clone(), overflow, division };
+            check_trees(&mut worker, &mut seen, (description.name(), &trees), &mut wrong)?;
             let mut counts = Vec::new();
             for index in 0..table.trees.len() {
                 let mut count = 0;

@@ -10,7 +10,7 @@ use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
 use crate::channel::PageFile;
-use crate::inspection::check_trees;
+use crate::inspection::{TableTrees, check_trees};
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
 use crate::master::{self, Master};
@@ -113,8 +113,7 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
     let Directory { directory, mut queue, master, files } = Directory::<P>::open(c, path)?;
     let description = Description::decode(&master.description).map_err(SchemaError::from)?;
     let trees = trees_of(&master, &description)?;
-    let all = |table: &TableTrees| table.indexes.iter().copied().chain(table.overflow).collect::<Vec<_>>();
-    let all: Vec<Tree> = trees.iter().flat_map(all).collect();
+    let all: Vec<Tree> = trees.iter().flat_map(TableTrees::all).collect();
     let (mut analysis, mut states) = (Analysis::from(&master.carried, &all)?, master.states.clone());
     // Pages that the log can make anew.
     let mut rebuilt = BTreeSet::new();
@@ -148,13 +147,6 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
         pages.walk(&pool, &trees, &mut examined)?;
     }
     Ok(examined)
-}
-
-/// The trees of a table: those of its indexes, and that of pieces of long rows.
-struct TableTrees {
-    indexes: Vec<Tree>,
-    overflow: Option<Tree>,
-    division: Division,
 }
 
 /// The trees of each table.
@@ -215,9 +207,7 @@ impl<P: Files> Pages<'_, P> {
         let mut worker = pool.worker(self.c, 0);
         let mut seen = BTreeSet::new();
         for (trees, (table, found)) in trees.iter().zip(&mut examined.tables) {
-            let TableTrees { indexes, overflow, division } = trees;
-            let parts = (table.name(), (&indexes[..], *overflow), division);
-            *found = check_trees(&mut worker, &mut seen, parts, &mut examined.wrong)?;
+            *found = check_trees(&mut worker, &mut seen, (table.name(), trees), &mut examined.wrong)?;
         }
         let states = (1..).zip(&self.master.states);
         let lost = states.filter(|(number, state)| **state != 0 && !seen.contains(number));

@@ -10,6 +10,20 @@ use crate::overflow::{Division, Pieces};
 use crate::pool::Worker;
 use crate::tree::Tree;
 
+/// The trees of a table: those of its indexes, and that of pieces of long rows.
+pub(crate) struct TableTrees {
+    pub indexes: Vec<Tree>,
+    pub overflow: Option<Tree>,
+    pub division: Division,
+}
+
+impl TableTrees {
+    /// In the order of their numbers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Tree> {
+        self.indexes.iter().copied().chain(self.overflow)
+    }
+}
+
 /// Checks the trees of a table: those of its indexes, and that of pieces of long rows, if there is one. Every page is in one place, the indexes
 /// have as many entries, and the pieces that rows have are those that are there. What there is; what is wrong goes to `wrong`. `seen` has the
 /// pages of other tables.
@@ -19,16 +33,17 @@ use crate::tree::Tree;
 pub(crate) fn check_trees<P: Files>(
     worker: &mut Worker<'_, P>,
     seen: &mut BTreeSet<u64>,
-    (name, (trees, overflow), division): (&str, (&[Tree], Option<Tree>), &Division),
+    (name, trees): (&str, &TableTrees),
     wrong: &mut Vec<String>,
 ) -> Result<Vec<ExaminedTree>, PagedError> {
     let (mut of_rows, mut there) = (Pieces::default(), Pieces::default());
     let mut found = Vec::new();
-    for (number, tree) in trees.iter().copied().chain(overflow).enumerate() {
+    let indexes = trees.indexes.len();
+    for (number, tree) in trees.all().enumerate() {
         let mut faults = Vec::new();
         let mut visit = |key: &[u64], slot: crate::page::Slot| match number {
-            0 => of_rows.add_row(division, key, slot.tail_bytes()),
-            _ if number == trees.len() => there.add(key, slot.words()),
+            0 => of_rows.add_row(&trees.division, key, slot.tail_bytes()),
+            _ if number == indexes => there.add(key, slot.words()),
             _ => {}
         };
         let (pages, entries) = tree.check(worker, seen, (&mut faults, &mut visit))?;
@@ -38,7 +53,7 @@ pub(crate) fn check_trees<P: Files>(
         wrong.extend(faults.into_iter().map(said));
         found.push(ExaminedTree { pages, entries });
     }
-    let entries = || found[..trees.len()].iter().map(|tree| tree.entries);
+    let entries = || found[..indexes].iter().map(|tree| tree.entries);
     if entries().any(|count| count != found[0].entries) {
         wrong.push(format!("{name}: its indexes lead to {:?} rows", entries().collect::<Vec<_>>()));
     }

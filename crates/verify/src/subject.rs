@@ -32,7 +32,8 @@ const PARTS_MAX: usize = 24;
 /// Pages and pools of databases that crash: not all pages fit. On hardware pages have a block, and go past the operating system's cache.
 const SMALL_PAGE_BYTES: usize = 1 << 10;
 const SPARE_FRAMES: usize = 8;
-const LOG_BUFFER_BYTES_MIN: u64 = 32 << 10;
+/// Pages that the log's buffer has room for, at least.
+const LOG_BUFFER_PAGES_MIN: u64 = 32;
 
 /// What several instances keep to, which tests break on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -323,7 +324,7 @@ fn pages_of(options: &InstanceOptions, durable: &DurableOptions, page_bytes: usi
     let frames = (options.sessions_max * FRAMES_PER_SESSION + SPARE_FRAMES) as u64;
     let log = PagedLogOptions {
         segment_bytes: durable.log.segment_bytes,
-        buffer_bytes: (durable.log.buffer_bytes as u64).max(LOG_BUFFER_BYTES_MIN),
+        buffer_bytes: (durable.log.buffer_bytes as u64).max(LOG_BUFFER_PAGES_MIN * page_bytes as u64),
         checkpoint_bytes: durable.checkpoint_bytes,
     };
     // Some disks are logged to as before Aether.

@@ -81,12 +81,12 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     open.delete(people, &3).expect("it is there");
     open.commit().expect("nobody is in the way");
     drop(session);
-    let there = |database: &Database| -> Vec<u64> {
+    let there = |(database, people): (&Database, isles::Table<Person>)| -> Vec<u64> {
         let ids = database.transaction(|t| (1..=4).filter_map(|id| t.get(people, &id).transpose()).collect());
         let found: Vec<Person> = ids.expect("nobody is in the way");
         found.into_iter().map(|person| person.id).collect()
     };
-    assert_eq!(there(&database), [1, 2, 4]);
+    assert_eq!(there((&database, people)), [1, 2, 4]);
     let refused = database.snapshot(|_| Ok(()));
     assert!(matches!(refused, Err(Error::NoSnapshots { .. })), "{refused:?}");
     // A copy of a database that is open, and its own directory, hold the same.
@@ -98,8 +98,8 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     let checked = Database::check(&directory.0).expect("it is whole");
     assert_eq!(checked.tables, [("people".to_owned(), 299)]);
     for directory in [&directory, &copy] {
-        let (database, _) = in_pages(directory);
-        assert_eq!(there(&database), [1, 2, 4]);
+        let (database, people) = in_pages(directory);
+        assert_eq!(there((&database, people)), [1, 2, 4]);
         database.close().expect("it closes");
     }
 }

@@ -6,7 +6,7 @@ use platform::files::Files;
 
 use super::Pool;
 use super::frames::{Held, MARK, PAGE, Read};
-use super::store::FREE;
+use super::store::{FREE, IN_USE};
 use super::worker::Worker;
 use crate::log::record::{Change, LoggedChange};
 use crate::lsn::Lsn;
@@ -39,7 +39,17 @@ impl<'p, P: Files> Worker<'p, P> {
                 // What is under way could overtake what the number is used for next.
                 self.pool.land(self.c, true)?;
                 self.forget(page.number);
+                // It may have been written meanwhile, and counted as in use.
+                self.mark_state(page.number, |_| FREE);
                 continue;
+            }
+            let is_new = match logged.change {
+                Change::Split { .. } => place == 1,
+                Change::SplitRoot { .. } => place > 0,
+                _ => false,
+            };
+            if is_new {
+                self.mark_state(page.number, |state| state.max(IN_USE));
             }
             let (held, found) = self.obtain(page.number, lsn)?;
             let result = match found {
@@ -56,6 +66,13 @@ impl<'p, P: Files> Worker<'p, P> {
             result?;
         }
         Ok(())
+    }
+
+    /// Says what is known of a page, if that is kept.
+    fn mark_state(&self, number: u64, state: impl FnOnce(u64) -> u64) {
+        if let Some(word) = self.pool.store.state(number) {
+            P::store(self.c, word, state(P::peek(word)), Ordering::Relaxed);
+        }
     }
 
     /// Makes the part of a change that one of its pages has.
