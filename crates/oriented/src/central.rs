@@ -175,7 +175,8 @@ impl<P: Platform> Central<P> {
 
     /// Gives the claimed lock back.
     pub(crate) fn unclaim(&self, c: P::Core) {
-        for section in 0..self.sections.len() {
+        // The first section last: whoever claims that one finds the others free.
+        for section in (0..self.sections.len()).rev() {
             // Release: pairs with the acquire of the next transaction.
             P::fetch_add(c, self.lock(section), CHANGES.wrapping_neg(), Ordering::Release);
         }

@@ -12,7 +12,7 @@ use crate::locks::{Answer, look};
 use crate::messages::Said;
 use crate::owned::owned_routes;
 use crate::post::{LOOK_NANOS, gone};
-use crate::worker::{Attempt, Worker};
+use crate::worker::{Attempt, WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     pub(crate) fn run_phases(

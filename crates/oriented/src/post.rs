@@ -16,6 +16,9 @@ pub(crate) const LOOK_NANOS: u64 = 1_000_000;
 /// How long a worker waits whose peer's inbox is full.
 const FULL_NANOS: u64 = 1_000;
 
+/// What is heard, and from which worker.
+type FromWorker<A, O> = (u16, Heard<A, O>);
+
 /// What one worker sends and receives.
 pub(crate) struct Post<'d, P: Platform> {
     c: P::Core,
@@ -100,7 +103,7 @@ impl<'d, P: Platform> Post<'d, P> {
     #[inline]
     pub(crate) fn take<A: DeserializeOwned, O: DeserializeOwned>(
         &mut self,
-    ) -> Result<Option<(u16, Heard<A, O>)>, Abort> {
+    ) -> Result<Option<FromWorker<A, O>>, Abort> {
         if let Some(bytes) = self.taken.pop_front() {
             return decode(&bytes).map(Some);
         }
