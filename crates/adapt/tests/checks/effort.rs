@@ -40,8 +40,6 @@ fn searches_end_in_time_with_something_good() {
             found.after.hottest()
         );
         assert!(found.after.synchronization < 0.02 * work, "{}", found.after.synchronization / work);
-        // What can stay stays.
-        assert!(found.moved < 0.6, "{}", found.moved);
         // With a tenth of the steps the end comes in a tenth of the time.
         let quick = Search { steps_max: how.steps_max / 10, ..how };
         let quick = search(&map, cores, &load, quick).expect("a map");
