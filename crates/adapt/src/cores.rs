@@ -72,12 +72,10 @@ impl Cores {
         if rows < count {
             return Err(CoresError::Distances { rows, sockets: count });
         }
-        for one in 0..count {
-            for other in 0..count {
-                let distance = distances[one][other];
-                if !(distance.is_finite() && distance >= 0.0 && distance == distances[other][one]) {
-                    return Err(CoresError::Distance(one, other));
-                }
+        for (one, other) in (0..count).flat_map(|one| (0..count).map(move |other| (one, other))) {
+            let distance = distances[one][other];
+            if !(distance.is_finite() && distance >= 0.0 && distance == distances[other][one]) {
+                return Err(CoresError::Distance(one, other));
             }
         }
         let present = vec![true; sockets.len()];

@@ -130,6 +130,23 @@ impl<'a> Draft<'a> {
         delta
     }
 
+    /// What the sub-partition's synchronization points cost where it is: no move saves more.
+    pub(crate) fn synchronization(&mut self, sub: usize) -> f64 {
+        let Model { cores, load } = self.ground.model;
+        self.steps += self.ground.meetings[sub].len() as u64;
+        let cost = |number: &u32| {
+            let met = &load.meetings[*number as usize];
+            met.bytes * spread(cores, met.members.iter().map(|one| cores.socket(self.owners[one.index()])))
+        };
+        self.ground.meetings[sub].iter().map(cost).sum()
+    }
+
+    /// What a move of the sub-partition to `to` would change beside synchronization.
+    pub(crate) fn cheap_delta(&mut self, sub: usize, to: Core) -> f64 {
+        self.steps += 1;
+        self.balance_delta(self.owners[sub], to, self.ground.cost(sub)) + self.boundary_delta(sub, to)
+    }
+
     /// What the cost changes by if the two sub-partitions change places.
     pub(crate) fn swap_delta(&mut self, one: usize, other: usize) -> f64 {
         let (from, to) = (self.owners[one], self.owners[other]);

@@ -35,8 +35,7 @@ pub fn divisions(range: Range) -> u64 {
 
 /// Which of the sub-partitions of a partition has the position, which lies in it.
 pub fn division(range: Range, position: u64) -> u64 {
-    let ahead = u128::from(position - range.low) + 1;
-    ((ahead * u128::from(divisions(range))).div_ceil(u128::from(range.len())) - 1) as u64
+    (u128::from(position - range.low) * u128::from(divisions(range)) / u128::from(range.len())) as u64
 }
 
 /// The sub-partitions of a map.
@@ -120,6 +119,15 @@ impl Grid {
         self.tables.iter().map(|table| table.first[0] as usize..table.end as usize)
     }
 
+    /// All partitions of the map: table, place in the table, and sub-partitions.
+    pub fn partitions(&self) -> impl Iterator<Item = (Table, usize, std::ops::Range<usize>)> + '_ {
+        self.tables.iter().flat_map(|table| {
+            let ends = table.first.iter().skip(1).copied().chain([table.end]);
+            let spans = table.first.iter().zip(ends).enumerate();
+            spans.map(move |(place, (first, end))| (table.table, place, *first as usize..end as usize))
+        })
+    }
+
     /// The owners in the map, by sub-partition.
     pub fn owners(&self) -> &[Core] {
         &self.owners
@@ -162,10 +170,10 @@ mod tests {
         assert_eq!(grid.tables().collect::<Vec<_>>(), [0..20, 20..23]);
         assert_eq!(grid.place(SubPartition(20)), (1, Range { low: 0, end: 1 }));
         assert_eq!(grid.place(SubPartition(22)), (1, Range { low: 2, end: 3 }));
-        assert_eq!(grid.first(Table(4), 1), Some(SubPartition(21)));
+        assert_eq!(grid.first(Table(4), 1), Some(SubPartition(22)));
         assert_eq!(
             [0, 10, 37, 64, 99].map(|at| grid.at(Table(0), at)),
-            [0, 0, 10, 19, 19].map(|n| Some(SubPartition(n)))
+            [0, 0, 9, 19, 19].map(|n| Some(SubPartition(n)))
         );
         assert_eq!((grid.at(Table(1), 0), grid.first(Table(4), 2)), (None, None));
     }

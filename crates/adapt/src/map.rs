@@ -323,9 +323,9 @@ impl PartitionMap {
     }
 }
 
-/// Where part `part` of `parts` equal parts of `whole` begins.
+/// Where part `part` of `parts` equal parts of `whole` begins: position i of the whole is in part i * parts / whole.
 pub(crate) fn share(whole: u64, part: u64, parts: u64) -> u64 {
-    (u128::from(whole) * u128::from(part) / u128::from(parts.max(1))) as u64
+    (u128::from(whole) * u128::from(part)).div_ceil(u128::from(parts.max(1))) as u64
 }
 
 #[cfg(test)]
@@ -351,7 +351,7 @@ mod tests {
             let table = map.table(Table(table)).expect("a table");
             table.partitions.iter().map(|one| (one.range.low, one.range.end, one.owner.0)).collect()
         };
-        assert_eq!(of(0), [(1, 3, 0), (3, 6, 1), (6, 8, 2), (8, 11, 3)]);
+        assert_eq!(of(0), [(1, 4, 0), (4, 6, 1), (6, 9, 2), (9, 11, 3)]);
         assert_eq!(of(2), [(5, 6, 0), (6, 7, 2)]);
         assert_eq!(map.owner(Table(0), 5), Some(Core(1)));
         // Outside of the table: the nearest partition.

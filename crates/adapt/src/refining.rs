@@ -1,7 +1,7 @@
 //! Making an assignment better step by step, by load and synchronization together.
 //!
 //! Not of the paper, whose two searches look at one of them each: what balances load cuts through sub-partitions that meet, and swaps of whole cores
-//! cannot mend that. Sub-partitions go one by one to where the cost falls most, or change places; at the end, as long as there are steps left,
+//! cannot mend that. Sub-partitions go to where the cost falls most, one by one or with those that they meet, or change places; at the end, as long as there are steps left,
 //! some go anywhere, and the search begins again from there.
 
 use crate::cores::Core;
@@ -11,6 +11,8 @@ use crate::draft::Draft;
 const PARTNERS_MAX: usize = 12;
 /// Meetings of a sub-partition whose other members' cores are tried.
 const MEETINGS_MAX: usize = 6;
+/// Sub-partitions that meet and are tried to go together, at most.
+const GROUP_MAX: usize = 16;
 /// Sub-partitions that go anywhere at once.
 const KICKED: u64 = 3;
 /// Attempts to begin again that change nothing, after which the search ends.
@@ -98,13 +100,21 @@ fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
         }
         find_targets(draft, sub, &mut targets);
         let mut best = (-ground.least, None);
+        let saved_max = if targets.is_empty() { 0.0 } else { draft.synchronization(sub) };
         for target in &targets {
+            if draft.cheap_delta(sub, *target) - saved_max >= best.0 {
+                continue;
+            }
             let delta = draft.move_delta(sub, *target);
             if delta < best.0 {
                 best = (delta, Some(*target));
             }
         }
-        if let Some(target) = best.1 {
+        let single = best.0;
+        if let Some((others, target)) = together(draft, sub, &targets, single) {
+            others.into_iter().for_each(|other| draft.set(other, target));
+            improved = true;
+        } else if let Some(target) = best.1 {
             draft.set(sub, target);
             improved = true;
         } else if swaps {
@@ -112,6 +122,49 @@ fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
         }
     }
     improved
+}
+
+/// The sub-partition with all of its core that it meets, directly or through others, and the core with least load, there or in any socket, where
+/// all of them are better off than `single` says that it is alone. From a core with too much they go where one alone would leave the others behind.
+fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) -> Option<(Vec<usize>, Core)> {
+    let ground = draft.ground;
+    let owner = draft.owners[sub];
+    if draft.load(owner) <= ground.mean {
+        return None;
+    }
+    let mut group = vec![sub];
+    let mut next = 0;
+    while next < group.len() && group.len() <= GROUP_MAX {
+        for number in ground.meetings[group[next]].iter().take(MEETINGS_MAX) {
+            for other in &ground.model.load.meetings[*number as usize].members {
+                if draft.owners[other.index()] == owner && !group.contains(&other.index()) {
+                    group.push(other.index());
+                }
+            }
+        }
+        next += 1;
+    }
+    if group.len() < 2 || group.len() > GROUP_MAX {
+        return None;
+    }
+    let least = |near: bool| {
+        let there = |core: &&Core| !near || ground.socket(**core) == ground.socket(owner);
+        let by_load = |one: &&Core, other: &&Core| draft.load(**one).total_cmp(&draft.load(**other));
+        targets.iter().filter(there).min_by(by_load).copied()
+    };
+    let mut best = (single.min(-ground.least), None);
+    for target in [least(true), least(false)].into_iter().flatten() {
+        let mut delta = 0.0;
+        for other in &group {
+            delta += draft.move_delta(*other, target);
+            draft.set(*other, target);
+        }
+        group.iter().for_each(|other| draft.set(*other, owner));
+        if delta < best.0 {
+            best = (delta, Some(target));
+        }
+    }
+    best.1.map(|target| (group, target))
 }
 
 /// The cores that a sub-partition may be better with: those with least load in each socket, of its neighbours and of those that it meets.

@@ -114,7 +114,7 @@ pub fn search(map: &PartitionMap, cores: &Cores, load: &Load, how: Search) -> Re
         before: model.figures(grid.owners()),
         after: model.figures(&owners),
         pairs: [model.socket_pairs(grid.owners()), model.socket_pairs(&owners)],
-        moved: if load.total() > 0.0 { moved / load.total() } else { 0.0 },
+        moved: if moved > 0.0 { moved / load.total() } else { 0.0 },
         way,
         steps,
     })

@@ -54,7 +54,8 @@ pub struct Rules {
     pub forgets: bool,
     /// Intervals become longer while nothing changes.
     pub backs_off: bool,
-    /// What was measured while the workload changed is not weighed: an interval after it is.
+    /// What was measured while the workload changed is not weighed: the interval after it is. Whoever does not wait makes a transition that
+    /// there is not.
     pub waits: bool,
     /// Cores that are lost lose their partitions.
     pub rescues: bool,

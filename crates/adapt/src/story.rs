@@ -21,7 +21,6 @@ pub struct Piece {
     /// The table's name.
     pub table: String,
     /// The partition.
-    #[serde(flatten)]
     pub partition: Partition,
 }
 

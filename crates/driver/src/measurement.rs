@@ -32,6 +32,8 @@ pub struct Measurement {
     pub machine_use: Option<MachineUse>,
     /// What simulating the measured time took of the host; `None` on hardware.
     pub simulation: Option<Simulation>,
+    /// What adaptation did; `None` where nobody adapts.
+    pub adaptation: Option<adapt::Story>,
     /// Instances of the engine.
     pub instances: usize,
     /// Share of commits that involved more than one instance.

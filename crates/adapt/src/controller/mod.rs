@@ -211,7 +211,8 @@ impl Controller {
 
     fn measured(&mut self, at_seconds: f64, throughput: f64, load: Load, act: &mut Vec<Action>) {
         self.story.measurements += 1;
-        if load.version != self.map.version() {
+        let grid = Grid::of(&self.map);
+        if (load.version, load.costs.len()) != (grid.version(), grid.count()) {
             self.say("what was measured is of another map, and is not looked at".to_owned(), act);
             self.measure(act);
             return;
@@ -220,7 +221,7 @@ impl Controller {
         if !is_empty {
             self.load = load;
         }
-        let figures = self.figures();
+        let figures = Model { cores: &self.cores, load: &self.load }.figures(grid.owners());
         self.compare_with_expected(throughput, &figures);
         let differs = self.differs(throughput);
         if differs {
@@ -230,8 +231,9 @@ impl Controller {
         match self.state {
             // What two workloads were measured together says nothing of the new one.
             _ if differs && self.rules.waits => self.state = State::Looking,
-            State::Looking if !is_empty => self.look(at_seconds, Some(throughput), act),
-            State::Resting if differs || grown => {
+            _ if is_empty => self.lengthen(),
+            state if state == State::Looking || differs => self.look(at_seconds, Some(throughput), act),
+            State::Resting if grown => {
                 self.state = State::Looking;
                 self.interval_seconds = self.settings.interval_seconds;
             }
@@ -251,9 +253,6 @@ impl Controller {
     }
 
     fn remember(&mut self, throughput: f64) {
-        if self.state == State::Changing {
-            return;
-        }
         self.remembered.push(throughput);
         let more = self.remembered.len().saturating_sub(self.settings.remembered);
         self.remembered.drain(..more);
@@ -271,12 +270,6 @@ impl Controller {
             format!("throughput is {throughput:.0}/s where {mean:.0}/s was the mean: the workload changed"),
             act,
         );
-    }
-
-    /// What the load as it is costs under the map as it is.
-    fn figures(&self) -> Figures {
-        let grid = Grid::of(&self.map);
-        Model { cores: &self.cores, load: &self.load }.figures(grid.owners())
     }
 
     fn compare_with_expected(&mut self, throughput: f64, figures: &Figures) {

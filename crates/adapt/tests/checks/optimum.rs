@@ -3,9 +3,7 @@
 //! The optimum comes from an integer program over all assignments of sub-partitions to cores, contiguous or not, and, where there are few of those, from
 //! trying all of them: so the program is checked too.
 
-use adapt::{
-    Core, Cores, Grid, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search,
-};
+use adapt::{Core, Cores, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search};
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable};
 
 use crate::support::{Numbers, all, machine};

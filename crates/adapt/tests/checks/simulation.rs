@@ -14,8 +14,6 @@ use crate::support::{Numbers, all, machine};
 const POSITIONS: u64 = 800;
 /// Nanoseconds of work of a request.
 const REQUEST_NS: f64 = 1000.0;
-/// Seconds of a change of the toy executor.
-const CHANGE_SECONDS: f64 = 0.001;
 
 /// Where requests go.
 #[derive(Clone, Copy)]
@@ -54,6 +52,8 @@ struct Toy {
     numbers: Numbers,
     cores: Cores,
     workload: Workload,
+    /// Seconds of a split, a merge or a move.
+    change_seconds: f64,
     /// Deviation of what is measured.
     noise: f64,
     at_seconds: f64,
@@ -81,6 +81,7 @@ impl Toy {
             numbers: Numbers(seed),
             cores,
             workload: Workload::Uniform,
+            change_seconds: 0.001,
             noise: 0.0,
             at_seconds: 0.0,
             interval_seconds: 0.0,
@@ -103,7 +104,7 @@ impl Toy {
                 Action::Repartition { changes, map } => {
                     let there = self.map.changed(&changes).expect("the changes fit");
                     assert_eq!(there.tables(), map.tables());
-                    let seconds = CHANGE_SECONDS * changes.len() as f64;
+                    let seconds = self.change_seconds * changes.len() as f64;
                     self.at_seconds += seconds;
                     self.map = map;
                     self.tell(Event::Changed { seconds });
@@ -242,14 +243,14 @@ fn skew_is_spread_within_five_intervals() {
 
 #[test]
 fn power_laws_are_spread() {
-    for (exponent, most) in [(0.5, 1.2), (0.8, 1.2), (1.0, 2.6)] {
+    // With an exponent of 1, the first position of each table alone has 1.1 times what a core should have.
+    for (exponent, most) in [(0.5, 1.2), (0.8, 1.2), (1.0, 1.3)] {
         let mut toy = Toy::sound(7);
         toy.noise = 0.01;
         toy.workload = Workload::Zipf(exponent);
         let before = toy.now();
         toy.intervals(12);
         let (times, throughput) = toy.now();
-        // With an exponent of 1 the first position alone is more than twice what a core should have.
         assert!(times < most, "{exponent}: {times}");
         assert!(throughput > 1.5 * before.1, "{exponent}: {throughput} beside {}", before.1);
     }
@@ -277,8 +278,6 @@ fn a_failed_socket_loses_its_partitions_at_once() {
     assert!(reason.starts_with("cores 8 to 11 are gone and owned 8 partitions"), "{reason}");
     // It comes back: its cores are used again.
     toy.lose(|_| false);
-    toy.cores = machine(4, 4);
-    toy.tell(Event::Cores(toy.cores.clone()));
     toy.intervals(5);
     let (times, _) = toy.now();
     assert!(times < 1.2, "{times}");
@@ -290,12 +289,12 @@ fn a_failed_socket_loses_its_partitions_at_once() {
 /// Two workloads in turns, each for so many seconds, for 200 of them: repartitionings and requests done.
 fn alternating(seconds: f64, rules: Rules, adaptive: bool) -> (u64, f64) {
     let mut settings = Settings::new(1.0);
-    // A change that is not cheap: 40 ms of the whole machine.
-    settings.change_seconds = 0.04;
     if !adaptive {
         settings.gain_min = 1.0;
     }
     let mut toy = Toy::new(5, rules, settings);
+    // A split, a merge or a move is not cheap: 40 ms of the whole machine.
+    toy.change_seconds = 0.04;
     while toy.at_seconds < 200.0 {
         let turn = (toy.at_seconds / seconds) as u64 % 2;
         toy.workload = if turn == 0 { HOT } else { Workload::Hot { requests: 0.5, data: 0.2, from: 600 } };
@@ -317,7 +316,8 @@ fn alternation_does_not_thrash() {
     assert_eq!(none, 0);
     assert!(slow_done > 1.3 * fixed_done, "{slow_done} beside {fixed_done}");
     // Whoever does not weigh follows every turn, however short.
-    assert!(alternating(2.0, Rules { weighs: false, ..Rules::SOUND }, true).0 > 3 * quick.max(4));
+    let (hasty, hasty_done) = alternating(2.0, Rules { weighs: false, ..Rules::SOUND }, true);
+    assert!(hasty > 3 * quick && hasty_done < quick_done, "{hasty}, {quick}, {hasty_done}, {quick_done}");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn the_same_seed_gives_the_same_story() {
     assert_eq!(story, run(11));
     // The story as text names cores, ranges and reasons; as a value it comes back from JSON.
     let text = story.text();
-    for part in ["repartitioning 1 at", "before: core 0", "after: ", "(socket 3)", "; b ", "it took"] {
+    for part in ["repartitioning 1 at", "before: core ", "after: ", "(socket 3)", "; b ", "it took"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let json = serde_json::to_string(&story).expect("a value");

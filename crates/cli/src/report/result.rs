@@ -46,6 +46,9 @@ pub struct Report {
     /// Caches of the simulated machine, as they were in this run; absent on hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Caches>,
+    /// What adaptation did and why; absent where nobody adapts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptation: Option<adapt::Story>,
     /// Instances of the engine.
     pub instances: usize,
     /// Share of commits that involved more than one instance.
@@ -169,6 +172,7 @@ impl Report {
             machine_use: measurement.machine_use,
             simulation: measurement.simulation.map(SimulationCost::of),
             caches: None,
+            adaptation: measurement.adaptation,
             instances: config.deploy.instances(),
             distributed_ratio: measurement.distributed_ratio,
             messages_per_distributed: measurement.messages_per_distributed,

@@ -68,6 +68,7 @@ pub fn render(report: &Report, style: Style) -> String {
     }
     summary(&mut text, report, style);
     simulation(&mut text, report);
+    adaptation(&mut text, report);
     kinds(&mut text, &report.transactions, style);
     if let Some(breakdown) = &report.breakdown {
         breakdown_bars(&mut text, breakdown, style);
@@ -225,6 +226,19 @@ fn simulation(text: &mut String, report: &Report) {
             cost.peak_memory_bytes.map_or_else(String::new, |most| format!(", at most {}", bytes(most)));
         let (second, events) = (seconds(cost.host_seconds_per_second), si(cost.events_per_host_second));
         line(text, "simulation", &format!("{second} of the host a second, {events} events/s{memory}"));
+    }
+}
+
+/// What adaptation decided, a line for each repartitioning.
+fn adaptation(text: &mut String, report: &Report) {
+    let Some(story) = &report.adaptation else { return };
+    let counts = format!("{} measurements, {} searches", story.measurements, story.searches);
+    line(text, "adaptation", &format!("{counts}, {} repartitionings", story.count()));
+    for one in &story.repartitionings {
+        line(text, "", &format!("at {}: {}", seconds(one.at_seconds), one.reason));
+    }
+    if story.count() == 0 {
+        line(text, "", &story.last);
     }
 }
 

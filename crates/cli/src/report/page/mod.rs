@@ -1,6 +1,7 @@
-//! The page of one run: numbers, time over the run and by what it was spent, the machine with its busiest parts, instances, checks,
+//! The page of one run: numbers, time over the run and by what it was spent, the machine with its busiest parts, adaptation, instances, checks,
 //! counters, configuration.
 
+mod adaptation;
 mod deployment;
 mod machine;
 #[cfg(test)]
@@ -40,6 +41,9 @@ pub fn page(report: &Report, description: &Description, line: &str) -> String {
         body += &section("time", "Where worker time went", &breakdown_bar(breakdown));
     }
     body += &section("machine", "The machine", &machine::section(report, description));
+    if let Some(story) = &report.adaptation {
+        body += &section("adaptation", "Adaptation", &adaptation::section(story));
+    }
     if let Some(deployed) = &report.deployment {
         body += &section("instances", "The instances", &deployment::section(deployed, description));
     }
@@ -99,7 +103,7 @@ fn timeline(report: &Report) -> String {
         logarithmic: false,
         dots: false,
         height: TIMELINE_HEIGHT,
-        marks: report.config.at.iter().map(|at| (at.seconds * factor, at.change.clone())).collect(),
+        marks: marks(report).map(|(second, name)| (second * factor, name)).collect(),
         series: vec![Series {
             name: "throughput".to_owned(),
             values: bins.iter().map(|bin| bin.throughput).collect(),
@@ -113,6 +117,13 @@ fn timeline(report: &Report) -> String {
         si(report.throughput_last_quarter)
     );
     figure(&drawing, &caption)
+}
+
+/// What happened while it ran: what was asked for, and what adaptation did.
+fn marks(report: &Report) -> impl Iterator<Item = (f64, String)> + '_ {
+    let asked = report.config.at.iter().map(|at| (at.seconds, at.change.clone()));
+    let done = report.adaptation.iter().flat_map(|story| &story.repartitionings);
+    asked.chain(done.map(|one| (one.at_seconds, "repartitioning".to_owned())))
 }
 
 fn breakdown_bar(breakdown: &Breakdown) -> String {

@@ -159,3 +159,76 @@ fn an_empty_run_has_a_page_too() {
     let page = page(&report, &description, "isles");
     assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
 }
+
+/// Two sockets of two cores, of which one is hot, and then one has failed.
+fn adapted() -> adapt::Story {
+    use adapt::{Action, Controller, Cores, Event, Grid, Load, Meeting, PartitionMap, Range, Settings};
+    let cores = Cores::new(vec![0, 0, 1, 1], vec![vec![0.0, 2.0], vec![2.0, 0.0]]).expect("a machine");
+    let owners: Vec<adapt::Core> = cores.present().collect();
+    let tables = ["subscriber", "<special>"]
+        .into_iter()
+        .enumerate()
+        .map(|(number, name)| (adapt::Table(number as u16), name, Range { low: 0, end: 400 }));
+    let map = PartitionMap::even(&tables.collect::<Vec<_>>(), &owners).expect("a map");
+    let mut act = Vec::new();
+    let mut controller = Controller::new(Settings::new(0.01), cores.clone(), map, 0.0, &mut act);
+    let (mut now, mut has_failed) = (0.01, false);
+    for round in 0..12 {
+        let change = act.drain(..).any(|action| matches!(action, Action::Repartition { .. }));
+        let grid = Grid::of(controller.map());
+        let (half, last) = (grid.count() / 2, grid.count() as u32 - 1);
+        let meeting = |sub: u32| Meeting {
+            members: [sub, last - sub].map(adapt::SubPartition).to_vec(),
+            count: 1.0,
+            bytes: 2e4,
+        };
+        let load = Load {
+            version: grid.version(),
+            costs: (0..grid.count()).map(|sub| if sub % half < 8 { 9e5 } else { 1e5 }).collect(),
+            meetings: (0..8).map(meeting).collect(),
+            unrecorded: 0.0,
+        };
+        let event = match (change, round) {
+            (true, _) => Event::Changed { seconds: 0.002 },
+            (_, 4..) if !has_failed => {
+                has_failed = true;
+                Event::Cores(cores.with(|core| core != adapt::Core(3)))
+            }
+            _ => Event::Measured { throughput: 1e5, load },
+        };
+        controller.step(now, event, &mut act).expect("a legal event");
+        now += 0.01;
+    }
+    controller.story().clone()
+}
+
+#[test]
+fn a_page_tells_what_adaptation_did_and_why() {
+    let story = adapted();
+    assert!(story.count() >= 2, "{}", story.text());
+    let measured = Measurement { adaptation: Some(story), ..measurement() };
+    let report = Report::new(&resolved("tpcc --cores 2"), measured);
+    let description = Description::shipped("octo-socket").expect("a shipped machine");
+    let page = page(&report, &description, "isles bench");
+    for part in [
+        "<h2>Adaptation</h2>",
+        "times the mean load",
+        "core 3 is gone and owned",
+        "subscriber before",
+        "&lt;special&gt; after",
+        "subscriber 0 to ",
+        "core 3, gone",
+        "before, socket 0 and socket 1",
+        "measured afterwards",
+        ">repartitioning</text>",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("<special>"));
+    let text = super::super::text::render(&report, super::super::text::Style::plain());
+    assert!(text.contains("adaptation") && text.contains("core 3 is gone and owned"), "{text}");
+    // Where nobody adapts, nothing is said of it.
+    let silent = Report::new(&resolved("tpcc --cores 2"), measurement());
+    let silent = super::page(&silent, &description, "isles bench");
+    assert!(!silent.contains("Adaptation"), "{silent}");
+}

@@ -4,20 +4,26 @@
 //! that equal input gives equal bytes.
 
 mod bars;
+mod columns;
 mod gauge;
+mod heat_map;
 mod lines;
 mod scale;
 mod stack;
+mod strips;
 
 use std::fmt::Display;
 
 use crate::pages::html::{escape, push};
 
 pub use bars::{Bar, bars};
+pub use columns::{Column, columns};
 pub use gauge::{Gauge, gauge};
+pub use heat_map::{HeatMaps, heat_maps};
 pub use lines::{Lines, Series, lines};
 pub use scale::Scale;
 pub use stack::{COLOURS, Share, stack};
+pub use strips::{Segment, Strip, strips};
 
 /// Width of every drawing.
 pub const WIDTH: f64 = 860.0;

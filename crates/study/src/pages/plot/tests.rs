@@ -127,9 +127,80 @@ fn a_stack_leaves_out_what_is_not_there() {
     assert_eq!(count(&drawing, "<rect"), 4);
 }
 
+fn three_columns() -> String {
+    let column = |group: &str, values: [f64; 2]| Column {
+        group: group.to_owned(),
+        values: values.to_vec(),
+        hint: "<core>".to_owned(),
+    };
+    let all =
+        [column("socket 0", [1.0, 2.0]), column("socket 0", [4.0, 2.0]), column("socket 1", [0.0, 2.0])];
+    columns("c", &["before", "after"], &all, 200.0, Some((2.0, "mean")))
+}
+
+#[test]
+fn columns_stand_in_groups() {
+    let drawing = three_columns();
+    // Two for the legend, and two a thing.
+    assert_eq!(count(&drawing, "<rect "), 2 + 3 * 2);
+    assert_eq!((count(&drawing, ">socket 0</text>"), count(&drawing, ">socket 1</text>")), (1, 1));
+    let height = |hint: &str| -> f64 {
+        let part = drawing.split("<rect ").find(|part| part.contains(hint)).expect("a column");
+        part.split("height=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+    };
+    assert!((height("before 4") - 2.0 * height("after 2")).abs() < 0.2, "{drawing}");
+    assert!(drawing.contains("&lt;core&gt;: before 4") && drawing.contains(">mean</text>"));
+    columns("none", &[], &[], 200.0, None);
+}
+
+fn two_maps() -> String {
+    let maps = vec![
+        ("before".to_owned(), vec![vec![0.0, 0.5], vec![0.5, 0.0]]),
+        ("after".to_owned(), vec![vec![0.0, 0.25], vec![0.25, 0.0]]),
+    ];
+    heat_maps(&HeatMaps { label: "h".to_owned(), thing: "socket".to_owned(), maps })
+}
+
+#[test]
+fn maps_side_by_side_have_the_same_colours() {
+    let drawing = two_maps();
+    assert_eq!(count(&drawing, "<rect "), 8);
+    assert_eq!(count(&drawing, &load_colour(1.0)), 2);
+    assert_eq!(count(&drawing, &load_colour(0.5)), 2);
+    assert!(
+        drawing.contains("before, socket 0 and socket 1: 50.0 %") && drawing.contains(">socket 1</text>")
+    );
+    // Nothing between any two: no colour at all.
+    let nothing = vec![("n".to_owned(), vec![vec![0.0]])];
+    let empty = heat_maps(&HeatMaps { label: String::new(), thing: String::new(), maps: nothing });
+    assert!(empty.contains(&load_colour(0.0)) && !empty.contains("NaN"));
+    heat_maps(&HeatMaps { label: String::new(), thing: String::new(), maps: Vec::new() });
+}
+
+fn one_strip() -> String {
+    let segment = |from, to, colour, name: &str| Segment {
+        from,
+        to,
+        colour,
+        name: name.to_owned(),
+        hint: format!("<{name}>"),
+    };
+    let segments = vec![segment(0.0, 0.75, 0, "core 0"), segment(0.75, 0.76, 11, "core 1")];
+    strips("s", &[Strip { name: "rows".to_owned(), segments }], &[(0, "socket 0".to_owned())])
+}
+
+#[test]
+fn strips_name_what_has_room() {
+    let drawing = one_strip();
+    assert_eq!(count(&drawing, "<rect "), 3);
+    assert!(drawing.contains(">core 0</text>") && !drawing.contains(">core 1</text>"), "{drawing}");
+    assert!(drawing.contains("&lt;core 1&gt;") && drawing.contains("var(--c1)"));
+}
+
 #[test]
 fn drawings_are_well_formed() {
-    for drawing in [lines(&two_lines()), stack("<&\"", &[]), heat_map()] {
+    let all = [lines(&two_lines()), stack("<&\"", &[]), heat_map(), three_columns(), two_maps(), one_strip()];
+    for drawing in all {
         assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"));
         for element in ["text", "svg"] {
             let opened = count(&drawing, &format!("<{element} "));

@@ -1,0 +1,76 @@
+//! Upright bars side by side, a few for each of many things, in groups.
+
+use super::{Anchor, Drawing, Scale, WIDTH};
+use crate::numbers;
+
+const LEFT: f64 = 52.0;
+const TOP: f64 = 24.0;
+const BOTTOM: f64 = 22.0;
+/// Between two groups, in widths of a thing.
+const GAP: f64 = 0.8;
+
+/// One thing of [`columns`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The group that it is in; things of a group follow each other.
+    pub group: String,
+    /// One value a series, not negative.
+    pub values: Vec<f64>,
+    /// Shown when one points at it.
+    pub hint: String,
+}
+
+/// Draws things from zero in their order. `series` names the values of each; `line` is a value that is marked, with its name.
+pub fn columns(
+    label: &str,
+    series: &[&str],
+    columns: &[Column],
+    height: f64,
+    line: Option<(f64, &str)>,
+) -> String {
+    let mut drawing = Drawing::new(height, label);
+    let most = columns.iter().flat_map(|column| &column.values).copied().fold(0.0, f64::max);
+    let most = most.max(line.map_or(0.0, |(value, _)| value));
+    let bottom = height - BOTTOM;
+    let scale = Scale::linear((0.0, if most > 0.0 { most } else { 1.0 }), (bottom, TOP));
+    for (value, name) in scale.ticks(4) {
+        drawing.line((LEFT, scale.at(value)), (WIDTH, scale.at(value)), "var(--grid)", 1.0);
+        drawing.text(LEFT - 6.0, scale.at(value) + 4.0, Anchor::End, "muted", name);
+    }
+    let mut x = LEFT;
+    for (number, name) in series.iter().enumerate() {
+        drawing.rectangle((x, 2.0), (11.0, 11.0), 2.0, &format!("var(--c{number})"), "");
+        drawing.text(x + 16.0, 12.0, Anchor::Start, "", name);
+        x += 30.0 + super::CHARACTER * name.chars().count() as f64;
+    }
+    let new_group = |number: usize| number > 0 && columns[number].group != columns[number - 1].group;
+    let gaps = (0..columns.len()).filter(|number| new_group(*number)).count();
+    let width = (WIDTH - LEFT) / (columns.len() as f64 + GAP * gaps as f64).max(1.0);
+    let mut left = LEFT;
+    let mut begin = LEFT;
+    for (number, column) in columns.iter().enumerate() {
+        if new_group(number) {
+            left += GAP * width;
+            begin = left;
+        }
+        let each = 0.86 * width / column.values.len().max(1) as f64;
+        for (place, value) in column.values.iter().enumerate() {
+            let top = scale.at(*value);
+            let corner = (left + place as f64 * each, top);
+            let hint =
+                format!("{}: {} {}", column.hint, series.get(place).unwrap_or(&""), numbers::plain(*value));
+            let colour = format!("var(--c{place})");
+            drawing.rectangle(corner, (each, bottom - top), 0.0, &colour, &hint);
+        }
+        left += width;
+        let is_last = number + 1 == columns.len() || new_group(number + 1);
+        if is_last {
+            drawing.text((begin + left) / 2.0, height - 6.0, Anchor::Middle, "muted small", &column.group);
+        }
+    }
+    if let Some((value, name)) = line {
+        drawing.path(&[(LEFT, scale.at(value)), (WIDTH, scale.at(value))], "var(--reference)", true);
+        drawing.text(WIDTH, scale.at(value) - 4.0, Anchor::End, "reference small", name);
+    }
+    drawing.finish()
+}

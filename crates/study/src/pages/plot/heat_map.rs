@@ -1,0 +1,56 @@
+//! Values between each two of some things, as colours.
+
+use super::{Anchor, Drawing, WIDTH, load_colour};
+use crate::numbers;
+
+const CELL_MAX: f64 = 56.0;
+const HEIGHT: f64 = 26.0;
+const LEFT: f64 = 90.0;
+/// A cell narrower than this has no number in it.
+const NUMBER: f64 = 44.0;
+
+/// Maps of the same things side by side, in the same colours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatMaps {
+    /// What they show, to readers who cannot see it.
+    pub label: String,
+    /// What a thing is called, before its number.
+    pub thing: String,
+    /// Each with its name, and shares by thing and thing.
+    pub maps: Vec<(String, Vec<Vec<f64>>)>,
+}
+
+/// Draws each map as a square of shares; the largest of all has the colour of what is busy all the time.
+pub fn heat_maps(what: &HeatMaps) -> String {
+    let things = what.maps.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+    let most = what.maps.iter().flat_map(|(_, rows)| rows.iter().flatten()).copied().fold(0.0, f64::max);
+    let whole = WIDTH / what.maps.len().max(1) as f64;
+    let cell = ((whole - LEFT - 16.0) / things.max(1) as f64).clamp(1.0, CELL_MAX);
+    let tall = HEIGHT.min(cell.max(8.0));
+    let mut drawing = Drawing::new(44.0 + tall * things as f64, &what.label);
+    for (number, (name, rows)) in what.maps.iter().enumerate() {
+        let left = whole * number as f64 + LEFT;
+        drawing.text(left, 12.0, Anchor::Start, "strong", name);
+        for (row, values) in rows.iter().enumerate() {
+            let top = 36.0 + tall * row as f64;
+            if tall >= 12.0 {
+                let name = format!("{} {row}", what.thing);
+                drawing.text(left - 8.0, top + tall / 2.0 + 4.0, Anchor::End, "muted small", name);
+                let middle = left + cell * (row as f64 + 0.5);
+                drawing.text(middle, 30.0, Anchor::Middle, "muted small", row);
+            }
+            for (column, value) in values.iter().enumerate() {
+                let corner = (left + cell * column as f64, top);
+                let share = numbers::percent(*value);
+                let hint = format!("{name}, {0} {row} and {0} {column}: {share}", what.thing);
+                let colour = load_colour(if most > 0.0 { value / most } else { 0.0 });
+                drawing.rectangle(corner, (cell - 1.0, tall - 1.0), 1.0, &colour, &hint);
+                if cell >= NUMBER && *value > 0.0 {
+                    let at = (corner.0 + cell / 2.0, top + tall / 2.0 + 4.0);
+                    drawing.text(at.0, at.1, Anchor::Middle, "dark small", share);
+                }
+            }
+        }
+    }
+    drawing.finish()
+}
