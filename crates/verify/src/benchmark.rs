@@ -98,7 +98,7 @@ pub(crate) fn run_owners(
 
 /// How workers that own partitions run, by the seed.
 pub(crate) fn owners_execution(seed: u64) -> Execution {
-    if seed / 16 % 2 == 0 { Execution::Plp } else { Execution::Atrapos }
+    if (seed / 16).is_multiple_of(2) { Execution::Plp } else { Execution::Atrapos }
 }
 
 /// Two sockets of workers.

@@ -25,7 +25,7 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         (Work::Owners, Ok(driven)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
             crashes::owners::run(driven, task, (subject.owners, paged::Broken::default()))
         }
-        (Work::Owners, Ok(driven)) if task.seed % 4 > 0 => {
+        (Work::Owners, Ok(driven)) if !task.seed.is_multiple_of(4) => {
             benchmark::run_owners(task, (driven, subject.owners), journal)
         }
         (Work::Crashes, _) => crashes::run(subject, task),

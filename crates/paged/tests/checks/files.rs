@@ -116,7 +116,7 @@ fn a_log_that_is_damaged_before_its_end_is_named() {
         let said = error.to_string();
         let name = segment.file_name().and_then(|name| name.to_str()).expect("a name");
         assert!(said.contains("was on disk as a whole once") && said.contains(name), "{said}");
-        let examined = examine::<Hardware>(Hardware::core(), &path).err().expect("the same");
+        let examined = examine::<Hardware>(Hardware::core(), &path).expect_err("the same");
         assert_eq!(examined, error);
         write_at(&segment, 0, &before);
     }
