@@ -10,7 +10,7 @@ use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
 use crate::channel::PageFile;
-use crate::inspection::{TableTrees, check_trees};
+use crate::inspection::{ExaminedTree, TableTrees, check_trees};
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
 use crate::master::{self, Master};
@@ -89,15 +89,6 @@ pub(crate) fn pool_over<P: Files>(
         ..PagedOptions::with_pool(FRAMES * page_bytes as u64)
     };
     Pool::new(c, &options, (Some(file), None))
-}
-
-/// A tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExaminedTree {
-    /// Its pages.
-    pub pages: u64,
-    /// Its entries, those aside that are deleted.
-    pub entries: u64,
 }
 
 /// Whether a directory holds rows in pages.

@@ -4,11 +4,19 @@ use std::collections::BTreeSet;
 
 use platform::files::Files;
 
-use crate::examine::ExaminedTree;
 use crate::options::PagedError;
 use crate::overflow::{Division, Pieces};
 use crate::pool::Worker;
 use crate::tree::Tree;
+
+/// What a tree was found to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExaminedTree {
+    /// Its pages.
+    pub pages: u64,
+    /// Its entries, those aside that are deleted.
+    pub entries: u64,
+}
 
 /// The trees of a table: those of its indexes, and that of pieces of long rows.
 pub(crate) struct TableTrees {

@@ -70,7 +70,8 @@ mod undo;
 
 pub use backup::{CopyError, copy_pages};
 pub use database::{PagedDatabase, TWO_PHASE_LOCKING};
-pub use examine::{Examined, ExaminedTree, examine, holds_pages};
+pub use examine::{Examined, examine, holds_pages};
+pub use inspection::ExaminedTree;
 pub use options::{Broken, FRAMES_PER_SESSION, PagedError, PagedLogOptions, PagedOptions};
 pub use page::PageFault;
 pub use repair::{Repaired, repair};

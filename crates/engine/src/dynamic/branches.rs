@@ -11,7 +11,7 @@ use cc::{Abort, Meter};
 use platform::Nanos;
 use storage::Epoch;
 
-use super::session::Body;
+use super::verbs::Body;
 use crate::ending::{Commit, Stats};
 
 /// What a branch is called among all of the database, once it has changed something.

@@ -29,10 +29,10 @@ pub use attempt::AnyAttempt;
 pub use branches::{BranchName, Branches};
 pub use database::{AnyDatabase, Traits};
 pub use inline::run_as;
-pub use session::{AnyPrepared, AnySession, Body, RoamingSession, Upkeep};
+pub use session::{AnyPrepared, AnySession, RoamingSession, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};
-pub use verbs::{AnyVerbs, Span, Visitor};
+pub use verbs::{AnyVerbs, Body, Span, Visitor};
 
 pub use crate::row_batch::RowBatch;
 pub use crate::row_keys::{is_key_column, with_keys};

@@ -10,7 +10,7 @@ use storage::log::LogError;
 
 use super::attempt::AnyAttempt;
 use super::branches::Branches;
-use super::verbs::AnyVerbs;
+use super::verbs::Body;
 use crate::changing::{ChangeError, Swept};
 use crate::contention::Pauses;
 use crate::declaration::SchemaBuilder;
@@ -18,9 +18,6 @@ use crate::durable::{GlobalId, PartOf};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::parts::{KeptPart, Outcome, Prepared, Vote};
 use crate::session::Session;
-
-/// The body of a transaction, which is called once an attempt.
-pub type Body<'b> = dyn FnMut(&mut dyn AnyVerbs) -> Result<(), Abort> + 'b;
 
 /// A [`Prepared`] part of a transaction over several databases, whatever its scheme.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]

@@ -31,6 +31,9 @@ impl Span {
     }
 }
 
+/// The body of a transaction, which is called once an attempt.
+pub type Body<'b> = dyn FnMut(&mut dyn AnyVerbs) -> Result<(), Abort> + 'b;
+
 /// The verbs of a transaction. Tables and indexes are named by their numbers, rows by the [`RowId`]s that the verbs gave;
 /// keys are normalized words, as many as the index compares.
 ///

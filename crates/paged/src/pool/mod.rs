@@ -12,7 +12,7 @@
 //! - **Write-back**: who copies a page to write it without taking it out says so in the frame (`WRITING`). Until that write has ended,
 //!   the page neither leaves nor is freed, so two writes of one page never overtake each other. Nobody needs a latch to say that it has:
 //!   the frame remembers the version that was written (`FILED`).
-//! - **Read-ahead**: scans say which leaves come next; a worker reads them into buffers of its own, several at a time (`read_ahead`).
+//! - **Read-ahead**: scans say which leaves come next; a worker reads them into buffers of its own, several at a time (`read_ahead`, `reading`).
 //! - **Bounds**: a worker that finds no frame in some rounds of the hand gets an error. No latch is held from verb to verb, so no
 //!   transaction keeps pages in the pool; sessions have [`crate::FRAMES_PER_SESSION`] frames at most at one moment.
 //!
@@ -28,6 +28,7 @@ mod copies;
 mod eviction;
 mod frames;
 mod read_ahead;
+mod reading;
 mod records;
 mod restored;
 mod store;

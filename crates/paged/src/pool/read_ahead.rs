@@ -11,9 +11,7 @@
 
 use platform::files::{Buffer, Files, Operation};
 
-use super::Pool;
 use super::store::Store;
-use super::worker::Worker;
 
 /// Reads under way at a time, each of some pages.
 const LANES: usize = 4;
@@ -57,11 +55,22 @@ impl<P: Files> ReadAhead<P> {
     }
 
     /// Most pages that are read ahead at a time.
-    fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         self.run_max * LANES
     }
 
-    fn has(&self, number: u64) -> bool {
+    /// Most pages of one read.
+    pub(super) fn run_max(&self) -> usize {
+        self.run_max
+    }
+
+    /// What is read from now on is for another scan.
+    pub(super) fn begin_scan(&mut self) {
+        self.scan += 1;
+    }
+
+    /// Whether a page was read, or is being read, and not used.
+    pub(super) fn has(&self, number: u64) -> bool {
         let runs = self.lanes.iter().filter_map(|lane| lane.run.as_ref());
         runs.into_iter().any(|run| run.place(number).is_some())
     }
@@ -86,7 +95,7 @@ impl<P: Files> ReadAhead<P> {
     }
 
     /// Reads pages, which lie one behind the other, if there is a lane for them; whether there is.
-    fn submit(&mut self, c: P::Core, store: &Store<P>, (first, count): (u64, usize)) -> bool {
+    pub(super) fn submit(&mut self, c: P::Core, store: &Store<P>, (first, count): (u64, usize)) -> bool {
         let (scan, run_max) = (self.scan, self.run_max);
         let Some(file) = &store.file else { return false };
         let stride = file.stride();
@@ -172,48 +181,6 @@ impl<P: Files> Lane<P> {
         if let Some(mut buffer) = bytes {
             buffer.set_len(0);
             self.buffer = Some(buffer);
-        }
-    }
-}
-
-impl<P: Files> Worker<'_, P> {
-    /// Most pages that the worker reads ahead; 0: it reads none ahead.
-    pub(crate) fn read_ahead_max(&self) -> usize {
-        self.reads.most()
-    }
-
-    /// What is read ahead from now on is for another scan.
-    pub(crate) fn begin_read_ahead(&mut self) {
-        self.reads.scan += 1;
-    }
-
-    /// Reads those of these pages that no frame has, as far as there is room; they will be asked for soon.
-    pub(crate) fn read_ahead(&mut self, numbers: &[u64]) {
-        let (c, pool): (_, &Pool<P>) = (self.c, self.pool);
-        let is_missing = |number: &&u64| {
-            **number <= pool.store.pages_max && pool.find(c, **number).is_none() && !self.reads.has(**number)
-        };
-        let mut missing: Vec<u64> = numbers.iter().filter(is_missing).copied().collect();
-        // In the order of their coming, but neighbours together.
-        let is_down = missing.first() > missing.last();
-        missing.sort_unstable();
-        missing.dedup();
-        let mut runs: Vec<(u64, usize)> = Vec::new();
-        for number in missing {
-            match runs.last_mut() {
-                Some((first, count)) if *first + *count as u64 == number && *count < self.reads.run_max => {
-                    *count += 1;
-                }
-                _ => runs.push((number, 1)),
-            }
-        }
-        if is_down {
-            runs.reverse();
-        }
-        for run in runs {
-            if !self.reads.submit(c, &pool.store, run) {
-                break;
-            }
         }
     }
 }
