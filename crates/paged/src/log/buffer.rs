@@ -205,11 +205,15 @@ impl<P: Files> LogBuffer<P> {
     }
 
     /// Fixes what goes to the disk next: all that is reserved from `begins` on, filled up to the end of a block. When this returns, all of it
-    /// is in the buffer. It ends with a mark, unless a segment ends there and has no room for one.
+    /// is in the buffer. It ends with a mark, unless the segment, or the buffer, has no room for one.
+    ///
+    /// Pre: everything below `begins` has left the buffer.
     pub(super) fn fix_end(&self, c: P::Core, begins: u64) -> u64 {
         let mut end = self.end(c).0;
         let fixed = loop {
-            let fixed = (end + MARK_BYTES).next_multiple_of(BLOCK_BYTES as u64);
+            let marked = (end + MARK_BYTES).next_multiple_of(BLOCK_BYTES as u64);
+            let fits = marked <= begins + self.ring_bytes;
+            let fixed = if fits { marked } else { end.next_multiple_of(BLOCK_BYTES as u64) };
             let fixed = fixed.min(self.plan.end_of_segment(Lsn(end)).max(end));
             match P::cas(c, self.word(END), end, fixed, Ordering::SeqCst) {
                 Ok(_) => break fixed,
@@ -255,5 +259,37 @@ impl<P: Files> LogBuffer<P> {
         // Acquire: pairs with the release in `rests`.
         let first = |owner| P::load(c, self.first(owner), Ordering::Acquire);
         (0..self.owners).map(first).filter(|first| *first != 0).min().map(Lsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+
+    use super::*;
+
+    #[test]
+    fn a_full_buffer_has_no_mark_over_what_it_holds() {
+        let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
+        let plan = SegmentPlan { bytes: 1 << 20, generation: 1, continues: Lsn(0) };
+        // Room is left for: a mark; a word; nothing.
+        for left in [2, 1, 0] {
+            let begins = plan.first_in_segment(Lsn(0));
+            let buffer =
+                LogBuffer::<Hardware>::new(c, (2 * block, true), (1, 1), (plan, begins)).expect("memory");
+            let window = buffer.open(c, 0, None);
+            let words = 2 * block / 8 - left;
+            for count in [2, words - 2] {
+                let mut record = vec![count << 8 | 0xff; count as usize];
+                assert!(buffer.fill(c, &window, &mut record).is_some());
+            }
+            buffer.close(c, window);
+            let fixed = buffer.fix_end(c, begins.0);
+            assert_eq!(fixed, begins.0 + 2 * block, "{left} words are left");
+            let mut out = vec![0; (fixed - begins.0) as usize / 8];
+            buffer.copy_out(c, begins.0, &mut out);
+            let (_, count) = record::find(&out, (1, begins)).expect("the first record");
+            assert_eq!(count, 2, "{left} words are left");
+        }
     }
 }
