@@ -16,7 +16,7 @@ use verify::crashes::{faults, violations};
 use verify::{Campaign, Injected, Machine, Subject, Tally, Work, scheme, schemes};
 
 /// Seeds of each scheme.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 40;
 /// Seeds within which a disk that lies is caught.
 const SEEDS_OF_LIES: u64 = 60;
 /// Seeds within which a mutant is caught.

@@ -24,7 +24,7 @@ fn first_failure(subject: &Subject, machine: &Machine, seeds: impl Iterator<Item
 
 #[test]
 fn owners_keep_transactions_apart_and_whole() {
-    assert_eq!(first_failure(&pages(), &Machine::Small, 0..120), None);
+    assert_eq!(first_failure(&pages(), &Machine::Small, 0..48), None);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn mutants_of_owners_are_caught() {
 #[test]
 fn crashes_leave_no_branch_alone() {
     let mut sum = 0;
-    for seed in 0..40 {
+    for seed in 0..20 {
         let sound = (Broken::default(), paged::Broken::default());
         let (wrong, transactions) = owners::violations(seed, sound).expect("a run");
         assert_eq!(wrong, Vec::<String>::new(), "seed {seed}");

@@ -32,7 +32,7 @@ fn histories_over_pages_are_serializable() {
 fn transactions_over_several_databases_of_pages_are_whole() {
     let subject = verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages");
     assert_eq!(first_failure(&subject, Work::Distributed, 0..60), None);
-    assert_eq!(first_failure(&subject, Work::Bank, 0..120), None);
+    assert_eq!(first_failure(&subject, Work::Bank, 0..60), None);
     assert_eq!(first_failure(&subject, Work::Islands, 0..8), None);
 }
 
@@ -40,7 +40,7 @@ fn transactions_over_several_databases_of_pages_are_whole() {
 fn parts_of_pages_survive_crashes() {
     let subject = verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages");
     let mut sum = PartMarks::default();
-    for seed in 0..100 {
+    for seed in 0..60 {
         let (violations, marks) = parts::violations(&subject, seed, faults(seed)).expect("a run");
         assert_eq!(violations, Vec::<String>::new(), "seed {seed}");
         sum.in_doubt += marks.in_doubt;
@@ -136,7 +136,7 @@ fn mutants_of_locks_are_caught() {
 #[test]
 fn crashes_of_pages_lose_nothing_that_was_acknowledged() {
     let subject = verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages");
-    assert_eq!(first_failure(&subject, Work::Crashes, 0..150), None);
+    assert_eq!(first_failure(&subject, Work::Crashes, 0..80), None);
 }
 
 #[test]
