@@ -155,6 +155,8 @@ impl<'p, P: Files> Worker<'p, P> {
                     P::store(c, &held.frame.header[MARK], 0, Ordering::Relaxed);
                     let held = Held { number, ..held };
                     held.page(1).clear(c);
+                    // The file has none of its changes.
+                    self.mark_state(number, |state| state.min(IN_USE));
                     return Ok((held, Found::Lost(error)));
                 }
                 Err(error) => return Err(error),

@@ -82,6 +82,13 @@ impl<P: Files> Store<P> {
         if state > IN_USE { Lsn(state) } else { Lsn(0) }
     }
 
+    /// Whether the file has a page as it was after this change. A page whose version alone has moved on must not be written again: the log
+    /// may have no image of it, from which it could be made anew if that write were torn.
+    pub(super) fn file_has(&self, number: u64, lsn: Lsn) -> bool {
+        // What the state says was seen to have ended; a latched page has no other writer.
+        lsn.0 > IN_USE && self.state(number).is_some_and(|state| P::peek(state) == lsn.0)
+    }
+
     /// Nodes that have frames.
     pub(super) fn parts(&self) -> usize {
         self.parts.len()
