@@ -145,13 +145,13 @@ pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) ->
 }
 
 /// Runs procedures inline that are compiled together with the engine.
-struct Compiled<'d, S: Scheme<Hardware>, Q: Procedure> {
+struct Together<'d, S: Scheme<Hardware>, Q: Procedure> {
     session: engine::Session<'d, Hardware, S>,
     tables: &'d Q::Tables,
     actions: Vec<Q::Action>,
 }
 
-impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, Q> {
+impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Together<'d, S, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
@@ -183,7 +183,7 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> 
         let Seat { c, database, tables, node, measure, .. } = self.0;
         let database = database.object().as_any().downcast_ref::<engine::Database<Hardware, S>>();
         let session = database.expect("a database has the scheme that it names").session(c, node, measure)?;
-        Ok(Box::new(Compiled::<S, Q> { session, tables, actions: Vec::new() }))
+        Ok(Box::new(Together::<S, Q> { session, tables, actions: Vec::new() }))
     }
 }
 

@@ -12,6 +12,7 @@
 //! is chosen here, and the engine is compiled for each combination in this crate alone. [`run_and_inspect`] is for tests of a
 //! workload's own.
 //!
+//! - `any`: the workloads of the list as one type;
 //! - `executor`: how a procedure's phases and actions run;
 //! - `owners`: what workers share that own partitions;
 //! - `membership`: which deployment a durable instance belongs to;
@@ -28,6 +29,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acknowledgements;
+mod any;
 mod board;
 mod context;
 mod control;

@@ -13,8 +13,8 @@ use crate::executor::{Executors, MakeInline};
 use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
-use crate::workload::{Visit, Workload};
-use crate::{counter, experiments, lock, processes, transactions};
+use crate::workload::Workload;
+use crate::{any, counter, experiments, lock, processes, transactions};
 
 /// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of the workers.
 ///
@@ -67,8 +67,9 @@ pub fn run_and_inspect<P: Host, W: workloads::Workload>(
 }
 
 fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Result<Measurement, RunError> {
-    if let Some(measured) = workload.transactions(Transactions::<P>(c, cx)) {
-        return measured;
+    if let Some(any) = workload.transactions() {
+        cx.deployment.check().map_err(RunError::of)?;
+        return transactions::run(c, &any, cx, &Executors { inline: any::inline::<P> }, &mut |_, _| ());
     }
     cx.deployment.check_single().map_err(RunError::of)?;
     match workload {
@@ -77,18 +78,5 @@ fn on_platform<P: Host>(c: P::Core, workload: &Workload, cx: Context<'_>) -> Res
         Workload::Ipc(mechanism) => experiments::ipc::<P>(c, *mechanism, cx),
         Workload::Memory { rows } => experiments::memory::<P>(c, *rows, cx),
         _ => Err(RunError::Refused("a simulated machine has no processes".to_owned())),
-    }
-}
-
-/// Runs transactions.
-struct Transactions<'a, P: Host>(P::Core, Context<'a>);
-
-impl<P: Host> Visit for Transactions<'_, P> {
-    type Result = Result<Measurement, RunError>;
-
-    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
-        let Transactions(c, cx) = self;
-        cx.deployment.check().map_err(RunError::of)?;
-        transactions::run(c, workload, cx, &Executors { inline: P::inline() }, &mut |_, _| ())
     }
 }

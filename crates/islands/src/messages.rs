@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::map::WorkerName;
 
 /// Version of the protocol and of the messages.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest message. Parts of transactions, which hold parameters, and their outputs are far below.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
 /// Length and checksum.

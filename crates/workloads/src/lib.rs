@@ -6,6 +6,7 @@ pub mod batch;
 pub mod changing;
 pub mod counter;
 pub mod dependent;
+mod findings;
 pub mod flow;
 pub mod ipc;
 pub mod lock;

@@ -28,15 +28,15 @@ use platform::peers::{Credentials, Trust};
 
 pub use crew::{InstanceProgram, Instances};
 
+use crate::any;
 use crate::context::Context;
 use crate::control::Control;
 use crate::deployment::{Deployment, Machines};
 use crate::error::RunError;
 use crate::executor::MakeInline;
-use crate::host::Host;
 use crate::measurement::Measurement;
 use crate::plan::Plan;
-use crate::workload::{Visit, Workload};
+use crate::workload::Workload;
 
 /// As [`crate::on_hardware`], with a process for each instance.
 ///
@@ -49,8 +49,8 @@ pub fn on_processes(
     instances: &Instances,
     control: Control<'_>,
 ) -> Result<Measurement, RunError> {
-    let asked = Asked { plan, deployment, instances, control };
-    workload.transactions(asked).unwrap_or_else(nothing_to_divide)
+    let any = workload.transactions().ok_or_else(nothing_to_divide)?;
+    run_on_processes(&any, plan, deployment, instances, control)
 }
 
 /// As [`on_processes`], with a workload that need not be in the list, for tests. Its processes call [`run_instance_of`].
@@ -64,47 +64,12 @@ pub fn run_on_processes<W: workloads::Workload>(
     instances: &Instances,
     control: Control<'_>,
 ) -> Result<Measurement, RunError> {
-    Asked { plan, deployment, instances, control }.visit(workload)
-}
-
-/// Runs transactions over the instances.
-struct Asked<'a> {
-    plan: &'a Plan,
-    deployment: &'a Deployment,
-    instances: &'a Instances,
-    control: Control<'a>,
-}
-
-impl Visit for Asked<'_> {
-    type Result = Result<Measurement, RunError>;
-
-    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
-        let Asked { plan, deployment, instances, control } = self;
-        let checked = match instances {
-            Instances::Started(_) => deployment.check(),
-            Instances::Come { .. } => deployment.check_apart(),
-        };
-        checked.map_err(RunError::of)?;
-        command::run(Hardware::core(), workload, Context { plan, deployment, control }, instances)
-    }
-}
-
-/// Does what the command says.
-struct Serve<'a> {
-    plan: &'a Plan,
-    task: &'a said::Task,
-    commander: &'a child::Commander,
-    /// What other instances have to prove, if anything.
-    trust: Option<Trust>,
-}
-
-impl Visit for Serve<'_> {
-    type Result = Result<(), RunError>;
-
-    fn visit<W: workloads::Workload>(self, workload: &W) -> Self::Result {
-        let how = (self.commander, <Hardware as Host>::inline(), self.trust);
-        child::serve(Hardware::core(), workload, self.plan, self.task, how)
-    }
+    let checked = match instances {
+        Instances::Started(_) => deployment.check(),
+        Instances::Come { .. } => deployment.check_apart(),
+    };
+    checked.map_err(RunError::of)?;
+    command::run(Hardware::core(), workload, Context { plan, deployment, control }, instances)
 }
 
 /// What the process of an instance does: it obeys the command that has started it, over standard input and output. `asked` is
@@ -160,9 +125,10 @@ fn obey(
     trust: Option<Trust>,
 ) -> Result<(), RunError> {
     let (workload, plan) = asked.map_err(RunError::Refused)?;
-    workload.transactions(Serve { plan: &plan, task, commander, trust }).unwrap_or_else(nothing_to_divide)
+    let any = workload.transactions().ok_or_else(nothing_to_divide)?;
+    child::serve(Hardware::core(), &any, &plan, task, (commander, any::inline, trust))
 }
 
-fn nothing_to_divide<T>() -> Result<T, RunError> {
-    Err(RunError::Refused("this workload has no data to divide over instances".to_owned()))
+fn nothing_to_divide() -> RunError {
+    RunError::Refused("this workload has no data to divide over instances".to_owned())
 }

@@ -335,23 +335,9 @@ impl<P: Links> Worker<'_, '_, P> {
         let (worker, began, ended) = (usize::from(self.me.worker), ticket.began.0, now.0);
         let mut entry = Entry { worker, stamp, began, ended, ..Entry::default() };
         entry.snapshot = self.snapshots && engine::Procedure::read_only(&visiting);
-        entry.aborted = visiting.aborted;
-        let (mut turns, told) = (Vec::new(), visiting.told.len());
-        for told in visiting.told {
-            entry.reads.extend(told.reads);
-            if stamp.is_none() {
-                entry.aborted.extend(told.written);
-                continue;
-            }
-            let is_last = |(key, version): &(u64, u64)| {
-                told.writes.iter().any(|(its, change)| its == key && change.version() == Some(*version))
-            };
-            entry.overwritten.extend(told.written.iter().filter(|one| !is_last(one)));
-            // Visits are to different sites.
-            entry.writes.extend(told.writes);
-            turns.extend(told.turns);
-        }
-        if stamp.is_some() && told < visiting.visits {
+        let (visits, told) = (visiting.visits, visiting.told.len());
+        let turns = visiting.tell(&mut entry);
+        if stamp.is_some() && told < visits {
             // It cannot know that its parts are committed.
             entry.reads.push((u64::MAX, Seen::Version(UNEXPLAINED)));
         }

@@ -128,21 +128,7 @@ fn work<P: Platform>(
             Err(abort) => panic!("a transaction failed: {abort}"),
         };
         let mut entry = Entry { worker: me, stamp, began: began.0, ended: P::now(c).0, ..Entry::default() };
-        entry.aborted = visiting.aborted;
-        let mut turns = Vec::new();
-        for told in visiting.told {
-            entry.reads.extend(told.reads);
-            if stamp.is_none() {
-                entry.aborted.extend(told.written);
-                continue;
-            }
-            let is_last = |(key, version): &(u64, u64)| {
-                told.writes.iter().any(|(its, change)| its == key && change.version() == Some(*version))
-            };
-            entry.overwritten.extend(told.written.iter().filter(|one| !is_last(one)));
-            entry.writes.extend(told.writes);
-            turns.extend(told.turns);
-        }
+        let turns = visiting.tell(&mut entry);
         ended.push(Turned { entry, turns });
     }
     let aborts = session.stats().aborts;

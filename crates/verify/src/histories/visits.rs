@@ -15,7 +15,7 @@ use workloads::Random;
 
 use super::recorder::Recorder;
 use super::rows::{self, CELLS, KEYS_OF_PART, Ordered, Tables, stored};
-use crate::history::{Change, Seen};
+use crate::history::{Change, Entry, Seen};
 
 /// Where a procedure's number and the number of its attempt begin in its versions.
 const PROCEDURE_SHIFT: u32 = 32;
@@ -140,6 +140,27 @@ impl Visiting {
             | (self.visits as u64) << ACTION_SHIFT;
         self.visits += 1;
         Visit { site, keys: self.keys, looks, seed: self.random.next(), version }
+    }
+
+    /// Puts into its entry, which has its stamp, what it has told; the numbers of its changes, in the order of the writes.
+    pub(super) fn tell(self, entry: &mut Entry) -> Vec<u64> {
+        entry.aborted = self.aborted;
+        let mut turns = Vec::new();
+        for told in self.told {
+            entry.reads.extend(told.reads);
+            if entry.stamp.is_none() {
+                entry.aborted.extend(told.written);
+                continue;
+            }
+            let is_last = |(key, version): &(u64, u64)| {
+                told.writes.iter().any(|(its, change)| its == key && change.version() == Some(*version))
+            };
+            entry.overwritten.extend(told.written.iter().filter(|one| !is_last(one)));
+            // Visits are to different sites.
+            entry.writes.extend(told.writes);
+            turns.extend(told.turns);
+        }
+        turns
     }
 }
 

@@ -7,6 +7,7 @@ use engine::{Inspector, Text};
 use super::population::{START_HOURS, STARTS, Shape, TYPES};
 use super::rows::{AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};
 use super::spec::{DIGITS, Tatp, number};
+use crate::findings;
 use crate::workload::{Check, Outcome};
 
 /// Names of the checks.
@@ -23,17 +24,7 @@ const FACILITIES: usize = 2;
 const FORWARDING: usize = 3;
 const CHANGES: usize = 4;
 
-/// The first thing that is wrong, by check.
-#[derive(Default)]
-struct Findings([Option<String>; CHECKS.len()]);
-
-impl Findings {
-    fn expect(&mut self, check: usize, holds: bool, what: impl FnOnce() -> String) {
-        if !holds {
-            self.0[check].get_or_insert_with(what);
-        }
-    }
-}
+type Findings = findings::Findings<{ CHECKS.len() }>;
 
 /// What is there of a subscriber.
 #[derive(Clone, Copy, Default)]
@@ -51,7 +42,7 @@ pub(super) fn check(
     inspector: &mut impl Inspector,
     changes: Option<(u64, u64)>,
 ) -> Vec<Check> {
-    let mut findings = Findings::default();
+    let mut findings = Findings::new();
     let (mut loaded, mut there) = (0, 0);
     for part in 0..tatp.parts {
         let (of_loading, found) = (Part { tatp, tables, part }).check(inspector, &mut findings);
@@ -65,15 +56,12 @@ pub(super) fn check(
             )
         });
     }
-    let outcome = |number: usize, found: Option<String>| match (found, changes) {
-        (Some(found), _) => Outcome::Violated(found),
-        (None, None) if number == CHANGES => {
-            Outcome::NotApplicable("what earlier runs have committed is not known".to_owned())
-        }
-        (None, _) => Outcome::Ok,
-    };
-    let checks = CHECKS.into_iter().zip(findings.0).enumerate();
-    checks.map(|(number, (name, found))| Check { name, result: outcome(number, found) }).collect()
+    let mut checks = findings.checks(CHECKS);
+    let of_changes = &mut checks[CHANGES].result;
+    if changes.is_none() && matches!(of_changes, Outcome::Ok) {
+        *of_changes = Outcome::NotApplicable("what earlier runs have committed is not known".to_owned());
+    }
+    checks
 }
 
 /// A part of the data.

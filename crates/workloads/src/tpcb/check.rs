@@ -6,7 +6,8 @@ use engine::Inspector;
 
 use super::rows::{Account, Branch, BranchTotals, History, Tables, Teller};
 use super::spec::{TELLERS, Tpcb};
-use crate::workload::{Check, Outcome};
+use crate::findings;
+use crate::workload::Check;
 
 /// Names of the checks.
 pub const CHECKS: [&str; 4] = ["tpcb_rows", "tpcb_tellers", "tpcb_accounts", "tpcb_history"];
@@ -14,6 +15,8 @@ const ROWS: usize = 0;
 const TELLER_SUMS: usize = 1;
 const ACCOUNT_SUMS: usize = 2;
 const HISTORY: usize = 3;
+
+type Findings = findings::Findings<{ CHECKS.len() }>;
 
 /// What the rows of a branch add up to.
 #[derive(Clone, Default)]
@@ -30,18 +33,6 @@ struct Sums {
     rows: [u64; 3],
 }
 
-/// The first thing that is wrong, by check.
-#[derive(Default)]
-struct Findings([Option<String>; CHECKS.len()]);
-
-impl Findings {
-    fn expect(&mut self, check: usize, holds: bool, what: impl FnOnce() -> String) {
-        if !holds {
-            self.0[check].get_or_insert_with(what);
-        }
-    }
-}
-
 /// Checks everything; `committed` transactions, if that is known.
 pub(super) fn check(
     tpcb: &Tpcb,
@@ -49,7 +40,7 @@ pub(super) fn check(
     inspector: &mut impl Inspector,
     committed: Option<u64>,
 ) -> Vec<Check> {
-    let mut findings = Findings::default();
+    let mut findings = Findings::new();
     let branches = read(tpcb, tables, inspector, &mut findings);
     let rows = [1, u64::from(TELLERS), u64::from(tpcb.accounts())];
     for (sums, b_id) in branches.iter().zip(1..) {
@@ -75,9 +66,7 @@ pub(super) fn check(
     findings.expect(HISTORY, history == committed, || {
         format!("{history} rows of history where {committed} transactions were committed")
     });
-    let outcome = |found: Option<String>| found.map_or(Outcome::Ok, Outcome::Violated);
-    let checks = CHECKS.into_iter().zip(findings.0);
-    checks.map(|(name, found)| Check { name, result: outcome(found) }).collect()
+    findings.checks(CHECKS)
 }
 
 fn read(tpcb: &Tpcb, tables: &Tables, inspector: &mut impl Inspector, findings: &mut Findings) -> Vec<Sums> {
