@@ -90,7 +90,7 @@ fn machines_come_from_files_of_every_kind() {
 fn benchmarks_run_on_machines_from_files() {
     for file in ["xml/16amd64-8n2c.xml", "matrices/dual-intel-xeon-cpu-x5650-2.67ghz.csv"] {
         let file = machine_file(file);
-        let arguments = ["--cores", "4", "--transactions", "200", "--warmup", "0", "--json"];
+        let arguments = ["--cores", "4", "--seconds", "0.001", "--warmup", "0", "--json"];
         let run = isles(&[&["bench", "counter", "--machine", &file], arguments.as_slice()].concat());
         assert_eq!(run.status, 0, "{file}: {}", run.error);
         let json: serde_json::Value = serde_json::from_str(&run.output).expect("one JSON object");
