@@ -7,16 +7,16 @@ use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie}
 use verify::crashes::lives::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
-/// Seeds of each scheme and workload.
-const SEEDS: u64 = 1_000;
+/// Seeds of each scheme and workload; the command runs as many as it is asked for, and `.ci/deep` 100,000.
+const SEEDS: u64 = 300;
 /// Seeds of histories of several instances.
 const SEEDS_OF_DISTRIBUTED: u64 = 40;
 /// The rules of several instances.
 const SOUND: Rules = Rules::SOUND;
 /// Seeds of benchmarks, which load more and run longer.
-const SEEDS_OF_BENCHMARKS: u64 = 12;
+const SEEDS_OF_BENCHMARKS: u64 = 6;
 /// Seeds on hardware, where a seed does not fix the schedule.
-const SEEDS_ON_HARDWARE: u64 = 8;
+const SEEDS_ON_HARDWARE: u64 = 4;
 /// Seeds within which a mutant is caught; some need several rare things at a time.
 const SEEDS_OF_MUTANTS: u64 = 20_000;
 /// Seeds within which a reader of a mutant sees a row between two of its writes, and panics.
