@@ -15,7 +15,7 @@ use crate::log::record::Logged;
 use crate::log::segments::{self, SegmentPlan};
 use crate::log::{Log, LogPlan};
 use crate::lsn::Lsn;
-use crate::master::{self, Master};
+use crate::master::{self, Life, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
 use crate::overflow;
 use crate::pool::{Pool, Worker};
@@ -154,18 +154,7 @@ struct Found {
 
 impl Found {
     fn nothing(page_bytes: usize) -> Self {
-        let master = Master {
-            page_bytes,
-            generation: 0,
-            redo: Lsn(0),
-            low: Lsn(0),
-            durable: Lsn(0),
-            identity: 0,
-            description: Vec::new(),
-            roots: Vec::new(),
-            states: Vec::new(),
-            carried: Carried::default(),
-        };
+        let master = Master::nothing(page_bytes);
         let (trees, by_table) = (Vec::new(), Vec::new());
         Found { master, description: Description::default(), files: None, trees, by_table }
     }
@@ -367,13 +356,9 @@ impl<P: Files> Opening<'_, P> {
                 description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
             }
         }
-        // A database that is made now is told from others by the time.
-        let identity = match self.found.master.identity {
-            0 => P::timestamp(self.c).max(1),
-            known => known,
-        };
+        let life = Life { name: P::timestamp(self.c), continues: self.tail.lsn };
         Ok(Fixed {
-            identity,
+            lives: self.found.master.lives_with(life),
             page_bytes: self.options.page_bytes,
             description: description.encode(),
             roots: trees.iter().map(Tree::root).collect(),
