@@ -113,6 +113,10 @@ pub struct Broken {
     pub carried_decisions: bool,
     /// The record of a commit names one branch of the transaction only.
     pub commits_one_branch: bool,
+    /// Leaves become one whoever relies on the gap between them.
+    pub joins: bool,
+    /// A restart does not repeat what has come to a page from one that was merged with it.
+    pub moved: bool,
 }
 
 impl Default for PagedOptions {
@@ -305,7 +309,7 @@ pub enum PagedError {
         max: usize,
     },
     /// What pages are to be repaired from is no backup of the database.
-    #[error("{}: no earlier copy of {}: name a backup of this database", backup.display(), path.display())]
+    #[error("{}: no copy of what {} was once: name a backup that was made of this database, and not opened since", backup.display(), path.display())]
     OtherBackup {
         /// The directory of the database.
         path: PathBuf,
