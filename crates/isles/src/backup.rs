@@ -172,7 +172,7 @@ fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
     let examined =
         paged::examine::<Hardware>(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
     match examined.wrong.first() {
-        Some(wrong) => Err(copy(wrong.clone())),
+        Some(wrong) => Err(copy(format!("{wrong}, as in {}, by all odds: check that", from.display()))),
         None => Ok(Backup {
             files,
             last_epoch: 0,

@@ -16,7 +16,7 @@
 
 use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
-use storage::log::LogError;
+use storage::log::{LogError, PAGES_CHECKPOINT};
 
 use crate::log::record;
 use crate::lsn::Lsn;
@@ -28,7 +28,7 @@ const FORMAT: u64 = 4;
 const HEAD: usize = 9;
 
 /// Name of the file, and the one it has while it is written.
-pub(crate) const NAME: &str = "pages.checkpoint";
+pub(crate) const NAME: &str = PAGES_CHECKPOINT;
 pub(crate) const NEW_NAME: &str = "pages.checkpoint.new";
 
 /// Most lives that are remembered: of earlier ones no copy is known any more.

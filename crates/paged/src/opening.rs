@@ -1,5 +1,7 @@
 //! How a database begins: a new one, or what a directory holds.
 
+use std::path::Path;
+
 use engine::durable::SchemaError;
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{Progress, Recovered, SchemaBuilder, Stage, TableDescription};
@@ -81,7 +83,7 @@ impl<P: Files> PagedDatabase<P> {
         let mut queue = P::queue(c, &directory)?;
         let names = P::perform(c, &mut queue, Operation::List).into_entries()?;
         let names: Vec<String> = names.into_iter().map(|entry| entry.name).collect();
-        let exists = exists(path, &names)?;
+        let exists = exists::<P>(c, &mut queue, (path, &names))?;
         let declared = schema.into_tables();
         let found = match exists {
             true => Found::read::<P>(c, &mut queue, &declared)?,
@@ -105,8 +107,12 @@ impl<P: Files> PagedDatabase<P> {
     }
 }
 
-/// Whether a directory with these files has a database; one that was never made as a whole counts as none.
-fn exists(path: &std::path::Path, names: &[String]) -> Result<bool, PagedError> {
+/// Whether a directory with these files has a database; one that was never made as a whole counts as none: nothing was ever logged in it.
+fn exists<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    (path, names): (&Path, &[String]),
+) -> Result<bool, PagedError> {
     if names.iter().any(|name| name == master::NAME) {
         return Ok(true);
     }
@@ -115,10 +121,14 @@ fn exists(path: &std::path::Path, names: &[String]) -> Result<bool, PagedError> 
     }
     let made = [channel::NAME, master::NEW_NAME, segments::NEW_NAME];
     let is_ours = |name: &String| made.contains(&&name[..]) || segments::parse(name).is_some();
-    match names.iter().all(is_ours) {
-        true => Ok(false),
-        false => Err(LogError::NotADatabase(path.to_path_buf()).into()),
+    if !names.iter().all(is_ours) {
+        return Err(LogError::NotADatabase(path.to_path_buf()).into());
     }
+    if !LogFiles::find::<P>(c, queue)?.has_nothing::<P>(c, queue)? {
+        let what = "it is not there, and the log has records";
+        return Err(LogError::Damaged { file: master::NAME.to_owned(), offset: 0, what }.into());
+    }
+    Ok(false)
 }
 
 /// Makes tables; those of which the directory has roots are there already.

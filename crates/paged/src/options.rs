@@ -250,7 +250,7 @@ pub enum PagedError {
     #[error("the log names tree {0}, which the database does not have: the log is damaged; restore a backup")]
     UnknownTree(u32),
     /// What came from the file is not the page that was wanted.
-    #[error("page {number} of {}: {fault}: the file is damaged, and nothing of the page is used", path.display())]
+    #[error("page {number} of {}: {fault}: nothing of it is used; restore a backup, or have the page made anew from one", path.display())]
     Page {
         /// Number of the page.
         number: u64,
@@ -266,7 +266,7 @@ pub enum PagedError {
         frames: usize,
     },
     /// Workers could wait for frames for ever.
-    #[error("a pool of {pool} bytes is too small for {sessions} sessions: they need {bytes}")]
+    #[error("a pool of {pool} bytes is too small for {sessions} sessions: make it {bytes} bytes at least")]
     PoolTooSmall {
         /// Its bytes.
         pool: u64,

@@ -172,6 +172,20 @@ fn a_log_that_ends_before_what_the_last_checkpoint_knows_is_named() {
     std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
+#[test]
+fn a_directory_that_has_lost_its_checkpoint_is_not_taken_for_a_new_one() {
+    let path = left_open("no-checkpoint");
+    std::fs::remove_file(path.join("pages.checkpoint")).expect("a checkpoint");
+    let error = opened(&path).err().expect("it had rows");
+    assert!(
+        error.to_string().contains("pages.checkpoint") && error.to_string().contains("not there"),
+        "{error}"
+    );
+    let names: Vec<_> = std::fs::read_dir(&path).expect("a directory").collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    std::fs::remove_dir_all(&path).expect("the test's directory");
+}
+
 /// Damages the pages of a file that `choose` chooses by their numbers, of those that are there.
 fn harm(path: &Path, choose: impl Fn(u64) -> bool) -> Vec<u64> {
     let file = path.join("pages.data");

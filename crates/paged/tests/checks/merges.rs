@@ -93,6 +93,7 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
         let ((now, free), few) = closed(c, items);
         assert_eq!(few.entries, ROWS / 10);
         assert!(now + free <= total + 2, "{now} pages and {free} free ones, {total} before");
+        println!("{} pages, {} when nine rows in ten are gone", all.pages, few.pages);
         // A tenth of the rows; a page that has become one of two is filled by three quarters at most.
         assert!(few.pages * 4 < all.pages, "{} of {} pages", few.pages, all.pages);
 

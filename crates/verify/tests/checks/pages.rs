@@ -121,11 +121,13 @@ fn mutants_of_locks_are_caught() {
     let reads = Broken { read_locks: true, ..Broken::default() };
     let intents = Broken { intents: true, ..Broken::default() };
     let inherited = Broken { keeps_inherited: true, ..Broken::default() };
+    let joins = Broken { joins: true, ..Broken::default() };
     let mutants = [
         ("no locks of gaps", gaps),
         ("no locks of reads", reads),
         ("no intentions", intents),
         ("inherited locks stay", inherited),
+        ("leaves that join gaps", joins),
     ];
     for (name, broken) in mutants {
         let subject = Subject::of_pages(name, broken);
@@ -149,6 +151,7 @@ fn mutants_of_log_and_restart_are_caught() {
         ("no compensation", Broken { compensation: true, ..sound }),
         ("acknowledged in memory", Broken { flushes: true, ..sound }),
         ("pieces of rows that are gone", Broken { pieces: true, ..sound }),
+        ("merges that move nothing again", Broken { moved: true, ..sound }),
     ];
     for (name, broken) in mutants {
         let subject = Subject::of_pages(name, broken);
