@@ -1,10 +1,11 @@
 //! Pages that become thin are merged, and used again; what is lost in a crash then is made anew from the log.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use engine::dynamic::{AnyDatabase, Session};
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
-use paged::{ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
+use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use paged::{Broken, ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::Intent;
 use sim::{VirtualCore, VirtualMachine};
 
@@ -23,8 +24,12 @@ const ROWS: u64 = 1_200;
 type Items = (PagedDatabase<VirtualMachine>, Table<Item>);
 
 fn opened(c: VirtualCore, frames: u64) -> Items {
+    opened_as(c, options(frames, 1024, 2))
+}
+
+fn opened_as(c: VirtualCore, options: PagedOptions) -> Items {
     let log = PagedLogOptions { segment_bytes: 1 << 20, buffer_bytes: 1 << 20, checkpoint_bytes: 1 << 30 };
-    let options = PagedOptions { log: Some(log), ..options(frames, 1024, 2) };
+    let options = PagedOptions { log: Some(log), ..options };
     let mut schema = SchemaBuilder::new();
     let table = schema.table::<Item>("items", TableOptions::default());
     let (database, _) = PagedDatabase::open(c, &options, schema, None).expect("a database");
@@ -109,4 +114,41 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
         assert_eq!(all_again.entries, ROWS);
         assert!(again + free <= total + 2, "{again} pages and {free} free ones, {total} before");
     });
+}
+
+/// Whether a row comes into a gap, between two leaves, that a scan relies on while the leaves become thin; and whether the scan sees the row.
+fn comes_into_a_scanned_gap(c: VirtualCore, broken: Broken) -> (bool, bool) {
+    let (database, table) =
+        opened_as(c, PagedOptions { broken, wait_nanos_max: Some(1_000), ..options(60, 1024, 3) });
+    let [mut scans, mut deletes, mut inserts] = [0; 3].map(|_| session(&database, c));
+    // Two leaves: 0 to 70, and from 80 on, where their fence is and stays.
+    insert(&mut deletes, table, &(0..17).map(|number| number * 10).collect::<Vec<_>>());
+    delete(&mut deletes, table, &[30, 40, 50, 60, 70, 80, 90]);
+    let mut has_come = false;
+    let ended = scans.transact(&Bounds::default(), |t| {
+        let mut seen = 0;
+        for _ in 0..2 {
+            t.scan(table.primary(), &30, &79, Direction::Forward, Intent::Read, &mut |_, _| {
+                seen += 1;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if !has_come {
+                // Both leaves would fill one by three quarters now.
+                delete(&mut deletes, table, &[100, 110, 120, 130]);
+                let once = Bounds { deadline: None, attempts_max: Some(1) };
+                let inserted = inserts.transact(&once, |t| t.insert(table, &Item { id: 50, body: [50; 10] }));
+                has_come = matches!(inserted, Ok(Ending::Committed(..)));
+            }
+        }
+        Ok(seen > 0)
+    });
+    let Ok(Ending::Committed(is_seen, _)) = ended else { panic!("{ended:?}") };
+    (has_come, is_seen)
+}
+
+#[test]
+fn leaves_stay_apart_while_somebody_relies_on_the_gap_between_them() {
+    let found = |broken| virtually(5, 1, |c| comes_into_a_scanned_gap(c, broken));
+    assert_eq!(found(Broken::default()), (false, false));
+    assert_eq!(found(Broken { joins: true, ..Broken::default() }), (true, true));
 }

@@ -121,13 +121,11 @@ fn mutants_of_locks_are_caught() {
     let reads = Broken { read_locks: true, ..Broken::default() };
     let intents = Broken { intents: true, ..Broken::default() };
     let inherited = Broken { keeps_inherited: true, ..Broken::default() };
-    let joins = Broken { joins: true, ..Broken::default() };
     let mutants = [
         ("no locks of gaps", gaps),
         ("no locks of reads", reads),
         ("no intentions", intents),
         ("inherited locks stay", inherited),
-        ("leaves that join gaps", joins),
     ];
     for (name, broken) in mutants {
         let subject = Subject::of_pages(name, broken);
