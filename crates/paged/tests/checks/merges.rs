@@ -127,12 +127,12 @@ fn comes_into_a_scanned_gap(c: VirtualCore, broken: Broken) -> (bool, bool) {
     let mut has_come = false;
     let ended = scans.transact(&Bounds::default(), |t| {
         let mut seen = 0;
-        for _ in 0..2 {
+        for round in 0..2 {
             t.scan(table.primary(), &30, &79, Direction::Forward, Intent::Read, &mut |_, _| {
                 seen += 1;
                 Ok(ControlFlow::Continue(()))
             })?;
-            if !has_come {
+            if round == 0 {
                 // Both leaves would fill one by three quarters now.
                 delete(&mut deletes, table, &[100, 110, 120, 130]);
                 let once = Bounds { deadline: None, attempts_max: Some(1) };
