@@ -117,9 +117,10 @@ pub(crate) fn inspect(path: &Path) -> Result<Said, Failure> {
         text += &format!("  {}\n", one_line(table.name()));
         for (index, tree) in table.indexes().iter().zip(trees) {
             let (pages, entries) = (thousands(tree.pages), thousands(tree.entries));
-            let columns = table.names(&index.columns);
+            let bytes = thousands((tree.pages * examined.page_bytes as u64).div_ceil(tree.entries.max(1)));
+            let (name, columns) = (one_line(&index.name), table.names(&index.columns));
             text +=
-                &format!("    {} ({columns}): {entries} entries in {pages} pages\n", one_line(&index.name));
+                &format!("    {name} ({columns}): {entries} entries in {pages} pages, {bytes} bytes each\n");
         }
         if let Some(long) = trees.get(table.indexes().len()) {
             let (pages, pieces) = (thousands(long.pages), thousands(long.entries));

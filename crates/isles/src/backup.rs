@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
@@ -172,7 +172,7 @@ fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
     let examined =
         paged::examine::<Hardware>(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
     match examined.wrong.first() {
-        Some(wrong) => Err(copy(wrong.clone())),
+        Some(wrong) => Err(copy(format!("{wrong}, as in {}, by all odds: check that", from.display()))),
         None => Ok(Backup {
             files,
             last_epoch: 0,
@@ -277,10 +277,5 @@ fn whole_blocks(segment: &[u8]) -> &[u8] {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Copied<()> {
-    let write = || {
-        let mut file = File::options().write(true).create_new(true).open(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(of_file(path))
+    paged::write_new_file(path, bytes).map_err(of_file(path))
 }

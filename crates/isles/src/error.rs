@@ -288,7 +288,7 @@ fn of_log(error: &LogError) -> OpenReason {
     match error {
         LogError::File(file) | LogError::Stopped(file) => of_file(file),
         LogError::Format { .. } => OpenReason::OtherVersion,
-        LogError::NotADatabase(_) => OpenReason::SomethingElse,
+        LogError::NotADatabase(_) | LogError::RowsInPages(_) => OpenReason::SomethingElse,
         LogError::NoEpochs => OpenReason::UsedUp,
         LogError::Damaged { .. } | LogError::Copy(_) | LogError::Memory(_) => OpenReason::Damaged,
     }

@@ -161,11 +161,16 @@ fn copy_file(from: &Path, to: &Path, now_and_then: &mut dyn FnMut() -> Copied<()
     target.sync_all().map_err(of_file(to))
 }
 
+/// Makes a file of these bytes, and makes it durable, its name aside.
+///
+/// # Errors
+/// There is such a file, or it cannot be written.
+pub fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
 fn write(path: &Path, bytes: &[u8]) -> Copied<()> {
-    let write = || {
-        let mut file = File::options().write(true).create_new(true).open(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(of_file(path))
+    write_new_file(path, bytes).map_err(of_file(path))
 }

@@ -18,7 +18,7 @@ use storage::Latched;
 
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::master::Master;
+use crate::master::{Life, Master};
 use crate::options::{Broken, PagedError};
 use crate::pool::{Copies, Pool, Sent};
 use crate::undecided::{Carried, Undecided};
@@ -31,7 +31,7 @@ const FRAMES_PER_TURN: usize = 4096;
 /// What a checkpoint says that does not change while the database is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixed {
-    pub identity: u64,
+    pub lives: Vec<Life>,
     pub page_bytes: usize,
     pub description: Vec<u8>,
     pub roots: Vec<u64>,
@@ -193,7 +193,7 @@ impl<P: Files> Checkpoints<P> {
             redo: begins,
             low,
             durable,
-            identity: self.fixed.identity,
+            lives: self.fixed.lives.clone(),
             description: self.fixed.description.clone(),
             roots: self.fixed.roots.clone(),
             states,

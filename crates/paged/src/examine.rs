@@ -16,6 +16,7 @@ use crate::log::record::Logged;
 use crate::master::{self, Master};
 use crate::options::{PagedError, PagedOptions};
 use crate::overflow::{self, Division};
+use crate::page::PageFault;
 use crate::pool::Pool;
 use crate::restart::{Analysis, follow_states};
 use crate::tree::Tree;
@@ -183,9 +184,10 @@ impl<P: Files> Pages<'_, P> {
             }
             let wrong = match worker.read(number) {
                 Ok(read) if *state > 1 && read.page(1).lsn().0 < *state => {
-                    format!("page {number}: {}", crate::page::PageFault::Older)
+                    format!("page {number}: {}", PageFault::Older)
                 }
                 Ok(_) => continue,
+                Err(PagedError::Page { fault, .. }) => format!("page {number}: {fault}"),
                 Err(error) => error.to_string(),
             };
             examined.wrong.push(wrong);

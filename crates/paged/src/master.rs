@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! word 0..8     magic; version of the format (32 bits), bytes of a page (32); generation of the log; the LSN from which changes are
-//!               repeated; the LSN from which transactions may have to be undone; the LSN up to which the log was on disk; the identity;
+//!               repeated; the LSN from which transactions may have to be undone; the LSN up to which the log was on disk; lives;
 //!               bytes of the description of the tables; trees
 //! then          the description, filled up to a word
 //! a tree        number of its root
+//! a life        its name; where the log ended that it found
 //! then          prepared parts; each: number of the transaction, its number among several databases (2), the instance that decides, words
 //!               of what takes its changes back, these
 //! then          decisions; each: number among several databases (2), instances that have to hear of it, these
@@ -15,7 +16,7 @@
 
 use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
-use storage::log::LogError;
+use storage::log::{LogError, PAGES_CHECKPOINT};
 
 use crate::log::record;
 use crate::lsn::Lsn;
@@ -23,15 +24,28 @@ use crate::options::PagedError;
 use crate::undecided::{Carried, KnownPart};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
-const FORMAT: u64 = 3;
+const FORMAT: u64 = 4;
 const HEAD: usize = 9;
 
 /// Name of the file, and the one it has while it is written.
-pub(crate) const NAME: &str = "pages.checkpoint";
+pub(crate) const NAME: &str = PAGES_CHECKPOINT;
 pub(crate) const NEW_NAME: &str = "pages.checkpoint.new";
+
+/// Most lives that are remembered: of earlier ones no copy is known any more.
+const LIVES_MAX: usize = 1 << 10;
 
 /// Bytes that are read and written at once.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// A life of a database, from one opening to the next. A copy has the lives of its original; each of the two has its own from its next
+/// opening on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// No other one has it, in whichever directory.
+    pub name: u64,
+    /// Where the log ended that it found.
+    pub continues: Lsn,
+}
 
 /// What a checkpoint says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +58,8 @@ pub(crate) struct Master {
     pub low: Lsn,
     /// The log was on disk up to here: one that ends before has been damaged.
     pub durable: Lsn,
-    /// Tells the database, and copies of it, from others.
-    pub identity: u64,
+    /// The lives that the database has had; the last one has made the checkpoint.
+    pub lives: Vec<Life>,
     /// As the engine encodes it.
     pub description: Vec<u8>,
     /// Roots of all trees, by number.
@@ -75,6 +89,10 @@ impl<'w> Words<'w> {
         self.take(count)
     }
 
+    fn life(&mut self) -> Option<Life> {
+        Some(Life { name: self.word()?, continues: Lsn(self.word()?) })
+    }
+
     fn part(&mut self) -> Option<KnownPart> {
         let transaction = self.word()?;
         let global = record::global_of(self.take(2)?)?;
@@ -100,29 +118,36 @@ impl<'w> Words<'w> {
 }
 
 impl Master {
-    fn encode(&self) -> Vec<u64> {
-        let Master {
+    /// Of a directory that has nothing.
+    pub(crate) fn nothing(page_bytes: usize) -> Self {
+        Master {
             page_bytes,
-            generation,
-            redo,
-            low,
-            durable,
-            identity,
-            description,
-            roots,
-            states,
-            carried,
-        } = self;
+            generation: 0,
+            redo: Lsn(0),
+            low: Lsn(0),
+            durable: Lsn(0),
+            lives: Vec::new(),
+            description: Vec::new(),
+            roots: Vec::new(),
+            states: Vec::new(),
+            carried: Carried::default(),
+        }
+    }
+
+    fn encode(&self) -> Vec<u64> {
+        let Master { page_bytes, generation, redo, low, durable, lives, description, roots, states, carried } =
+            self;
         let head = FORMAT | (*page_bytes as u64) << 32;
-        let lengths = [description.len() as u64, roots.len() as u64];
-        let mut words =
-            vec![MAGIC, head, *generation, redo.0, low.0, durable.0, *identity, lengths[0], lengths[1]];
+        let lengths = [lives.len(), description.len(), roots.len()].map(|length| length as u64);
+        let mut words = vec![MAGIC, head, *generation, redo.0, low.0, durable.0];
+        words.extend(lengths);
         debug_assert_eq!(words.len(), HEAD);
         let from = words.len();
         words.resize(from + description.len().div_ceil(8), 0);
         bytemuck::cast_slice_mut::<u64, u8>(&mut words[from..])[..description.len()]
             .copy_from_slice(description);
         words.extend_from_slice(roots);
+        words.extend(lives.iter().flat_map(|life| [life.name, life.continues.0]));
         words.push(carried.parts.len() as u64);
         for KnownPart { transaction, part, steps } in &carried.parts {
             words.push(*transaction);
@@ -148,11 +173,11 @@ impl Master {
         if *sum != u64::from(crc32c::crc32c(bytemuck::cast_slice(rest))) || head[0] != MAGIC {
             return None;
         }
+        let mut rest = Words(&rest[HEAD..]);
         let description_bytes = usize::try_from(head[7]).ok()?;
-        let rest = &rest[HEAD..];
-        let (description, rest) = rest.split_at_checked(description_bytes.div_ceil(8))?;
-        let (roots, rest) = rest.split_at_checked(usize::try_from(head[8]).ok()?)?;
-        let mut rest = Words(rest);
+        let description = rest.take(head[7].div_ceil(8))?;
+        let roots = rest.take(head[8])?;
+        let lives = (0..head[6]).map(|_| rest.life()).collect::<Option<_>>()?;
         let carried = rest.carried()?;
         let (count, states) = rest.0.split_first()?;
         (states.len() as u64 == *count).then(|| Master {
@@ -161,12 +186,26 @@ impl Master {
             redo: Lsn(head[3]),
             low: Lsn(head[4]),
             durable: Lsn(head[5]),
-            identity: head[6],
+            lives,
             description: bytemuck::cast_slice(description)[..description_bytes].to_vec(),
             roots: roots.to_vec(),
             states: states.to_vec(),
             carried,
         })
+    }
+
+    /// The lives when another one begins.
+    pub(crate) fn lives_with(&self, life: Life) -> Vec<Life> {
+        let forgotten = (self.lives.len() + 1).saturating_sub(LIVES_MAX);
+        self.lives[forgotten..].iter().copied().chain([life]).collect()
+    }
+
+    /// Up to where the log of a copy may go, if the copy is what the database was once: behind that the two have lives of their own. `None`: it
+    /// is a copy of another database, or its last life is one that only the copy has had.
+    pub(crate) fn agrees_up_to(&self, copy: &Master) -> Option<Lsn> {
+        let last = copy.lives.last()?;
+        let at = self.lives.iter().position(|life| life.name == last.name)?;
+        Some(self.lives.get(at + 1).map_or(Lsn(u64::MAX), |next| next.continues))
     }
 
     /// Puts it in the place of the one before. When this returns, it is durable.
@@ -250,7 +289,7 @@ mod tests {
             redo: Lsn(77),
             low: Lsn(66),
             durable: Lsn(99),
-            identity: 5,
+            lives: vec![Life { name: 5, continues: Lsn(0) }, Life { name: 9, continues: Lsn(60) }],
             description: vec![1, 2, 3, 4, 5, 6, 7, 8, 9],
             roots: vec![1, 2, 9],
             states: vec![0, 1, 4096],
@@ -271,5 +310,24 @@ mod tests {
             assert_eq!(Master::decode(&flipped), None, "bit {bit}");
         }
         (0..words.len()).for_each(|count| assert_eq!(Master::decode(&words[..count]), None, "{count}"));
+    }
+
+    #[test]
+    fn a_copy_is_what_the_database_was_once_or_has_a_life_of_its_own() {
+        let life = |name: u64, end: u64| Life { name, continues: Lsn(end) };
+        let of = |lives: &[Life]| Master { lives: lives.to_vec(), ..Master::nothing(8192) };
+        let database = of(&[life(1, 0), life(2, 50), life(3, 90)]);
+        assert_eq!(database.agrees_up_to(&of(&[life(1, 0)])), Some(Lsn(50)));
+        assert_eq!(database.agrees_up_to(&of(&[life(1, 0), life(2, 50)])), Some(Lsn(90)));
+        assert_eq!(database.agrees_up_to(&database), Some(Lsn(u64::MAX)));
+        assert_eq!(
+            database.agrees_up_to(&of(&[life(1, 0), life(2, 50), life(7, 60)])),
+            None,
+            "it was opened"
+        );
+        assert_eq!(database.agrees_up_to(&of(&[life(8, 0)])), None);
+        let many = (0..LIVES_MAX as u64).map(|name| life(name, name)).collect::<Vec<_>>();
+        let lives = of(&many).lives_with(life(7777, 1));
+        assert_eq!((lives.len(), lives[0], lives[LIVES_MAX - 1]), (LIVES_MAX, many[1], life(7777, 1)));
     }
 }

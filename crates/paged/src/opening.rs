@@ -1,5 +1,7 @@
 //! How a database begins: a new one, or what a directory holds.
 
+use std::path::Path;
+
 use engine::durable::SchemaError;
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{Progress, Recovered, SchemaBuilder, Stage, TableDescription};
@@ -15,7 +17,7 @@ use crate::log::record::Logged;
 use crate::log::segments::{self, SegmentPlan};
 use crate::log::{Log, LogPlan};
 use crate::lsn::Lsn;
-use crate::master::{self, Master};
+use crate::master::{self, Life, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
 use crate::overflow;
 use crate::pool::{Pool, Worker};
@@ -81,7 +83,7 @@ impl<P: Files> PagedDatabase<P> {
         let mut queue = P::queue(c, &directory)?;
         let names = P::perform(c, &mut queue, Operation::List).into_entries()?;
         let names: Vec<String> = names.into_iter().map(|entry| entry.name).collect();
-        let exists = exists(path, &names)?;
+        let exists = exists::<P>(c, &mut queue, (path, &names))?;
         let declared = schema.into_tables();
         let found = match exists {
             true => Found::read::<P>(c, &mut queue, &declared)?,
@@ -105,8 +107,12 @@ impl<P: Files> PagedDatabase<P> {
     }
 }
 
-/// Whether a directory with these files has a database; one that was never made as a whole counts as none.
-fn exists(path: &std::path::Path, names: &[String]) -> Result<bool, PagedError> {
+/// Whether a directory with these files has a database; one that was never made as a whole counts as none: nothing was ever logged in it.
+fn exists<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    (path, names): (&Path, &[String]),
+) -> Result<bool, PagedError> {
     if names.iter().any(|name| name == master::NAME) {
         return Ok(true);
     }
@@ -115,10 +121,14 @@ fn exists(path: &std::path::Path, names: &[String]) -> Result<bool, PagedError> 
     }
     let made = [channel::NAME, master::NEW_NAME, segments::NEW_NAME];
     let is_ours = |name: &String| made.contains(&&name[..]) || segments::parse(name).is_some();
-    match names.iter().all(is_ours) {
-        true => Ok(false),
-        false => Err(LogError::NotADatabase(path.to_path_buf()).into()),
+    if !names.iter().all(is_ours) {
+        return Err(LogError::NotADatabase(path.to_path_buf()).into());
     }
+    if !LogFiles::find::<P>(c, queue)?.has_nothing::<P>(c, queue)? {
+        let what = "it is not there, and the log has records";
+        return Err(LogError::Damaged { file: master::NAME.to_owned(), offset: 0, what }.into());
+    }
+    Ok(false)
 }
 
 /// Makes tables; those of which the directory has roots are there already.
@@ -154,18 +164,7 @@ struct Found {
 
 impl Found {
     fn nothing(page_bytes: usize) -> Self {
-        let master = Master {
-            page_bytes,
-            generation: 0,
-            redo: Lsn(0),
-            low: Lsn(0),
-            durable: Lsn(0),
-            identity: 0,
-            description: Vec::new(),
-            roots: Vec::new(),
-            states: Vec::new(),
-            carried: Carried::default(),
-        };
+        let master = Master::nothing(page_bytes);
         let (trees, by_table) = (Vec::new(), Vec::new());
         Found { master, description: Description::default(), files: None, trees, by_table }
     }
@@ -367,13 +366,9 @@ impl<P: Files> Opening<'_, P> {
                 description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
             }
         }
-        // A database that is made now is told from others by the time.
-        let identity = match self.found.master.identity {
-            0 => P::timestamp(self.c).max(1),
-            known => known,
-        };
+        let life = Life { name: P::timestamp(self.c), continues: self.tail.lsn };
         Ok(Fixed {
-            identity,
+            lives: self.found.master.lives_with(life),
             page_bytes: self.options.page_bytes,
             description: description.encode(),
             roots: trees.iter().map(Tree::root).collect(),

@@ -113,6 +113,10 @@ pub struct Broken {
     pub carried_decisions: bool,
     /// The record of a commit names one branch of the transaction only.
     pub commits_one_branch: bool,
+    /// Leaves become one whoever relies on the gap between them.
+    pub joins: bool,
+    /// A restart does not repeat what has come to a page from one that was merged with it.
+    pub moved: bool,
 }
 
 impl Default for PagedOptions {
@@ -246,7 +250,7 @@ pub enum PagedError {
     #[error("the log names tree {0}, which the database does not have: the log is damaged; restore a backup")]
     UnknownTree(u32),
     /// What came from the file is not the page that was wanted.
-    #[error("page {number} of {}: {fault}: the file is damaged, and nothing of the page is used", path.display())]
+    #[error("page {number} of {}: {fault}: nothing of it is used; restore a backup, or have the page made anew from one", path.display())]
     Page {
         /// Number of the page.
         number: u64,
@@ -262,7 +266,7 @@ pub enum PagedError {
         frames: usize,
     },
     /// Workers could wait for frames for ever.
-    #[error("a pool of {pool} bytes is too small for {sessions} sessions: they need {bytes}")]
+    #[error("a pool of {pool} bytes is too small for {sessions} sessions: make it {bytes} bytes at least")]
     PoolTooSmall {
         /// Its bytes.
         pool: u64,
@@ -305,7 +309,7 @@ pub enum PagedError {
         max: usize,
     },
     /// What pages are to be repaired from is no backup of the database.
-    #[error("{}: no earlier copy of {}: name a backup of this database", backup.display(), path.display())]
+    #[error("{}: no copy of what {} was once: name a backup that was made of this database, and not opened since", backup.display(), path.display())]
     OtherBackup {
         /// The directory of the database.
         path: PathBuf,

@@ -41,21 +41,25 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     let mut repaired = Repaired { pages: Vec::new(), left: left.to_vec() };
     let own = Directory::<P>::open(c, path)?;
     let mut source = Directory::<P>::open(c, backup)?;
-    let belongs =
-        own.master.identity == source.master.identity && own.master.page_bytes == source.master.page_bytes;
-    if !belongs {
-        return Err(PagedError::OtherBackup { path: path.to_path_buf(), backup: backup.to_path_buf() });
-    }
+    let other = || PagedError::OtherBackup { path: path.to_path_buf(), backup: backup.to_path_buf() };
+    let agrees = own.master.agrees_up_to(&source.master);
+    let agrees = agrees.filter(|_| own.master.page_bytes == source.master.page_bytes).ok_or_else(other)?;
     let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, own.master.page_bytes)?;
     let mut channel = Channel::new();
     let pool = pool_over::<P>(c, (backup, source.directory), &source.master)?;
     let mut worker = pool.worker(c, 0);
     let numbers: BTreeSet<u64> = wanted.iter().copied().collect();
     let Master { redo, low, durable, .. } = source.master;
-    source.files.read::<P>(c, &mut source.queue, (low, durable), &mut |lsn, logged| match logged {
-        Logged::Change(change) if lsn > redo => worker.repeat(&change, lsn, &|page| numbers.contains(&page)),
-        _ => Ok(()),
-    })?;
+    let tail =
+        source.files.read::<P>(c, &mut source.queue, (low, durable), &mut |lsn, logged| match logged {
+            Logged::Change(change) if lsn > redo => {
+                worker.repeat(&change, lsn, &|page| numbers.contains(&page))
+            }
+            _ => Ok(()),
+        })?;
+    if tail.lsn > agrees {
+        return Err(other());
+    }
     for number in numbers {
         let state = own.master.states.get(number as usize - 1).copied().unwrap_or_default();
         let found = worker.read(number).ok().filter(|read| read.page(1).lsn().0 == state);

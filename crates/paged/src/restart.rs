@@ -18,7 +18,7 @@ use crate::key::KeyWords;
 use crate::log::record::{Change, End, Logged, LoggedChange, Takeback};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
-use crate::pool::{Worker, Writing};
+use crate::pool::{FREE, IN_USE, Worker, Writing};
 use crate::tree::Tree;
 use crate::undecided::{Carried, KnownPart};
 use crate::undo::Undo;
@@ -187,21 +187,17 @@ impl Analysis {
 
 /// What becomes of the states of pages.
 pub(crate) fn follow_states(states: &mut Vec<u64>, logged: &LoggedChange<'_>) {
-    let mut set = |place: usize, state: u64| {
-        let at = logged.pages[place].number as usize - 1;
+    for (place, page) in logged.pages.iter().enumerate() {
+        let state = match () {
+            () if logged.change.makes(place) => IN_USE,
+            () if logged.change.frees(place) => FREE,
+            () => continue,
+        };
+        let at = page.number as usize - 1;
         if states.len() <= at {
-            states.resize(at + 1, 0);
+            states.resize(at + 1, FREE);
         }
         states[at] = state;
-    };
-    match logged.change {
-        Change::Split { .. } => set(1, 1),
-        Change::SplitRoot { .. } => {
-            set(1, 1);
-            set(2, 1);
-        }
-        Change::Unlink { .. } => set(1, 0),
-        _ => {}
     }
 }
 

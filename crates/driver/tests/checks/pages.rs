@@ -80,5 +80,8 @@ fn several_instances_have_pages() {
 fn a_pool_that_is_too_small_is_refused() {
     let refused =
         simulated(&micro(Operation::Read, 2), &over_pages(64 << 10, 4), 2).expect_err("it is too small");
-    assert_eq!(refused.to_string(), "a pool of 65536 bytes is too small for 3 sessions: they need 196608");
+    assert_eq!(
+        refused.to_string(),
+        "a pool of 65536 bytes is too small for 3 sessions: make it 196608 bytes at least"
+    );
 }

@@ -65,6 +65,17 @@ impl LogFiles {
         Ok(LogFiles { segments: found, torn })
     }
 
+    /// Whether there is none, or only one in which nothing was ever written: that of a database that was never made as a whole.
+    pub(crate) fn has_nothing<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<bool, PagedError> {
+        match self.segments[..] {
+            [] => Ok(true),
+            [Header { first: Lsn(0), segment_bytes, .. }] => {
+                Ok(!is_begun::<P>(c, queue, Lsn(0), segment_bytes)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// A generation that no segment has.
     pub(crate) fn next_generation(&self) -> u64 {
         self.segments.iter().map(|header| header.generation).max().unwrap_or(0) + 1
@@ -250,7 +261,7 @@ fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::Fil
     Ok(P::perform(c, queue, open).into_file()?)
 }
 
-/// Whether something was written behind the header of a segment, which is on disk by then.
+/// Whether something was written behind the header of a segment of so many bytes; the header is on disk by then.
 fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
     let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
     let words = read_words::<P>(c, queue, Header { generation: 0, first, continues: Lsn(0), segment_bytes })?;

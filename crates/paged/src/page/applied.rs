@@ -2,7 +2,7 @@
 
 use platform::{Intent, Platform};
 
-use super::{HEADER, HEAP, LSN, NewEntry, Page, Shape};
+use super::{HEADER, HEAP, LSN, NewEntry, Page};
 use crate::log::record::Change;
 use crate::lsn::Lsn;
 
@@ -19,38 +19,6 @@ impl<P: Platform> Page<'_, P> {
         P::poke(&self.words[LSN], lsn.0);
     }
 
-    /// Appends what the page holds: header, entries, heap.
-    ///
-    /// Pre: the page is latched.
-    pub(crate) fn append_image(self, c: P::Core, to: &mut Vec<u64>) {
-        let end = self.entry_at(self.count());
-        let heap = if self.level() == 0 { self.heap() } else { self.words.len() };
-        let from = to.len();
-        to.resize(from + end + self.words.len() - heap, 0);
-        let (entries, records) = to[from..].split_at_mut(end);
-        P::read_words(c, &self.words[..end], entries);
-        P::read_words(c, &self.words[heap..], records);
-    }
-
-    /// Makes the page what it was when [`Self::append_image`] was called; false if that was no page of this size.
-    ///
-    /// Pre: the page is latched.
-    #[must_use]
-    pub(crate) fn restore(self, c: P::Core, image: &[u64]) -> bool {
-        let Some(head) = image.get(..HEADER) else { return false };
-        let shape = Shape::unpack(head[super::SHAPE]);
-        let end = HEADER + shape.count * (shape.width + 1);
-        if shape.width != self.width || end > image.len() || image.len() > self.words.len() {
-            return false;
-        }
-        let (entries, records) = image.split_at(end);
-        let heap = self.words.len() - records.len();
-        P::touch(c, self.words.as_ptr(), end * 8, Intent::Write);
-        P::write_words(c, &self.words[..end], entries);
-        P::write_words(c, &self.words[heap..], records);
-        true
-    }
-
     /// Makes a change of a leaf's entry, which has its place there: `at`, where the key is or would be, and whether it is. False if the
     /// page is not one on which the change can have been made.
     ///
@@ -58,6 +26,9 @@ impl<P: Platform> Page<'_, P> {
     pub(crate) fn apply(self, c: P::Core, (at, is_there): (usize, bool), change: Change<'_>) -> bool {
         match change {
             Change::Put { parts, ghost, .. } if is_there => {
+                if !self.fits_instead(self.slot(c, at), parts.words()) {
+                    return false;
+                }
                 self.replace(c, at, parts);
                 if ghost {
                     self.set_ghost(c, at, true);
@@ -137,17 +108,6 @@ impl<P: Platform> Page<'_, P> {
         self.set_lsn(lsn);
         self.insert(c, 0, &first, NewEntry::Child(left));
         self.insert(c, 1, separator, NewEntry::Child(right));
-    }
-
-    /// Takes an entry of an inner page away; with `child`, its first entry leads there from now on. Its key is the least of the page, and
-    /// stays.
-    ///
-    /// Pre: the page is latched.
-    pub(crate) fn unlink(self, c: P::Core, entry: usize, child: Option<u64>) {
-        if let Some(child) = child {
-            self.set_child(c, 0, child);
-        }
-        self.remove(c, entry);
     }
 
     /// Makes the page one that was never written.

@@ -21,6 +21,9 @@
 //! that write need the frame's latch.
 
 mod applied;
+mod image;
+
+pub(crate) use image::level_of;
 
 use std::cmp::Ordering as Order;
 
@@ -44,6 +47,13 @@ const ASCENDING_SCORE: u64 = 3;
 const SCORE_MAX: u64 = 15;
 /// How far from the last insertion the next one may be to count as its neighbour.
 const NEAR: usize = 3;
+
+/// Steps in which the fill of a page is counted.
+const FILL_STEPS: usize = 8;
+/// A page of so many steps, or less, is thin: it looks for a neighbour to become one with.
+pub(crate) const THIN_FILL: usize = 4;
+/// Steps that two pages fill that have become one, at most.
+const MERGED_FILL: usize = 6;
 
 /// Entries that an inner page must hold at least, and records that a leaf must.
 const ENTRIES_MIN: usize = 4;
@@ -293,6 +303,27 @@ impl<'p, P: Platform> Page<'p, P> {
         self.heap().saturating_sub(self.entry_at(self.count()))
     }
 
+    /// Words that a page has for entries and records.
+    fn room(self) -> usize {
+        self.words.len() - HEADER
+    }
+
+    /// Words that entries and records take.
+    fn used(self) -> usize {
+        let records = (self.words.len() - self.heap()).saturating_sub(self.garbage());
+        self.entry_at(self.count()) - HEADER + records
+    }
+
+    /// How full the page is, in [`FILL_STEPS`], rounded up: 0 if it has nothing.
+    pub(crate) fn fill(self) -> usize {
+        (self.used() * FILL_STEPS).div_ceil(self.room())
+    }
+
+    /// Whether all that another page of the same level has fits with some room to spare, so that the next insertion does not split the page.
+    pub(crate) fn has_room_for(self, other: Self) -> bool {
+        (self.used() + other.used()) * FILL_STEPS <= self.room() * MERGED_FILL
+    }
+
     /// Whether an entry with a record of so many words fits; what records have left behind is used again by [`Self::compact`].
     pub(crate) fn fits(self, record: usize) -> bool {
         self.gap() + self.garbage() >= self.stride() + record
@@ -379,13 +410,6 @@ impl<'p, P: Platform> Page<'p, P> {
     pub(crate) fn set_ghost(self, c: P::Core, at: usize, ghost: bool) {
         let slot = self.slot(c, at);
         self.set_word(c, at, slot.as_ghost(ghost).0);
-    }
-
-    /// Names another child.
-    ///
-    /// Pre: the page is latched.
-    pub(crate) fn set_child(self, c: P::Core, at: usize, child: u64) {
-        self.set_word(c, at, child);
     }
 
     /// Removes an entry.

@@ -89,11 +89,6 @@ impl<P: Files> Copies<P> {
             return Ok(Sent::WasUnderWay);
         }
         let lsn = held.page(1).lsn();
-        if store.file_has(held.number, lsn) {
-            frame.is_filed(c, held.version);
-            held.unchanged(c);
-            return Ok(Sent::Done);
-        }
         if let Some(log) = store.log.as_ref().filter(|_| !store.broken.log_first)
             && log.buffer.durable(c) < lsn
         {

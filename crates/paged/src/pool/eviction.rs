@@ -179,7 +179,7 @@ impl<'p, P: Files> Worker<'p, P> {
         if P::load(c, &frame.header[WRITING], Ordering::Acquire) != 0 {
             return Ok(false);
         }
-        if !frame.has_changed(c, held.version) || store.file_has(held.number, held.page(1).lsn()) {
+        if !frame.has_changed(c, held.version) {
             return Ok(true);
         }
         let Some(file) = store.file.as_ref().filter(|_| effort >= Effort::Writes) else { return Ok(false) };

@@ -135,11 +135,6 @@ impl<'p, P: Platform> Held<'p, P> {
         Read { frame, version, number }
     }
 
-    /// Unlatches a page in which nothing has changed, but which covers other keys now.
-    pub(crate) fn unchanged_but_moved(self, c: P::Core) {
-        self.frame.latch().unlock_changed(c, self.version);
-    }
-
     /// Unlatches a page in which nothing has changed.
     pub(crate) fn unchanged(self, c: P::Core) {
         self.frame.latch().unlock_unchanged(c, self.version);

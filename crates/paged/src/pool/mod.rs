@@ -27,6 +27,7 @@ mod cleaning;
 mod copies;
 mod eviction;
 mod frames;
+mod lanes;
 mod read_ahead;
 mod reading;
 mod records;
@@ -38,6 +39,7 @@ pub(crate) use ahead::Role;
 pub(crate) use copies::{Copies, Sent};
 pub(crate) use frames::{FrameId, Held, Read};
 pub(crate) use records::Writing;
+pub(crate) use store::{FREE, IN_USE};
 pub(crate) use worker::Worker;
 
 use std::sync::atomic::Ordering;

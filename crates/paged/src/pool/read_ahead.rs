@@ -1,9 +1,9 @@
 //! Pages that are read before they are asked for, for scans.
 //!
-//! A worker that scans says which leaves come next. Those that no frame has are read into buffers of the worker, neighbours in the file by one
-//! operation, several operations at a time, each in a queue of its own. When the worker comes to such a page it takes a frame for it, as for any
-//! other, and copies the page from the buffer, once it is there and has been verified. Nobody else sees the buffers, and nobody waits for them:
-//! no frame is latched while a page is read ahead. So what is read ahead and not used costs time of the device, and nothing else.
+//! A worker that scans says which leaves come next. Those that no frame has are read into buffers, neighbours in the file by one
+//! operation, several operations at a time, each in a [lane](Lane) of its own, which the worker has until the scan ends. When the worker comes
+//! to such a page it takes a frame for it, as for any other, and copies the page from the buffer, once it is there and has been verified. Nobody
+//! else sees the buffers, and nobody waits for them: no frame is latched while a page is read ahead. So what is read ahead and not used costs time of the device, and nothing else.
 //!
 //! Meanwhile somebody else may have read the page, changed it and written it again. [`Store::writes`] counts writes, in a word that some pages
 //! share: a page that was read ahead counts only if that word is as it was before. The page is in no frame when it is looked at, so all of its
@@ -11,31 +11,15 @@
 
 use platform::files::{Buffer, Files, Operation};
 
+use super::lanes::{Lane, Lanes, Run};
 use super::store::Store;
 
-/// Reads under way at a time, each of some pages.
+/// Reads of a worker that are under way at a time, each of some pages.
 const LANES: usize = 4;
 /// Pages of one read, at most.
 const RUN_MAX: usize = 8;
 /// A part of the pool: what all sessions together read ahead is no more.
 const POOL_PART: usize = 4;
-
-/// A read of pages that lie one behind the other in the file.
-struct Run<P: Files> {
-    first: u64,
-    /// For each page, how many writes were counted before; `None`: it was used.
-    pages: Vec<Option<u64>>,
-    /// The bytes that have come; `None`: they are under way.
-    bytes: Option<Buffer<P>>,
-    scan: u64,
-}
-
-/// A queue with one read at a time.
-struct Lane<P: Files> {
-    queue: P::Queue,
-    run: Option<Run<P>>,
-    buffer: Option<Buffer<P>>,
-}
 
 /// What a worker reads ahead.
 pub(super) struct ReadAhead<P: Files> {
@@ -69,6 +53,13 @@ impl<P: Files> ReadAhead<P> {
         self.scan += 1;
     }
 
+    /// The scan is over: others can read ahead.
+    pub(super) fn end_scan(&mut self, c: P::Core, store: &Store<P>) {
+        if !self.lanes.is_empty() {
+            Lanes::give_back(&store.lanes, c, &mut self.lanes);
+        }
+    }
+
     /// Whether a page was read, or is being read, and not used.
     pub(super) fn has(&self, number: u64) -> bool {
         let runs = self.lanes.iter().filter_map(|lane| lane.run.as_ref());
@@ -77,17 +68,20 @@ impl<P: Files> ReadAhead<P> {
 
     /// A lane without a read: a new one, one that has none, or one whose read has come for a scan that is over.
     fn idle_lane(&mut self, c: P::Core, store: &Store<P>) -> Option<&mut Lane<P>> {
-        if let Some(at) = self.lanes.iter().position(|lane| lane.run.is_none()) {
+        let is_free = |lane: &Lane<P>| lane.run.is_none();
+        if let Some(at) = self.lanes.iter().position(is_free) {
             return self.lanes.get_mut(at);
         }
-        if self.lanes.len() < LANES {
-            let queue = store.file.as_ref()?.queue(c).ok()?;
-            self.lanes.push(Lane { queue, run: None, buffer: None });
-            return self.lanes.last_mut();
+        if self.lanes.len() < LANES
+            && let Some(lane) = Lanes::take(&store.lanes, c, store.file.as_ref()?)
+        {
+            self.lanes.push(lane);
         }
         let scan = self.scan;
-        let is_over =
-            |lane: &mut Lane<P>| lane.run.as_ref().is_some_and(|run| run.scan != scan) && lane.land(c, false);
+        let is_over = |lane: &mut Lane<P>| match &lane.run {
+            None => true,
+            Some(run) => run.scan != scan && lane.land(c, false),
+        };
         let at = self.lanes.iter_mut().position(is_over)?;
         let lane = &mut self.lanes[at];
         lane.clear();
@@ -142,45 +136,5 @@ impl<P: Files> ReadAhead<P> {
             lane.clear();
         }
         is_read
-    }
-}
-
-impl<P: Files> Run<P> {
-    /// Which of its pages has this number, unless it was used.
-    fn place(&self, number: u64) -> Option<usize> {
-        let place = number.checked_sub(self.first)? as usize;
-        self.pages.get(place)?.map(|_| place)
-    }
-}
-
-impl<P: Files> Lane<P> {
-    /// Takes back what has come; with `waits`, waits for it. Whether nothing is under way.
-    fn land(&mut self, c: P::Core, waits: bool) -> bool {
-        let Some(run) = self.run.as_mut().filter(|run| run.bytes.is_none()) else { return true };
-        loop {
-            if let Some(mut completion) = P::take(c, &mut self.queue) {
-                let bytes = completion.bytes().unwrap_or(0) as usize;
-                let Some(mut buffer) = completion.buffers.pop() else {
-                    self.run = None;
-                    return true;
-                };
-                // What the device refuses is read once more, by itself, and named then.
-                buffer.set_len(bytes.min(buffer.capacity()));
-                run.bytes = Some(buffer);
-                return true;
-            }
-            if !waits || !P::wait(c, &mut self.queue, None) {
-                return false;
-            }
-        }
-    }
-
-    /// Forgets what has come.
-    fn clear(&mut self) {
-        let bytes = self.run.take().and_then(|run| run.bytes);
-        if let Some(mut buffer) = bytes {
-            buffer.set_len(0);
-            self.buffer = Some(buffer);
-        }
     }
 }

@@ -16,6 +16,11 @@ impl<P: Files> Worker<'_, P> {
         self.reads.begin_scan();
     }
 
+    /// The scan is over: what was read ahead for it and not used is not needed.
+    pub(crate) fn end_read_ahead(&mut self) {
+        self.reads.end_scan(self.c, &self.pool.store);
+    }
+
     /// Reads those of these pages that no frame has, as far as there is room; they will be asked for soon.
     pub(crate) fn read_ahead(&mut self, numbers: &[u64]) {
         let (c, pool): (_, &Pool<P>) = (self.c, self.pool);

@@ -11,6 +11,7 @@ use super::worker::Worker;
 use crate::log::record::{Change, LoggedChange};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
+use crate::page;
 
 /// What a page was like that a change is repeated on.
 enum Found {
@@ -34,8 +35,7 @@ impl<'p, P: Files> Worker<'p, P> {
         is_wanted: &dyn Fn(u64) -> bool,
     ) -> Result<(), PagedError> {
         for (place, page) in logged.pages.iter().enumerate().filter(|(_, page)| is_wanted(page.number)) {
-            let frees = matches!(logged.change, Change::Unlink { .. }) && place == 1;
-            if frees {
+            if logged.change.frees(place) {
                 // What is under way could overtake what the number is used for next.
                 self.pool.land(self.c, true)?;
                 self.forget(page.number);
@@ -43,12 +43,7 @@ impl<'p, P: Files> Worker<'p, P> {
                 self.mark_state(page.number, |_| FREE);
                 continue;
             }
-            let is_new = match logged.change {
-                Change::Split { .. } => place == 1,
-                Change::SplitRoot { .. } => place > 0,
-                _ => false,
-            };
-            if is_new {
+            if logged.change.makes(place) {
                 self.mark_state(page.number, |state| state.max(IN_USE));
             }
             let (held, found) = self.obtain(page.number, lsn)?;
@@ -83,54 +78,59 @@ impl<'p, P: Files> Worker<'p, P> {
         lost: Option<PagedError>,
     ) -> Result<(), PagedError> {
         let (c, page) = (self.c, held.page(logged.width));
-        let number = |place: usize| logged.pages[place].number;
         let image = logged.pages[place].image;
-        let contradiction = || PagedError::Contradiction { number: held.number };
-        let is_made = match (logged.change, place) {
-            (Change::Split { right, .. }, 1) => {
-                return page.restore(c, right).then_some(()).ok_or_else(contradiction);
-            }
-            (Change::SplitRoot { left, .. }, 1) => {
-                return page.restore(c, left).then_some(()).ok_or_else(contradiction);
-            }
-            (Change::SplitRoot { right, .. }, 2) => {
-                return page.restore(c, right).then_some(()).ok_or_else(contradiction);
-            }
+        let is_made = match (self.make_anew(held, logged, place), lost) {
+            (Some(is_made), _) => is_made,
+            (None, Some(error)) if image.is_empty() => return Err(error),
+            (None, _) => (image.is_empty() || page.restore(c, image)) && self.change(held, logged, place),
+        };
+        is_made.then_some(()).ok_or(PagedError::Contradiction { number: held.number })
+    }
+
+    /// Makes a page that a change makes as a whole, whatever it was before; whether the record has it. `None`: it is changed.
+    fn make_anew(&self, held: &Held<'p, P>, logged: &LoggedChange<'_>, place: usize) -> Option<bool> {
+        let (c, page) = (self.c, held.page(logged.width));
+        let number = |place: usize| logged.pages[place].number;
+        Some(match (logged.change, place) {
+            (Change::Split { right: made, .. }, 1)
+            | (Change::SplitRoot { left: made, .. }, 1)
+            | (Change::SplitRoot { right: made, .. }, 2) => page.restore(c, made),
             (Change::SplitRoot { separator, left, .. }, _) => {
-                let level = left.get(3).map_or(0, |shape| (shape >> 16 & 0xff) as usize) + 1;
+                let level = page::level_of(left)? + 1;
                 let own = (number(0), logged.tree, level);
                 page.become_root(c, own, separator, (number(1), number(2)));
-                return Ok(());
+                true
             }
-            _ => match (image.is_empty(), lost) {
-                (false, _) => page.restore(c, image),
-                (true, Some(error)) => return Err(error),
-                (true, None) => true,
-            },
-        };
-        let is_made = is_made
-            && match (logged.change, place) {
-                (Change::Split { stays, .. }, 0) => {
-                    page.truncate(c, stays);
-                    true
+            (Change::MergeRoot { child }, _) => page.become_child(c, (number(0), logged.tree), child),
+            _ => return None,
+        })
+    }
+
+    /// Changes a page that is as it was before; whether it can be changed so.
+    fn change(&self, held: &Held<'p, P>, logged: &LoggedChange<'_>, place: usize) -> bool {
+        let (c, page) = (self.c, held.page(logged.width));
+        match (logged.change, place) {
+            (Change::Split { stays, .. }, 0) => {
+                page.truncate(c, stays);
+                true
+            }
+            (Change::Split { separator, .. }, _) => {
+                let fits = page.level() > 0 && page.fits(0);
+                if fits {
+                    page.insert_child(c, separator, logged.pages[1].number);
                 }
-                (Change::Split { separator, .. }, _) => {
-                    let fits = page.level() > 0 && page.fits(0);
-                    if fits {
-                        page.insert_child(c, separator, number(1));
-                    }
-                    fits
+                fits
+            }
+            (Change::Merge { right, .. }, 0) => self.pool.store.broken.moved || page.absorb(c, right),
+            (Change::Merge { entry, .. }, _) => {
+                let is_there = page.level() > 0 && (1..page.count()).contains(&entry);
+                if is_there {
+                    page.remove(c, entry);
                 }
-                (Change::Unlink { entry, child }, _) => {
-                    let is_there = page.level() > 0 && entry < page.count();
-                    if is_there {
-                        page.unlink(c, entry, child);
-                    }
-                    is_there
-                }
-                (change, _) => page.apply_again(c, change),
-            };
-        is_made.then_some(()).ok_or_else(contradiction)
+                is_there
+            }
+            (change, _) => page.apply_again(c, change),
+        }
     }
 
     /// A page, latched, however it is found.

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 
 use platform::files::Files;
 use platform::{LINE_BYTES, Node, Platform, RegionBytes};
+use storage::Latched;
 
 use super::frames::{Frame, FrameId, HEADER_WORDS};
+use super::lanes::Lanes;
 use crate::channel::PageFile;
 use crate::log::Log;
 use crate::lsn::Lsn;
@@ -13,8 +15,8 @@ use crate::options::{Broken, PagedError, PagedOptions};
 
 /// What is known of a page: it is free, or in use and was not written; larger: where the record of its last change ended when it was
 /// written.
-pub(super) const FREE: u64 = 0;
-pub(super) const IN_USE: u64 = 1;
+pub(crate) const FREE: u64 = 0;
+pub(crate) const IN_USE: u64 = 1;
 
 /// Frames on one node.
 struct Part<P: Platform> {
@@ -34,6 +36,8 @@ pub(crate) struct Store<P: Files> {
     pub(super) log: Option<Log<P>>,
     /// Words that count writes of pages, each those of some: what was read before a write does not count.
     written: P::Region,
+    /// What pages are read ahead with.
+    pub(super) lanes: Latched<P, Lanes<P>>,
     pub(super) broken: Broken,
 }
 
@@ -67,7 +71,8 @@ impl<P: Files> Store<P> {
         let page_words = options.page_bytes / 8;
         let broken = options.broken;
         let written = P::region(c, None, COUNTERS * 8, "writes of pages")?;
-        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, written, broken })
+        let lanes = Latched::new(c, "lanes of reads", Lanes::new())?;
+        Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, written, lanes, broken })
     }
 
     /// What is known of a page.
@@ -80,13 +85,6 @@ impl<P: Files> Store<P> {
         // What was written is on disk with everything that comes after; a page in no frame has no other writer.
         let state = self.state(number).map_or(FREE, P::peek);
         if state > IN_USE { Lsn(state) } else { Lsn(0) }
-    }
-
-    /// Whether the file has a page as it was after this change. A page whose version alone has moved on must not be written again: the log
-    /// may have no image of it, from which it could be made anew if that write were torn.
-    pub(super) fn file_has(&self, number: u64, lsn: Lsn) -> bool {
-        // What the state says was seen to have ended; a latched page has no other writer.
-        lsn.0 > IN_USE && self.state(number).is_some_and(|state| P::peek(state) == lsn.0)
     }
 
     /// Nodes that have frames.

@@ -11,6 +11,9 @@ use super::records::Ahead;
 use crate::channel::Channel;
 use crate::options::PagedError;
 
+/// Numbers of free pages that a worker keeps to itself: those of a split of the root.
+const FREE_PAGES_KEPT: usize = 2;
+
 /// What a worker has of the pool.
 pub(crate) struct Worker<'p, P: Files> {
     pub c: P::Core,
@@ -122,12 +125,15 @@ impl<'p, P: Files> Worker<'p, P> {
         if let Some(number) = pool.free_pages.with(c, Vec::pop) {
             return Ok(number);
         }
-        // Relaxed: only a number. Pages count from 1.
-        let number = P::fetch_add(c, pool.next_page(), 1, Ordering::Relaxed) + 1;
-        if number > pool.store.pages_max {
-            return Err(PagedError::TooManyPages(pool.store.pages_max));
+        // Relaxed, all: only a number. Pages count from 1.
+        let mut last = P::load(c, pool.next_page(), Ordering::Relaxed);
+        while last < pool.store.pages_max {
+            match P::cas(c, pool.next_page(), last, last + 1, Ordering::Relaxed) {
+                Ok(_) => return Ok(last + 1),
+                Err(now) => last = now,
+            }
         }
-        Ok(number)
+        Err(PagedError::TooManyPages(pool.store.pages_max))
     }
 
     /// A new page, latched, with nothing in it.
@@ -164,6 +170,14 @@ impl<'p, P: Files> Worker<'p, P> {
         held.frame.latch().unlock_changed(self.c, held.version);
     }
 
+    /// Gives numbers of free pages to all workers, but for those that a split needs.
+    pub(crate) fn share_free_pages(&mut self) {
+        if self.free_pages.len() > FREE_PAGES_KEPT {
+            let others = self.free_pages.split_off(FREE_PAGES_KEPT);
+            self.pool.free_pages.with(self.c, |all| all.extend(others));
+        }
+    }
+
     /// A hint of earlier: the frame has not changed since, as long as the result validates.
     pub(crate) fn hinted(&self, (id, version, number): (FrameId, u64, u64)) -> Read<'p, P> {
         Read { frame: self.pool.store.frame(id), version, number }
@@ -180,6 +194,7 @@ impl<P: Files> Drop for Worker<'_, P> {
         if P::is_gone(self.c) {
             return;
         }
+        self.reads.end_scan(self.c, &self.pool.store);
         for held in self.spare.drain(..) {
             held.frame.latch().unlock_changed(self.c, held.version);
         }

@@ -57,10 +57,12 @@ impl<P: Files> Transaction<'_, '_, P> {
         if locks && is_whole {
             self.session.owner.locks.expect_whole(table);
         }
-        match direction {
+        let scanned = match direction {
             Direction::Forward => self.scan_up(tree, scan, visit),
             Direction::Reverse => self.scan_down(tree, scan, visit),
-        }
+        };
+        self.session.worker.end_read_ahead();
+        scanned
     }
 
     /// What is above the cursor, with the gap below that locked if the scan locks; `None` if the leaf has changed.

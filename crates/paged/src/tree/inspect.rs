@@ -32,16 +32,16 @@ impl Tree {
         (faults, visit): Findings<'_>,
     ) -> Result<(u64, u64), PagedError> {
         let mut left = vec![(self.root, None::<usize>, None::<KeyWords>, None::<KeyWords>)];
-        let (mut pages, mut entries) = (0, 0);
+        let (mut pages, mut entries): (u64, u64) = (0, 0);
         worker.begin_read_ahead();
         let window = worker.read_ahead_max();
         while let Some((number, level, low, high)) = left.pop() {
-            pages += 1;
             // Half of them are there still.
-            if window > 0 && pages % window.div_ceil(2) as u64 == 1 % window.div_ceil(2) as u64 {
+            if window > 0 && pages.is_multiple_of(window.div_ceil(2) as u64) {
                 let next: Vec<u64> = left.iter().rev().take(window).map(|(number, ..)| *number).collect();
                 worker.read_ahead(&next);
             }
+            pages += 1;
             let mut fault = |what| faults.push(Fault { page: number, what });
             if !seen.insert(number) {
                 fault("two parents");
@@ -82,6 +82,10 @@ impl Tree {
             }
             if keys.is_empty() {
                 fault("an inner page without children");
+            }
+            // With it, the page can become the upper part of another one.
+            if low.is_some_and(|low| keys.first().is_some_and(|first| first[..] != low[..])) {
+                fault("a first key that is not its fence");
             }
             let children: Vec<u64> = (0..keys.len()).map(|entry| page.word(c, entry)).collect();
             for (entry, child) in children.into_iter().enumerate() {

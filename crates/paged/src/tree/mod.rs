@@ -6,13 +6,13 @@
 //! that moment the child was in its place. Numbers of pages are followed when the parent has been validated; should the page be no
 //! page of the tree any more by then, the parent has changed, and the reader begins again.
 //!
-//! Structural changes (splits, leaves that are unlinked) are done when they are done, whatever becomes of the transaction: they
+//! Structural changes (splits and merges) are done when they are done, whatever becomes of the transaction: they
 //! change no key. Frames for new pages are taken before anything is latched; latches beyond the first are only tried.
 //!
 //! - `descend`: the way down;
 //! - `get`: lookups, and changes of one entry;
 //! - `insert`, `split`: insertions;
-//! - `remove`: entries leave, and leaves that have become empty;
+//! - `remove`, `merge`: entries leave, and pages that have become thin;
 //! - `scan`: neighbours, in both directions;
 //! - `inspect`: whole trees, for checks.
 
@@ -20,6 +20,7 @@ mod descend;
 mod get;
 mod insert;
 mod inspect;
+mod merge;
 mod remove;
 mod scan;
 mod split;

@@ -3,7 +3,7 @@
 use platform::files::Files;
 use storage::tree::Direction;
 
-use super::descend::{Fences, Target};
+use super::descend::{Fences, Target, Way};
 use super::get::{Entry, Hint};
 use super::{NextKey, Tree};
 use crate::key::KeyWords;
@@ -62,21 +62,7 @@ impl Tree {
         worker: &mut Worker<'p, P>,
         (key, after): (&[u64], bool),
     ) -> Result<Cursor<'p, P>, PagedError> {
-        let c = worker.c;
-        loop {
-            let way = self.descend(worker, Target::Key(key), 0)?;
-            let page = way.at.page(self.width);
-            let place = if after { page.count_up_to(c, key) } else { page.find(c, key).0 };
-            if way.at.validate(c) {
-                return Ok(Cursor {
-                    leaf: way.at,
-                    fences: way.fences,
-                    place,
-                    parent: way.parent,
-                    tree: *self,
-                });
-            }
-        }
+        self.seek(worker, Target::Key(key), (key, after))
     }
 
     /// The place behind the last entry with this key or a smaller one; with `before`, a smaller one.
@@ -85,20 +71,24 @@ impl Tree {
         worker: &mut Worker<'p, P>,
         (key, before): (&[u64], bool),
     ) -> Result<Cursor<'p, P>, PagedError> {
+        let target = if before { Target::Below(key) } else { Target::Key(key) };
+        self.seek(worker, target, (key, !before))
+    }
+
+    /// The place behind the entries of a leaf with smaller keys, and behind that with the key itself if it is `behind`.
+    fn seek<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        target: Target<'_>,
+        (key, behind): (&[u64], bool),
+    ) -> Result<Cursor<'p, P>, PagedError> {
         let c = worker.c;
         loop {
-            let target = if before { Target::Below(key) } else { Target::Key(key) };
-            let way = self.descend(worker, target, 0)?;
-            let page = way.at.page(self.width);
-            let place = if before { page.find(c, key).0 } else { page.count_up_to(c, key) };
-            if way.at.validate(c) {
-                return Ok(Cursor {
-                    leaf: way.at,
-                    fences: way.fences,
-                    place,
-                    parent: way.parent,
-                    tree: *self,
-                });
+            let Way { at: leaf, parent, fences } = self.descend(worker, target, 0)?;
+            let page = leaf.page(self.width);
+            let place = if behind { page.count_up_to(c, key) } else { page.find(c, key).0 };
+            if leaf.validate(c) {
+                return Ok(Cursor { leaf, fences, place, parent, tree: *self });
             }
         }
     }

@@ -36,10 +36,17 @@ fn place(name: &str) -> PathBuf {
     path
 }
 
-fn opened(path: &Path) -> Result<(PagedDatabase<Hardware>, Table<Entry>), PagedError> {
+type Entries = (PagedDatabase<Hardware>, Table<Entry>);
+
+fn opened(path: &Path) -> Result<Entries, PagedError> {
+    opened_in(path, 40)
+}
+
+/// The same with so many frames.
+fn opened_in(path: &Path, frames: u64) -> Result<Entries, PagedError> {
     let log = PagedLogOptions { segment_bytes: 1 << 20, buffer_bytes: 1 << 20, checkpoint_bytes: 3 << 20 };
     let options =
-        PagedOptions { directory: Some(path.to_path_buf()), log: Some(log), ..options(40, 4096, 3) };
+        PagedOptions { directory: Some(path.to_path_buf()), log: Some(log), ..options(frames, 4096, 3) };
     let mut schema = SchemaBuilder::new();
     let table = schema.table::<Entry>("entries", TableOptions::default());
     let (database, _) = PagedDatabase::open(Hardware::core(), &options, schema, None)?;
@@ -165,6 +172,20 @@ fn a_log_that_ends_before_what_the_last_checkpoint_knows_is_named() {
     std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
+#[test]
+fn a_directory_that_has_lost_its_checkpoint_is_not_taken_for_a_new_one() {
+    let path = left_open("no-checkpoint");
+    std::fs::remove_file(path.join("pages.checkpoint")).expect("a checkpoint");
+    let error = opened(&path).err().expect("it had rows");
+    assert!(
+        error.to_string().contains("pages.checkpoint") && error.to_string().contains("not there"),
+        "{error}"
+    );
+    let names: Vec<_> = std::fs::read_dir(&path).expect("a directory").collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    std::fs::remove_dir_all(&path).expect("the test's directory");
+}
+
 /// Damages the pages of a file that `choose` chooses by their numbers, of those that are there.
 fn harm(path: &Path, choose: impl Fn(u64) -> bool) -> Vec<u64> {
     let file = path.join("pages.data");
@@ -209,6 +230,75 @@ fn damaged_pages_are_made_anew_from_a_backup() {
     let refused = repair::<Hardware>(c, &path, &other);
     assert!(matches!(refused, Err(PagedError::OtherBackup { .. })), "{refused:?}");
     for path in [path, backup, other] {
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
+}
+
+#[test]
+fn a_copy_that_was_opened_repairs_its_original_no_more() {
+    let (path, first, later) = (left_open("forked"), place("forked-first"), place("forked-later"));
+    let copy = |path: &Path, to: &Path| {
+        std::fs::create_dir(to).expect("a directory");
+        copy_pages(path, to).expect("a copy");
+    };
+    let (database, table) = opened(&path).expect("a database");
+    copy(&path, &first);
+    put(&database, table, Hardware::core(), &[(3, 2)]);
+    copy(&path, &later);
+    close(database);
+    let c = Hardware::core();
+    assert!(!harm(&path, |_| true).is_empty());
+    let (copied, table) = opened(&first).expect("a copy is a database");
+    put(&copied, table, c, &[(3, 7)]);
+    close(copied);
+    let refused = repair::<Hardware>(c, &path, &first);
+    assert!(matches!(refused, Err(PagedError::OtherBackup { .. })), "{refused:?}");
+    // Nor does the original, as it was when the copy had been made, repair the copy.
+    assert!(!harm(&first, |_| true).is_empty());
+    let refused = repair::<Hardware>(c, &first, &later);
+    assert!(matches!(refused, Err(PagedError::OtherBackup { .. })), "{refused:?}");
+    let repaired = repair::<Hardware>(c, &path, &later).expect("a copy of the same life");
+    assert!(!repaired.pages.is_empty() && repaired.left.is_empty(), "{repaired:?}");
+    for path in [path, first, later] {
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
+}
+
+#[test]
+fn pages_that_are_written_have_images_in_the_log() {
+    const ROWS: u64 = 600;
+    let (path, copy) = (place("written"), place("written-copy"));
+    let c = Hardware::core();
+    let (database, table) = opened_in(&path, 300).expect("a database");
+    put(&database, table, c, &(0..ROWS).filter(|id| id % 5 > 0).map(|id| (id, 1)).collect::<Vec<_>>());
+    let mut session = session(&database, c);
+    assert_eq!(session.checkpoint(), Ok(true));
+    let harmed = harm(&path, |_| true);
+    // Leaves become empty and thin, and are merged with others.
+    let ended = session.transact(&Bounds::default(), |t| {
+        (20..580).filter(|id| id % 5 > 0 && id % 50 > 3).try_for_each(|id| {
+            let row = t.find(table.primary(), &id, Intent::Write)?.expect("it was put");
+            t.delete(row)
+        })
+    });
+    assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
+    // Another commit, which is on disk with what has followed the first.
+    put(&database, table, c, &[(1, 2)]);
+    std::fs::create_dir(&copy).expect("a directory");
+    for entry in std::fs::read_dir(&path).expect("a directory").map(|entry| entry.expect("an entry")) {
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).expect("a copy");
+    }
+    assert_eq!(session.checkpoint(), Ok(true));
+    let bytes = std::fs::read(path.join("pages.data")).expect("pages");
+    let is_written = |number: &&u64| bytes[**number as usize * 4096 + 100..][..64] != [0x77; 64];
+    let written: Vec<u64> = harmed.iter().filter(is_written).copied().collect();
+    // As they would be after a crash before the second checkpoint, if all of their writes were torn.
+    let lost = examine::<Hardware>(c, &copy).expect("it can be read").damaged;
+    assert!(written.len() > 4 && !lost.is_empty(), "{written:?}, {lost:?}");
+    assert!(written.iter().all(|number| !lost.contains(number)), "{written:?}, {lost:?}");
+    drop(session);
+    drop(database);
+    for path in [path, copy] {
         std::fs::remove_dir_all(&path).expect("the test's directory");
     }
 }

@@ -3,14 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::Abort;
 use engine::dynamic::Session;
 use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{Broken, PagedDatabase, PagedOptions};
 use platform::{Intent, Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
-use crate::support::{Random, assert_sound, options, session, virtually};
+use crate::support::{Random, assert_sound, options, session, sum, virtually};
 
 #[derive(Row, Clone, Debug)]
 #[row(key(number))]
@@ -22,6 +21,8 @@ struct Account {
 
 const ACCOUNTS: u64 = 1_200;
 const MONEY: u64 = ACCOUNTS * 100;
+/// What a slow scan takes for a row.
+const PAUSE_NANOS: u64 = 50_000;
 
 type Accounts = (PagedDatabase<VirtualMachine>, Table<Account>);
 
@@ -40,15 +41,6 @@ fn loaded(c: VirtualCore, options: &PagedOptions) -> Accounts {
     (database, table)
 }
 
-fn sum(t: &mut impl Verbs, table: Table<Account>, direction: Direction) -> Result<u64, Abort> {
-    let mut sum = 0;
-    t.scan(table.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
-        sum += t.get(row, Account::AMOUNT)?;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(sum)
-}
-
 /// Virtual time of scans in a direction, of a database made for so many sessions.
 fn nanos(sessions: usize, direction: Direction) -> u64 {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
@@ -60,7 +52,7 @@ fn nanos(sessions: usize, direction: Direction) -> u64 {
         let worker = |c: VirtualCore, _| {
             let mut session = session(&database, c);
             let before = VirtualMachine::now(c);
-            let ended = session.transact(&Bounds::default(), |t| sum(t, table, direction));
+            let ended = session.transact(&Bounds::default(), |t| sum(t, table, Account::AMOUNT, direction));
             assert!(matches!(ended, Ok(Ending::Committed(MONEY, _))), "{ended:?}");
             taken.store(VirtualMachine::now(c).since(before), Ordering::Relaxed);
         };
@@ -82,38 +74,30 @@ fn scans_in_both_directions_wait_less_for_the_disk() {
     }
 }
 
-/// How often a scan found a row as it was before another one found it, while others change rows.
+/// How often a slow scan found a row as it was before a change that had been committed when the scan came to it.
 fn steps_back(c: VirtualCore, options: &PagedOptions, seed: u64) -> u64 {
     let (database, table) = loaded(c, options);
     let (back, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
-    let scans = |c: VirtualCore, session: &mut Session<'_>, random: &mut Random| {
-        let mut seen = vec![0; ACCOUNTS as usize];
-        let (mut from, mut direction) = (0, Direction::Forward);
-        for _ in 0..40 {
-            // Each begins where the one before has ended, which was before what it had read ahead.
-            VirtualMachine::pause(c, 2_000_000);
-            if !(1..ACCOUNTS - 1).contains(&from) {
-                direction = if from == 0 { Direction::Forward } else { Direction::Reverse };
-            }
-            let (low, high) = if direction == Direction::Forward { (from, u64::MAX) } else { (0, from) };
-            let mut left = 20 + random.below(60);
-            let mut found = Vec::new();
+    let committed: Vec<AtomicU64> = (0..ACCOUNTS).map(|_| AtomicU64::new(0)).collect();
+    let scans = |c: VirtualCore, session: &mut Session<'_>| {
+        for direction in [Direction::Forward, Direction::Reverse] {
             let ended = session.transact(&Bounds::default(), |t| {
-                found.clear();
-                t.scan(table.primary(), &low, &high, direction, Intent::Read, &mut |t, row| {
+                let mut least = (0, 0);
+                t.scan(table.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
                     let account: Account = t.row(row)?;
-                    found.push((account.number, account.amount));
-                    left = left.saturating_sub(1);
-                    Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                    let is_old = least.0 == account.number && account.amount < least.1;
+                    back.fetch_add(u64::from(is_old), Ordering::Relaxed);
+                    // The next row is not locked yet.
+                    let next = match direction {
+                        Direction::Forward => (account.number + 1).min(ACCOUNTS - 1),
+                        Direction::Reverse => account.number.saturating_sub(1),
+                    };
+                    VirtualMachine::pause(c, PAUSE_NANOS);
+                    least = (next, committed[next as usize].load(Ordering::SeqCst));
+                    Ok(ControlFlow::Continue(()))
                 })
             });
             assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
-            for (number, amount) in &found {
-                let before = &mut seen[*number as usize];
-                back.fetch_add(u64::from(amount < before), Ordering::Relaxed);
-                *before = *amount;
-                from = *number;
-            }
         }
         is_over.store(1, Ordering::SeqCst);
     };
@@ -121,16 +105,21 @@ fn steps_back(c: VirtualCore, options: &PagedOptions, seed: u64) -> u64 {
         let mut session = session(&database, c);
         let mut random = Random::new(seed * 10 + number as u64);
         if number == 0 {
-            return scans(c, &mut session, &mut random);
+            return scans(c, &mut session);
         }
+        // A row that the scan has locked is left alone.
+        let bounds = Bounds { deadline: None, attempts_max: Some(1) };
         while is_over.load(Ordering::SeqCst) == 0 {
             let number = random.below(ACCOUNTS);
-            let ended = session.transact(&Bounds::default(), |t| {
-                let Some(row) = t.find(table.primary(), &number, Intent::Write)? else { return Ok(()) };
-                let amount = t.get(row, Account::AMOUNT)?;
-                t.put(row, Account::AMOUNT, &(amount + 1))
+            let ended = session.transact(&bounds, |t| {
+                let Some(row) = t.find(table.primary(), &number, Intent::Write)? else { return Ok(0) };
+                let amount = t.get(row, Account::AMOUNT)? + 1;
+                t.put(row, Account::AMOUNT, &amount)?;
+                Ok(amount)
             });
-            assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");
+            if let Ok(Ending::Committed(amount, _)) = ended {
+                committed[number as usize].fetch_max(amount, Ordering::SeqCst);
+            }
         }
     };
     VirtualMachine::parallel(c, &[Place { thread: None }; 3], &worker, &mut |_| ());

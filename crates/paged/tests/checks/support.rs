@@ -1,9 +1,13 @@
 //! What all checks share.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use cc::Abort;
 use engine::dynamic::{AnyDatabase, Session};
+use engine::{Direction, Field, Row, Table, Verbs};
 use paged::{PagedDatabase, PagedOptions};
+use platform::Intent;
 use platform::files::Files;
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
 
@@ -55,4 +59,19 @@ impl Random {
 pub fn assert_sound<P: Files>(database: &PagedDatabase<P>, c: P::Core) {
     assert_eq!(database.check(c).expect("all pages can be read"), Vec::<String>::new());
     assert_eq!(database.failure(c), None);
+}
+
+/// The sum of a field of all rows, as one scan sees them.
+pub fn sum<R: Row<Key = u64>>(
+    t: &mut impl Verbs,
+    table: Table<R>,
+    field: Field<R, u64>,
+    direction: Direction,
+) -> Result<u64, Abort> {
+    let mut sum = 0;
+    t.scan(table.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
+        sum += t.get(row, field)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(sum)
 }

@@ -10,7 +10,7 @@ use platform::files::Files;
 use platform::{Intent, Place};
 use sim::VirtualMachine;
 
-use crate::support::{Random, assert_sound, options, session, virtually};
+use crate::support::{Random, assert_sound, options, session, sum, virtually};
 
 #[derive(Row, Clone, Debug)]
 #[row(key(number), unique_index(by_owner(owner)))]
@@ -23,16 +23,6 @@ struct Account {
 const ACCOUNTS: u64 = 60;
 const NUMBERS: u64 = 400;
 const MONEY: u64 = ACCOUNTS * 10;
-
-/// All money, as one scan sees it.
-fn sum(t: &mut impl Verbs, table: Table<Account>, direction: Direction) -> Result<u64, Abort> {
-    let mut sum = 0;
-    t.scan(table.primary(), &0, &u64::MAX, direction, Intent::Read, &mut |t, row| {
-        sum += t.get(row, Account::AMOUNT)?;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(sum)
-}
 
 /// Moves an account to another number, and some of its money to the next account.
 fn move_account(t: &mut impl Verbs, table: Table<Account>, (from, to): (u64, u64)) -> Result<(), Abort> {
@@ -85,7 +75,7 @@ fn wrong_sums<P: Files>(c: P::Core, options: &PagedOptions, seed: u64, workers: 
                 0 => {
                     let is_up = random.below(2) == 0;
                     let direction = if is_up { Direction::Forward } else { Direction::Reverse };
-                    session.transact(&Bounds::default(), |t| sum(t, table, direction))
+                    session.transact(&Bounds::default(), |t| sum(t, table, Account::AMOUNT, direction))
                 }
                 _ => session.transact(&Bounds::default(), |t| {
                     move_account(t, table, (from, to))?;

@@ -46,7 +46,7 @@ pub use cut::Cut;
 pub use error::LogError;
 pub use format::{Record, Records};
 pub use manifest::{Checkpoint, Generation, Manifest};
-pub use names::{MANIFEST, parse_checkpoint_file_name, parse_segment_name, segment_name};
+pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 

@@ -2,6 +2,8 @@
 
 /// The name of the manifest.
 pub const MANIFEST: &str = "isles.manifest";
+/// The name of what a directory with rows in pages has in its place.
+pub const PAGES_CHECKPOINT: &str = "pages.checkpoint";
 /// The name of a manifest that is being written.
 pub(super) const NEW_MANIFEST: &str = "isles.manifest.new";
 const SPARE: &str = "spare-";

@@ -15,7 +15,9 @@ use super::error::LogError;
 use super::format::{ALIGNMENT, Record, Records};
 use super::image::{SegmentImage, SegmentReading, read_segments};
 use super::manifest::{Generation, Manifest, ManifestWriter};
-use super::names::{MANIFEST, is_spare_name, parse_checkpoint_file_name, parse_segment_name, segment_name};
+use super::names::{
+    MANIFEST, PAGES_CHECKPOINT, is_spare_name, parse_checkpoint_file_name, parse_segment_name, segment_name,
+};
 use super::{Log, LogOptions};
 use crate::epoch::Epoch;
 use crate::parallel_job::Listener;
@@ -113,6 +115,9 @@ pub(super) fn find<P: Files>(
             && !is_spare_name(name)
             && !name.starts_with(MANIFEST)
     };
+    if !existed && entries.iter().any(|entry| entry.name == PAGES_CHECKPOINT) {
+        return Err(LogError::RowsInPages(path.to_path_buf()));
+    }
     if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
         return Err(LogError::NotADatabase(path.to_path_buf()));
     }

@@ -162,14 +162,15 @@ pub(super) fn judge(c: VirtualCore, seed: u64, violated: &mut dyn FnMut(String))
     let path = options(seed).path;
     match content::check::<VirtualMachine>(c, &path, &mut |_, _| ()) {
         Ok(_) => {}
-        Err(ContentError::Log(LogError::NotADatabase(_))) => match paged::examine::<VirtualMachine>(c, &path)
-        {
-            Ok(examined) => {
-                examined.wrong.into_iter().for_each(|what| violated(format!("the files: {what}")))
+        Err(ContentError::Log(LogError::NotADatabase(_) | LogError::RowsInPages(_))) => {
+            match paged::examine::<VirtualMachine>(c, &path) {
+                Ok(examined) => {
+                    examined.wrong.into_iter().for_each(|what| violated(format!("the files: {what}")))
+                }
+                Err(PagedError::Log(LogError::NotADatabase(_))) => {}
+                Err(error) => violated(format!("the files: {error}")),
             }
-            Err(PagedError::Log(LogError::NotADatabase(_))) => {}
-            Err(error) => violated(format!("the files: {error}")),
-        },
+        }
         // Nothing was ever opened.
         Err(ContentError::Log(LogError::File(error))) if error.kind == FileErrorKind::Missing => {}
         Err(error) => violated(format!("the files: {error}")),

@@ -149,6 +149,7 @@ fn mutants_of_log_and_restart_are_caught() {
         ("no compensation", Broken { compensation: true, ..sound }),
         ("acknowledged in memory", Broken { flushes: true, ..sound }),
         ("pieces of rows that are gone", Broken { pieces: true, ..sound }),
+        ("merges that move nothing again", Broken { moved: true, ..sound }),
     ];
     for (name, broken) in mutants {
         let subject = Subject::of_pages(name, broken);

@@ -1,0 +1,221 @@
+//! Records of the log, as words.
+//!
+//! ```text
+//! word 0     checksum (32 bits, high): of generation, place in the log, and all words of the record; words of the record (24); kind (8)
+//! word 1     transaction; 0: none, what happens stays whatever becomes of transactions
+//! word 2     tree (32 bits), pages (8), words of a key (8), flags (8: 1 the record compensates an earlier one)
+//! a page     number (48 bits), words of its image (16); all pages, then all images
+//! then       the change, by kind; then what undoes it
+//! ```
+//!
+//! Padding is a word that says how many words it stands for; so does the mark at the end of a group that went to the disk, whose second word says
+//! where the group began: everything below was on disk before the group was written. Records that end a transaction have two words, and one more for each other branch
+//! of the same transaction that commits with it. What is said of transactions over
+//! several databases has two words more, the transaction's number among these databases; then, that a part is prepared, the instance that
+//! decides; a decision, which is the end of the own part, too, the number of instances that have to hear of it, and each of them. Keys have
+//! the words that word 2 says. Other things of variable length have their lengths before them.
+
+mod decode;
+mod encode;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use decode::decode;
+pub(crate) use encode::Encoder;
+pub(crate) use steps::StepWords;
+
+use engine::{Decision, GlobalId, PartOf};
+
+use crate::lsn::Lsn;
+use crate::page::RecordParts;
+
+/// What happens to pages: the same when it happens, and when it is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'r> {
+    /// A leaf has this record under the key now, as a new entry or instead of another record.
+    Put { key: &'r [u64], parts: RecordParts<'r>, ghost: bool },
+    /// A record becomes a ghost, or is there again.
+    Mark { key: &'r [u64], ghost: bool },
+    /// Words of a record, from number `first` on.
+    Write { key: &'r [u64], first: usize, words: &'r [u64] },
+    /// An entry leaves.
+    Remove { key: &'r [u64] },
+    /// The first page keeps `stays` entries; the second one, which is new, is this; the third one gets an entry for the second.
+    Split { separator: &'r [u64], stays: usize, right: &'r [u64] },
+    /// The first page, a root, has two entries now: the two others, which are new.
+    SplitRoot { separator: &'r [u64], left: &'r [u64], right: &'r [u64] },
+    /// The first page gets all that the second one has, which is this; the third one loses the entry for the second. The second page is free.
+    Merge { entry: usize, right: &'r [u64] },
+    /// The first page, a root, gets all that the second one has, its only child, which is this. The second page is free.
+    MergeRoot { child: &'r [u64] },
+}
+
+impl Change<'_> {
+    /// Pages that it is made to.
+    fn pages(self) -> usize {
+        match self {
+            Change::Put { .. } | Change::Mark { .. } | Change::Write { .. } | Change::Remove { .. } => 1,
+            Change::MergeRoot { .. } => 2,
+            Change::Split { .. } | Change::SplitRoot { .. } | Change::Merge { .. } => 3,
+        }
+    }
+
+    /// Whether it makes the page at this place of the list.
+    pub(crate) fn makes(self, place: usize) -> bool {
+        match self {
+            Change::Split { .. } => place == 1,
+            Change::SplitRoot { .. } => place > 0,
+            _ => false,
+        }
+    }
+
+    /// Whether it frees the page at this place of the list.
+    pub(crate) fn frees(self, place: usize) -> bool {
+        matches!(self, Change::Merge { .. } | Change::MergeRoot { .. }) && place == 1
+    }
+}
+
+/// What takes a change of a transaction back: another change of the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takeback<'r> {
+    /// Nothing does: it stays.
+    None,
+    /// The record becomes a ghost, or is there again.
+    Mark { ghost: bool },
+    /// The record that was there.
+    Put { parts: RecordParts<'r>, ghost: bool },
+    /// The words that were there, as many as were written.
+    Write { words: &'r [u64] },
+}
+
+/// A page that a change is made to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChangedPage<'r> {
+    pub number: u64,
+    /// The page before the change; empty: without.
+    pub image: &'r [u64],
+}
+
+/// A change, with all that is said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoggedChange<'r> {
+    pub transaction: u64,
+    pub compensates: bool,
+    pub tree: u32,
+    pub width: usize,
+    pub pages: Vec<ChangedPage<'r>>,
+    pub change: Change<'r>,
+    pub takeback: Takeback<'r>,
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Logged<'r> {
+    Padding,
+    /// The end of a group, and where it began.
+    Group(Lsn),
+    Change(LoggedChange<'r>),
+    /// All changes of the transaction count.
+    Committed(u64),
+    /// All changes of these transactions count, which are branches of one.
+    CommittedTogether(Vec<u64>),
+    /// All changes of the transaction have been taken back.
+    RolledBack(u64),
+    /// The transaction is prepared as a part of one over several databases.
+    Prepared(u64, PartOf),
+    /// All changes of the transaction count, and that is the decision that the one commits that it is a part of.
+    Decided(u64, Decision),
+    /// A decision is forgotten.
+    Forgotten(GlobalId),
+}
+
+/// What is noted of a transaction over several databases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    Prepared(PartOf),
+    Forgotten(GlobalId),
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'d> {
+    RolledBack,
+    Committed,
+    /// With these other branches of the same transaction.
+    CommittedWith(&'d [u64]),
+    Decided(&'d Decision),
+}
+
+const PADDING: u64 = 0;
+const COMMITTED: u64 = 1;
+const ROLLED_BACK: u64 = 2;
+const PUT: u64 = 3;
+const MARK: u64 = 4;
+const WRITE: u64 = 5;
+const REMOVE: u64 = 6;
+const SPLIT: u64 = 7;
+const SPLIT_ROOT: u64 = 8;
+const PREPARED: u64 = 10;
+const DECIDED: u64 = 11;
+const FORGOTTEN: u64 = 12;
+const GROUP: u64 = 13;
+const COMMITTED_TOGETHER: u64 = 14;
+const MERGE: u64 = 15;
+const MERGE_ROOT: u64 = 16;
+
+const COMPENSATES: u64 = 1;
+const WORDS_MAX: u64 = 0xff_ffff;
+
+/// The word of padding for so many words.
+pub(super) fn padding(words: u64) -> u64 {
+    assert!(words <= WORDS_MAX, "too much padding");
+    words << 8 | PADDING
+}
+
+/// The words of a mark for so many words, at the end of a group that begins here.
+pub(super) fn group(words: u64, begins: Lsn) -> [u64; 2] {
+    [padding(words) | GROUP, begins.0]
+}
+
+/// Whether this can be the first word of such a mark; most words are not.
+pub(super) fn may_be_group(word: u64) -> bool {
+    word & 0xff == GROUP
+}
+
+/// Completes a record that will lie here.
+pub(super) fn seal(record: &mut [u64], place: (u64, Lsn)) {
+    record[0] = record[0] & 0xffff_ffff | u64::from(checksum(record, place)) << 32;
+}
+
+fn checksum(record: &[u64], (generation, lsn): (u64, Lsn)) -> u32 {
+    let sum = crc32c::crc32c(bytemuck::cast_slice(&[generation, lsn.0, record[0] & 0xffff_ffff]));
+    crc32c::crc32c_append(sum, bytemuck::cast_slice(&record[1..]))
+}
+
+/// The words of the record that begins `words` and lies here, and how many words it stands for; `None` if none does.
+pub(super) fn find(words: &[u64], place: (u64, Lsn)) -> Option<(&[u64], usize)> {
+    let head = *words.first()?;
+    let count = (head >> 8 & WORDS_MAX) as usize;
+    if count == 0 || count > words.len() {
+        return None;
+    }
+    let said = match head & 0xff {
+        PADDING => 1,
+        GROUP => 2,
+        _ => count,
+    };
+    let record = words.get(..said)?;
+    (u64::from(checksum(record, place)) == head >> 32).then_some((record, count))
+}
+
+/// The words of a transaction's number among several databases.
+pub(crate) fn words_of(global: GlobalId) -> [u64; 2] {
+    [global.0 as u64, (global.0 >> 64) as u64]
+}
+
+/// The transaction with these two words.
+pub(crate) fn global_of(words: &[u64]) -> Option<GlobalId> {
+    let [low, high] = words else { return None };
+    Some(GlobalId(u128::from(*high) << 64 | u128::from(*low)))
+}

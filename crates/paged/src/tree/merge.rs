@@ -1,0 +1,188 @@
+//! Merges: a page that has become thin and a neighbour become one, if both fit with some room to spare.
+//!
+//! The neighbour has the same parent; the lower one of the two gets what the upper one has, which is free then. A parent that becomes thin so
+//! looks for a neighbour, too, and a root with one child takes that one's place. A page looks when it has become thin, and each time that
+//! its fill has fallen by another step, so that whoever removes many entries reads few neighbours.
+//!
+//! Two leaves that become one join the gap below the fence between them with the one above: see [`super::remove`].
+
+use platform::files::Files;
+
+use super::descend::{Target, Way};
+use super::{LEVELS_MAX, Tree};
+use crate::log::record::{Change, Takeback};
+use crate::options::PagedError;
+use crate::page::THIN_FILL;
+use crate::pool::{Held, Read, Role, Worker};
+
+/// What became of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// These two stay two pages.
+    Apart,
+    /// It is over: they are one page, or something has changed.
+    Over,
+    /// They are one page, and their parent has become thin.
+    ParentIsThin,
+}
+
+/// Two neighbours, the entry of the upper one in their parent, and whether these are leaves.
+struct Pair<'p, P: Files> {
+    parent: Read<'p, P>,
+    left: Read<'p, P>,
+    right: Read<'p, P>,
+    entry: usize,
+    is_of_leaves: bool,
+}
+
+impl Tree {
+    /// Makes the leaf that covers the key, which is thin, one with a neighbour, and after that its parents as far as they become thin; or does
+    /// nothing, if others have changed the pages meanwhile.
+    #[cold]
+    pub(super) fn merge<P: Files>(
+        &self,
+        worker: &mut Worker<'_, P>,
+        key: &[u64],
+        may_join: &mut impl FnMut(&[u64]) -> bool,
+    ) -> Result<(), PagedError> {
+        for level in 0..LEVELS_MAX {
+            let way = self.descend(worker, Target::Key(key), level)?;
+            if self.merge_page(worker, &way, may_join)? != Attempt::ParentIsThin {
+                break;
+            }
+        }
+        worker.share_free_pages();
+        Ok(())
+    }
+
+    fn merge_page<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        way: &Way<'p, P>,
+        may_join: &mut impl FnMut(&[u64]) -> bool,
+    ) -> Result<Attempt, PagedError> {
+        let c = worker.c;
+        let Some((parent, entry)) = way.parent else { return self.merge_root(worker, way.at) };
+        let page = parent.page(self.width);
+        let (count, is_of_leaves) = (page.count(), page.level() == 1);
+        if count < 2 {
+            return Ok(if parent.validate(c) { Attempt::ParentIsThin } else { Attempt::Over });
+        }
+        // The neighbour below, then the one above.
+        for upper in [entry, entry + 1].into_iter().filter(|upper| (1..count).contains(upper)) {
+            let other = if upper == entry { entry - 1 } else { upper };
+            let number = page.word(c, other);
+            if !parent.validate(c) {
+                return Ok(Attempt::Over);
+            }
+            let neighbour = worker.read(number);
+            if !parent.validate(c) {
+                return Ok(Attempt::Over);
+            }
+            let neighbour = neighbour?;
+            let (left, right) = if upper == entry { (neighbour, way.at) } else { (way.at, neighbour) };
+            let pair = Pair { parent, left, right, entry: upper, is_of_leaves };
+            let attempt = self.merge_pair(worker, &pair, may_join)?;
+            if attempt != Attempt::Apart {
+                return Ok(attempt);
+            }
+        }
+        Ok(Attempt::Over)
+    }
+
+    /// Makes two pages one, if they fit and nobody is in the way.
+    fn merge_pair<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        pair: &Pair<'p, P>,
+        may_join: &mut impl FnMut(&[u64]) -> bool,
+    ) -> Result<Attempt, PagedError> {
+        let (c, width) = (worker.c, self.width);
+        let &Pair { parent, left, right, entry, is_of_leaves } = pair;
+        // A guess, which saves the latches.
+        if !left.page(width).has_room_for(right.page(width)) {
+            return Ok(Attempt::Apart);
+        }
+        let Some([parent, left, right]) = latch_all(c, [parent, left, right]) else {
+            return Ok(Attempt::Over);
+        };
+        let fence = parent.page(width).key(c, entry);
+        let is_refused = !left.page(width).has_room_for(right.page(width))
+            || worker.is_on_its_way(&right)
+            || is_of_leaves && !worker.pool.broken().joins && !may_join(&fence);
+        if is_refused {
+            unlatch(c, [right, left, parent]);
+            return Ok(Attempt::Apart);
+        }
+        let mut image = Vec::new();
+        right.page(width).append_image(c, &mut image);
+        let change = (Change::Merge { entry, right: &image }, Takeback::None);
+        let parts = [Role::Old(&left), Role::Gone(&right), Role::Old(&parent)];
+        if let Err(error) = worker.write_ahead((self.number, width), &parts, change) {
+            unlatch(c, [right, left, parent]);
+            return Err(error);
+        }
+        let is_made = left.page(width).absorb(c, &image);
+        assert!(is_made, "there is room for both");
+        let page = parent.page(width);
+        page.remove(c, entry);
+        let is_thin = page.count() == 1 || page.fill() <= THIN_FILL;
+        worker.free_page(right);
+        left.changed(c);
+        parent.changed(c);
+        Ok(if is_thin { Attempt::ParentIsThin } else { Attempt::Over })
+    }
+
+    /// Puts the only child of a root in the root's place.
+    fn merge_root<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        root: Read<'p, P>,
+    ) -> Result<Attempt, PagedError> {
+        let c = worker.c;
+        let page = root.page(self.width);
+        let (is_chain, number) = (page.level() > 0 && page.count() == 1, page.word(c, 0));
+        if !root.validate(c) || !is_chain {
+            return Ok(Attempt::Over);
+        }
+        let child = worker.read(number);
+        if !root.validate(c) {
+            return Ok(Attempt::Over);
+        }
+        let Some([root, child]) = latch_all(c, [root, child?]) else { return Ok(Attempt::Over) };
+        if worker.is_on_its_way(&child) {
+            unlatch(c, [child, root]);
+            return Ok(Attempt::Over);
+        }
+        let mut image = Vec::new();
+        child.page(self.width).append_image(c, &mut image);
+        let change = (Change::MergeRoot { child: &image }, Takeback::None);
+        let parts = [Role::Old(&root), Role::Gone(&child)];
+        if let Err(error) = worker.write_ahead((self.number, self.width), &parts, change) {
+            unlatch(c, [child, root]);
+            return Err(error);
+        }
+        let is_made = root.page(self.width).become_child(c, (root.number, self.number), &image);
+        assert!(is_made, "pages of a tree are of one size");
+        worker.free_page(child);
+        root.changed(c);
+        Ok(Attempt::Over)
+    }
+}
+
+/// Latches all of these pages, from the first to the last, if they are as they were found.
+fn latch_all<'p, P: Files, const N: usize>(c: P::Core, pages: [Read<'p, P>; N]) -> Option<[Held<'p, P>; N]> {
+    let held: Vec<Held<'p, P>> = pages.into_iter().map_while(|page| page.latch(c)).collect();
+    match held.try_into() {
+        Ok(all) => Some(all),
+        Err(some) => {
+            unlatch(c, some);
+            None
+        }
+    }
+}
+
+/// Unlatches pages in which nothing has changed.
+fn unlatch<'p, P: Files>(c: P::Core, pages: impl IntoIterator<Item = Held<'p, P>>) {
+    pages.into_iter().for_each(|held| held.unchanged(c));
+}
