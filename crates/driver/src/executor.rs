@@ -10,6 +10,8 @@ use engine::{Bounds, Ending, Procedure};
 use oriented::{Sharing, Site};
 use platform::{Hardware, Node, Platform};
 
+use crate::adapting::{Adapting, Part};
+
 /// How the phases and actions of procedures run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Execution {
@@ -75,6 +77,8 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub measure: bool,
     /// What workers share that own partitions, if they do, and which one of them this is.
     pub owners: Option<(&'d oriented::Shared<P>, usize, Site)>,
+    /// What follows the workload, if their partitions do.
+    pub(crate) adapting: Option<&'d Adapting<P>>,
 }
 
 impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
@@ -104,7 +108,8 @@ impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
                 let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
                 let worker = oriented::Worker::new(seat.c, shared, (number, site), seat.tables);
                 let worker = worker.expect("memory for a worker");
-                Ok(Box::new(Owning { session: seat.session()?, worker }))
+                let part = seat.adapting.map(|all| Part::new(seat.c, all, number, worker.map()));
+                Ok(Box::new(Owning { c: seat.c, session: seat.session()?, worker, part }))
             }
             Execution::Shuffled => {
                 let shuffle = Shuffle::new(seed);
@@ -189,13 +194,20 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> 
 
 /// Runs procedures where workers own partitions.
 struct Owning<'d, P: Platform, Q: Procedure> {
+    c: P::Core,
     session: Session<'d>,
     worker: oriented::Worker<'d, P, Q>,
+    /// There where partitions follow the workload.
+    part: Option<Part<'d, P>>,
 }
 
 impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        self.worker.run(self.session.object(), procedure, bounds)
+        let ending = self.worker.run(self.session.object(), procedure, bounds)?;
+        if let Some(part) = &mut self.part {
+            part.turn(self.c, &mut self.worker, self.session.object())?;
+        }
+        Ok(ending)
     }
 
     // Each action is told to its owner when it is due.

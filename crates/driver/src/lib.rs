@@ -29,6 +29,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acknowledgements;
+mod adapting;
 mod any;
 mod board;
 mod context;

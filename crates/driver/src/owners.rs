@@ -5,6 +5,7 @@ use oriented::{Map, Shared, Site};
 use platform::Platform;
 use workloads::Workload;
 
+use crate::adapting::Adapting;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::plan::{Engine, Plan};
@@ -14,6 +15,8 @@ pub(crate) struct Owners<P: Platform> {
     pub shared: Shared<P>,
     /// By worker.
     pub sites: Vec<Site>,
+    /// There where partitions follow the workload.
+    pub adapting: Option<Adapting<P>>,
 }
 
 impl<P: Platform> Owners<P> {
@@ -36,7 +39,12 @@ impl<P: Platform> Owners<P> {
         let sites = deployment.nodes().into_iter().zip(deployment.sockets());
         let sites: Vec<Site> = sites.map(|(node, socket)| Site { node, socket }).collect();
         let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
-        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites }))
+        let names = schema.divisions().into_iter().map(|table| table.name).collect();
+        let adapting = plan
+            .adapt
+            .map(|settings| Adapting::new(c, settings, plan.warm_up_seconds, (names, deployment.sockets())));
+        let adapting = adapting.transpose().map_err(RunError::of)?;
+        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites, adapting }))
     }
 }
 

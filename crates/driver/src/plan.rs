@@ -113,6 +113,8 @@ pub struct Plan {
     pub troubles: Option<Troubles>,
     /// The rules of the protocol between instances, which tests break.
     pub protocol: islands::Rules,
+    /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
+    pub adapt: Option<adapt::Settings>,
     /// The rules of workers that own partitions, which tests break.
     pub owners_broken: oriented::Broken,
     /// The rules of databases over pages, which tests break.
@@ -143,6 +145,7 @@ impl Plan {
             missing: Missing::Refuse,
             troubles: None,
             protocol: islands::Rules::SOUND,
+            adapt: None,
             owners_broken: oriented::Broken::default(),
             pages_broken: paged::Broken::default(),
             transaction_nanos_max: None,

@@ -100,6 +100,8 @@ pub(crate) struct WorkerResult {
     pub losses: u64,
     /// Messages that it has heard twice.
     pub echoes: u64,
+    /// What was decided of partitions that follow the workload; the first worker's.
+    pub adaptation: Option<adapt::Story>,
     /// When its warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
@@ -130,7 +132,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
     ) -> Result<WorkerResult, RunError> {
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let owners = self.owners.map(|owners| (&owners.shared, worker, owners.sites[worker]));
-        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure, owners });
+        let adapting = self.owners.and_then(|owners| owners.adapting.as_ref());
+        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure, owners, adapting });
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         // A worker without a session comes, too: the others wait.
         let began = self.board.meet(c);
@@ -275,6 +278,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.breakdown = session.breakdown();
         result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
+        result.adaptation = adapting.filter(|_| worker == 0).and_then(|adapting| adapting.story(c));
         executor.leave().map_err(RunError::of)?;
         Ok(result)
     }
@@ -312,6 +316,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             refused: 0,
             losses: 0,
             echoes: 0,
+            adaptation: None,
             warm: Nanos(0),
             ended: Nanos(0),
         })

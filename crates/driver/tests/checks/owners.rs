@@ -14,7 +14,7 @@ use crate::several::{config, micro, plan, tpcc, violations};
 const OWNING: [Execution; 2] = [Execution::Plp, Execution::Atrapos];
 const TRANSACTIONS: u64 = 40;
 
-fn over_pages(execution: Execution, seed: u64) -> Plan {
+pub(crate) fn over_pages(execution: Execution, seed: u64) -> Plan {
     let engine = Engine::Paged { pool_bytes: 32 << 20 };
     Plan { engine, execution, ..plan(SchemeName::default(), seed, TRANSACTIONS) }
 }
@@ -28,7 +28,7 @@ fn two_sockets(workers: usize) -> Deployment {
     deployment
 }
 
-fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
+pub(crate) fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
     let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
         driver::in_virtual_machine(c, workload, plan, &two_sockets(workers), Control::NONE)
