@@ -73,6 +73,11 @@ impl Arrays {
         Arrays { version, costs: vec![0; sub_partitions], meetings, unrecorded: (0, 0) }
     }
 
+    /// The version of the map by whose grid it counts.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// Forgets everything, and counts by another grid from now on.
     pub fn clear(&mut self, version: u64, sub_partitions: usize) {
         self.version = version;
@@ -90,10 +95,10 @@ impl Arrays {
         }
     }
 
-    /// Actions on these sub-partitions have met at a synchronization point, to which they bring so many bytes. One sub-partition alone meets
-    /// nobody.
+    /// Actions on these sub-partitions have met so many times at synchronization points, to which they brought so many bytes in all. One
+    /// sub-partition alone meets nobody.
     #[inline]
-    pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, bytes: u64) {
+    pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, times: u64, bytes: u64) {
         let mut members = [NOBODY; MEMBERS_MAX];
         let mut count = 0;
         for SubPartition(sub) in subs {
@@ -105,7 +110,7 @@ impl Arrays {
             }
         }
         if count > 1 {
-            self.count(Counted { members, count: 1, bytes });
+            self.count(Counted { members, count: times, bytes });
         }
     }
 
@@ -235,10 +240,10 @@ mod tests {
         other.act(SubPartition(3), 1);
         // Outside of the grid: nobody's.
         other.act(SubPartition(4), 1);
-        one.meet(subs(&[3, 0, 3]), 100);
-        other.meet(subs(&[0, 3]), 20);
-        other.meet(subs(&[2, 2]), 1000);
-        other.meet(subs(&[1, 2, 0]), 9);
+        one.meet(subs(&[3, 0, 3]), 1, 100);
+        other.meet(subs(&[0, 3]), 1, 20);
+        other.meet(subs(&[2, 2]), 1, 1000);
+        other.meet(subs(&[1, 2, 0]), 1, 9);
         let load = Load::gathered(3, 4, [&one, &other]).expect("one map");
         assert_eq!(load.costs, [0.0, 18.0, 0.0, 1.0]);
         let met = |members: &[u32], count, bytes| Meeting { members: subs(members), count, bytes };
@@ -254,7 +259,7 @@ mod tests {
     fn what_finds_no_room_is_stood_for() {
         let mut arrays = Arrays::new(0, 100, 4);
         for round in 0..2 {
-            (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 10 + round));
+            (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 1, 10 + round));
         }
         let load = Load::gathered(0, 100, [&arrays]).expect("one map");
         assert_eq!(load.meetings.len(), 4);
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn large_synchronization_points_are_counted_by_some_members() {
         let mut arrays = Arrays::new(0, 100, 4);
-        arrays.meet((0..20).rev().map(SubPartition), 10);
+        arrays.meet((0..20).rev().map(SubPartition), 1, 10);
         let load = Load::gathered(0, 100, [&arrays]).expect("one map");
         assert_eq!(load.meetings[0].members, subs(&[12, 13, 14, 15, 16, 17, 18, 19]));
     }

@@ -107,8 +107,11 @@ impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
             Execution::Plp | Execution::Atrapos => {
                 let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
                 let worker = oriented::Worker::new(seat.c, shared, (number, site), seat.tables);
-                let worker = worker.expect("memory for a worker");
-                let part = seat.adapting.map(|all| Part::new(seat.c, all, number, worker.map()));
+                let mut worker = worker.expect("memory for a worker");
+                let part = seat.adapting.map(|all| Part::new(all, number));
+                if part.is_some() {
+                    worker.count();
+                }
                 Ok(Box::new(Owning { c: seat.c, session: seat.session()?, worker, part }))
             }
             Execution::Shuffled => {

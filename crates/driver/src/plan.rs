@@ -7,8 +7,10 @@ use paged::{PagedLogOptions, PagedOptions};
 use platform::Nanos;
 use storage::Optimisations;
 
+use crate::adapting::Adaptation;
 use crate::deployment::Deployment;
 use crate::executor::Execution;
+use crate::failing::Failure;
 use crate::retry::Retry;
 use crate::troubles::Troubles;
 
@@ -114,7 +116,9 @@ pub struct Plan {
     /// The rules of the protocol between instances, which tests break.
     pub protocol: islands::Rules,
     /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
-    pub adapt: Option<adapt::Settings>,
+    pub adaptation: Option<Adaptation>,
+    /// Sockets that fail meanwhile, if there is one instance.
+    pub failures: Vec<Failure>,
     /// The rules of workers that own partitions, which tests break.
     pub owners_broken: oriented::Broken,
     /// The rules of databases over pages, which tests break.
@@ -145,7 +149,8 @@ impl Plan {
             missing: Missing::Refuse,
             troubles: None,
             protocol: islands::Rules::SOUND,
-            adapt: None,
+            adaptation: None,
+            failures: Vec::new(),
             owners_broken: oriented::Broken::default(),
             pages_broken: paged::Broken::default(),
             transaction_nanos_max: None,

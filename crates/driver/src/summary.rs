@@ -22,7 +22,6 @@ pub(crate) fn enter<W: Workload>(
     if measured.instances > 1 || plan.execution.sharing().is_some() {
         summarise_messages(measured, deployment, results);
     }
-    measured.adaptation = results.iter().find_map(|result| result.adaptation.clone());
     let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
     Ok((0..workload.kinds().len()).map(sum).collect())
 }

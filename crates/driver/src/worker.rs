@@ -14,6 +14,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::error::RunError;
 use crate::executor::{Executors, Seat};
+use crate::failing::Failing;
 use crate::host::Host;
 use crate::owners::Owners;
 use crate::plan::Plan;
@@ -100,8 +101,6 @@ pub(crate) struct WorkerResult {
     pub losses: u64,
     /// Messages that it has heard twice.
     pub echoes: u64,
-    /// What was decided of partitions that follow the workload; the first worker's.
-    pub adaptation: Option<adapt::Story>,
     /// When its warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
@@ -120,6 +119,8 @@ pub(crate) struct Job<'a, P: Platform, W: Workload> {
     pub plan: &'a Plan,
     /// There where workers own partitions.
     pub owners: Option<&'a Owners<P>>,
+    /// There where sockets fail.
+    pub failing: Option<&'a Failing>,
 }
 
 impl<P: Host, W: Workload> Job<'_, P, W> {
@@ -155,7 +156,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut ends = match preparation {
             // Nobody leaves before all have met.
             Some(_) => Nanos(u64::MAX),
-            None => result.warm.plus(self.schedule.nanos),
+            None => self.end(worker, result.warm),
         };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
         let mut warm = false;
@@ -178,7 +179,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     }
                     let went_on = preparation.provide::<P>(c, self.board, executor.session());
                     let Some(went_on) = went_on else { break };
-                    (result.warm, ends) = (went_on, went_on.plus(self.schedule.nanos));
+                    (result.warm, ends) = (went_on, self.end(worker, went_on));
                     now = P::now(c);
                 }
                 warm = true;
@@ -205,7 +206,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                         executor.session().turn_to_another(false);
                     }
                     let elapsed = if warm { now.since(result.warm) } else { 0 };
-                    let draw = || self.workload.next_at(elapsed, worker, &mut random, now.0);
+                    let draw = || {
+                        let name = match self.failing {
+                            Some(failing) => failing.name(worker, elapsed, &mut random),
+                            None => worker,
+                        };
+                        self.workload.next_at(elapsed, name, &mut random, now.0)
+                    };
                     let place = upcoming.begin((now, left), draw, &mut *executor);
                     left -= 1;
                     if let Some(transaction) = place {
@@ -278,9 +285,14 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.breakdown = session.breakdown();
         result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
-        result.adaptation = adapting.filter(|_| worker == 0).and_then(|adapting| adapting.story(c));
         executor.leave().map_err(RunError::of)?;
         Ok(result)
+    }
+
+    /// When a worker runs no transaction any more, of a run whose measured time begins at `warm`.
+    fn end(&self, worker: usize, warm: Nanos) -> Nanos {
+        let gone = self.failing.and_then(|failing| failing.of_worker(worker)).unwrap_or(u64::MAX);
+        warm.plus(self.schedule.nanos.min(gone))
     }
 
     /// Counts a commit that is acknowledged at `now`.
@@ -316,7 +328,6 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             refused: 0,
             losses: 0,
             echoes: 0,
-            adaptation: None,
             warm: Nanos(0),
             ended: Nanos(0),
         })

@@ -218,11 +218,6 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         if let Some(failed) = self.attempt.failed.take() {
             return Err(failed);
         }
-        if !self.attempt.replies.is_empty() {
-            for home in self.own_homes() {
-                self.load.add_point(&self.map, &home);
-            }
-        }
         let Attempt { owners, replies, .. } = &mut self.attempt;
         for (from, outputs) in replies.drain(..) {
             let numbers = (0..owners.len()).filter(|number| owners[*number] == from);

@@ -200,6 +200,7 @@ impl Controller {
             Event::Changed { seconds } => self.changed(at_seconds, seconds, act),
             Event::Refused { why } => {
                 self.pending = None;
+                self.story.take_back();
                 self.say(format!("the map stays as it is: {why}"), act);
                 self.state = State::Looking;
                 self.lengthen();
@@ -293,6 +294,7 @@ impl Controller {
             Ok(proposal) => proposal,
             Err(why) => return self.no_map(&why, act),
         };
+        self.story.steps += proposal.steps;
         let must = self.rules.rescues && self.map.check_owners(|core| self.cores.is_present(core)).is_err();
         // A workload stays as long again as it has stayed already, or as long as those before.
         let stayed = at_seconds - self.since_seconds;

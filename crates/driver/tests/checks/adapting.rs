@@ -1,47 +1,98 @@
 //! Partitions that follow the workload: skew is noticed, keys change their owners while transactions run, and nothing is lost.
 
-use adapt::Settings;
-use driver::{Execution, Measurement, Plan, Workload};
+use adapt::{Core, Settings, Story};
+use driver::{Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Workload};
 use workloads::tatp::{Hot, Tatp};
 
-use crate::owners::{over_pages, simulated};
+use crate::owners::{over_pages, simulated_on, two_sockets};
 use crate::several::violations;
 
 const WORKERS: usize = 4;
-/// Ten for each worker, so that partitions can be split.
-const PARTS: u16 = 40;
+const INTERVAL_SECONDS: f64 = 0.0005;
+const CHANGE_SECONDS: f64 = 4.0 * INTERVAL_SECONDS;
 
-fn run(hot: bool, adapt: Option<Settings>, seed: u64) -> Measurement {
-    let hot = hot.then_some(Hot { requests: 0.6, data: 0.2 });
-    let tatp = Tatp { multisite: 1.0, hot, ..Tatp::new(800, PARTS) };
-    let plan =
-        Plan { adapt, length: driver::Length::Transactions(1500), ..over_pages(Execution::Atrapos, seed) };
-    let measured = simulated(&Workload::Tatp(tatp), &plan, WORKERS).expect("a run");
+/// Intervals that do not become longer: tests are short.
+fn adaptation() -> Adaptation {
+    let settings = Settings { longest: 1.0, ..Settings::new(INTERVAL_SECONDS) };
+    Adaptation { settings, cores: None }
+}
+
+/// Workers whose partitions follow each other.
+fn deployment() -> Deployment {
+    Deployment { partitioning: Partitioning::Blocks, ..two_sockets(WORKERS) }
+}
+
+fn tatp(hot: Option<Hot>) -> Workload {
+    Workload::Tatp(Tatp { hot, parts_each: 10, ..Tatp::new(800, 10 * WORKERS as u16) })
+}
+
+fn plan(intervals: f64, seed: u64) -> Plan {
+    let adaptation = Some(adaptation());
+    let length = Length::Seconds(intervals * INTERVAL_SECONDS);
+    Plan { adaptation, length, ..over_pages(Execution::Atrapos, seed) }
+}
+
+fn run(workload: &Workload, plan: &Plan) -> Measurement {
+    let measured = simulated_on(workload, plan, &deployment()).expect("a run");
     assert_eq!(violations(&measured), Vec::<String>::new());
     measured
 }
 
+fn story(measured: &Measurement) -> &Story {
+    measured.adaptation.as_ref().expect("a story")
+}
+
+/// The load of the busiest core, as a multiple of the mean.
+fn busiest(loads: &[f64]) -> f64 {
+    loads.iter().copied().fold(0.0, f64::max)
+}
+
 #[test]
 fn hot_keys_are_divided_among_workers() {
-    for seed in 1..3 {
-        let measured = run(true, Some(Settings::new(0.0005)), seed);
-        let story = measured.adaptation.expect("a story");
-        let text = story.text();
-        assert!(story.count() >= 1, "{text}");
-        let first = &story.repartitionings[0];
-        // A fifth of the data is nearly all that the first of four workers owns.
-        assert_eq!(first.before.hottest().0, adapt::Core(0), "{text}");
-        assert!(first.before.hottest().1 > 1.8 && first.after.hottest().1 < 1.4, "{text}");
-        let seen = first.seen.as_ref().expect("measured again");
-        assert!(seen.iter().all(|load| *load < 1.6), "{text}");
-    }
-    assert_eq!(run(true, None, 1).adaptation, None);
+    let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
+    let workload = Workload::changing(tatp(None), vec![(CHANGE_SECONDS, hot)]).expect("the same data");
+    let measured = run(&workload, &plan(12.0, 1));
+    let story = story(&measured);
+    let text = story.text();
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    // A fifth of the data is nearly all that the first of four workers owns.
+    assert_eq!(first.before.hottest().0, Core(0), "{text}");
+    assert!(first.before.hottest().1 > 1.6 && first.after.hottest().1 < 1.2, "{text}");
+    let after_seconds = first.at_seconds - CHANGE_SECONDS;
+    assert!((0.0..5.0 * INTERVAL_SECONDS).contains(&after_seconds), "{text}");
+    assert!(first.reason.starts_with("core 0 (socket 0) has "), "{text}");
+    let seen = story.repartitionings.iter().rev().find_map(|one| one.seen.as_ref()).expect("measured again");
+    assert!(busiest(seen) < 1.3, "{text}");
 }
 
 /// Where all keys are alike, their owners stay who they are.
 #[test]
 fn nothing_moves_without_a_reason() {
-    let story = run(false, Some(Settings::new(0.0005)), 5).adaptation.expect("a story");
+    let measured = run(&tatp(None), &plan(12.0, 5));
+    let story = story(&measured);
     assert_eq!(story.count(), 0, "{}", story.text());
-    assert!(story.measurements > 3, "{}", story.text());
+    assert!(story.measurements > 6, "{}", story.text());
+    let still = Plan { adaptation: None, ..plan(2.0, 5) };
+    assert_eq!(run(&tatp(None), &still).adaptation, None);
+}
+
+/// What belongs to a socket that fails goes to the others, who also take over its clients.
+#[test]
+fn a_failed_socket_loses_its_partitions() {
+    let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
+    let measured = run(&tatp(None), &Plan { failures: failures.clone(), ..plan(8.0, 3) });
+    let story = story(&measured);
+    let text = story.text();
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    assert!(first.reason.starts_with("cores 2 to 3 are gone and owned"), "{text}");
+    assert!((first.at_seconds - CHANGE_SECONDS).abs() < INTERVAL_SECONDS, "{text}");
+    assert_eq!(first.absent, [Core(2), Core(3)]);
+    assert!(first.after.partitions.iter().all(|piece| piece.partition.owner < Core(2)), "{text}");
+    // The two go on, with what all four have asked for.
+    let late: u64 = measured.bins[measured.bins.len() * 3 / 4..].iter().sum();
+    assert!(late > 0, "{:?}", measured.bins);
+    for execution in [Execution::Inline, Execution::Plp] {
+        let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(6.0, 3) };
+        assert_eq!(run(&tatp(None), &still).adaptation, None);
+    }
 }

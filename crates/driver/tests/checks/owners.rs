@@ -20,7 +20,7 @@ pub(crate) fn over_pages(execution: Execution, seed: u64) -> Plan {
 }
 
 /// So many workers on two sockets.
-fn two_sockets(workers: usize) -> Deployment {
+pub(crate) fn two_sockets(workers: usize) -> Deployment {
     let mut deployment = Deployment::unpinned(workers, 1 << 30);
     for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
         worker.socket = (2 * number / workers) as u32;
@@ -28,10 +28,18 @@ fn two_sockets(workers: usize) -> Deployment {
     deployment
 }
 
-pub(crate) fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
+fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
+    simulated_on(workload, plan, &two_sockets(workers))
+}
+
+pub(crate) fn simulated_on(
+    workload: &Workload,
+    plan: &Plan,
+    deployment: &Deployment,
+) -> Result<Measurement, RunError> {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
-    let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
-        driver::in_virtual_machine(c, workload, plan, &two_sockets(workers), Control::NONE)
+    let ran = VirtualMachine::run(&config(deployment.workers(), plan.seed).with_disk(&disk), |c| {
+        driver::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
     });
     ran.expect("the machine runs").value
 }

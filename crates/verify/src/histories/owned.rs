@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use adapt::{Change, Core, Table};
 use cc::InstanceOptions;
 use engine::dynamic::Database;
 use engine::{Bounds, Ending, SchemaBuilder};
-use oriented::{Broken, Map, Rearrange, Shared, Sharing, Site};
+use oriented::{Broken, Map, Shared, Sharing, Site};
 use platform::{Place, Platform};
 use workloads::Random;
 
@@ -113,8 +114,8 @@ fn work<P: Platform>(
     let mut ended = Vec::new();
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
-            let steps = steps(&mut random, mix.sites, worker.map());
-            let made = worker.rearrange(session.object(), &steps);
+            let change = change(&mut random, mix.sites, worker.map());
+            let made = worker.rearrange(session.object(), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, (me, number), mix);
@@ -136,16 +137,18 @@ fn work<P: Platform>(
     (ended, aborts)
 }
 
-/// Some change of the map, of all tables alike: what an action touches has one owner.
-fn steps(random: &mut Random, sites: u16, map: &Map) -> Vec<Rearrange> {
-    let (kind, column) = (random.below(4), random.below(u64::from(sites)) as u16);
-    let owner = random.below(map.workers() as u64) as u16;
-    let of = |table| match kind {
-        0 => Rearrange::Split { table, column },
-        1 => Rearrange::Merge { table, column },
-        _ => Rearrange::Move { table, column, owner },
-    };
-    (0..map.tables()).filter(|table| !map.partitions(*table).is_empty()).map(of).collect()
+/// Some change of the map, which may not fit it.
+fn change(random: &mut Random, sites: u16, map: &Map) -> Change {
+    let (kind, at) = (random.below(4), random.below(u64::from(sites)));
+    // All tables of sites are divided alike.
+    let table = Table(0);
+    let begins =
+        |at: u64| map.partitions().table(table).map_or(at, |all| all.partitions[all.place(at)].range.low);
+    match kind {
+        0 => Change::Split { table, at },
+        1 => Change::Merge { table, at: begins(at) },
+        _ => Change::Move { table, low: begins(at), to: Core(random.below(map.workers() as u64) as u16) },
+    }
 }
 
 /// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site afterwards.
