@@ -156,6 +156,11 @@ impl Map {
         self.workers
     }
 
+    /// Tables, by number.
+    pub(crate) fn tables(&self) -> usize {
+        self.divisions.len()
+    }
+
     /// Which version it is: 0 is the first.
     pub fn version(&self) -> u64 {
         self.partitions.version()

@@ -1,26 +1,55 @@
 //! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions meet in transactions.
 //!
 //! The arrays ([`adapt::Arrays`]; ATraPos, section V) are the worker's own: nobody else looks at them, and whoever wants them asks the worker, which
-//! gives them away and begins anew. One run of actions in [`SAMPLE`] is measured by the clock, and stands for all of them; and one transaction in so many
-//! that touches several sub-partitions is a synchronization point of all of these.
+//! gives them away and begins anew. All actions are counted, each as much as actions of its table cost on the average: one run of actions in [`SAMPLE`] is
+//! measured by the clock. Were only these counted, chance would make some of many workers busier than others. Of transactions that touch several
+//! sub-partitions one in so many is a synchronization point of all of these.
 
 use adapt::{Arrays, MEETINGS_MAX};
 use engine::{Procedure, Route};
 use platform::{LINE_BYTES, Nanos, Platform, Work};
 
 use crate::map::Map;
-use crate::worker::Worker;
+use crate::worker::{Attempt, Worker};
 
 /// One in so many is measured. A prime: transactions of two or four runs of actions are not always measured in the same one.
 const SAMPLE: u64 = 7;
+/// A mean cost is of so many measurements, the latest ones.
+const REMEMBERED: u64 = 128;
 /// What takes place at a synchronization point: a request, an answer, and how the transaction has ended, each a line.
 const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
 
+/// The mean cost of an action.
+#[derive(Clone, Copy, Default)]
+struct Mean {
+    nanos: u64,
+    measured: u64,
+}
+
+impl Mean {
+    fn add(&mut self, nanos: u64) {
+        self.measured = (self.measured + 1).min(REMEMBERED);
+        let before = self.nanos.saturating_mul(self.measured - 1);
+        self.nanos = before.saturating_add(nanos) / self.measured;
+    }
+}
+
+/// For whom an action runs.
+#[derive(Clone, Copy)]
+pub(crate) enum For {
+    /// A transaction of the worker's own.
+    Own,
+    /// Another worker's, which has sent it.
+    Other,
+}
+
 /// What a worker has counted.
 pub(crate) struct Counting {
     arrays: Arrays,
+    /// By table, of own transactions and of others'.
+    costs: Vec<[Mean; 2]>,
     /// Runs of actions until one is measured.
     until_run: u64,
     /// Transactions of several sub-partitions until one is counted.
@@ -30,7 +59,17 @@ pub(crate) struct Counting {
 impl Counting {
     fn of(map: &Map) -> Box<Self> {
         let arrays = Arrays::new(map.version(), map.sub_partitions(), MEETINGS_MAX);
-        Box::new(Counting { arrays, until_run: 0, until_meeting: 0 })
+        let costs = vec![[Mean::default(); 2]; map.tables()];
+        Box::new(Counting { arrays, costs, until_run: 0, until_meeting: 0 })
+    }
+
+    /// An action with this home.
+    #[inline]
+    fn act(&mut self, map: &Map, home: &Route, whose: For) {
+        if let (Some(sub), Some(costs)) = (map.sub_partition(home), self.costs.get(home.table)) {
+            // Before anything was measured all actions are alike.
+            self.arrays.act(sub, costs[whose as usize].nanos.max(1));
+        }
     }
 }
 
@@ -72,15 +111,30 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         is_due(&mut counting.until_run).then(|| P::now(self.c))
     }
 
-    /// A run of actions with these homes is over.
-    pub(crate) fn end_sample(&mut self, began: Nanos, homes: &[Route]) {
+    /// Some actions, of which this is the first one's home, have taken so long each.
+    pub(crate) fn end_sample(&mut self, began: Nanos, (home, actions): (Option<Route>, usize), whose: For) {
+        let nanos = P::now(self.c).since(began) / actions.max(1) as u64;
+        let costs =
+            self.counting.as_mut().zip(home).and_then(|(counting, home)| counting.costs.get_mut(home.table));
+        if let Some(costs) = costs {
+            costs[whose as usize].add(nanos);
+        }
+    }
+
+    /// The actions of the phase that belong to this worker run.
+    #[inline]
+    pub(crate) fn count_own(&mut self) {
         let Some(counting) = &mut self.counting else { return };
-        let nanos = SAMPLE * P::now(self.c).since(began) / homes.len().max(1) as u64;
-        P::work(self.c, Work::Step, 2 * homes.len() as u32);
-        for home in homes {
-            if let Some(sub) = self.map.sub_partition(home) {
-                counting.arrays.act(sub, nanos);
-            }
+        P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
+        homes(&self.attempt, self.me).for_each(|home| counting.act(&self.map, home, For::Own));
+    }
+
+    /// Another worker's action with this home has come.
+    #[inline]
+    pub(crate) fn count_other(&mut self, home: Option<&Route>) {
+        if let (Some(counting), Some(home)) = (&mut self.counting, home) {
+            P::work(self.c, Work::Step, 2);
+            counting.act(&self.map, home, For::Other);
         }
     }
 
@@ -96,5 +150,33 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             let met = routes.iter().filter_map(|route| self.map.sub_partition(route));
             counting.arrays.meet(met, SAMPLE, SAMPLE * MEETING_BYTES);
         }
+    }
+}
+
+/// The homes of the actions of the phase that belong to this worker.
+pub(crate) fn homes<Q: Procedure>(attempt: &Attempt<Q>, me: u16) -> impl Iterator<Item = &Route> {
+    let begins = std::iter::once(&attempt.from).chain(&attempt.ends);
+    let all = begins.zip(&attempt.ends).zip(&attempt.owners);
+    let own = all.filter(move |((begin, end), owner)| **owner == me && begin < end);
+    own.map(|((begin, _), _)| &attempt.routes.entries()[*begin])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_follow_what_is_measured() {
+        let mut mean = Mean::default();
+        [9_000, 1_000, 2_000].into_iter().for_each(|nanos| mean.add(nanos));
+        assert_eq!(mean.nanos, 4_000);
+        (0..2_000).for_each(|_| mean.add(1_000));
+        assert!(mean.nanos < 1_130, "{}", mean.nanos);
+    }
+
+    #[test]
+    fn one_in_seven_is_measured() {
+        let mut until = 0;
+        assert_eq!((0..70).filter(|_| is_due(&mut until)).count(), 10);
     }
 }

@@ -8,6 +8,7 @@ use platform::{Nanos, Platform, Work};
 use crate::locks::{Answer, look};
 use crate::messages::{Heard, Refusal, Said};
 use crate::owned::{Request, owned_routes};
+use crate::sampling::For;
 use crate::worker::{WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
@@ -85,7 +86,11 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         self.look_at_map();
         let mut routes = std::mem::take(&mut self.routes);
         routes.clear();
-        request.actions.iter().for_each(|action| Q::route(self.tables, action, &mut routes));
+        for action in &request.actions {
+            let home = routes.entries().len();
+            Q::route(self.tables, action, &mut routes);
+            self.count_other(routes.entries().get(home));
+        }
         let owned = owned_routes(&self.map, routes.entries());
         self.routes = routes;
         let is_mine = |route: &Route| self.map.owner(std::slice::from_ref(route)) == Ok(Some(self.me));
@@ -101,17 +106,15 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         }
     }
 
-    /// Where these actions belong.
-    fn homes_of(&mut self, actions: &[Q::Action]) -> Vec<Route> {
+    /// Where an action belongs.
+    fn home(&mut self, action: Option<&Q::Action>) -> Option<Route> {
+        let action = action?;
         let mut routes = std::mem::take(&mut self.routes);
-        let home = |action: &Q::Action| {
-            routes.clear();
-            Q::route(self.tables, action, &mut routes);
-            routes.home().copied()
-        };
-        let homes = actions.iter().filter_map(home).collect();
+        routes.clear();
+        Q::route(self.tables, action, &mut routes);
+        let home = routes.home().copied();
         self.routes = routes;
-        homes
+        home
     }
 
     pub(crate) fn refuse(&mut self, to: u16, refusal: Refusal) -> Result<(), Abort> {
@@ -154,8 +157,8 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         };
         self.outputs = outputs;
         if let Some(began) = began {
-            let homes = self.homes_of(&actions);
-            self.end_sample(began, &homes);
+            let of_run = (self.home(actions.first()), actions.len());
+            self.end_sample(began, of_run, For::Other);
         }
         branches.meter().leave::<P>(self.c, before);
         sent

@@ -2,10 +2,11 @@
 
 use adapt::{Core, Settings, Story};
 use driver::{Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Workload};
+use sim::Config;
 use workloads::tatp::{Hot, Tatp};
 
-use crate::owners::{over_pages, simulated_on, two_sockets};
-use crate::several::violations;
+use crate::owners::{over_pages, simulated_by, two_sockets};
+use crate::several::{config, violations};
 
 const WORKERS: usize = 4;
 const INTERVAL_SECONDS: f64 = 0.0005;
@@ -33,7 +34,9 @@ fn plan(intervals: f64, seed: u64) -> Plan {
 }
 
 fn run(workload: &Workload, plan: &Plan) -> Measurement {
-    let measured = simulated_on(workload, plan, &deployment()).expect("a run");
+    // Not perturbed: what is measured is what there is.
+    let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
+    let measured = simulated_by(config, workload, plan, &deployment()).expect("a run");
     assert_eq!(violations(&measured), Vec::<String>::new());
     measured
 }

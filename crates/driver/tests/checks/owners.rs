@@ -2,7 +2,7 @@
 
 use cc::SchemeName;
 use driver::{Control, Deployment, Durability, Engine, Execution, Measurement, Plan, RunError, Workload};
-use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use sim::{Config, Disk, DiskModel, Faults, VirtualMachine};
 use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::Tatp;
@@ -29,16 +29,17 @@ pub(crate) fn two_sockets(workers: usize) -> Deployment {
 }
 
 fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
-    simulated_on(workload, plan, &two_sockets(workers))
+    simulated_by(config(workers, plan.seed), workload, plan, &two_sockets(workers))
 }
 
-pub(crate) fn simulated_on(
+pub(crate) fn simulated_by(
+    config: Config,
     workload: &Workload,
     plan: &Plan,
     deployment: &Deployment,
 ) -> Result<Measurement, RunError> {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
-    let ran = VirtualMachine::run(&config(deployment.workers(), plan.seed).with_disk(&disk), |c| {
+    let ran = VirtualMachine::run(&config.with_disk(&disk), |c| {
         driver::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
     });
     ran.expect("the machine runs").value
