@@ -9,8 +9,14 @@ use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Sharing, Site};
 use platform::{Hardware, Node, Platform};
+use workloads::Random;
 
 use crate::adapting::{Adapting, Part};
+
+/// Where a map changes at random, a worker changes it after one in so many transactions.
+const RESTLESS: u64 = 8;
+/// Stream of the random numbers of these changes.
+const RESTLESS_STREAM: u64 = 1 << 33;
 
 /// How the phases and actions of procedures run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +85,8 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub owners: Option<(&'d oriented::Shared<P>, usize, Site)>,
     /// What follows the workload, if their partitions do.
     pub(crate) adapting: Option<&'d Adapting<P>>,
+    /// Whether their map changes at random.
+    pub restless: bool,
 }
 
 impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
@@ -112,7 +120,8 @@ impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
                 if part.is_some() {
                     worker.count();
                 }
-                Ok(Box::new(Owning { c: seat.c, session: seat.session()?, worker, part }))
+                let restless = seat.restless.then(|| Random::new(seed, RESTLESS_STREAM));
+                Ok(Box::new(Owning { c: seat.c, session: seat.session()?, worker, part, restless }))
             }
             Execution::Shuffled => {
                 let shuffle = Shuffle::new(seed);
@@ -202,6 +211,8 @@ struct Owning<'d, P: Platform, Q: Procedure> {
     worker: oriented::Worker<'d, P, Q>,
     /// There where partitions follow the workload.
     part: Option<Part<'d, P>>,
+    /// There where the map changes at random.
+    restless: Option<Random>,
 }
 
 impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
@@ -209,6 +220,10 @@ impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
         let ending = self.worker.run(self.session.object(), procedure, bounds)?;
         if let Some(part) = &mut self.part {
             part.turn(self.c, &mut self.worker, self.session.object())?;
+        }
+        if let Some(random) = self.restless.as_mut().filter(|random| random.below(RESTLESS) == 0) {
+            let change = self.worker.map().any_change(&mut |limit| random.below(limit));
+            let _may_not_fit = self.worker.rearrange(self.session.object(), &[change])?;
         }
         Ok(ending)
     }

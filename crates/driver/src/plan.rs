@@ -117,6 +117,8 @@ pub struct Plan {
     pub protocol: islands::Rules,
     /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
     pub adaptation: Option<Adaptation>,
+    /// Whether workers change the map of partitions at random, which tests ask for.
+    pub restless: bool,
     /// Sockets that fail meanwhile, if there is one instance.
     pub failures: Vec<Failure>,
     /// The rules of workers that own partitions, which tests break.
@@ -150,6 +152,7 @@ impl Plan {
             troubles: None,
             protocol: islands::Rules::SOUND,
             adaptation: None,
+            restless: false,
             failures: Vec::new(),
             owners_broken: oriented::Broken::default(),
             pages_broken: paged::Broken::default(),

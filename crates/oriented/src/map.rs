@@ -151,6 +151,19 @@ impl Map {
         Ok(Map::of(self.workers, self.divisions.clone(), partitions))
     }
 
+    /// Some change of the first division, which may not fit: for tests. `below` draws a number below another one.
+    pub fn any_change(&self, below: &mut dyn FnMut(u64) -> u64) -> Change {
+        let (table, domain) = (Table(0), self.partitions.tables().first().map(TablePartitions::domain));
+        let at = domain.map_or(0, |domain| domain.low + below(domain.len()));
+        let begins =
+            |at| self.partitions.table(table).map_or(at, |all| all.partitions[all.place(at)].range.low);
+        match below(4) {
+            0 => Change::Split { table, at },
+            1 => Change::Merge { table, at: begins(at) },
+            _ => Change::Move { table, low: begins(at), to: Core(below(self.workers as u64) as u16) },
+        }
+    }
+
     /// Workers that may own something.
     pub fn workers(&self) -> usize {
         self.workers

@@ -1,9 +1,8 @@
 //! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions meet in transactions.
 //!
 //! The arrays ([`adapt::Arrays`]; ATraPos, section V) are the worker's own: nobody else looks at them, and whoever wants them asks the worker, which
-//! gives them away and begins anew. All actions are counted, each as much as actions of its table cost on the average: one run of actions in [`SAMPLE`] is
-//! measured by the clock. Were only these counted, chance would make some of many workers busier than others. Of transactions that touch several
-//! sub-partitions one in so many is a synchronization point of all of these.
+//! gives them away and begins anew. All actions are counted, by the table that they belong to and by who has asked for them; one run of actions in [`SAMPLE`]
+//! is measured by the clock. Of transactions that touch several sub-partitions one in so many is a synchronization point of all of these.
 
 use adapt::{Arrays, MEETINGS_MAX};
 use engine::{Procedure, Route};
@@ -14,27 +13,10 @@ use crate::worker::{Attempt, Worker};
 
 /// One in so many is measured. A prime: transactions of two or four runs of actions are not always measured in the same one.
 const SAMPLE: u64 = 7;
-/// A mean cost is of so many measurements, the latest ones.
-const REMEMBERED: u64 = 128;
 /// What takes place at a synchronization point: a request, an answer, and how the transaction has ended, each a line.
 const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
-
-/// The mean cost of an action.
-#[derive(Clone, Copy, Default)]
-struct Mean {
-    nanos: u64,
-    measured: u64,
-}
-
-impl Mean {
-    fn add(&mut self, nanos: u64) {
-        self.measured = (self.measured + 1).min(REMEMBERED);
-        let before = self.nanos.saturating_mul(self.measured - 1);
-        self.nanos = before.saturating_add(nanos) / self.measured;
-    }
-}
 
 /// For whom an action runs.
 #[derive(Clone, Copy)]
@@ -48,8 +30,6 @@ pub(crate) enum For {
 /// What a worker has counted.
 pub(crate) struct Counting {
     arrays: Arrays,
-    /// By table, of own transactions and of others'.
-    costs: Vec<[Mean; 2]>,
     /// Runs of actions until one is measured.
     until_run: u64,
     /// Transactions of several sub-partitions until one is counted.
@@ -58,19 +38,28 @@ pub(crate) struct Counting {
 
 impl Counting {
     fn of(map: &Map) -> Box<Self> {
-        let arrays = Arrays::new(map.version(), map.sub_partitions(), MEETINGS_MAX);
-        let costs = vec![[Mean::default(); 2]; map.tables()];
-        Box::new(Counting { arrays, costs, until_run: 0, until_meeting: 0 })
+        Box::new(Counting { arrays: empty(map), until_run: 0, until_meeting: 0 })
     }
 
     /// An action with this home.
     #[inline]
     fn act(&mut self, map: &Map, home: &Route, whose: For) {
-        if let (Some(sub), Some(costs)) = (map.sub_partition(home), self.costs.get(home.table)) {
-            // Before anything was measured all actions are alike.
-            self.arrays.act(sub, costs[whose as usize].nanos.max(1));
+        if let Some(sub) = map.sub_partition(home) {
+            self.arrays.act(sub, class(home, whose));
         }
     }
+}
+
+/// Arrays for the sub-partitions of a map.
+fn empty(map: &Map) -> Arrays {
+    let classes = 2 * map.tables();
+    Arrays::new(map.version(), (map.sub_partitions(), classes), MEETINGS_MAX)
+}
+
+/// The class of an action.
+#[inline]
+fn class(home: &Route, whose: For) -> usize {
+    2 * home.table + whose as usize
 }
 
 /// Whether it is the turn of one in [`SAMPLE`].
@@ -91,10 +80,9 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     pub fn take_arrays(&mut self) -> Option<Arrays> {
         let counting = self.counting.as_mut()?;
         // New ones are made, and these are handed over.
-        let words = self.map.sub_partitions() + MEETINGS_MAX * MEETING_WORDS;
+        let words = self.map.sub_partitions() * self.map.tables() + MEETINGS_MAX * MEETING_WORDS;
         P::work(self.c, Work::CopyWord, words as u32);
-        let empty = Arrays::new(self.map.version(), self.map.sub_partitions(), MEETINGS_MAX);
-        Some(std::mem::replace(&mut counting.arrays, empty))
+        Some(std::mem::replace(&mut counting.arrays, empty(&self.map)))
     }
 
     /// The map is another one.
@@ -111,13 +99,11 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         is_due(&mut counting.until_run).then(|| P::now(self.c))
     }
 
-    /// Some actions, of which this is the first one's home, have taken so long each.
+    /// Some actions, of which this is the first one's home, began then and are over.
     pub(crate) fn end_sample(&mut self, began: Nanos, (home, actions): (Option<Route>, usize), whose: For) {
-        let nanos = P::now(self.c).since(began) / actions.max(1) as u64;
-        let costs =
-            self.counting.as_mut().zip(home).and_then(|(counting, home)| counting.costs.get_mut(home.table));
-        if let Some(costs) = costs {
-            costs[whose as usize].add(nanos);
+        if let (Some(counting), Some(home)) = (&mut self.counting, home) {
+            let nanos = P::now(self.c).since(began);
+            counting.arrays.measure(class(&home, whose), actions as u64, nanos);
         }
     }
 
@@ -164,15 +150,6 @@ pub(crate) fn homes<Q: Procedure>(attempt: &Attempt<Q>, me: u16) -> impl Iterato
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn means_follow_what_is_measured() {
-        let mut mean = Mean::default();
-        [9_000, 1_000, 2_000].into_iter().for_each(|nanos| mean.add(nanos));
-        assert_eq!(mean.nanos, 4_000);
-        (0..2_000).for_each(|_| mean.add(1_000));
-        assert!(mean.nanos < 1_130, "{}", mean.nanos);
-    }
 
     #[test]
     fn one_in_seven_is_measured() {

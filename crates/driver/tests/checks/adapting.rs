@@ -9,8 +9,8 @@ use crate::owners::{over_pages, simulated_by, two_sockets};
 use crate::several::{config, violations};
 
 const WORKERS: usize = 4;
-const INTERVAL_SECONDS: f64 = 0.0005;
-const CHANGE_SECONDS: f64 = 4.0 * INTERVAL_SECONDS;
+const INTERVAL_SECONDS: f64 = 0.001;
+const CHANGE_SECONDS: f64 = 3.0 * INTERVAL_SECONDS;
 
 /// Intervals that do not become longer: tests are short.
 fn adaptation() -> Adaptation {
@@ -54,7 +54,7 @@ fn busiest(loads: &[f64]) -> f64 {
 fn hot_keys_are_divided_among_workers() {
     let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
     let workload = Workload::changing(tatp(None), vec![(CHANGE_SECONDS, hot)]).expect("the same data");
-    let measured = run(&workload, &plan(12.0, 1));
+    let measured = run(&workload, &plan(10.0, 1));
     let story = story(&measured);
     let text = story.text();
     let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
@@ -71,7 +71,7 @@ fn hot_keys_are_divided_among_workers() {
 /// Where all keys are alike, their owners stay who they are.
 #[test]
 fn nothing_moves_without_a_reason() {
-    let measured = run(&tatp(None), &plan(12.0, 5));
+    let measured = run(&tatp(None), &plan(10.0, 5));
     let story = story(&measured);
     assert_eq!(story.count(), 0, "{}", story.text());
     assert!(story.measurements > 6, "{}", story.text());
@@ -83,7 +83,7 @@ fn nothing_moves_without_a_reason() {
 #[test]
 fn a_failed_socket_loses_its_partitions() {
     let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
-    let measured = run(&tatp(None), &Plan { failures: failures.clone(), ..plan(8.0, 3) });
+    let measured = run(&tatp(None), &Plan { failures: failures.clone(), ..plan(4.0, 3) });
     let story = story(&measured);
     let text = story.text();
     let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
@@ -95,7 +95,7 @@ fn a_failed_socket_loses_its_partitions() {
     let late: u64 = measured.bins[measured.bins.len() * 3 / 4..].iter().sum();
     assert!(late > 0, "{:?}", measured.bins);
     for execution in [Execution::Inline, Execution::Plp] {
-        let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(6.0, 3) };
+        let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(4.0, 3) };
         assert_eq!(run(&tatp(None), &still).adaptation, None);
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use adapt::{Change, Core, Table};
 use cc::InstanceOptions;
 use engine::dynamic::Database;
 use engine::{Bounds, Ending, SchemaBuilder};
@@ -114,7 +113,7 @@ fn work<P: Platform>(
     let mut ended = Vec::new();
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
-            let change = change(&mut random, mix.sites, worker.map());
+            let change = worker.map().any_change(&mut |limit| random.below(limit));
             let made = worker.rearrange(session.object(), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
@@ -135,20 +134,6 @@ fn work<P: Platform>(
     let aborts = session.stats().aborts;
     worker.leave(session.object()).unwrap_or_else(|abort| panic!("the others are gone: {abort}"));
     (ended, aborts)
-}
-
-/// Some change of the map, which may not fit it.
-fn change(random: &mut Random, sites: u16, map: &Map) -> Change {
-    let (kind, at) = (random.below(4), random.below(u64::from(sites)));
-    // All tables of sites are divided alike.
-    let table = Table(0);
-    let begins =
-        |at: u64| map.partitions().table(table).map_or(at, |all| all.partitions[all.place(at)].range.low);
-    match kind {
-        0 => Change::Split { table, at },
-        1 => Change::Merge { table, at: begins(at) },
-        _ => Change::Move { table, low: begins(at), to: Core(random.below(map.workers() as u64) as u16) },
-    }
 }
 
 /// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site afterwards.
