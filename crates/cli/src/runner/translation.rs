@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use driver::{Adaptation, DeploymentError, DeploymentRequest, Engine, Execution, Length, Partitioning, Plan};
+use driver::{Adaptation, DeploymentError, DeploymentRequest, Engine, Execution, Length, Plan};
 use machine::PlaceError;
 
 use crate::bad_input::BadInput;
@@ -75,11 +75,7 @@ pub(super) fn deployment_request(config: &Config) -> DeploymentRequest {
         placement: config.placement,
         memory: config.memory,
         peers: config.workload.peers(),
-        // A worker's partitions follow each other.
-        partitioning: match config.execution {
-            choices::Execution::Inline => config.workload.partitioning(),
-            choices::Execution::Plp | choices::Execution::Atrapos => Partitioning::Blocks,
-        },
+        partitioning: config.workload.partitioning(),
         transport: config.transport,
     }
 }

@@ -1,5 +1,6 @@
 //! Flags of `tatp`.
 
+use driver::Partitioning;
 use serde::Serialize;
 use workloads::tatp::Mix;
 
@@ -95,6 +96,11 @@ impl BenchWorkload for Tatp {
             Change::Hot(hot) => Tatp { hot: Some(hot), ..self.clone() },
             Change::Multisite(multisite) => Tatp { multisite, ..self.clone() },
         })
+    }
+
+    /// The ranges of a worker follow each other.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::Blocks
     }
 
     fn grows(&self) -> bool {
