@@ -360,14 +360,14 @@ impl<'a, P: Platform> Monitor<'a, P> {
             all.then(|| std::mem::take(&mut desk.handed))
         })?;
         let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
-        let seconds = now.since(std::mem::replace(&mut self.since, now)) as f64 / 1e9;
+        let core_nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
         let map = self.controller.map();
         // A worker that has begun no transaction since the map changed counts by the former one.
         let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
         let sub_partitions = adapt::Grid::of(map).count();
         let load = Load::gathered(map.version(), sub_partitions, arrays);
         let load = load.expect("the arrays of a version are of its sub-partitions");
-        Some(Event::Measured { throughput: transactions as f64 / seconds.max(1e-9), load })
+        Some(Event::Measured { throughput: transactions as f64 / (core_nanos / 1e9), load, core_nanos })
     }
 
     /// Tells the controller, and does what it says.
