@@ -221,7 +221,9 @@ impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
         if let Some(part) = &mut self.part {
             part.turn(self.c, &mut self.worker, self.session.object())?;
         }
-        if let Some(random) = self.restless.as_mut().filter(|random| random.below(RESTLESS) == 0) {
+        if let Some(random) = &mut self.restless
+            && random.below(RESTLESS) == 0
+        {
             let change = self.worker.map().any_change(&mut |limit| random.below(limit));
             let _may_not_fit = self.worker.rearrange(self.session.object(), &[change])?;
         }

@@ -242,6 +242,11 @@ fn cores_that_do_little_have_little_to_gain() {
         let mut played = Played::new(Rules::SOUND);
         let load = played.load(4.0, |sub, count, _| sub < count / 4);
         played.step(Event::Measured { throughput: 1000.0, load, core_nanos: core_seconds * 1e9 });
-        assert_eq!(played.controller.state() == State::Changing, changes, "{core_seconds}: {}", played.said());
+        assert_eq!(
+            played.controller.state() == State::Changing,
+            changes,
+            "{core_seconds}: {}",
+            played.said()
+        );
     }
 }
