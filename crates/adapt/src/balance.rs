@@ -30,17 +30,24 @@ pub(crate) enum Decision {
     Stay,
 }
 
+/// The share of a core's time that is saved where the busiest one needs `after` instead of `before` for its actions. What its actions leave of the time in which
+/// they were counted stays as it is.
+pub(crate) fn gain(before: f64, after: f64, core_nanos: f64) -> f64 {
+    let all = before.max(core_nanos);
+    if all > 0.0 { (before - after) / all } else { 0.0 }
+}
+
 impl Balance {
-    /// Of a proposal, when changes cost so much and the workload is likely to stay for so long. `doubts`: how often expectations have been disappointed.
+    /// Of a proposal for a load that was counted in `core_nanos`, when changes cost so much and the workload is likely to stay for so long. `doubts`: how
+    /// often expectations have been disappointed.
     pub(crate) fn of(
         proposal: &Proposal,
         settings: &Settings,
-        change_seconds: f64,
+        (change_seconds, core_nanos): (f64, f64),
         (stay_seconds, doubts): (f64, u32),
     ) -> Self {
-        let (before, after) = (proposal.before.time(), proposal.after.time());
         Balance {
-            gain: if before > 0.0 { 1.0 - after / before } else { 0.0 },
+            gain: gain(proposal.before.time(), proposal.after.time(), core_nanos),
             gain_min: (settings.gain_min * f64::from(1u32 << doubts.min(8))).min(1.0),
             cost_seconds: change_seconds * proposal.changes.len() as f64,
             stay_seconds,

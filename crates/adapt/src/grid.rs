@@ -29,13 +29,8 @@ impl fmt::Display for SubPartition {
 }
 
 /// How many sub-partitions a partition has.
-pub fn divisions(range: Range) -> u64 {
+fn divisions(range: Range) -> u64 {
     range.len().min(DIVISIONS)
-}
-
-/// Which of the sub-partitions of a partition has the position, which lies in it.
-pub fn division(range: Range, position: u64) -> u64 {
-    (u128::from(position - range.low) * u128::from(divisions(range)) / u128::from(range.len())) as u64
 }
 
 /// The sub-partitions of a map.
@@ -86,13 +81,6 @@ impl Grid {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.ranges.len()
-    }
-
-    /// The first sub-partition of the partition at place `place` of a table: the others have the numbers behind it, by [`division`]. `None` if there
-    /// is no such partition.
-    pub fn first(&self, table: Table, place: usize) -> Option<SubPartition> {
-        let number = self.tables.binary_search_by_key(&table, |one| one.table).ok()?;
-        self.tables[number].first.get(place).copied().map(SubPartition)
     }
 
     /// The sub-partition that has this position; positions outside of the table belong to the first and the last one.
@@ -170,12 +158,11 @@ mod tests {
         assert_eq!(grid.tables().collect::<Vec<_>>(), [0..20, 20..23]);
         assert_eq!(grid.place(SubPartition(20)), (1, Range { low: 0, end: 1 }));
         assert_eq!(grid.place(SubPartition(22)), (1, Range { low: 2, end: 3 }));
-        assert_eq!(grid.first(Table(4), 1), Some(SubPartition(22)));
         assert_eq!(
             [0, 10, 37, 64, 99].map(|at| grid.at(Table(0), at)),
             [0, 0, 9, 19, 19].map(|n| Some(SubPartition(n)))
         );
-        assert_eq!((grid.at(Table(1), 0), grid.first(Table(4), 2)), (None, None));
+        assert_eq!(grid.at(Table(1), 0), None);
     }
 
     #[test]
@@ -194,9 +181,12 @@ mod tests {
             let (range, position) = (Range { low, end: low + len }, low + at % len);
             let map = PartitionMap::even(&[(Table(0), "t", range)], &[Core(0)]).expect("a map");
             let grid = Grid::of(&map);
-            let found = SubPartition(division(range, position) as u32);
-            prop_assert_eq!(grid.at(Table(0), position), Some(found));
+            let found = grid.at(Table(0), position).expect("the table is there");
             prop_assert!(grid.place(found).1.has(position));
+            // Those of a partition differ by one position at most.
+            let lengths = (0..grid.count() as u32).map(|sub| grid.place(SubPartition(sub)).1.len());
+            let (least, most) = lengths.fold((u64::MAX, 0), |(least, most), len| (least.min(len), most.max(len)));
+            prop_assert!(most - least <= 1);
         }
     }
 }

@@ -2,8 +2,11 @@
 //! with how many bytes.
 //!
 //! Each worker counts in [`Arrays`] of its own, which nobody else touches; one thread gathers all of them to a [`Load`] and clears them. Source:
-//! ATraPos, section V, where a worker has two arrays a partition. Deviation: a synchronization point is counted once, by the worker that coordinates
-//! the transaction, in a table of sets of sub-partitions. From two arrays by sub-partition the sets could be guessed only.
+//! ATraPos, section V, where a worker has two arrays a partition. Deviations:
+//! - A synchronization point is counted once, by the worker that coordinates the transaction, in a table of sets of sub-partitions. From two arrays by
+//!   sub-partition the sets could be guessed only.
+//! - Actions are counted by class, and what a class costs is the mean of those that any worker has measured. A worker can measure few in an interval: by its
+//!   own measurements alone, chance would make one of many workers busier than the others.
 
 use std::collections::BTreeMap;
 
@@ -53,12 +56,33 @@ struct Counted {
 
 const NOTHING: Counted = Counted { members: [NOBODY; MEMBERS_MAX], count: 0, bytes: 0 };
 
+/// Actions of a class that were measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Measured {
+    actions: u64,
+    nanos: u64,
+}
+
+impl Measured {
+    fn add(&mut self, actions: u64, nanos: u64) {
+        self.actions = self.actions.saturating_add(actions);
+        self.nanos = self.nanos.saturating_add(nanos);
+    }
+
+    /// What an action costs.
+    fn mean(self) -> Option<f64> {
+        (self.actions > 0).then(|| self.nanos as f64 / self.actions as f64)
+    }
+}
+
 /// What one worker counts between two gatherings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrays {
     version: u64,
-    /// By sub-partition.
-    costs: Vec<u64>,
+    /// Actions, by sub-partition and class.
+    actions: Vec<u32>,
+    /// By class.
+    measured: Vec<Measured>,
     /// An open hash table; its length is a power of two.
     meetings: Vec<Counted>,
     /// Synchronization points for which the table had no room, and their bytes.
@@ -66,34 +90,54 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// For a worker, by the grid of this version with so many sub-partitions. `meetings` sets of sub-partitions are counted, rounded up to a power
-    /// of two ([`MEETINGS_MAX`] if there is no reason for another number).
-    pub fn new(version: u64, sub_partitions: usize, meetings: usize) -> Self {
+    /// For a worker, by the grid of this version with so many sub-partitions, of actions of so many classes. `meetings` sets of sub-partitions are
+    /// counted, rounded up to a power of two ([`MEETINGS_MAX`] if there is no reason for another number).
+    pub fn new(version: u64, (sub_partitions, classes): (usize, usize), meetings: usize) -> Self {
         let meetings = vec![NOTHING; meetings.max(1).next_power_of_two()];
-        Arrays { version, costs: vec![0; sub_partitions], meetings, unrecorded: (0, 0) }
+        let (actions, measured) = (vec![0; sub_partitions * classes], vec![Measured::default(); classes]);
+        Arrays { version, actions, measured, meetings, unrecorded: (0, 0) }
+    }
+
+    /// The version of the map by whose grid it counts.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Forgets everything, and counts by another grid from now on.
     pub fn clear(&mut self, version: u64, sub_partitions: usize) {
         self.version = version;
-        self.costs.clear();
-        self.costs.resize(sub_partitions, 0);
+        self.actions.clear();
+        self.actions.resize(sub_partitions * self.measured.len(), 0);
+        self.measured.fill(Measured::default());
         self.meetings.fill(NOTHING);
         self.unrecorded = (0, 0);
     }
 
-    /// An action on this sub-partition has cost so much, in nanoseconds.
+    /// There was an action of this class on this sub-partition.
     #[inline]
-    pub fn act(&mut self, on: SubPartition, cost: u64) {
-        if let Some(sum) = self.costs.get_mut(on.index()) {
-            *sum = sum.saturating_add(cost);
+    pub fn act(&mut self, on: SubPartition, class: usize) {
+        debug_assert!(class < self.measured.len(), "a class that there is");
+        if let Some(count) = self.actions.get_mut(on.index() * self.measured.len() + class) {
+            *count = count.saturating_add(1);
         }
     }
 
-    /// Actions on these sub-partitions have met at a synchronization point, to which they bring so many bytes. One sub-partition alone meets
-    /// nobody.
+    /// So many actions of this class have taken so long.
     #[inline]
-    pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, bytes: u64) {
+    pub fn measure(&mut self, class: usize, actions: u64, nanos: u64) {
+        if let Some(measured) = self.measured.get_mut(class) {
+            measured.add(actions, nanos);
+        }
+    }
+
+    fn sub_partitions(&self) -> usize {
+        self.actions.len() / self.measured.len().max(1)
+    }
+
+    /// Actions on these sub-partitions have met so many times at synchronization points, to which they brought so many bytes in all. One
+    /// sub-partition alone meets nobody.
+    #[inline]
+    pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, times: u64, bytes: u64) {
         let mut members = [NOBODY; MEMBERS_MAX];
         let mut count = 0;
         for SubPartition(sub) in subs {
@@ -105,7 +149,7 @@ impl Arrays {
             }
         }
         if count > 1 {
-            self.count(Counted { members, count: 1, bytes });
+            self.count(Counted { members, count: times, bytes });
         }
     }
 
@@ -163,7 +207,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Gathers what workers have counted.
+    /// Gathers what workers have counted. A class of which nobody has measured an action costs what the others cost.
     ///
     /// # Errors
     /// [`LoadError`]: arrays are of another map.
@@ -172,17 +216,21 @@ impl Load {
         sub_partitions: usize,
         arrays: impl IntoIterator<Item = &'a Arrays>,
     ) -> Result<Self, LoadError> {
-        let mut costs = vec![0.0; sub_partitions];
+        let mut classes: Vec<Measured> = Vec::new();
+        let mut actions: Vec<u64> = Vec::new();
         let mut met: BTreeMap<Members, (u64, u64)> = BTreeMap::new();
         let mut unrecorded = (0u64, 0u64);
         for one in arrays {
             if one.version != version {
                 return Err(LoadError::Version { wanted: version, found: one.version });
             }
-            if one.costs.len() != sub_partitions {
-                return Err(LoadError::Count { wanted: sub_partitions, found: one.costs.len() });
+            if one.sub_partitions() != sub_partitions {
+                return Err(LoadError::Count { wanted: sub_partitions, found: one.sub_partitions() });
             }
-            costs.iter_mut().zip(&one.costs).for_each(|(sum, cost)| *sum += *cost as f64);
+            classes.resize(one.measured.len(), Measured::default());
+            classes.iter_mut().zip(&one.measured).for_each(|(sum, one)| sum.add(one.actions, one.nanos));
+            actions.resize(one.actions.len(), 0);
+            actions.iter_mut().zip(&one.actions).for_each(|(sum, count)| *sum += u64::from(*count));
             for counted in one.meetings.iter().filter(|counted| counted.count > 0) {
                 let (count, bytes) = met.entry(counted.members).or_default();
                 (*count, *bytes) = (*count + counted.count, bytes.saturating_add(counted.bytes));
@@ -205,7 +253,7 @@ impl Load {
         };
         Ok(Load {
             version,
-            costs,
+            costs: costs(&actions, &classes, sub_partitions),
             meetings: met.into_iter().map(meeting).collect(),
             unrecorded: unrecorded.0 as f64 / (recorded.0 + unrecorded.0).max(1) as f64,
         })
@@ -215,6 +263,17 @@ impl Load {
     pub fn total(&self) -> f64 {
         self.costs.iter().sum()
     }
+}
+
+/// Nanoseconds by sub-partition, of these numbers of actions by sub-partition and class.
+fn costs(actions: &[u64], classes: &[Measured], sub_partitions: usize) -> Vec<f64> {
+    let mut all = Measured::default();
+    classes.iter().for_each(|class| all.add(class.actions, class.nanos));
+    let means: Vec<f64> = classes.iter().map(|class| class.mean().or(all.mean()).unwrap_or(1.0)).collect();
+    let cost = |counts: &[u64]| counts.iter().zip(&means).map(|(count, mean)| *count as f64 * mean).sum();
+    let mut costs: Vec<f64> = actions.chunks(classes.len().max(1)).map(cost).collect();
+    costs.resize(sub_partitions, 0.0);
+    costs
 }
 
 #[cfg(test)]
@@ -227,34 +286,36 @@ mod tests {
 
     #[test]
     fn workers_add_up() {
-        let mut one = Arrays::new(3, 4, 16);
+        let mut one = Arrays::new(3, (4, 3), 16);
         let mut other = one.clone();
-        one.act(SubPartition(1), 5);
-        one.act(SubPartition(1), 6);
-        other.act(SubPartition(1), 7);
-        other.act(SubPartition(3), 1);
-        // Outside of the grid: nobody's.
-        other.act(SubPartition(4), 1);
-        one.meet(subs(&[3, 0, 3]), 100);
-        other.meet(subs(&[0, 3]), 20);
-        other.meet(subs(&[2, 2]), 1000);
-        other.meet(subs(&[1, 2, 0]), 9);
+        for (arrays, sub, class) in [(0, 1, 0), (0, 1, 0), (1, 1, 1), (1, 3, 2), (1, 4, 0)] {
+            // The last one is outside of the grid: nobody's.
+            [&mut one, &mut other][arrays].act(SubPartition(sub), class);
+        }
+        // Actions of the first class take 6 ns on the average, of the second 9 ns, and nobody knows of the third.
+        one.measure(0, 1, 5);
+        other.measure(0, 3, 19);
+        other.measure(1, 1, 9);
+        one.meet(subs(&[3, 0, 3]), 1, 100);
+        other.meet(subs(&[0, 3]), 1, 20);
+        other.meet(subs(&[2, 2]), 1, 1000);
+        other.meet(subs(&[1, 2, 0]), 1, 9);
         let load = Load::gathered(3, 4, [&one, &other]).expect("one map");
-        assert_eq!(load.costs, [0.0, 18.0, 0.0, 1.0]);
+        assert_eq!(load.costs, [0.0, 21.0, 0.0, 33.0 / 5.0]);
         let met = |members: &[u32], count, bytes| Meeting { members: subs(members), count, bytes };
         assert_eq!(load.meetings, [met(&[0, 1, 2], 1.0, 9.0), met(&[0, 3], 2.0, 120.0)]);
-        assert_eq!((load.unrecorded, load.total()), (0.0, 19.0));
+        assert_eq!((load.unrecorded, load.total()), (0.0, 27.6));
         one.clear(4, 4);
-        assert_eq!(one, Arrays::new(4, 4, 16));
+        assert_eq!(one, Arrays::new(4, (4, 3), 16));
         assert_eq!(Load::gathered(3, 4, [&one]), Err(LoadError::Version { wanted: 3, found: 4 }));
         assert_eq!(Load::gathered(4, 5, [&one]), Err(LoadError::Count { wanted: 5, found: 4 }));
     }
 
     #[test]
     fn what_finds_no_room_is_stood_for() {
-        let mut arrays = Arrays::new(0, 100, 4);
+        let mut arrays = Arrays::new(0, (100, 1), 4);
         for round in 0..2 {
-            (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 10 + round));
+            (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 1, 10 + round));
         }
         let load = Load::gathered(0, 100, [&arrays]).expect("one map");
         assert_eq!(load.meetings.len(), 4);
@@ -266,8 +327,8 @@ mod tests {
 
     #[test]
     fn large_synchronization_points_are_counted_by_some_members() {
-        let mut arrays = Arrays::new(0, 100, 4);
-        arrays.meet((0..20).rev().map(SubPartition), 10);
+        let mut arrays = Arrays::new(0, (100, 1), 4);
+        arrays.meet((0..20).rev().map(SubPartition), 1, 10);
         let load = Load::gathered(0, 100, [&arrays]).expect("one map");
         assert_eq!(load.meetings[0].members, subs(&[12, 13, 14, 15, 16, 17, 18, 19]));
     }

@@ -28,9 +28,24 @@ pub struct Search {
     pub plain: bool,
 }
 
+impl Search {
+    /// Nanoseconds that a step takes, roughly: 400,000 take 25 to 32 ms (docs/adaptation.md).
+    pub const STEP_NANOS: u64 = 75;
+    /// Steps of a search that may take as long as it likes.
+    pub const STEPS_MAX: u64 = 400_000;
+    /// Steps without which a search is none.
+    const STEPS_MIN: u64 = 20_000;
+
+    /// A search that takes no longer than this, if so few steps are enough for one.
+    pub fn within(seconds: f64) -> Self {
+        let steps = (seconds * 1e9) as u64 / Search::STEP_NANOS;
+        Search { steps_max: steps.clamp(Search::STEPS_MIN, Search::STEPS_MAX), ..Search::default() }
+    }
+}
+
 impl Default for Search {
     fn default() -> Self {
-        Search { steps_max: 400_000, seed: 0, plain: false }
+        Search { steps_max: Search::STEPS_MAX, seed: 0, plain: false }
     }
 }
 

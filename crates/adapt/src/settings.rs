@@ -29,7 +29,7 @@ pub struct Settings {
 
 impl Settings {
     /// With this shortest interval, and what the paper says; where it says nothing: a gain of 10 % at least, paid back twice; 2 ms a change (the paper
-    /// measures less than 200 ms for 80); a workload that stays for 64 of the shortest intervals.
+    /// measures less than 200 ms for 80); a workload that stays for 64 of the shortest intervals; a search that takes an interval at most.
     pub fn new(interval_seconds: f64) -> Self {
         Settings {
             interval_seconds,
@@ -40,7 +40,7 @@ impl Settings {
             payback: 2.0,
             change_seconds: (interval_seconds / 100.0).min(0.002),
             stay_seconds: 64.0 * interval_seconds,
-            search: Search::default(),
+            search: Search::within(interval_seconds),
         }
     }
 }

@@ -102,6 +102,8 @@ pub struct Story {
     pub measurements: u64,
     /// Searches for a better map.
     pub searches: u64,
+    /// Steps of these searches, all together.
+    pub steps: u64,
     /// The repartitionings, the first ones if there were many.
     pub repartitionings: Vec<Repartitioning>,
     /// Repartitionings that are not told.
@@ -115,7 +117,15 @@ impl Story {
     pub fn new(cores: &Cores) -> Self {
         let sockets = (0..cores.count()).map(|core| cores.socket(Core(core as u16))).collect();
         let last = "nothing was measured".to_owned();
-        Story { sockets, measurements: 0, searches: 0, repartitionings: Vec::new(), untold: 0, last }
+        Story {
+            sockets,
+            measurements: 0,
+            searches: 0,
+            steps: 0,
+            repartitionings: Vec::new(),
+            untold: 0,
+            last,
+        }
     }
 
     /// Adds a repartitioning.
@@ -125,6 +135,14 @@ impl Story {
         } else {
             self.untold += 1;
         }
+    }
+
+    /// The latest repartitioning has not been made.
+    pub(crate) fn take_back(&mut self) {
+        if self.untold == 0 {
+            self.repartitionings.pop();
+        }
+        self.untold = self.untold.saturating_sub(1);
     }
 
     /// The latest repartitioning, if it is told.

@@ -71,6 +71,8 @@ const BENCH_EXAMPLES: &str = "Examples:
   isles bench tatp --subscribers 800000                a telephone network's register
   isles bench tatp --seconds 4 --at 1=hot=0.5:0.2 --at 2=mix=UpdateLocation
                                                        what changes while it runs
+  isles bench tatp --machine octo-socket --execution atrapos --at 0.2=hot=0.5:0.2 --seconds 0.5 --report r.html
+                                                       partitions that follow what changes
   isles bench ycsb --workload a --zipf 0.9 --seconds 5
   isles bench micro --op update --rows 4 --json > result.json
   isles bench counter --counters socket
@@ -226,9 +228,6 @@ pub struct BenchArguments {
     /// Flags of the message experiment.
     #[command(flatten)]
     pub ipc: IpcFlags,
-    /// Flags of later versions.
-    #[command(flatten)]
-    pub later: LaterFlags,
 }
 
 /// Flags of every workload.
@@ -271,7 +270,8 @@ pub struct CommonFlags {
     /// or off [default: off]
     #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
     pub scale_caches: Option<String>,
-    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory) [default: memory]
+    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory) [default: memory; paged
+    /// with --execution plp or atrapos]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
     /// Concurrency control: the name of a scheme.
@@ -285,9 +285,13 @@ pub struct CommonFlags {
     /// what they touch) or atrapos (the same, and nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
-    /// Whether partitions follow the workload: off (with --execution atrapos) [default: off]
-    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    /// Whether partitions follow the workload, and change their workers while it runs: on or off (with --execution atrapos) [default: on]
+    #[arg(long, value_name = "SWITCH", help_heading = "Engine")]
     pub adaptive: Option<String>,
+    /// Seconds between two measurements of what partitions cost, at least; up to eight times as long while nothing changes (with
+    /// --adaptive on) [default: 1 native, 0.01 simulated]
+    #[arg(long, value_name = "S", help_heading = "Engine")]
+    pub adapt_interval: Option<String>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
     /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group, in a simulated machine none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
@@ -338,8 +342,8 @@ pub struct CommonFlags {
     /// Seconds to run before measuring [default: 1 native, 0.005 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub warmup: Option<String>,
-    /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc, tatp), hot=F:F (micro, tatp) or
-    /// multisite=F (micro, tatp, dependent), as in 0.2=hot=0.5:0.2
+    /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc, tatp), hot=F:F (micro, tatp),
+    /// multisite=F (micro, tatp, dependent) or fail-socket=N (all that have a database), as in 0.2=hot=0.5:0.2
     #[arg(long, value_name = "SECONDS=CHANGE", help_heading = "Run")]
     pub at: Vec<String>,
     /// Breakdown of time and counters: on or off [default: on]
@@ -513,14 +517,6 @@ pub struct IpcFlags {
     /// [default: 1]
     #[arg(long, value_name = "N", help_heading = "ipc")]
     pub processes: Option<String>,
-}
-
-/// Flags of later versions: recognised, so that the message can say so.
-#[derive(Clone, Debug, Default, Args)]
-pub struct LaterFlags {
-    /// Monitoring interval.
-    #[arg(long, hide = true)]
-    pub adapt_interval: Option<String>,
 }
 
 /// A flag that only some workloads have.

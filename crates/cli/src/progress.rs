@@ -143,6 +143,16 @@ impl driver::Progress for Progress {
         stage.bar.tick();
     }
 
+    fn said(&self, words: &str) {
+        match &*self.stage.borrow() {
+            Some(stage) => stage.bar.println(words),
+            None if matches!(self.output, Output::Lines) => {
+                drop(writeln!(std::io::stderr(), "isles: {words}"))
+            }
+            None => {}
+        }
+    }
+
     fn checking(&self) {
         self.begin("checking consistency", "checking  {spinner} {elapsed}", 0, 0.0);
         if let Some(stage) = &*self.stage.borrow() {

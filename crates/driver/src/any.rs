@@ -122,12 +122,12 @@ macro_rules! workloads {
 
         /// Makes the executor of a worker that runs procedures inline.
         pub(crate) fn inline<P: Host>(seat: Seat<'_, P, Transaction>) -> Made<'_, Transaction> {
-            let Seat { c, database, tables, node, measure, owners } = seat;
+            let Seat { c, database, tables, node, measure, owners, adapting, restless } = seat;
             match tables {
                 $(Tables::$Kind(tables) => {
                     let make = $inline::inline::<P, ProcedureOf<$Kind>>();
                     Ok(Box::new(Of {
-                        executor: make(Seat { c, database, tables, node, measure, owners })?,
+                        executor: make(Seat { c, database, tables, node, measure, owners, adapting, restless })?,
                         procedure: |any| if let Transaction::$Kind(one) = any { Some(one) } else { None },
                         procedure_mut: |any| if let Transaction::$Kind(one) = any { Some(one) } else { None },
                     }))

@@ -31,6 +31,9 @@ pub trait Progress {
     /// The run goes on.
     fn tick(&self, _sample: Sample) {}
 
+    /// What the run has decided about itself while it goes on, in words.
+    fn said(&self, _words: &str) {}
+
     /// The run is over, the consistency checks begin.
     fn checking(&self) {}
 }

@@ -9,6 +9,14 @@ use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Sharing, Site};
 use platform::{Hardware, Node, Platform};
+use workloads::Random;
+
+use crate::adapting::{Adapting, Part};
+
+/// Where a map changes at random, a worker changes it after one in so many transactions.
+const RESTLESS: u64 = 8;
+/// Stream of the random numbers of these changes.
+const RESTLESS_STREAM: u64 = 1 << 33;
 
 /// How the phases and actions of procedures run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +83,10 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub measure: bool,
     /// What workers share that own partitions, if they do, and which one of them this is.
     pub owners: Option<(&'d oriented::Shared<P>, usize, Site)>,
+    /// What follows the workload, if their partitions do.
+    pub(crate) adapting: Option<&'d Adapting<P>>,
+    /// Whether their map changes at random.
+    pub restless: bool,
 }
 
 impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
@@ -103,8 +115,13 @@ impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
             Execution::Plp | Execution::Atrapos => {
                 let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
                 let worker = oriented::Worker::new(seat.c, shared, (number, site), seat.tables);
-                let worker = worker.expect("memory for a worker");
-                Ok(Box::new(Owning { session: seat.session()?, worker }))
+                let mut worker = worker.expect("memory for a worker");
+                let part = seat.adapting.map(|all| Part::new(all, number));
+                if part.is_some() {
+                    worker.count();
+                }
+                let restless = seat.restless.then(|| Random::new(seed, RESTLESS_STREAM));
+                Ok(Box::new(Owning { c: seat.c, session: seat.session()?, worker, part, restless }))
             }
             Execution::Shuffled => {
                 let shuffle = Shuffle::new(seed);
@@ -189,13 +206,28 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> 
 
 /// Runs procedures where workers own partitions.
 struct Owning<'d, P: Platform, Q: Procedure> {
+    c: P::Core,
     session: Session<'d>,
     worker: oriented::Worker<'d, P, Q>,
+    /// There where partitions follow the workload.
+    part: Option<Part<'d, P>>,
+    /// There where the map changes at random.
+    restless: Option<Random>,
 }
 
 impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        self.worker.run(self.session.object(), procedure, bounds)
+        let ending = self.worker.run(self.session.object(), procedure, bounds)?;
+        if let Some(part) = &mut self.part {
+            part.turn(self.c, &mut self.worker, self.session.object())?;
+        }
+        if let Some(random) = &mut self.restless
+            && random.below(RESTLESS) == 0
+        {
+            let change = self.worker.map().any_change(&mut |limit| random.below(limit));
+            let _may_not_fit = self.worker.rearrange(self.session.object(), &[change])?;
+        }
+        Ok(ending)
     }
 
     // Each action is told to its owner when it is due.

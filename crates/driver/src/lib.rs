@@ -29,6 +29,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acknowledgements;
+mod adapting;
 mod any;
 mod board;
 mod context;
@@ -38,6 +39,7 @@ mod deployment;
 mod error;
 mod executor;
 mod experiments;
+mod failing;
 mod host;
 mod in_trouble;
 mod instances;
@@ -64,6 +66,7 @@ mod upcoming;
 mod worker;
 mod workload;
 
+pub use adapting::Adaptation;
 pub use control::{Control, Progress, Sample, Silence, never};
 pub use deployment::{
     Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement, Partitioning,
@@ -71,6 +74,7 @@ pub use deployment::{
 };
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
+pub use failing::Failure;
 pub use host::Host;
 pub use instances::{
     InstanceProgram, Instances, join_deployment, on_processes, run_instance, run_instance_of,

@@ -1,12 +1,15 @@
 //! What the workers of a run share that own partitions.
 
+use adapt::PartitionMap;
 use engine::SchemaBuilder;
 use oriented::{Map, Shared, Site};
 use platform::Platform;
 use workloads::Workload;
 
+use crate::adapting::{Adapting, Monitoring};
 use crate::deployment::Deployment;
 use crate::error::RunError;
+use crate::failing::Failing;
 use crate::plan::{Engine, Plan};
 
 /// What they share, and where they are.
@@ -14,6 +17,10 @@ pub(crate) struct Owners<P: Platform> {
     pub shared: Shared<P>,
     /// By worker.
     pub sites: Vec<Site>,
+    /// Who owns what in the beginning.
+    pub partitions: PartitionMap,
+    /// There where partitions follow the workload.
+    pub adapting: Option<Adapting<P>>,
 }
 
 impl<P: Platform> Owners<P> {
@@ -33,10 +40,20 @@ impl<P: Platform> Owners<P> {
         let workers = deployment.workers();
         let owner = |part: usize, parts: usize| deployment.loader(part, parts);
         let map = Map::new(&schema.divisions(), workers, &owner).map_err(RunError::of)?;
+        let partitions = map.partitions().clone();
         let sites = deployment.nodes().into_iter().zip(deployment.sockets());
         let sites: Vec<Site> = sites.map(|(node, socket)| Site { node, socket }).collect();
         let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
-        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites }))
+        let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment));
+        let adapting = adapting.transpose().map_err(RunError::of)?;
+        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites, partitions, adapting }))
+    }
+}
+
+impl<P: Platform> Owners<P> {
+    /// What follows the workload, if anything does, where some sockets may fail.
+    pub(crate) fn monitoring<'a>(&'a self, failing: Option<&'a Failing>) -> Option<Monitoring<'a, P>> {
+        Some(Monitoring::new(self.adapting.as_ref()?, failing, &self.partitions))
     }
 }
 

@@ -7,8 +7,10 @@ use paged::{PagedLogOptions, PagedOptions};
 use platform::Nanos;
 use storage::Optimisations;
 
+use crate::adapting::Adaptation;
 use crate::deployment::Deployment;
 use crate::executor::Execution;
+use crate::failing::Failure;
 use crate::retry::Retry;
 use crate::troubles::Troubles;
 
@@ -113,6 +115,12 @@ pub struct Plan {
     pub troubles: Option<Troubles>,
     /// The rules of the protocol between instances, which tests break.
     pub protocol: islands::Rules,
+    /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
+    pub adaptation: Option<Adaptation>,
+    /// Whether workers change the map of partitions at random, which tests ask for.
+    pub restless: bool,
+    /// Sockets that fail meanwhile, if there is one instance.
+    pub failures: Vec<Failure>,
     /// The rules of workers that own partitions, which tests break.
     pub owners_broken: oriented::Broken,
     /// The rules of databases over pages, which tests break.
@@ -143,6 +151,9 @@ impl Plan {
             missing: Missing::Refuse,
             troubles: None,
             protocol: islands::Rules::SOUND,
+            adaptation: None,
+            restless: false,
+            failures: Vec::new(),
             owners_broken: oriented::Broken::default(),
             pages_broken: paged::Broken::default(),
             transaction_nanos_max: None,

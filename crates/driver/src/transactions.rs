@@ -7,18 +7,21 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use adapt::Story;
 use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use platform::{Address, Nanos, Platform};
 use storage::log::LogUse;
 use workloads::{Check, Random, Workload};
 
+use crate::adapting::Monitoring;
 use crate::board::Board;
 use crate::context::Context;
 use crate::control::{Control, Sample};
 use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
 use crate::executor::Executors;
+use crate::failing::Failing;
 use crate::host::Host;
 use crate::measurement::{Measurement, abort_ratio};
 use crate::membership::{self, Membership};
@@ -139,8 +142,12 @@ fn on_workers<P: Platform, T: Send>(
     job: &(dyn Fn(P::Core, usize) -> Result<T, RunError> + Sync),
     look: &mut dyn FnMut(P::Core),
 ) -> Result<Vec<T>, RunError> {
-    let every = if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS };
-    collect(run_workers(c, (deployment, control, every), board, job, look)?)
+    collect(run_workers(c, (deployment, control, look_nanos::<P>()), board, job, look)?)
+}
+
+/// How often the main thread looks, if nothing else is said.
+fn look_nanos<P: Platform>() -> u64 {
+    if P::VIRTUAL { LOOK_NANOS_VIRTUAL } else { LOOK_NANOS }
 }
 
 /// The same, and looks at least so often; what each worker came to, if it came to an end.
@@ -380,7 +387,11 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
                 measured.troubles = endured.met;
                 endured.results
             }
-            _ => self.work(c, control, seats.map(|(_, seats)| seats))?,
+            _ => {
+                let (results, story) = self.work_and_adapt(c, control, seats.map(|(_, seats)| seats))?;
+                measured.adaptation = story;
+                results
+            }
         };
         let nanos = P::now(c).since(began);
         measured.interrupted = (control.stop_requested)();
@@ -402,27 +413,48 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         control: Control<'_>,
         seats: Option<&Seats<P>>,
     ) -> Result<Vec<WorkerResult>, RunError> {
+        self.work_and_adapt(c, control, seats).map(|(results, _)| results)
+    }
+
+    /// The same, and what was decided about partitions that follow the workload.
+    fn work_and_adapt(
+        &self,
+        c: P::Core,
+        control: Control<'_>,
+        seats: Option<&Seats<P>>,
+    ) -> Result<(Vec<WorkerResult>, Option<Story>), RunError> {
         let (plan, deployment) = (self.plan, self.deployment);
         let schedule = Schedule::of(plan);
+        let failing = Failing::of(&plan.failures, deployment)?;
         control.progress.running(seconds_of(plan.length));
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
         let owners = Owners::of(c, self.workload, (plan, deployment))?;
         let job = |worker: usize| {
             let job = self.job(&board, self.database(deployment.instance_of(worker)));
-            Job { owners: owners.as_ref(), ..job }
+            Job { owners: owners.as_ref(), failing: failing.as_ref(), ..job }
         };
         let among = self.division.as_ref().zip(seats);
         let mut watch = Watch { workers: self.workers.clone(), schedule, commits: 0, at: P::now(c) };
-        on_workers(
+        let mut monitoring = owners.as_ref().and_then(|owners| owners.monitoring(failing.as_ref()));
+        let every = monitoring.as_ref().map_or(u64::MAX, Monitoring::look_nanos).min(look_nanos::<P>());
+        let results = run_workers(
             c,
-            (deployment, control),
+            (deployment, control, every),
             &board,
             &|c, worker| match among {
                 None => job(worker).run(c, worker, deployment.node(worker)),
                 Some(among) => job(worker).run_among(c, worker, deployment.node(worker), among),
             },
-            &mut |c| control.progress.tick(watch.look(c, &board)),
-        )
+            &mut |c| {
+                control.progress.tick(watch.look(c, &board));
+                let began = Nanos(P::load(c, board.began(), Ordering::Relaxed));
+                if let Some(monitoring) = monitoring.as_mut().filter(|_| began != Nanos(0)) {
+                    let warm = began.plus(schedule.warm_up_nanos);
+                    monitoring.look(c, (began, warm), &mut |words| control.progress.said(words));
+                }
+            },
+        )?;
+        Ok((collect(results)?, monitoring.and_then(|monitoring| monitoring.story(c))))
     }
 }
 
@@ -430,8 +462,8 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     /// What a worker on this database does.
     pub(crate) fn job<'j>(&'j self, board: &'j Board<P>, database: &'j Database<P>) -> Job<'j, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
-        let schedule = Schedule::of(self.plan);
-        Job { database, executors, workload, tables, board, schedule, plan: self.plan, owners: None }
+        let (schedule, plan) = (Schedule::of(self.plan), self.plan);
+        Job { database, executors, workload, tables, board, schedule, plan, owners: None, failing: None }
     }
 }
 

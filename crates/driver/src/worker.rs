@@ -14,6 +14,7 @@ use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::error::RunError;
 use crate::executor::{Executors, Seat};
+use crate::failing::Failing;
 use crate::host::Host;
 use crate::owners::Owners;
 use crate::plan::Plan;
@@ -118,6 +119,8 @@ pub(crate) struct Job<'a, P: Platform, W: Workload> {
     pub plan: &'a Plan,
     /// There where workers own partitions.
     pub owners: Option<&'a Owners<P>>,
+    /// There where sockets fail.
+    pub failing: Option<&'a Failing>,
 }
 
 impl<P: Host, W: Workload> Job<'_, P, W> {
@@ -130,7 +133,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
     ) -> Result<WorkerResult, RunError> {
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let owners = self.owners.map(|owners| (&owners.shared, worker, owners.sites[worker]));
-        let (seed, seat) = (self.plan.seed, Seat { c, database, tables, node, measure, owners });
+        let adapting = self.owners.and_then(|owners| owners.adapting.as_ref());
+        let (seed, restless) = (self.plan.seed, self.plan.restless);
+        let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         // A worker without a session comes, too: the others wait.
         let began = self.board.meet(c);
@@ -152,7 +157,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut ends = match preparation {
             // Nobody leaves before all have met.
             Some(_) => Nanos(u64::MAX),
-            None => result.warm.plus(self.schedule.nanos),
+            None => self.end(worker, result.warm),
         };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
         let mut warm = false;
@@ -175,7 +180,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     }
                     let went_on = preparation.provide::<P>(c, self.board, executor.session());
                     let Some(went_on) = went_on else { break };
-                    (result.warm, ends) = (went_on, went_on.plus(self.schedule.nanos));
+                    (result.warm, ends) = (went_on, self.end(worker, went_on));
                     now = P::now(c);
                 }
                 warm = true;
@@ -202,7 +207,13 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                         executor.session().turn_to_another(false);
                     }
                     let elapsed = if warm { now.since(result.warm) } else { 0 };
-                    let draw = || self.workload.next_at(elapsed, worker, &mut random, now.0);
+                    let draw = || {
+                        let name = match self.failing {
+                            Some(failing) => failing.name(worker, elapsed, &mut random),
+                            None => worker,
+                        };
+                        self.workload.next_at(elapsed, name, &mut random, now.0)
+                    };
                     let place = upcoming.begin((now, left), draw, &mut *executor);
                     left -= 1;
                     if let Some(transaction) = place {
@@ -277,6 +288,12 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.ended = end;
         executor.leave().map_err(RunError::of)?;
         Ok(result)
+    }
+
+    /// When a worker runs no transaction any more, of a run whose measured time begins at `warm`.
+    fn end(&self, worker: usize, warm: Nanos) -> Nanos {
+        let gone = self.failing.and_then(|failing| failing.of_worker(worker)).unwrap_or(u64::MAX);
+        warm.plus(self.schedule.nanos.min(gone))
     }
 
     /// Counts a commit that is acknowledged at `now`.

@@ -22,7 +22,6 @@
 //!    owned                   what a worker has open and waiting, by coordinator
 //!       locks                which routes are locked, and who waits
 //!    rearranging             how the map changes while transactions run
-//!    load                    what partitions cost, for whoever wants to place them better
 //!    shared                  what all workers know
 //!       central              the list of active transactions, and the lock of the map
 //!       map                  partitions and their owners
@@ -32,7 +31,6 @@
 
 mod central;
 mod inbox;
-mod load;
 mod locks;
 mod map;
 mod messages;
@@ -47,8 +45,6 @@ mod shared;
 mod worker;
 
 pub use central::Sharing;
-pub use load::{Load, PartitionLoad, SUBPARTITIONS};
-pub use map::{Map, MapError, Partition};
-pub use rearranging::{Rearrange, RearrangeError};
+pub use map::{Map, MapError};
 pub use shared::{Broken, Shared, Site};
 pub use worker::{Counts, Worker};

@@ -1,5 +1,6 @@
 //! How a worker changes the map.
 
+use adapt::{Change, MapError};
 use cc::Abort;
 use engine::Procedure;
 use engine::dynamic::AnySession;
@@ -7,7 +8,7 @@ use platform::{Platform, Work};
 
 use crate::messages::Said;
 use crate::post::gone;
-use crate::rearranging::{Event, Rearrange, RearrangeError, Rearrangement, State};
+use crate::rearranging::{Event, Rearrangement, State};
 use crate::worker::{NO_BRANCHES, Worker};
 
 /// How long the worker waits until it looks again whether transactions are active.
@@ -21,8 +22,8 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     pub fn rearrange(
         &mut self,
         session: &mut dyn AnySession<'_>,
-        steps: &[Rearrange],
-    ) -> Result<Result<(), RearrangeError>, Abort> {
+        changes: &[Change],
+    ) -> Result<Result<(), MapError>, Abort> {
         let branches = session.branches().ok_or(NO_BRANCHES)?;
         let c = self.c;
         let mut rearrangement = Rearrangement::new();
@@ -52,13 +53,10 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 }
                 State::Quiet => {
                     // What others have changed before the lock was claimed counts.
-                    let map = self.shared.map(c).rearranged(steps);
-                    // The map is copied, a word an owner and partition.
-                    P::work(
-                        c,
-                        Work::CopyWord,
-                        (0..self.map.tables()).map(|table| self.map.partitions(table).len() as u32).sum(),
-                    );
+                    let map = self.shared.map(c).changed(changes);
+                    // The map is copied, a word a leading column and partition.
+                    let words = self.map.columns() + self.map.partitions().partitions().count();
+                    P::work(c, Work::CopyWord, words as u32);
                     changed = Some(map.map(|map| self.shared.set_map(c, map)));
                     rearrangement.advance(Event::Exchange);
                 }

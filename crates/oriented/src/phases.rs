@@ -5,13 +5,14 @@
 
 use cc::{Abort, Category, Conflict};
 use engine::dynamic::{Branches, Transaction};
-use engine::{Plan, Procedure, Route};
+use engine::{Plan, Procedure};
 use platform::{Nanos, Platform, Work};
 
 use crate::locks::{Answer, look};
 use crate::messages::Said;
 use crate::owned::owned_routes;
 use crate::post::{LOOK_NANOS, gone};
+use crate::sampling::{For, homes};
 use crate::worker::{Attempt, WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
@@ -107,19 +108,13 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             }
             Ok(())
         })?;
+        self.count_own();
         if let Some(began) = began {
-            self.end_sample(began, &self.own_homes());
+            let mut own = homes(&self.attempt, me);
+            let of_run = (own.next().copied(), 1 + own.count());
+            self.end_sample(began, of_run, For::Own);
         }
         Ok(())
-    }
-
-    /// The homes of the actions of the phase that belong here.
-    fn own_homes(&self) -> Vec<Route> {
-        let Attempt { routes, ends, owners, from, .. } = &self.attempt;
-        let begins = std::iter::once(from).chain(ends);
-        let homes =
-            begins.zip(ends).zip(owners).filter(|((begin, end), owner)| **owner == self.me && begin < end);
-        homes.map(|((begin, _), _)| routes.entries()[*begin]).collect()
     }
 
     /// Others may be served from here on: what the transaction has touched so far is locked.
@@ -217,11 +212,6 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         branches.meter().leave::<P>(self.c, before);
         if let Some(failed) = self.attempt.failed.take() {
             return Err(failed);
-        }
-        if !self.attempt.replies.is_empty() {
-            for home in self.own_homes() {
-                self.load.add_point(&self.map, &home);
-            }
         }
         let Attempt { owners, replies, .. } = &mut self.attempt;
         for (from, outputs) in replies.drain(..) {

@@ -1,35 +1,159 @@
-//! How a worker keeps the [`Load`] of its partitions.
+//! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions meet in transactions.
+//!
+//! The arrays ([`adapt::Arrays`]; ATraPos, section V) are the worker's own: nobody else looks at them, and whoever wants them asks the worker, which
+//! gives them away and begins anew. All actions are counted, by the table that they belong to and by who has asked for them; one run of actions in [`SAMPLE`]
+//! is measured by the clock. Of transactions that touch several sub-partitions one in so many is a synchronization point of all of these.
 
+use adapt::{Arrays, MEETINGS_MAX};
 use engine::{Procedure, Route};
-use platform::{Nanos, Platform};
+use platform::{LINE_BYTES, Nanos, Platform, Work};
 
-use crate::load::{Load, SAMPLE};
-use crate::worker::Worker;
+use crate::map::Map;
+use crate::worker::{Attempt, Worker};
 
-impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
-    /// What the partitions of the map have cost this worker since it was last asked, or since the map changed.
-    pub fn take_load(&mut self) -> Load {
-        std::mem::replace(&mut self.load, Load::of(&self.map))
+/// One in so many is measured. A prime: transactions of two or four runs of actions are not always measured in the same one.
+const SAMPLE: u64 = 7;
+/// What takes place at a synchronization point: a request, an answer, and how the transaction has ended, each a line.
+const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
+/// Words of a set in the table of those that met.
+const MEETING_WORDS: usize = 8;
+
+/// For whom an action runs.
+#[derive(Clone, Copy)]
+pub(crate) enum For {
+    /// A transaction of the worker's own.
+    Own,
+    /// Another worker's, which has sent it.
+    Other,
+}
+
+/// What a worker has counted.
+pub(crate) struct Counting {
+    arrays: Arrays,
+    /// Runs of actions until one is measured.
+    until_run: u64,
+    /// Transactions of several sub-partitions until one is counted.
+    until_meeting: u64,
+}
+
+impl Counting {
+    fn of(map: &Map) -> Box<Self> {
+        Box::new(Counting { arrays: empty(map), until_run: 0, until_meeting: 0 })
     }
 
-    /// Whether the next run of actions is measured, and when it begins.
+    /// An action with this home.
     #[inline]
-    pub(crate) fn begin_sample(&mut self) -> Option<Nanos> {
-        match self.until_sample {
-            0 => {
-                self.until_sample = SAMPLE - 1;
-                Some(P::now(self.c))
-            }
-            _ => {
-                self.until_sample -= 1;
-                None
-            }
+    fn act(&mut self, map: &Map, home: &Route, whose: For) {
+        if let Some(sub) = map.sub_partition(home) {
+            self.arrays.act(sub, class(home, whose));
+        }
+    }
+}
+
+/// Arrays for the sub-partitions of a map.
+fn empty(map: &Map) -> Arrays {
+    let classes = 2 * map.tables();
+    Arrays::new(map.version(), (map.sub_partitions(), classes), MEETINGS_MAX)
+}
+
+/// The class of an action.
+#[inline]
+fn class(home: &Route, whose: For) -> usize {
+    2 * home.table + whose as usize
+}
+
+/// Whether it is the turn of one in [`SAMPLE`].
+#[inline]
+fn is_due(until: &mut u64) -> bool {
+    let due = *until == 0;
+    *until = if due { SAMPLE - 1 } else { *until - 1 };
+    due
+}
+
+impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
+    /// Counts from now on.
+    pub fn count(&mut self) {
+        self.counting = Some(Counting::of(&self.map));
+    }
+
+    /// What it has counted since it was last asked, or since the map changed; `None` if it does not count.
+    pub fn take_arrays(&mut self) -> Option<Arrays> {
+        let counting = self.counting.as_mut()?;
+        // New ones are made, and these are handed over.
+        let words = self.map.sub_partitions() * self.map.tables() + MEETINGS_MAX * MEETING_WORDS;
+        P::work(self.c, Work::CopyWord, words as u32);
+        Some(std::mem::replace(&mut counting.arrays, empty(&self.map)))
+    }
+
+    /// The map is another one.
+    pub(crate) fn recount(&mut self) {
+        if let Some(counting) = &mut self.counting {
+            counting.arrays.clear(self.map.version(), self.map.sub_partitions());
         }
     }
 
-    /// A run of actions with these homes is over.
-    pub(crate) fn end_sample(&mut self, began: Nanos, homes: &[Route]) {
-        let nanos = u64::from(SAMPLE) * P::now(self.c).since(began) / homes.len().max(1) as u64;
-        homes.iter().for_each(|home| self.load.add_nanos(&self.map, home, nanos));
+    /// When a run of actions begins, if it is to be measured.
+    #[inline]
+    pub(crate) fn begin_sample(&mut self) -> Option<Nanos> {
+        let counting = self.counting.as_mut()?;
+        is_due(&mut counting.until_run).then(|| P::now(self.c))
+    }
+
+    /// Some actions, of which this is the first one's home, began then and are over.
+    pub(crate) fn end_sample(&mut self, began: Nanos, (home, actions): (Option<Route>, usize), whose: For) {
+        if let (Some(counting), Some(home)) = (&mut self.counting, home) {
+            let nanos = P::now(self.c).since(began);
+            counting.arrays.measure(class(&home, whose), actions as u64, nanos);
+        }
+    }
+
+    /// The actions of the phase that belong to this worker run.
+    #[inline]
+    pub(crate) fn count_own(&mut self) {
+        let Some(counting) = &mut self.counting else { return };
+        P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
+        homes(&self.attempt, self.me).for_each(|home| counting.act(&self.map, home, For::Own));
+    }
+
+    /// Another worker's action with this home has come.
+    #[inline]
+    pub(crate) fn count_other(&mut self, home: Option<&Route>) {
+        if let (Some(counting), Some(home)) = (&mut self.counting, home) {
+            P::work(self.c, Work::Step, 2);
+            counting.act(&self.map, home, For::Other);
+        }
+    }
+
+    /// A transaction of the worker's own has committed.
+    #[inline]
+    pub(crate) fn count_meeting(&mut self) {
+        let Some(counting) = &mut self.counting else { return };
+        let mut subs = self.attempt.routes.entries().iter().filter_map(|route| self.map.sub_partition(route));
+        let Some(first) = subs.next() else { return };
+        if subs.any(|sub| sub != first) && is_due(&mut counting.until_meeting) {
+            let routes = self.attempt.routes.entries();
+            P::work(self.c, Work::Step, 4 * routes.len() as u32);
+            let met = routes.iter().filter_map(|route| self.map.sub_partition(route));
+            counting.arrays.meet(met, SAMPLE, SAMPLE * MEETING_BYTES);
+        }
+    }
+}
+
+/// The homes of the actions of the phase that belong to this worker.
+pub(crate) fn homes<Q: Procedure>(attempt: &Attempt<Q>, me: u16) -> impl Iterator<Item = &Route> {
+    let begins = std::iter::once(&attempt.from).chain(&attempt.ends);
+    let all = begins.zip(&attempt.ends).zip(&attempt.owners);
+    let own = all.filter(move |((begin, end), owner)| **owner == me && begin < end);
+    own.map(|((begin, _), _)| &attempt.routes.entries()[*begin])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_seven_is_measured() {
+        let mut until = 0;
+        assert_eq!((0..70).filter(|_| is_due(&mut until)).count(), 10);
     }
 }

@@ -5,10 +5,10 @@ use engine::dynamic::{AnyVerbs, BranchName, Branches, Transaction};
 use engine::{Procedure, Route, Verbs};
 use platform::{Nanos, Platform, Work};
 
-use crate::load::SAMPLE;
 use crate::locks::{Answer, look};
 use crate::messages::{Heard, Refusal, Said};
 use crate::owned::{Request, owned_routes};
+use crate::sampling::For;
 use crate::worker::{WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
@@ -81,11 +81,16 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         whose: (u16, u64),
         request: Request<Q::Action>,
     ) -> Result<(), Abort> {
+        let began = self.begin_sample();
         // The coordinator's transaction is active.
         self.look_at_map();
         let mut routes = std::mem::take(&mut self.routes);
         routes.clear();
-        request.actions.iter().for_each(|action| Q::route(self.tables, action, &mut routes));
+        for action in &request.actions {
+            let home = routes.entries().len();
+            Q::route(self.tables, action, &mut routes);
+            self.count_other(routes.entries().get(home));
+        }
         let owned = owned_routes(&self.map, routes.entries());
         self.routes = routes;
         let is_mine = |route: &Route| self.map.owner(std::slice::from_ref(route)) == Ok(Some(self.me));
@@ -95,23 +100,21 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         }
         look::<P>(self.c, owned.len() + self.owned.locks().comparisons(owned.len()));
         match self.ask(whose, &owned, Some(request)) {
-            (Answer::Granted, Some(request)) => self.run_theirs(branches, whose.0, request),
+            (Answer::Granted, Some(request)) => self.run_theirs(branches, whose.0, (request, began)),
             (Answer::Refused, _) => self.refuse(whose.0, Refusal::Conflict),
             _ => Ok(()),
         }
     }
 
-    /// Where these actions belong.
-    fn homes_of(&mut self, actions: &[Q::Action]) -> Vec<Route> {
+    /// Where an action belongs.
+    fn home(&mut self, action: Option<&Q::Action>) -> Option<Route> {
+        let action = action?;
         let mut routes = std::mem::take(&mut self.routes);
-        let home = |action: &Q::Action| {
-            routes.clear();
-            Q::route(self.tables, action, &mut routes);
-            routes.home().copied()
-        };
-        let homes = actions.iter().filter_map(home).collect();
+        routes.clear();
+        Q::route(self.tables, action, &mut routes);
+        let home = routes.home().copied();
         self.routes = routes;
-        homes
+        home
     }
 
     pub(crate) fn refuse(&mut self, to: u16, refusal: Refusal) -> Result<(), Abort> {
@@ -119,16 +122,15 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         self.post.send(to, &said)
     }
 
-    /// Runs the actions of another worker's transaction, and tells what came of them.
+    /// Runs the actions of another worker's transaction, and tells what came of them. `began`: when that began which it costs the owner, if it is measured.
     fn run_theirs(
         &mut self,
         branches: &mut dyn Branches,
         whose: u16,
-        request: Request<Q::Action>,
+        (request, began): (Request<Q::Action>, Option<Nanos>),
     ) -> Result<(), Abort> {
         let Request { deadline, actions } = request;
         let before = branches.meter().enter::<P>(self.c, Category::Useful);
-        let began = self.begin_sample();
         let tables = self.tables;
         let mut outputs = std::mem::take(&mut self.outputs);
         outputs.clear();
@@ -145,14 +147,6 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             })?;
             Ok(branches.name(branch).map(|name| name.0))
         });
-        if let Some(began) = began {
-            let homes = self.homes_of(&actions);
-            self.end_sample(began, &homes);
-            // Each of them meets those of its coordinator, and perhaps of others.
-            for home in &homes {
-                (0..SAMPLE).for_each(|_| self.load.add_point(&self.map, home));
-            }
-        }
         branches.meter().enter::<P>(self.c, Category::Communication);
         let sent = match outcome {
             Ok(name) => {
@@ -162,6 +156,10 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             Err(abort) => self.refuse(whose, Refusal::of(&abort)),
         };
         self.outputs = outputs;
+        if let Some(began) = began {
+            let of_run = (self.home(actions.first()), actions.len());
+            self.end_sample(began, of_run, For::Other);
+        }
         branches.meter().leave::<P>(self.c, before);
         sent
     }
@@ -179,7 +177,10 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         while let Some((whose, request)) = self.owned.next_granted() {
             match request {
                 None => self.attempt.is_granted = true,
-                Some(request) => self.run_theirs(branches, whose, request)?,
+                Some(request) => {
+                    let began = self.begin_sample();
+                    self.run_theirs(branches, whose, (request, began))?;
+                }
             }
         }
         Ok(())

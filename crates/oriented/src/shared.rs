@@ -97,8 +97,10 @@ impl<P: Platform> Shared<P> {
 
     /// Another map from here on. Pre: the lock of the map is held alone.
     pub(crate) fn set_map(&self, c: P::Core, map: Map) {
+        let version = map.version();
         self.map.with(c, |old| *old = Arc::new(map));
-        P::store(c, self.word(VERSION), self.version(c) + 1, Ordering::Relaxed);
+        // Relaxed: the lock of the map orders it.
+        P::store(c, self.word(VERSION), version, Ordering::Relaxed);
     }
 
     /// A worker begins no transaction any more.

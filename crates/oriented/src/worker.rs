@@ -12,12 +12,12 @@ use engine::{Bounds, Commit, Ending, Epoch, Procedure, Route, Routes};
 use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::central::Seat;
-use crate::load::Load;
 use crate::locks::Answer;
 use crate::map::Map;
 use crate::messages::Said;
 use crate::owned::{Owned, Request};
 use crate::post::{LOOK_NANOS, Post, gone};
+use crate::sampling::Counting;
 use crate::shared::{Shared, Site};
 
 /// Bits of an age that name the worker: no two transactions have the same.
@@ -112,9 +112,8 @@ pub struct Worker<'d, P: Platform, Q: Procedure> {
     pub(crate) counts: Counts,
     /// Answers of others that are missing before the map changes.
     pub(crate) fences: usize,
-    pub(crate) load: Load,
-    /// Runs of actions until one is measured.
-    pub(crate) until_sample: u32,
+    /// There where somebody wants to know what partitions cost.
+    pub(crate) counting: Option<Box<Counting>>,
     pub(crate) has_left: bool,
 }
 
@@ -135,9 +134,8 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
             me: me as u16,
             shared,
             tables,
-            load: Load::of(&map),
             map,
-            until_sample: 0,
+            counting: None,
             version: shared.version(c),
             seat: shared.central.seat(c, me, site.node)?,
             post: Post::new(c, me as u16, shared),
@@ -228,7 +226,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         let version = self.shared.version(self.c);
         if version != self.version && !(self.shared.broken.keeps_map && self.me % 2 == 1) {
             (self.map, self.version) = (self.shared.map(self.c), version);
-            self.load = Load::of(&self.map);
+            self.recount();
         }
     }
 
@@ -321,6 +319,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         self.names.extend(own.and_then(|branch| branches.name(branch)));
         self.names.extend(self.attempt.others.iter().filter_map(|(_, name)| *name));
         let commit = branches.commit(&self.names)?;
+        self.count_meeting();
         self.counts.shared += u64::from(!self.attempt.others.is_empty());
         self.tell_end(true)?;
         if own.is_some() {

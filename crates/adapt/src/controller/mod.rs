@@ -14,7 +14,7 @@
 
 mod legal;
 
-use crate::balance::{Balance, Decision};
+use crate::balance::{Balance, Decision, gain};
 use crate::carry::{carried, evenly};
 use crate::cores::{Core, Cores};
 use crate::grid::Grid;
@@ -44,6 +44,9 @@ pub enum Event {
         throughput: f64,
         /// What workers have counted. Their arrays are empty now.
         load: Load,
+        /// For how long they did. A core that was not busy with actions all that time did something that no map changes, or had nothing to do. 0: actions
+        /// are all that there is.
+        core_nanos: f64,
     },
     /// These cores are present now. There are as many as ever, present or not.
     Cores(Cores),
@@ -107,6 +110,8 @@ pub struct Controller {
     map: PartitionMap,
     /// What the map was measured with last, or what was measured before, by the map's sub-partitions.
     load: Load,
+    /// For how long that was counted.
+    core_nanos: f64,
     pending: Option<Pending>,
     expected: Option<Expected>,
     interval_seconds: f64,
@@ -137,6 +142,7 @@ impl Controller {
             rules: Rules::SOUND,
             state: State::Looking,
             load,
+            core_nanos: 0.0,
             pending: None,
             expected: None,
             interval_seconds: settings.interval_seconds,
@@ -195,11 +201,14 @@ impl Controller {
         };
         check_event(before, kind)?;
         match event {
-            Event::Measured { throughput, load } => self.measured(at_seconds, throughput, load, act),
+            Event::Measured { throughput, load, core_nanos } => {
+                self.measured(at_seconds, (throughput, core_nanos), load, act);
+            }
             Event::Cores(cores) => self.cores_changed(at_seconds, cores, act),
             Event::Changed { seconds } => self.changed(at_seconds, seconds, act),
             Event::Refused { why } => {
                 self.pending = None;
+                self.story.take_back();
                 self.say(format!("the map stays as it is: {why}"), act);
                 self.state = State::Looking;
                 self.lengthen();
@@ -209,7 +218,13 @@ impl Controller {
         check(before, kind, self.state)
     }
 
-    fn measured(&mut self, at_seconds: f64, throughput: f64, load: Load, act: &mut Vec<Action>) {
+    fn measured(
+        &mut self,
+        at_seconds: f64,
+        (throughput, core_nanos): (f64, f64),
+        load: Load,
+        act: &mut Vec<Action>,
+    ) {
         self.story.measurements += 1;
         let grid = Grid::of(&self.map);
         if (load.version, load.costs.len()) != (grid.version(), grid.count()) {
@@ -219,7 +234,7 @@ impl Controller {
         }
         let is_empty = load.total() <= 0.0;
         if !is_empty {
-            self.load = load;
+            (self.load, self.core_nanos) = (load, core_nanos);
         }
         let figures = Model { cores: &self.cores, load: &self.load }.figures(grid.owners());
         self.compare_with_expected(throughput, &figures);
@@ -227,7 +242,7 @@ impl Controller {
         if differs {
             self.workload_changed(at_seconds, throughput, act);
         }
-        let grown = open_gain(&figures) > self.open_gain + GROWN;
+        let grown = self.gain_at_most(&figures) > self.open_gain + GROWN;
         match self.state {
             // What two workloads were measured together says nothing of the new one.
             _ if differs && self.rules.waits => self.state = State::Looking,
@@ -293,12 +308,14 @@ impl Controller {
             Ok(proposal) => proposal,
             Err(why) => return self.no_map(&why, act),
         };
+        self.story.steps += proposal.steps;
         let must = self.rules.rescues && self.map.check_owners(|core| self.cores.is_present(core)).is_err();
         // A workload stays as long again as it has stayed already, or as long as those before.
         let stayed = at_seconds - self.since_seconds;
         let stays = (self.stay_seconds - stayed).max(stayed);
-        let balance = Balance::of(&proposal, &self.settings, self.change_seconds, (stays, self.doubts));
-        self.open_gain = open_gain(&proposal.before);
+        let cost = (self.change_seconds, self.core_nanos);
+        let balance = Balance::of(&proposal, &self.settings, cost, (stays, self.doubts));
+        self.open_gain = self.gain_at_most(&proposal.before);
         match balance.decide(&proposal, must, self.rules) {
             Decision::Change => self.repartition(at_seconds, throughput, (proposal, balance, must), act),
             Decision::Later => {
@@ -342,7 +359,7 @@ impl Controller {
             seen: None,
         });
         self.say(format!("repartitioning: {why}"), act);
-        let times = proposal.before.time() / proposal.after.time().max(1e-300);
+        let times = 1.0 / (1.0 - balance.gain).max(1e-300);
         // What lost cores did not do says nothing of what balance brings.
         let expected = Expected { before: throughput.filter(|_| !must), times };
         let changes = proposal.changes.len();
@@ -398,6 +415,11 @@ impl Controller {
         }
     }
 
+    /// The share of the time that would be saved at most, by perfect balance without synchronization.
+    fn gain_at_most(&self, figures: &Figures) -> f64 {
+        gain(figures.time(), figures.mean, self.core_nanos)
+    }
+
     fn lengthen(&mut self) {
         if self.rules.backs_off {
             let longest = self.settings.longest * self.settings.interval_seconds;
@@ -413,9 +435,4 @@ impl Controller {
         self.story.last.clone_from(&words);
         act.push(Action::Say(words));
     }
-}
-
-/// The share of the time that would be saved at most, by perfect balance without synchronization.
-fn open_gain(figures: &Figures) -> f64 {
-    if figures.time() > 0.0 { 1.0 - figures.mean / figures.time() } else { 0.0 }
 }

@@ -165,7 +165,7 @@ impl Toy {
         let noise = self.noise;
         load.costs.iter_mut().for_each(|cost| *cost *= (1.0 + self.numbers.noise(noise)).max(0.0));
         let throughput = throughput * (1.0 + self.numbers.noise(noise));
-        self.tell(Event::Measured { throughput, load });
+        self.tell(Event::Measured { throughput, load, core_nanos: 0.0 });
         if self.strict {
             self.map.check_owners(|core| self.cores.is_present(core)).expect("owners that are there");
         }

@@ -1,4 +1,4 @@
-//! One change of a workload, as `--at` asks for it.
+//! One change of a workload, or a failure, as `--at` asks for it.
 
 use super::hot::Hot;
 use crate::bad_input::BadInput;
@@ -7,7 +7,7 @@ use crate::values;
 
 const FLAG: &str = "--at";
 /// What there is, for messages.
-const CHANGES: &str = "SECONDS=CHANGE, a change being mix=NAME, hot=F:F or multisite=F";
+const CHANGES: &str = "SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F or fail-socket=N";
 
 /// One change as it is asked for.
 pub struct Asked<'a> {
@@ -28,9 +28,29 @@ pub enum Change<'a> {
     Multisite(f64),
 }
 
-impl<'a> Asked<'a> {
-    /// The moment, what is said of the change, and the change.
-    pub(super) fn of(text: &'a str) -> Result<(f64, &'a str, Self), BadInput> {
+/// What is asked for at a moment.
+pub(super) struct Moment<'a> {
+    /// The flag's value.
+    text: &'a str,
+    /// In seconds of the measured time.
+    pub seconds: f64,
+    /// What is said of it.
+    pub said: &'a str,
+    /// What it is.
+    pub what: What<'a>,
+}
+
+/// What happens at a moment.
+pub(super) enum What<'a> {
+    /// The workload changes.
+    Changes(Asked<'a>),
+    /// A socket fails.
+    SocketFails(u32),
+}
+
+impl<'a> Moment<'a> {
+    /// What a flag says.
+    pub(super) fn of(text: &'a str) -> Result<Self, BadInput> {
         let fault = |problem: &str, accepted: &str| BadInput::value(FLAG, text, problem, accepted);
         let (moment, said) = text.split_once('=').ok_or_else(|| fault("no moment", CHANGES))?;
         let seconds = match moment.parse::<f64>() {
@@ -38,24 +58,28 @@ impl<'a> Asked<'a> {
             _ => return Err(fault("the moment is no number of seconds", CHANGES)),
         };
         let (name, value) = said.split_once('=').ok_or_else(|| fault("no change", CHANGES))?;
-        let change = match name {
-            "mix" => Change::Mix(value),
-            "hot" => Change::Hot(Hot::parse(value, fault)?),
+        let changes = |change| What::Changes(Asked { text, change });
+        let what = match name {
+            "mix" => changes(Change::Mix(value)),
+            "hot" => changes(Change::Hot(Hot::parse(value, fault)?)),
             "multisite" => {
                 let share = values::number("multisite", Some(value), 0.0..=1.0);
                 let fault = |_| fault("no share", "multisite=F, 0 to 1");
-                Change::Multisite(share.map_err(fault)?.unwrap_or_default())
+                changes(Change::Multisite(share.map_err(fault)?.unwrap_or_default()))
             }
-            "fail-socket" => return Err(BadInput::later_value(FLAG, text, "mix=NAME, hot=F:F, multisite=F")),
+            "fail-socket" => {
+                let fault = |_| fault("no number of a socket", "fail-socket=N");
+                What::SocketFails(value.parse().map_err(fault)?)
+            }
             _ => return Err(fault("unknown change", CHANGES)),
         };
-        Ok((seconds, said, Asked { text, change }))
+        Ok(Moment { text, seconds, said, what })
     }
 
     /// Refuses a moment at which the run is over, or that nobody can tell.
-    pub(super) fn is_within(&self, seconds: f64, seconds_max: Option<f64>) -> Result<(), BadInput> {
+    pub(super) fn check_within(&self, seconds_max: Option<f64>) -> Result<(), BadInput> {
         let (problem, accepted) = match seconds_max {
-            Some(most) if seconds < most => return Ok(()),
+            Some(most) if self.seconds < most => return Ok(()),
             Some(most) => ("the run is over by then", format!("a moment below {most}")),
             None => (
                 "nobody knows how many seconds a number of transactions takes",
@@ -65,6 +89,25 @@ impl<'a> Asked<'a> {
         Err(BadInput::value(FLAG, self.text, problem, accepted))
     }
 
+    /// Refuses a socket that is not one of so many, or the only one; `instances` of them divide the data.
+    pub(super) fn check_socket(
+        &self,
+        socket: u32,
+        (sockets, instances): (usize, usize),
+    ) -> Result<(), BadInput> {
+        let (problem, accepted) = match (sockets, instances) {
+            (_, 2..) => ("other instances wait for those of the socket", "--deploy 1isl".to_owned()),
+            (0 | 1, _) => ("nobody would be left", "workers on two sockets, or no fail-socket".to_owned()),
+            (sockets, _) if socket as usize >= sockets => {
+                ("no worker is on this socket", format!("fail-socket=0 to {}", sockets - 1))
+            }
+            _ => return Ok(()),
+        };
+        Err(BadInput::value(FLAG, self.text, problem, accepted))
+    }
+}
+
+impl Asked<'_> {
     /// That the workload does not change in this way, but in those that are `accepted`.
     pub fn refused(&self, accepted: &str) -> BadInput {
         BadInput::value(FLAG, self.text, "this workload does not change so", accepted)

@@ -1,8 +1,8 @@
-//! `--at SECONDS=CHANGE`: what a workload changes to while it runs.
+//! `--at SECONDS=CHANGE`: what a workload changes to while it runs, and what fails.
 
 use serde::{Serialize, Serializer};
 
-use super::asked::Asked;
+use super::asked::{Moment, What};
 use super::workloads::Workload;
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
@@ -16,6 +16,8 @@ pub struct At {
     pub change: String,
     /// The workload afterwards.
     pub workload: Workload,
+    /// The socket that fails, if one does: then the workload stays what it was.
+    pub fails: Option<u32>,
 }
 
 impl Serialize for At {
@@ -24,19 +26,31 @@ impl Serialize for At {
     }
 }
 
-/// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are not known.
+/// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are not known. Its workers are on so many sockets, in so
+/// many instances.
 pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,
     seconds_max: Option<f64>,
+    units: (usize, usize),
 ) -> Result<Vec<At>, BadInput> {
-    let mut asked = common.at.iter().map(|text| Asked::of(text)).collect::<Result<Vec<_>, _>>()?;
-    asked.sort_by(|(one, ..), (other, ..)| one.total_cmp(other));
+    let mut moments = common.at.iter().map(|text| Moment::of(text)).collect::<Result<Vec<_>, _>>()?;
+    moments.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
     let (mut all, mut workload) = (Vec::new(), workload.clone());
-    for (seconds, said, asked) in asked {
-        asked.is_within(seconds, seconds_max)?;
-        workload = workload.changed(&asked)?;
-        all.push(At { seconds, change: said.to_owned(), workload: workload.clone() });
+    for moment in moments {
+        moment.check_within(seconds_max)?;
+        let fails = match &moment.what {
+            What::Changes(asked) => {
+                workload = workload.changed(asked)?;
+                None
+            }
+            What::SocketFails(socket) => {
+                moment.check_socket(*socket, units)?;
+                Some(*socket)
+            }
+        };
+        let (seconds, change) = (moment.seconds, moment.said.to_owned());
+        all.push(At { seconds, change, workload: workload.clone(), fails });
     }
     Ok(all)
 }

@@ -34,6 +34,12 @@ const IN_FLIGHT_DURABLE: u64 = 64;
 /// Most commits of a worker.
 const TRANSACTIONS_MAX: u64 = 1_000_000_000_000;
 
+/// Shortest and longest of the shortest intervals between two measurements of what partitions cost.
+const ADAPT_INTERVAL_SECONDS_MIN: f64 = 0.000_1;
+const ADAPT_INTERVAL_SECONDS_MAX: f64 = 3_600.0;
+
+const ADAPT_INTERVAL_SECONDS_NATIVE: f64 = 1.0;
+const ADAPT_INTERVAL_SECONDS_VIRTUAL: f64 = 0.01;
 const SECONDS_NATIVE: f64 = 10.0;
 const SECONDS_VIRTUAL: f64 = 0.02;
 const WARMUP_SECONDS_NATIVE: f64 = 1.0;
@@ -49,18 +55,18 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     if let Some(flag) = arguments.misplaced(workload_name) {
         return Err(misplaced(arguments, &flag, workload_name));
     }
-    if let Some(value) = arguments.later.adapt_interval.as_deref() {
-        return Err(BadInput::later_value("--adapt-interval", value, "no --adapt-interval"));
-    }
     let common = &arguments.common;
     let native = machine.name == NATIVE;
     // Names come before numbers: a number may be out of range only because a later version is asked for.
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
     let memory = choose_memory(common.memory.as_deref())?;
-    let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
-    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine)?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
-    let adaptive = adaptive(execution, arguments.common.adaptive.as_deref())?;
+    // Workers own partitions of rows in pages only.
+    let engine_default = if execution == Execution::Inline { Engine::Memory } else { Engine::Paged };
+    let engine = choose("--engine", common.engine.as_deref(), engine_default)?;
+    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine)?;
+    let adaptive = adaptive(execution, common.adaptive.as_deref())?;
+    let adapt_interval_seconds = adapt_interval(common, adaptive, native)?;
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
     let uses_pages = engine == Engine::Paged;
@@ -106,7 +112,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         Length::Seconds(seconds) => Some(seconds),
         Length::Transactions(_) => None,
     };
-    let at = changes(common, &workload, seconds_max)?;
+    let at = changes(common, &workload, seconds_max, (units.1, deploy.instances()))?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
@@ -125,6 +131,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         cc,
         execution,
         adaptive,
+        adapt_interval_seconds,
         durability,
         disk,
         path,
@@ -169,17 +176,34 @@ fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Res
 /// Whether partitions follow the workload.
 fn adaptive(execution: Execution, text: Option<&str>) -> Result<Option<Switch>, BadInput> {
     match (execution, text) {
-        (Execution::Atrapos, None) => Ok(Some(Switch::Off)),
-        (Execution::Atrapos, Some(text)) => {
-            choose("--adaptive", Some(text), Switch::Off).and_then(|on| match on {
-                Switch::On => Err(BadInput::later_value("--adaptive", text, "off")),
-                Switch::Off => Ok(Some(Switch::Off)),
-            })
-        }
+        (Execution::Atrapos, text) => choose("--adaptive", text, Switch::On).map(Some),
         (_, None) => Ok(None),
         (_, Some(text)) => {
             let problem = "only --execution atrapos has partitions that could follow the workload";
             Err(BadInput::value("--adaptive", text, problem, "no --adaptive, or --execution atrapos"))
+        }
+    }
+}
+
+/// The shortest interval between two measurements, where partitions follow the workload.
+fn adapt_interval(
+    common: &CommonFlags,
+    adaptive: Option<Switch>,
+    native: bool,
+) -> Result<Option<f64>, BadInput> {
+    const FLAG: &str = "--adapt-interval";
+    let text = common.adapt_interval.as_deref();
+    let seconds = values::number(FLAG, text, ADAPT_INTERVAL_SECONDS_MIN..=ADAPT_INTERVAL_SECONDS_MAX)?;
+    match (adaptive, text) {
+        (Some(Switch::On), _) => {
+            let default = if native { ADAPT_INTERVAL_SECONDS_NATIVE } else { ADAPT_INTERVAL_SECONDS_VIRTUAL };
+            Ok(Some(seconds.unwrap_or(default)))
+        }
+        (_, None) => Ok(None),
+        (_, Some(text)) => {
+            let problem = "partitions do not follow the workload";
+            let accepted = "no --adapt-interval, or --execution atrapos --adaptive on";
+            Err(BadInput::value(FLAG, text, problem, accepted))
         }
     }
 }

@@ -71,7 +71,7 @@ fn defaults_are_those_of_the_contract() {
         "machine": "native", "cores": 8, "smt": 2, "deploy": "1isl", "placement": "island", "memory": "local",
         "transport": "shm", "in_flight": 1, "commit": "classic",
         "scale_caches": "off",
-        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "durability": "group", "disk": null,
+        "engine": "memory", "pool": null, "cc": "silo", "execution": "inline", "adaptive": null, "adapt_interval": null, "durability": "group", "disk": null,
         "path": null, "timestamp": "clock", "without": [],
         "row_lock": "word", "retry": "exponential", "row_copies": "fields", "commit_locks": "ordered",
         "deadlocks": "graph", "like": null,
@@ -290,20 +290,33 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "tatp --seconds 1 --at hot=0.5:0.2",
-        "--at hot=0.5:0.2: the moment is no number of seconds (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F or \
-         multisite=F)",
+        "--at hot=0.5:0.2: the moment is no number of seconds (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, \
+         multisite=F or fail-socket=N)",
     ),
     (
         "tatp --seconds 1 --at 0.5=colour=red",
-        "--at 0.5=colour=red: unknown change (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F or multisite=F)",
+        "--at 0.5=colour=red: unknown change (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F or \
+         fail-socket=N)",
     ),
     (
         "tatp --seconds 1 --at 0.5=multisite=2",
         "--at 0.5=multisite=2: no share (accepted: multisite=F, 0 to 1)",
     ),
     (
-        "tatp --seconds 1 --at 0.5=fail-socket=0",
-        "--at 0.5=fail-socket=0: not available in this version (accepted: mix=NAME, hot=F:F, multisite=F)",
+        "tatp --seconds 1 --at 0.5=fail-socket=first",
+        "--at 0.5=fail-socket=first: no number of a socket (accepted: fail-socket=N)",
+    ),
+    (
+        "tatp --seconds 1 --at 0.5=fail-socket=2",
+        "--at 0.5=fail-socket=2: no worker is on this socket (accepted: fail-socket=0 to 1)",
+    ),
+    (
+        "tatp --seconds 1 --cores 2 --at 0.5=fail-socket=0",
+        "--at 0.5=fail-socket=0: nobody would be left (accepted: workers on two sockets, or no fail-socket)",
+    ),
+    (
+        "tatp --seconds 1 --deploy 2isl --at 0.5=fail-socket=0",
+        "--at 0.5=fail-socket=0: other instances wait for those of the socket (accepted: --deploy 1isl)",
     ),
     (
         "tatp --seconds 1 --at 1=mix=full",
@@ -442,13 +455,15 @@ const FAULTS: &[(&str, &str)] = &[
         "--adaptive on: only --execution atrapos has partitions that could follow the workload (accepted: no --adaptive, or \
          --execution atrapos)",
     ),
-    (
-        "tpcc --engine paged --execution atrapos --adaptive on",
-        "--adaptive on: not available in this version (accepted: off)",
-    ),
+    ("tpcc --execution atrapos --adaptive maybe", "--adaptive maybe: unknown value (accepted: on, off)"),
     (
         "tpcc --adapt-interval 1",
-        "--adapt-interval 1: not available in this version (accepted: no --adapt-interval)",
+        "--adapt-interval 1: partitions do not follow the workload (accepted: no --adapt-interval, or --execution atrapos \
+         --adaptive on)",
+    ),
+    (
+        "tpcc --execution atrapos --adapt-interval 0",
+        "--adapt-interval 0: out of range (accepted: 0.0001 to 3600)",
     ),
     ("tpcc --transport pipe", "--transport pipe: unknown value (accepted: shm, uds, tcp)"),
     ("tpcc --disk ram", "--disk ram: this machine has the disk it has (accepted: no --disk, or --machine)"),

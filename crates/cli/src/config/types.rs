@@ -55,6 +55,9 @@ pub struct Config {
     pub execution: Execution,
     /// Whether partitions follow the workload; `None` where workers own none, or keep what they own.
     pub adaptive: Option<Switch>,
+    /// Shortest interval between two measurements; `None` where partitions do not follow the workload.
+    #[serde(rename = "adapt_interval")]
+    pub adapt_interval_seconds: Option<f64>,
     /// When a commit is acknowledged.
     #[serde(serialize_with = "serialize_name")]
     pub durability: Durability,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use driver::{DeploymentError, DeploymentRequest, Engine, Execution, Length, Plan};
+use driver::{Adaptation, DeploymentError, DeploymentRequest, Engine, Execution, Length, Plan};
 use machine::PlaceError;
 
 use crate::bad_input::BadInput;
@@ -22,11 +22,12 @@ pub(super) fn workload(config: &Config) -> Result<driver::Workload, Failure> {
     };
     let for_driver = |workload: &config::Workload| workload.for_driver(config.cores, split);
     let first = for_driver(&config.workload)?;
-    if config.at.is_empty() {
+    let changes = config.at.iter().filter(|at| at.fails.is_none());
+    let later = changes.map(|at| Ok((at.seconds, for_driver(&at.workload)?)));
+    let later = later.collect::<Result<Vec<_>, Failure>>()?;
+    if later.is_empty() {
         return Ok(first);
     }
-    let later = config.at.iter().map(|at| Ok((at.seconds, for_driver(&at.workload)?)));
-    let later = later.collect::<Result<Vec<_>, Failure>>()?;
     driver::Workload::changing(first, later).map_err(Failure::of)
 }
 
@@ -45,9 +46,12 @@ pub(super) fn plan(config: &Config) -> Plan {
         choices::Execution::Plp => Execution::Plp,
         choices::Execution::Atrapos => Execution::Atrapos,
     };
+    let failure = |at: &config::At| Some(driver::Failure { seconds: at.seconds, socket: at.fails? });
     Plan {
         engine,
         execution,
+        adaptation: config.adapt_interval_seconds.map(Adaptation::every),
+        failures: config.at.iter().filter_map(failure).collect(),
         durability: config.durability,
         path: config.path.as_ref().map(PathBuf::from),
         warm_up_seconds: config.warmup_seconds,

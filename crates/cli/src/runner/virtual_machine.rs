@@ -1,5 +1,6 @@
 //! A described machine as a virtual machine.
 
+use adapt::Cores;
 use driver::{Control, Deployment, Measurement, Plan};
 use machine::Description;
 use platform::Place;
@@ -56,7 +57,12 @@ pub(super) fn run(
     let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
     let machines =
         deployment.places().into_iter().filter_map(machine).max().map_or(1, |last| last as usize + 1);
-    let (workload, plan) = (translation::workload(config)?, translation::plan(config));
+    let (workload, mut plan) = (translation::workload(config)?, translation::plan(config));
+    if let Some(adaptation) = &mut plan.adaptation {
+        let threads: Option<Vec<_>> = deployment.places().into_iter().map(|place| place.thread).collect();
+        // Workers without a place are in the sockets of the deployment.
+        adaptation.cores = threads.and_then(|threads| Cores::of(description, &threads).ok());
+    }
     let described = SimConfig::of_machines(description, machines).map_err(failed)?;
     let model = match (config.scale_caches, config.workload.scale()) {
         (Switch::On, Some(scale)) => described.model.with_scaled_caches(scale),

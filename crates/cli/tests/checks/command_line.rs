@@ -165,7 +165,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     (
         "bench tatp --adapt-interval 1",
-        "--adapt-interval 1: not available in this version (accepted: no --adapt-interval)",
+        "--adapt-interval 1: partitions do not follow the workload (accepted: no --adapt-interval, or --execution atrapos --adaptive on)",
     ),
     ("bench tpcc tpcc", "tpcc: not expected here (see isles bench --help)"),
     ("bench tpcc -c 2", "-c: unknown flag (see isles bench --help)"),

@@ -53,7 +53,7 @@ struct Outcome {
     error: String,
 }
 
-/// Three findings: one that holds, one that does not, one of a later version. The counter with one core in each of two
+/// Two findings: one that holds, and one that does not. The counter with one core in each of two
 /// sockets is a run of two findings, written differently.
 const SMALL: &str = r#"
 title = "A small <study>"
@@ -79,16 +79,6 @@ value = "core.throughput / single.throughput"
 [finding.runs]
 single = "counter --machine dual-socket --cores 4 --seconds 0.0005 --warmup 0 --counters single --seed 1"
 core   = "counter --machine dual-socket --cores 4 --seconds 0.0005 --warmup 0 --counters core"
-
-[[finding]]
-id = "later"
-source = "[T] 3"
-claim = "what a later version can do, with more cores than a machine of today has"
-published = 1
-accept = [0, 2]
-value = "a.throughput"
-[finding.runs]
-a = "tpcc --machine cluster --cores 48 --engine paged --execution atrapos --adaptive on"
 "#;
 
 fn object(outcome: &Outcome) -> serde_json::Value {
@@ -102,19 +92,17 @@ fn a_study_is_run_judged_and_reported() {
     let first = scratch.isles("study small.toml --json --jobs 2");
     assert_eq!(first.status, 1, "{}", first.error);
     let json = object(&first);
-    let counts = serde_json::json!({"pass": 1, "fail": 1, "failed": 0, "not_yet": 1, "stopped": 0});
+    let counts = serde_json::json!({"pass": 1, "fail": 1, "failed": 0, "not_yet": 0, "stopped": 0});
     assert_eq!(json["counts"], counts, "{}", first.output);
-    // Of five runs, two pairs are the same and one is of a later version.
+    // Of four runs, two pairs are the same.
     assert_eq!(json["runs"], serde_json::json!({"needed": 2, "done": 2, "cached": 0}));
     let findings = json["findings"].as_array().expect("a list");
     assert_eq!(findings[0]["measured"], true);
     assert_eq!(findings[1]["verdict"], "fail");
-    assert_eq!(findings[2]["reason"], "--adaptive on: not available in this version (accepted: off)");
     assert_eq!(findings[0]["runs"]["core"]["result"], findings[1]["runs"]["core"]["result"]);
     assert!(first.error.ends_with("isles: finding failed: impossible\n"), "{}", first.error);
     let page = scratch.read("small.html");
-    for part in ["A small &lt;study&gt;", "id=\"more-counters\"", "chip good\">pass", "chip plain\">not yet"]
-    {
+    for part in ["A small &lt;study&gt;", "id=\"more-counters\"", "chip good\">pass"] {
         assert!(page.contains(part), "{part} in {page}");
     }
 
@@ -131,14 +119,12 @@ fn a_study_is_run_judged_and_reported() {
 fn a_study_without_failures_is_a_success() {
     let scratch = Scratch::new("part");
     scratch.write("small.toml", SMALL);
-    let outcome = scratch.isles("study small.toml --only more-*,later --cache elsewhere");
+    let outcome = scratch.isles("study small.toml --only more-* --cache elsewhere");
     assert_eq!(outcome.status, 0, "{}", outcome.error);
     let lines: Vec<&str> = outcome.output.lines().collect();
     assert!(lines[0].starts_with("finding "), "{}", outcome.output);
     assert!(lines[1].starts_with("more-counters       true       true  pass "), "{}", outcome.output);
-    assert!(lines[2].starts_with("later                  1          -  not yet "), "{}", outcome.output);
-    assert_eq!(lines[4], "2 findings: 1 pass, 1 not yet");
-    assert_eq!(lines[5], "not yet, 1: --adaptive on: not available in this version (accepted: off)");
+    assert_eq!(lines[3], "1 finding: 1 pass");
     assert_eq!(std::fs::read_dir(scratch.0.join("elsewhere")).expect("the cache").count(), 2);
 }
 
@@ -160,7 +146,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("study", "FILE: missing (accepted: a study file; see isles study --help)"),
     ("study nothing.toml", "FILE nothing.toml: No such file or directory"),
     ("study bad.toml", "bad.toml: finding number 1: id: missing (accepted: text in quotes)"),
-    ("study small.toml --only x*", "--only x*: fits no finding (accepted: more-counters, impossible, later)"),
+    ("study small.toml --only x*", "--only x*: fits no finding (accepted: more-counters, impossible)"),
     ("study small.toml --jobs 0", "--jobs 0: out of range (accepted: 1 to 4096)"),
     (
         "study small.toml --cache a --no-cache",

@@ -1,6 +1,7 @@
 //! Deployments, and what measurements derive.
 #![allow(missing_docs, clippy::disallowed_methods)]
 
+mod adapting;
 mod chains;
 mod changing;
 mod deployment;

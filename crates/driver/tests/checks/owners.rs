@@ -2,7 +2,7 @@
 
 use cc::SchemeName;
 use driver::{Control, Deployment, Durability, Engine, Execution, Measurement, Plan, RunError, Workload};
-use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use sim::{Config, Disk, DiskModel, Faults, VirtualMachine};
 use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::Tatp;
@@ -14,13 +14,13 @@ use crate::several::{config, micro, plan, tpcc, violations};
 const OWNING: [Execution; 2] = [Execution::Plp, Execution::Atrapos];
 const TRANSACTIONS: u64 = 40;
 
-fn over_pages(execution: Execution, seed: u64) -> Plan {
+pub(crate) fn over_pages(execution: Execution, seed: u64) -> Plan {
     let engine = Engine::Paged { pool_bytes: 32 << 20 };
     Plan { engine, execution, ..plan(SchemeName::default(), seed, TRANSACTIONS) }
 }
 
 /// So many workers on two sockets.
-fn two_sockets(workers: usize) -> Deployment {
+pub(crate) fn two_sockets(workers: usize) -> Deployment {
     let mut deployment = Deployment::unpinned(workers, 1 << 30);
     for (number, worker) in deployment.instances[0].workers.iter_mut().enumerate() {
         worker.socket = (2 * number / workers) as u32;
@@ -29,9 +29,18 @@ fn two_sockets(workers: usize) -> Deployment {
 }
 
 fn simulated(workload: &Workload, plan: &Plan, workers: usize) -> Result<Measurement, RunError> {
+    simulated_by(config(workers, plan.seed), workload, plan, &two_sockets(workers))
+}
+
+pub(crate) fn simulated_by(
+    config: Config,
+    workload: &Workload,
+    plan: &Plan,
+    deployment: &Deployment,
+) -> Result<Measurement, RunError> {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
-    let ran = VirtualMachine::run(&config(workers, plan.seed).with_disk(&disk), |c| {
-        driver::in_virtual_machine(c, workload, plan, &two_sockets(workers), Control::NONE)
+    let ran = VirtualMachine::run(&config.with_disk(&disk), |c| {
+        driver::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
     });
     ran.expect("the machine runs").value
 }

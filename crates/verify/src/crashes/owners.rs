@@ -1,7 +1,8 @@
 //! Crashes of a machine with a durable database whose workers own partitions, several times over the same disk.
 //!
 //! Transactions write in the partitions of several owners; the record of a commit names the branches of all. After a crash each of them has to be
-//! there as a whole, or not at all: the rules are those of `ledger`, in which each worker's site is a partition.
+//! there as a whole, or not at all: the rules are those of `ledger`, in which each worker's site is a partition. In half of the runs partitions are split, merged
+//! and moved meanwhile.
 
 use std::sync::atomic::Ordering;
 
@@ -70,6 +71,7 @@ pub(crate) fn run(
             engine: driven.engine,
             execution: owners_execution(seed),
             owners_broken: broken.0,
+            restless: seed / 2 % 2 == 1,
             pages_broken: broken.1,
             transaction_nanos_max: Some(owners_nanos_max(true)),
             ..Plan::new(driven.scheme, Length::Transactions(if crashes { TRANSACTIONS } else { 0 }))

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use cc::InstanceOptions;
 use engine::dynamic::Database;
 use engine::{Bounds, Ending, SchemaBuilder};
-use oriented::{Broken, Map, Rearrange, Shared, Sharing, Site};
+use oriented::{Broken, Map, Shared, Sharing, Site};
 use platform::{Place, Platform};
 use workloads::Random;
 
@@ -113,8 +113,8 @@ fn work<P: Platform>(
     let mut ended = Vec::new();
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
-            let steps = steps(&mut random, mix.sites, worker.map());
-            let made = worker.rearrange(session.object(), &steps);
+            let change = worker.map().any_change(&mut |limit| random.below(limit));
+            let made = worker.rearrange(session.object(), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, (me, number), mix);
@@ -134,18 +134,6 @@ fn work<P: Platform>(
     let aborts = session.stats().aborts;
     worker.leave(session.object()).unwrap_or_else(|abort| panic!("the others are gone: {abort}"));
     (ended, aborts)
-}
-
-/// Some change of the map, of all tables alike: what an action touches has one owner.
-fn steps(random: &mut Random, sites: u16, map: &Map) -> Vec<Rearrange> {
-    let (kind, column) = (random.below(4), random.below(u64::from(sites)) as u16);
-    let owner = random.below(map.workers() as u64) as u16;
-    let of = |table| match kind {
-        0 => Rearrange::Split { table, column },
-        1 => Rearrange::Merge { table, column },
-        _ => Rearrange::Move { table, column, owner },
-    };
-    (0..map.tables()).filter(|table| !map.partitions(*table).is_empty()).map(of).collect()
 }
 
 /// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site afterwards.

@@ -13,7 +13,7 @@
 //! the order of [`KINDS`]. (23.9 percent of GetNewDestination are said to succeed; 23.7 do of those that name a facility which is there.)
 //!
 //! Deviations from the description:
-//! - Subscribers are divided into ranges, one a worker. A worker draws subscribers of its own range, by the description's distribution
+//! - Subscribers are divided into ranges, one a worker, or several (`parts_each`). A worker draws subscribers of its own range, by the description's distribution
 //!   over this range, but for those that `multisite` and `hot` take from all; one worker has the description's distribution.
 //! - The part of the data follows from the subscriber's number, as the part of a network does, and stands in all keys.
 //! - Which rows a subscriber has follows from its number, whatever the seed; frequencies are those of the description.

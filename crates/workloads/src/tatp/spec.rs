@@ -93,8 +93,10 @@ pub struct Hot {
 pub struct Tatp {
     /// Subscribers.
     pub subscribers: u32,
-    /// Ranges that they are divided into, one a worker.
+    /// Ranges that they are divided into.
     pub parts: u16,
+    /// So many of these that follow each other are a worker's own range.
+    pub parts_each: u16,
     /// Which transactions run.
     pub mix: Mix,
     /// Share of the transactions whose subscriber may be any; those of the others are of the worker's own range.
@@ -107,9 +109,9 @@ pub struct Tatp {
 }
 
 impl Tatp {
-    /// The full mix over so many subscribers in so many parts.
+    /// The full mix over so many subscribers in so many parts, one a worker.
     pub fn new(subscribers: u32, parts: u16) -> Self {
-        Tatp { subscribers, parts, mix: Mix::Full, multisite: 0.0, hot: None, divided: false }
+        Tatp { subscribers, parts, parts_each: 1, mix: Mix::Full, multisite: 0.0, hot: None, divided: false }
     }
 
     /// What is wrong with the parameters.
@@ -117,9 +119,12 @@ impl Tatp {
     /// # Errors
     /// One line.
     pub fn validate(&self) -> Result<(), String> {
-        let Tatp { subscribers, parts, multisite, hot, .. } = *self;
+        let Tatp { subscribers, parts, parts_each, multisite, hot, .. } = *self;
         if parts == 0 || subscribers < u32::from(parts) {
             return Err(format!("{subscribers} subscribers in {parts} parts: each has at least one"));
+        }
+        if parts_each == 0 || !parts.is_multiple_of(parts_each) {
+            return Err(format!("{parts} parts, {parts_each} a worker: none is left over"));
         }
         if !(0.0..=1.0).contains(&multisite) {
             return Err(format!("multisite: {multisite} is not a share, 0 to 1"));
@@ -148,10 +153,10 @@ impl Tatp {
         self.before(part) + 1..=self.before(part + 1)
     }
 
-    /// The part that is the home of worker `worker`.
+    /// The first part of the range that is the home of worker `worker`.
     #[inline]
     pub fn home(&self, worker: usize) -> u16 {
-        (worker % usize::from(self.parts)) as u16
+        (worker % usize::from(self.parts / self.parts_each)) as u16 * self.parts_each
     }
 
     /// The subscriber of a worker's next transaction, and how many numbers were drawn for it.
@@ -166,10 +171,12 @@ impl Tatp {
             let s_id = non_uniform(self.subscribers, random);
             return (Place { part: self.part(s_id), s_id }, 3);
         }
-        let part = self.home(worker);
-        let (before, until) = (self.before(part), self.before(part + 1));
+        let first = self.home(worker);
+        let (before, until) = (self.before(first), self.before(first + self.parts_each));
         let draws = 2 + u8::from(self.multisite > 0.0);
-        (Place { part, s_id: before + non_uniform(until - before, random) }, draws)
+        let s_id = before + non_uniform(until - before, random);
+        let part = if self.parts_each == 1 { first } else { self.part(s_id) };
+        (Place { part, s_id }, draws)
     }
 
     fn draw_hot(&self, hot: Hot, random: &mut Random) -> u32 {
@@ -243,6 +250,11 @@ mod tests {
         }
         let tatp = Tatp::new(1_000, 4);
         assert!((0..1_000).all(|_| tatp.draw(6, &mut random).0.part == 2));
+        let finer = Tatp { parts_each: 3, ..Tatp::new(1_000, 12) };
+        let mut own = [0; 12];
+        (0..1_000).for_each(|_| own[usize::from(finer.draw(6, &mut random).0.part)] += 1);
+        // Those of the third of four ranges, about alike.
+        assert!(own[6..9].iter().all(|count| *count > 250) && own.iter().sum::<i32>() == 1_000, "{own:?}");
         let spread = Tatp { multisite: 0.5, ..tatp.clone() };
         let away = (0..10_000).filter(|_| spread.draw(6, &mut random).0.part != 2).count();
         // Three quarters of those that may be any.

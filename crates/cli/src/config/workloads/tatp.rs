@@ -1,5 +1,6 @@
 //! Flags of `tatp`.
 
+use driver::Partitioning;
 use serde::Serialize;
 use workloads::tatp::Mix;
 
@@ -18,6 +19,8 @@ use crate::values;
 const SUBSCRIBERS_MAX: u64 = 4_000_000_000;
 /// Subscribers of the benchmark's own smallest population.
 const SUBSCRIBERS: u64 = 100_000;
+/// Ranges of a worker where workers own them: as many as a partition has sub-partitions.
+const PARTS_EACH: u64 = adapt::DIVISIONS;
 /// Bytes of the bare rows of a subscriber: one of 64 bytes, and as many others on the average as `workloads::tatp` says.
 const SUBSCRIBER_BYTES: f64 = 64.0 + 2.5 * 24.0 + 2.5 * 20.0 + 3.75 * 28.0;
 
@@ -66,17 +69,22 @@ impl BenchWorkload for Tatp {
         text
     }
 
-    /// One range of subscribers a worker.
+    /// One range of subscribers a worker; where workers own them, several that can be moved.
     fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
         let subscribers = u32::try_from(self.subscribers)
             .map_err(|_| Failure::Failed(format!("--subscribers: at most {SUBSCRIBERS_MAX}")))?;
+        let each = match split {
+            Split::Workers => PARTS_EACH.min(self.subscribers / workers.max(1) as u64).max(1) as usize,
+            Split::Whole | Split::Instances => 1,
+        };
         let hot = self.hot.map(|Hot { requests, data }| workloads::tatp::Hot { requests, data });
         let workload = workloads::tatp::Tatp {
             mix: self.mix,
             multisite: self.multisite,
             hot,
             divided: split == Split::Instances,
-            ..workloads::tatp::Tatp::new(subscribers, partitions(workers)?)
+            parts_each: each as u16,
+            ..workloads::tatp::Tatp::new(subscribers, partitions(workers * each)?)
         };
         workload.validate().map_err(Failure::Failed)?;
         Ok(driver::Workload::Tatp(workload))
@@ -88,6 +96,11 @@ impl BenchWorkload for Tatp {
             Change::Hot(hot) => Tatp { hot: Some(hot), ..self.clone() },
             Change::Multisite(multisite) => Tatp { multisite, ..self.clone() },
         })
+    }
+
+    /// The ranges of a worker follow each other.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::Blocks
     }
 
     fn grows(&self) -> bool {

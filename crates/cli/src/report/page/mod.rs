@@ -122,7 +122,9 @@ fn timeline(report: &Report) -> String {
 /// What happened while it ran: what was asked for, and what adaptation did.
 fn marks(report: &Report) -> impl Iterator<Item = (f64, String)> + '_ {
     let asked = report.config.at.iter().map(|at| (at.seconds, at.change.clone()));
-    let done = report.adaptation.iter().flat_map(|story| &story.repartitionings);
+    let all = report.adaptation.iter().flat_map(|story| &story.repartitionings);
+    // Not those of the warm-up.
+    let done = all.filter(|one| one.at_seconds >= 0.0);
     asked.chain(done.map(|one| (one.at_seconds, "repartitioning".to_owned())))
 }
 

@@ -1,0 +1,405 @@
+//! Partitions that follow the workload of a run: what workers that own them count goes to a controller, and what it decides to the map.
+//!
+//! The main thread monitors, as a thread of its own does in ATraPos (section V): a search takes milliseconds, in which a worker would answer nobody. When an
+//! interval is over it asks all workers for what they have counted; each answers after its next transaction. When the controller wants another map, the
+//! first worker that is there makes the changes between two of its transactions, while all others serve each other ([`oriented::Worker::rearrange`]).
+//! Workers look at one word after each transaction, which changes with each question. A worker whose run is over answers no more, and nothing is
+//! decided from then on.
+//!
+//! Sockets that fail ([`crate::failing`]) are told to the controller at once: it gives their partitions to the cores that are left.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use adapt::{
+    Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Story,
+};
+use cc::Abort;
+use engine::Procedure;
+use engine::dynamic::AnySession;
+use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+use storage::Latched;
+
+use crate::deployment::Deployment;
+use crate::failing::Failing;
+
+/// How partitions follow the workload of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adaptation {
+    /// What the controller is told in advance.
+    pub settings: Settings,
+    /// The workers' cores; `None`: they are in the sockets that the deployment says, all equally far from each other.
+    pub cores: Option<Cores>,
+}
+
+impl Adaptation {
+    /// With this shortest interval between two measurements.
+    pub fn every(seconds: f64) -> Self {
+        Adaptation { settings: Settings::new(seconds), cores: None }
+    }
+}
+
+/// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128 ns.
+const BYTE_NS: f64 = 2.0;
+/// The main thread looks so many times in an interval.
+const LOOKS: u64 = 16;
+
+/// Bits of a question that name a worker.
+const WORKER_BITS: u32 = 16;
+/// Set in questions that ask one worker to change the map; others ask all what they have counted.
+const CHANGES: u64 = 1 << WORKER_BITS;
+/// One question.
+const ONE: u64 = CHANGES << 1;
+
+/// What a worker hands over.
+struct Handed {
+    worker: usize,
+    arrays: Arrays,
+    transactions: u64,
+}
+
+/// How a change of the map has ended.
+struct Made {
+    refused: Option<String>,
+    nanos: u64,
+}
+
+/// What lies between the workers and the main thread.
+#[derive(Default)]
+struct Desk {
+    /// The question that is asked.
+    question: u64,
+    handed: Vec<Handed>,
+    /// What the worker takes that is asked to change the map.
+    changes: Option<Vec<Change>>,
+    made: Option<Made>,
+}
+
+/// What the workers of a run share that follows its workload.
+pub(crate) struct Adapting<P: Platform> {
+    adaptation: Adaptation,
+    cores: Cores,
+    /// The question that is asked.
+    word: P::Region,
+    desk: Latched<P, Desk>,
+}
+
+impl<P: Platform> Adapting<P> {
+    /// Of the workers of this deployment.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(
+        c: P::Core,
+        adaptation: &Adaptation,
+        deployment: &Deployment,
+    ) -> Result<Self, OutOfMemory> {
+        let cores = adaptation.cores.clone().filter(|cores| cores.count() == deployment.workers());
+        Ok(Adapting {
+            adaptation: adaptation.clone(),
+            cores: cores.unwrap_or_else(|| equally_far(&deployment.sockets())),
+            word: P::region(c, None, LINE_BYTES, "questions of the monitor")?,
+            desk: Latched::new(c, "answers to the monitor", Desk::default())?,
+        })
+    }
+
+    fn question(&self) -> &P::Word {
+        P::word_of(&self.word, 0)
+    }
+}
+
+/// Cores in these sockets, all equally far from each other.
+fn equally_far(sockets: &[u32]) -> Cores {
+    let dense: BTreeSet<u32> = sockets.iter().copied().collect();
+    let count = dense.len();
+    let row = |one: usize| (0..count).map(|other| if one == other { 0.0 } else { BYTE_NS }).collect();
+    let number = |socket: &u32| dense.range(..socket).count() as u16;
+    let sockets = sockets.iter().map(number).collect();
+    Cores::new(sockets, (0..count).map(row).collect()).expect("a run has workers, in dense sockets")
+}
+
+/// What one worker has to do with it.
+pub(crate) struct Part<'d, P: Platform> {
+    shared: &'d Adapting<P>,
+    worker: usize,
+    /// The last question that it has seen.
+    question: u64,
+    /// The version of the map in its last transaction.
+    version: u64,
+    /// Transactions since it was asked, or since the map changed.
+    transactions: u64,
+}
+
+impl<'d, P: Platform> Part<'d, P> {
+    /// Of the worker with this number.
+    pub(crate) fn new(shared: &'d Adapting<P>, worker: usize) -> Self {
+        Part { shared, worker, question: 0, version: 0, transactions: 0 }
+    }
+
+    /// After a transaction of the worker: does what it is asked for.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    #[inline]
+    pub(crate) fn turn<Q: Procedure>(
+        &mut self,
+        c: P::Core,
+        worker: &mut oriented::Worker<'d, P, Q>,
+        session: &mut dyn AnySession<'_>,
+    ) -> Result<(), Abort> {
+        let version = worker.map().version();
+        if version != self.version {
+            (self.version, self.transactions) = (version, 0);
+        }
+        self.transactions += 1;
+        // Acquire: pairs with the release of the main thread, whose question is on the desk.
+        let question = P::load(c, self.shared.question(), Ordering::Acquire);
+        if question == self.question {
+            return Ok(());
+        }
+        self.question = question;
+        match question & CHANGES {
+            0 => self.hand_over(c, worker),
+            _ if question as u16 == self.worker as u16 => return self.change(c, worker, session),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hand_over<Q: Procedure>(&mut self, c: P::Core, worker: &mut oriented::Worker<'d, P, Q>) {
+        let Some(arrays) = worker.take_arrays() else { return };
+        let transactions = std::mem::take(&mut self.transactions);
+        let handed = Handed { worker: self.worker, arrays, transactions };
+        self.shared.desk.with(c, |desk| {
+            // Another question may have been asked meanwhile.
+            if desk.question == self.question {
+                desk.handed.push(handed);
+            }
+        });
+    }
+
+    fn change<Q: Procedure>(
+        &mut self,
+        c: P::Core,
+        worker: &mut oriented::Worker<'d, P, Q>,
+        session: &mut dyn AnySession<'_>,
+    ) -> Result<(), Abort> {
+        let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) else { return Ok(()) };
+        let began = P::now(c);
+        let refused = worker.rearrange(session, &changes)?.err().map(|why| why.to_string());
+        let made = Made { refused, nanos: P::now(c).since(began) };
+        self.shared.desk.with(c, |desk| desk.made = Some(made));
+        Ok(())
+    }
+}
+
+/// What the main thread waits for.
+enum Waiting {
+    /// The end of an interval.
+    Until(Nanos),
+    /// What workers have counted.
+    Counts,
+    /// The change of the map.
+    Change,
+}
+
+/// What the main thread of a run does, from the moment on at which the workers have begun.
+pub(crate) struct Monitoring<'a, P: Platform> {
+    shared: &'a Adapting<P>,
+    failing: Option<&'a Failing>,
+    map: &'a PartitionMap,
+    monitor: Option<Monitor<'a, P>>,
+}
+
+impl<'a, P: Platform> Monitoring<'a, P> {
+    /// Of workers that own what this map says.
+    pub(crate) fn new(shared: &'a Adapting<P>, failing: Option<&'a Failing>, map: &'a PartitionMap) -> Self {
+        Monitoring { shared, failing, map, monitor: None }
+    }
+
+    /// How often the main thread looks.
+    pub(crate) fn look_nanos(&self) -> u64 {
+        (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
+    }
+
+    /// Does what is to be done now, of workers that have begun and measure from `warm` on; `say` hears what is decided.
+    pub(crate) fn look(&mut self, c: P::Core, (began, warm): (Nanos, Nanos), say: &mut dyn FnMut(&str)) {
+        let new = || Monitor::new(self.shared, self.failing, self.map, (began, warm));
+        self.monitor.get_or_insert_with(new).look(c, say);
+    }
+
+    /// What was decided; the run is over. `None`: it has not begun.
+    pub(crate) fn story(self, c: P::Core) -> Option<Story> {
+        self.monitor.map(|monitor| monitor.story(c))
+    }
+}
+
+/// The controller of a run.
+struct Monitor<'a, P: Platform> {
+    shared: &'a Adapting<P>,
+    failing: Option<&'a Failing>,
+    controller: Controller,
+    cores: Cores,
+    /// When the measured time begins.
+    warm: Nanos,
+    waiting: Waiting,
+    /// From when on transactions are counted: the last answers, or the last change of the map.
+    since: Nanos,
+    question: u64,
+}
+
+impl<'a, P: Platform> Monitor<'a, P> {
+    /// Of workers that have begun at `began`, measure from `warm` on, and own what this map says.
+    fn new(
+        shared: &'a Adapting<P>,
+        failing: Option<&'a Failing>,
+        map: &PartitionMap,
+        (began, warm): (Nanos, Nanos),
+    ) -> Self {
+        let mut act = Vec::new();
+        let settings = shared.adaptation.settings;
+        let at_seconds = -(warm.since(began) as f64 / 1e9);
+        let controller = Controller::new(settings, shared.cores.clone(), map.clone(), at_seconds, &mut act);
+        let until = began.plus(nanos(controller.interval_seconds()));
+        Monitor {
+            shared,
+            failing,
+            controller,
+            cores: shared.cores.clone(),
+            warm,
+            waiting: Waiting::Until(until),
+            since: began,
+            question: 0,
+        }
+    }
+
+    /// Does what is to be done now; `say` hears what is decided.
+    fn look(&mut self, c: P::Core, say: &mut dyn FnMut(&str)) {
+        let now = P::now(c);
+        let failing = self.failing.filter(|_| now >= self.warm);
+        let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
+        let cores = self.cores.with(|core| !gone.contains(&core.index()));
+        if cores != self.cores {
+            self.cores = cores.clone();
+            self.tell(c, Event::Cores(cores), say);
+        }
+        match self.waiting {
+            Waiting::Until(until) if now >= until => {
+                self.ask(c, None);
+                self.waiting = Waiting::Counts;
+            }
+            Waiting::Until(_) => {}
+            Waiting::Counts => {
+                if let Some(event) = self.counted(c, now) {
+                    self.tell(c, event, say);
+                }
+            }
+            Waiting::Change => match self.made(c) {
+                Some(event) => {
+                    self.since = now;
+                    self.tell(c, event, say);
+                }
+                None => self.ask_again(c),
+            },
+        }
+    }
+
+    /// How the change of the map has ended, if it has.
+    fn made(&self, c: P::Core) -> Option<Event> {
+        let made = self.shared.desk.with(c, |desk| desk.made.take())?;
+        Some(match made.refused {
+            Some(why) => Event::Refused { why },
+            None => Event::Changed { seconds: made.nanos as f64 / 1e9 },
+        })
+    }
+
+    /// What was decided; the run is over.
+    fn story(mut self, c: P::Core) -> Story {
+        if matches!(self.waiting, Waiting::Change) {
+            let over = || Event::Refused { why: "the run is over".to_owned() };
+            let event = self.made(c).unwrap_or_else(over);
+            self.tell(c, event, &mut |_| ());
+        }
+        self.controller.story().clone()
+    }
+
+    fn first_present(&self) -> u16 {
+        self.cores.present().next().unwrap_or(Core(0)).0
+    }
+
+    /// Asks all workers what they have counted, or one to make changes.
+    fn ask(&mut self, c: P::Core, changes: Option<Vec<Change>>) {
+        let number = (self.question / ONE + 1) * ONE;
+        self.question = match &changes {
+            None => number,
+            Some(_) => number | CHANGES | u64::from(self.first_present()),
+        };
+        let question = self.question;
+        self.shared.desk.with(c, |desk| *desk = Desk { question, changes, ..Desk::default() });
+        // Release: pairs with the acquire of the workers.
+        P::store(c, self.shared.question(), question, Ordering::Release);
+    }
+
+    /// Asks another worker for the change, if the one that was asked is gone and has not taken it.
+    fn ask_again(&mut self, c: P::Core) {
+        if self.cores.is_present(Core(self.question as u16)) {
+            return;
+        }
+        if let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) {
+            self.ask(c, Some(changes));
+        }
+    }
+
+    /// What the workers have counted, when all have answered that are there.
+    fn counted(&mut self, c: P::Core, now: Nanos) -> Option<Event> {
+        let present = self.cores.present().count();
+        let cores = &self.cores;
+        let is_there = |handed: &Handed| cores.is_present(Core(handed.worker as u16));
+        let handed = self.shared.desk.with(c, |desk| {
+            let all = desk.handed.iter().filter(|handed| is_there(handed)).count() == present;
+            all.then(|| std::mem::take(&mut desk.handed))
+        })?;
+        let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
+        let core_nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
+        let map = self.controller.map();
+        // A worker that has begun no transaction since the map changed counts by the former one.
+        let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
+        let sub_partitions = adapt::Grid::of(map).count();
+        let load = Load::gathered(map.version(), sub_partitions, arrays);
+        let load = load.expect("the arrays of a version are of its sub-partitions");
+        Some(Event::Measured { throughput: transactions as f64 / (core_nanos / 1e9), load, core_nanos })
+    }
+
+    /// Tells the controller, and does what it says.
+    fn tell(&mut self, c: P::Core, event: Event, say: &mut dyn FnMut(&str)) {
+        let now = P::now(c);
+        let at_seconds = (now.0 as f64 - self.warm.0 as f64) / 1e9;
+        let before = self.controller.story().steps;
+        let mut act = Vec::new();
+        self.controller
+            .step(at_seconds, event, &mut act)
+            .expect("events come in the order in which the controller asks for them");
+        if P::VIRTUAL {
+            // It is the host that has searched.
+            P::pause(c, (self.controller.story().steps - before) * Search::STEP_NANOS);
+        }
+        for action in act {
+            match action {
+                Action::Repartition { changes, .. } => {
+                    self.ask(c, Some(changes));
+                    self.waiting = Waiting::Change;
+                }
+                Action::Measure { seconds } => {
+                    self.waiting = Waiting::Until(P::now(c).plus(nanos(seconds)));
+                }
+                // Workers begin anew with each map that they see, and with each answer.
+                Action::Clear(_) => {}
+                Action::Say(words) => say(&words),
+            }
+        }
+    }
+}
+
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}

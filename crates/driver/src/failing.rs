@@ -1,0 +1,102 @@
+//! Sockets that fail while a workload runs.
+//!
+//! Workers of a failed socket run no transactions any more, from their next one on. Their clients turn to the others: each of these
+//! draws now and then in the name of one that is gone. What workers of the socket own they go on doing for others until it is taken from them, as threads
+//! would that the operating system has moved elsewhere.
+
+use workloads::Random;
+
+use crate::deployment::Deployment;
+use crate::error::RunError;
+
+/// A socket that fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Failure {
+    /// When, in seconds of the measured time.
+    pub seconds: f64,
+    /// The socket, as workers name it.
+    pub socket: u32,
+}
+
+/// Which workers are gone from when on.
+#[derive(Clone, Debug)]
+pub(crate) struct Failing {
+    /// By worker, in nanoseconds of the measured time.
+    at: Vec<Option<u64>>,
+}
+
+impl Failing {
+    /// Of these workers.
+    ///
+    /// # Errors
+    /// A socket has no workers, or nobody would be left; or there are several instances, whose workers other instances wait for.
+    pub(crate) fn of(failures: &[Failure], deployment: &Deployment) -> Result<Option<Self>, RunError> {
+        if failures.is_empty() {
+            return Ok(None);
+        }
+        let refused = |why: String| Err(RunError::Refused(why));
+        if deployment.instances.len() > 1 {
+            return refused("sockets fail under one instance only".to_owned());
+        }
+        let sockets = deployment.sockets();
+        if let Some(Failure { socket, .. }) = failures.iter().find(|one| !sockets.contains(&one.socket)) {
+            return refused(format!("socket {socket} cannot fail: no worker is there"));
+        }
+        if sockets.iter().all(|socket| failures.iter().any(|one| one.socket == *socket)) {
+            return refused("all sockets with workers fail: nobody would be left".to_owned());
+        }
+        let first = |socket: u32| {
+            let moments = failures.iter().filter(|failure| failure.socket == socket);
+            moments.map(|failure| ((failure.seconds * 1e9) as u64).max(1)).min()
+        };
+        Ok(Some(Failing { at: sockets.into_iter().map(first).collect() }))
+    }
+
+    /// When a worker is gone, in nanoseconds of the measured time.
+    pub(crate) fn of_worker(&self, worker: usize) -> Option<u64> {
+        self.at.get(worker).copied().flatten()
+    }
+
+    /// The workers that are gone after so long, ascending.
+    pub(crate) fn gone(&self, elapsed_nanos: u64) -> Vec<usize> {
+        let is_gone = |at: &Option<u64>| at.is_some_and(|at| at <= elapsed_nanos);
+        self.at.iter().enumerate().filter(|(_, at)| is_gone(at)).map(|(worker, _)| worker).collect()
+    }
+
+    /// In whose name a worker draws its next transaction, after so long.
+    pub(crate) fn name(&self, worker: usize, elapsed_nanos: u64, random: &mut Random) -> usize {
+        let gone = self.gone(elapsed_nanos);
+        let drawn = random.below(self.at.len() as u64) as usize;
+        gone.get(drawn).copied().unwrap_or(worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployment::{Instance, WorkerPlace};
+
+    #[test]
+    fn others_stand_in_for_those_that_are_gone() {
+        let worker = |number: u32| WorkerPlace { socket: number / 2, ..WorkerPlace::default() };
+        let workers = (0..6).map(worker).collect();
+        let deployment =
+            Deployment { instances: vec![Instance { machine: 0, workers }], ..Deployment::default() };
+        let failure = |seconds, socket| Failure { seconds, socket };
+        let of = |failures: &[Failure]| Failing::of(failures, &deployment);
+        let failing = of(&[failure(2e-6, 1), failure(1e-6, 1)]).expect("others are left").expect("one fails");
+        assert_eq!([0, 2, 3].map(|worker| failing.of_worker(worker)), [None, Some(1_000), Some(1_000)]);
+        assert_eq!((failing.gone(999), failing.gone(1_000)), (vec![], vec![2, 3]));
+        let mut random = Random::new(1, 1);
+        let mut drawn = [0u32; 6];
+        (0..6_000).for_each(|_| drawn[failing.name(4, 1_000, &mut random)] += 1);
+        assert!(drawn[4] > 3_700 && drawn[2] > 900 && drawn[3] > 900 && drawn.iter().sum::<u32>() == 6_000);
+        assert_eq!(drawn[2] + drawn[3] + drawn[4], 6_000);
+        assert_eq!(failing.name(4, 0, &mut random), 4);
+        assert!(of(&[]).expect("nothing fails").is_none());
+        let refused = |failures: &[Failure]| of(failures).expect_err("refused").to_string();
+        assert_eq!(refused(&[failure(1.0, 7)]), "socket 7 cannot fail: no worker is there");
+        let all = [0, 1, 2].map(|socket| failure(0.0, socket));
+        assert_eq!(refused(&all), "all sockets with workers fail: nobody would be left");
+    }
+}

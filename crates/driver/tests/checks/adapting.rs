@@ -1,0 +1,103 @@
+//! Partitions that follow the workload: skew is noticed, keys change their owners while transactions run, and nothing is lost.
+
+use adapt::{Core, Settings, Story};
+use driver::{Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Workload};
+use sim::Config;
+use workloads::tatp::{Hot, Tatp};
+
+use crate::owners::{over_pages, simulated_by, two_sockets};
+use crate::several::{config, violations};
+
+const WORKERS: usize = 4;
+const INTERVAL_SECONDS: f64 = 0.001;
+const CHANGE_SECONDS: f64 = 3.0 * INTERVAL_SECONDS;
+
+/// Intervals that do not become longer: tests are short.
+fn adaptation() -> Adaptation {
+    let settings = Settings { longest: 1.0, ..Settings::new(INTERVAL_SECONDS) };
+    Adaptation { settings, cores: None }
+}
+
+/// Workers whose partitions follow each other.
+fn deployment() -> Deployment {
+    Deployment { partitioning: Partitioning::Blocks, ..two_sockets(WORKERS) }
+}
+
+fn tatp(hot: Option<Hot>) -> Workload {
+    Workload::Tatp(Tatp { hot, parts_each: 10, ..Tatp::new(800, 10 * WORKERS as u16) })
+}
+
+fn plan(intervals: f64, seed: u64) -> Plan {
+    let adaptation = Some(adaptation());
+    let length = Length::Seconds(intervals * INTERVAL_SECONDS);
+    Plan { adaptation, length, ..over_pages(Execution::Atrapos, seed) }
+}
+
+fn run(workload: &Workload, plan: &Plan) -> Measurement {
+    // Not perturbed: what is measured is what there is.
+    let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
+    let measured = simulated_by(config, workload, plan, &deployment()).expect("a run");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    measured
+}
+
+fn story(measured: &Measurement) -> &Story {
+    measured.adaptation.as_ref().expect("a story")
+}
+
+/// The load of the busiest core, as a multiple of the mean.
+fn busiest(loads: &[f64]) -> f64 {
+    loads.iter().copied().fold(0.0, f64::max)
+}
+
+#[test]
+fn hot_keys_are_divided_among_workers() {
+    let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
+    let workload = Workload::changing(tatp(None), vec![(CHANGE_SECONDS, hot)]).expect("the same data");
+    let measured = run(&workload, &plan(10.0, 1));
+    let story = story(&measured);
+    let text = story.text();
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    // A fifth of the data is nearly all that the first of four workers owns.
+    assert_eq!(first.before.hottest().0, Core(0), "{text}");
+    assert!(first.before.hottest().1 > 1.6 && first.after.hottest().1 < 1.2, "{text}");
+    let after_seconds = first.at_seconds - CHANGE_SECONDS;
+    assert!((0.0..5.0 * INTERVAL_SECONDS).contains(&after_seconds), "{text}");
+    assert!(first.reason.starts_with("core 0 (socket 0) has "), "{text}");
+    let seen = story.repartitionings.iter().rev().find_map(|one| one.seen.as_ref()).expect("measured again");
+    assert!(busiest(seen) < 1.3, "{text}");
+}
+
+/// Where all keys are alike, their owners stay who they are.
+#[test]
+fn nothing_moves_without_a_reason() {
+    let measured = run(&tatp(None), &plan(10.0, 5));
+    let story = story(&measured);
+    assert_eq!(story.count(), 0, "{}", story.text());
+    assert!(story.measurements > 6, "{}", story.text());
+    let still = Plan { adaptation: None, ..plan(2.0, 5) };
+    assert_eq!(run(&tatp(None), &still).adaptation, None);
+}
+
+/// What belongs to a socket that fails goes to the others, who also take over its clients.
+#[test]
+fn a_failed_socket_loses_its_partitions() {
+    let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
+    let measured = run(&tatp(None), &Plan { failures: failures.clone(), ..plan(9.0, 3) });
+    let story = story(&measured);
+    let text = story.text();
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    assert!(first.reason.starts_with("cores 2 to 3 are gone and owned"), "{text}");
+    // At once, but for a search under way.
+    let after_seconds = first.at_seconds - CHANGE_SECONDS;
+    assert!((0.0..5.0 * INTERVAL_SECONDS).contains(&after_seconds), "{text}");
+    assert_eq!(first.absent, [Core(2), Core(3)]);
+    assert!(first.after.partitions.iter().all(|piece| piece.partition.owner < Core(2)), "{text}");
+    // The two go on, with what all four have asked for.
+    let late: u64 = measured.bins[measured.bins.len() * 3 / 4..].iter().sum();
+    assert!(late > 0, "{:?}", measured.bins);
+    for execution in [Execution::Inline, Execution::Plp] {
+        let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(4.0, 3) };
+        assert_eq!(run(&tatp(None), &still).adaptation, None);
+    }
+}
