@@ -20,10 +20,10 @@ use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use workloads::Random;
 
-use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
+use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, faults, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;
 use crate::subject::Subject;
-use crate::task::{Machine, Task, Work};
+use crate::task::{Machine, Observed, Task, Work};
 
 /// The table.
 const NAME: &str = "things";
@@ -211,12 +211,15 @@ pub struct FormMarks {
     pub after: u64,
     /// Transactions that committed while a table changed its form.
     pub meanwhile: u64,
+    /// Transactions that committed.
+    pub transactions: u64,
 }
 
 impl FormMarks {
     /// What happened in another trial, too.
     pub fn add(&mut self, other: FormMarks) {
-        let FormMarks { changed, cancelled, before, after, meanwhile } = other;
+        let FormMarks { changed, cancelled, before, after, meanwhile, transactions } = other;
+        self.transactions += transactions;
         self.changed += changed;
         self.cancelled += cancelled;
         self.before += before;
@@ -245,6 +248,12 @@ impl Outside<'_> {
     fn violated(&self, what: String) {
         locked(&self.violations).push(what);
     }
+}
+
+/// Runs a task of a campaign.
+pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimError> {
+    let (violations, marks) = violations(subject, task.seed, faults(task.seed))?;
+    Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
 }
 
 /// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is wrong, and what happened.
@@ -492,7 +501,10 @@ impl Use<'_> {
             let mut known = locked(known);
             known.acknowledged = known.under_way.take().expect("it has committed");
             drop(known);
-            locked(&self.outside.marks).meanwhile += u64::from(self.outside.changing.load(Ordering::SeqCst));
+            let mut marks = locked(&self.outside.marks);
+            marks.meanwhile += u64::from(self.outside.changing.load(Ordering::SeqCst));
+            marks.transactions += 1;
+            drop(marks);
             self.audit(&mut session)?;
             session.tend(VirtualMachine::now(c));
             session.idle();
