@@ -15,6 +15,7 @@ use storage::Optimisation;
 use storage::index::Shape;
 use storage::log::{LogError, complete};
 
+use crate::conversion::{Conversion, Reads};
 use crate::declaration::{Declared, SchemaBuilder};
 use crate::description::TableDescription;
 use crate::durable::SchemaError;
@@ -176,10 +177,6 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// others everything is as before, but for commits that were refused meanwhile.
     pub fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
         let changes = self.tables.changes().ok_or(ChangeError::Unsupported)?;
-        let conversion = changes.conversion(self.inner.core());
-        if conversion.is_some_and(|(forms, _)| table == forms.before() || table == forms.after()) {
-            return Err(ChangeError::Busy);
-        }
         self.end_table(changes, table, End::Dropped)
     }
 
@@ -195,6 +192,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let turn = changes.turn(c);
         if table >= self.tables.get().len() || changes.is_dropped(table) {
             return Err(ChangeError::NoSuchTable);
+        }
+        let is_form = |(forms, _): (&Conversion, Reads)| table == forms.before() || table == forms.after();
+        if end == End::Dropped && changes.conversion(c).is_some_and(is_form) {
+            return Err(ChangeError::Busy);
         }
         // No part is prepared while a table changes its form.
         let has_parts = || end == End::Dropped && changes.has_parts(c);

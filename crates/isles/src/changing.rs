@@ -100,10 +100,13 @@ impl Database {
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let c = Hardware::core();
         let mut session = shared.inner.session(c, None, false).map_err(limit)?;
-        shared.set_presence(number, Presence::Dropped);
+        // It may have been dropped since, or have got other rows.
+        if !shared.move_presence(number, Presence::There, Presence::Dropped) {
+            return Err(of_change(ChangeError::NoSuchTable, name));
+        }
         let dropped = session.drop_table(number);
         if dropped.as_ref().is_err_and(leaves_all) {
-            shared.set_presence(number, Presence::There);
+            shared.move_presence(number, Presence::Dropped, Presence::There);
         }
         dropped.map_err(|error| of_change(error, name))?;
         let until = Hardware::now(c).plus(SWEEP_WAIT_NANOS);

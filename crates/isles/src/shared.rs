@@ -108,6 +108,13 @@ impl Shared {
         }
     }
 
+    /// As [`Self::set_presence`], if it was so before; whether it was.
+    pub(crate) fn move_presence(&self, table: usize, from: Presence, to: Presence) -> bool {
+        let Some(now) = self.presence.get(table) else { return false };
+        // Release: as there. Relaxed if it fails: nothing follows from it.
+        now.compare_exchange(from as u8, to as u8, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
     /// The tables that there are, with their numbers.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &TableDescription)> {
         self.tables().iter().enumerate().filter(|(number, _)| !self.is_absent(*number))
