@@ -32,6 +32,11 @@ pub enum FileErrorKind {
     /// The device is full.
     #[error("the disk is full: make room on it")]
     Full,
+    /// The file may not be as large: by the limit of the process, or of the file system.
+    #[error(
+        "no file may be as large: raise the limit of the process (`ulimit -f`), or take a file system that allows larger files"
+    )]
+    TooLarge,
     /// The device or mount allows no writing.
     #[error("it is mounted read-only: mount it for writing, or take another directory")]
     ReadOnly,

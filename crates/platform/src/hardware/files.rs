@@ -70,6 +70,7 @@ fn kind(error: Errno) -> FileErrorKind {
         Errno::EXIST => FileErrorKind::Exists,
         Errno::NOTDIR => FileErrorKind::NotADirectory,
         Errno::NOSPC | Errno::DQUOT => FileErrorKind::Full,
+        Errno::FBIG => FileErrorKind::TooLarge,
         Errno::ROFS => FileErrorKind::ReadOnly,
         Errno::ACCESS | Errno::PERM => FileErrorKind::Denied,
         Errno::WOULDBLOCK => FileErrorKind::InUse,

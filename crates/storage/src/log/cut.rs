@@ -66,11 +66,8 @@ impl<P: Files> Log<P> {
         self.wait_for_disk(c, driver)?;
         let starts = driver.streams.iter_mut().map(|stream| stream.cut(c)).collect::<Result<_, _>>()?;
         self.wait_for_disk(c, driver)?;
-        let number = driver.manifest.as_mut().map_or(1, |writer| {
-            writer.last_checkpoint += 1;
-            writer.last_checkpoint
-        });
-        Ok(Cut { number, epoch: driver.newest.max(driver.marked), starts })
+        driver.last_checkpoint += 1;
+        Ok(Cut { number: driver.last_checkpoint, epoch: driver.newest.max(driver.marked), starts })
     }
 
     /// A new file of a checkpoint.

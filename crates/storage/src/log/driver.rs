@@ -40,6 +40,9 @@ pub(super) struct Driver<P: Files> {
     pub manifest: Option<ManifestWriter<P>>,
     /// Whether a core is writing it.
     pub manifest_is_lent: bool,
+    /// Number of the last checkpoint that was begun, which a core may do while another one writes the manifest: the files of one that
+    /// failed may be named by a manifest on the disk.
+    pub last_checkpoint: u64,
 }
 
 impl<P: Files> Driver<P> {
@@ -56,6 +59,7 @@ impl<P: Files> Driver<P> {
             error: None,
             manifest: None,
             manifest_is_lent: false,
+            last_checkpoint: 0,
         }
     }
 

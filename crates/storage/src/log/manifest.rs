@@ -178,15 +178,6 @@ impl Manifest {
 pub(super) struct ManifestWriter<P: Files> {
     pub manifest: Manifest,
     pub queue: P::Queue,
-    /// Number of the last checkpoint that was begun: the files of one that failed may be named by a manifest on the disk.
-    pub last_checkpoint: u64,
-}
-
-impl<P: Files> ManifestWriter<P> {
-    pub(super) fn new(manifest: Manifest, queue: P::Queue) -> Self {
-        let last_checkpoint = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
-        ManifestWriter { manifest, queue, last_checkpoint }
-    }
 }
 
 #[cfg(test)]

@@ -180,7 +180,9 @@ impl<P: Files> Log<P> {
     }
 
     fn keep_manifest(&mut self, manifest: ManifestWriter<P>) {
-        self.driver.get_mut().manifest = Some(manifest);
+        let driver = self.driver.get_mut();
+        driver.last_checkpoint = manifest.manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        driver.manifest = Some(manifest);
     }
 
     /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every

@@ -345,7 +345,7 @@ impl<P: Files> OpenedDirectory<P> {
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
         remove_old::<P>(c, &mut self.queue, self.files, &self.manifest)?;
-        log.keep_manifest(ManifestWriter::new(self.manifest, self.queue));
+        log.keep_manifest(ManifestWriter { manifest: self.manifest, queue: self.queue });
         Ok(log)
     }
 }
