@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! phases, serving            what a worker does for its own transactions, and for others'
-//! moving, sampling           how it changes the map, and what it counts
+//! moving, sampling           how it changes the map, and what it counts (counting)
 //! worker                     a worker: its transactions from their beginnings to their ends
 //!    post                    what is said, and the way to the other workers
 //!       inbox                a ring of words for each worker, which all others fill
@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod central;
+mod counting;
 mod inbox;
 mod locks;
 mod map;

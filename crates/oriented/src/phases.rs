@@ -8,11 +8,12 @@ use engine::dynamic::{Branches, Transaction};
 use engine::{Plan, Procedure};
 use platform::{Nanos, Platform, Work};
 
+use crate::counting::For;
 use crate::locks::{Answer, look};
 use crate::messages::Said;
 use crate::owned::owned_routes;
 use crate::post::{LOOK_NANOS, gone};
-use crate::sampling::{For, homes};
+use crate::sampling::homes;
 use crate::worker::{Attempt, WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {

@@ -8,67 +8,13 @@ use adapt::{Arrays, MEETINGS_MAX};
 use engine::{Procedure, Route};
 use platform::{LINE_BYTES, Nanos, Platform, Work};
 
-use crate::map::Map;
+use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
 use crate::worker::{Attempt, Worker};
 
-/// One in so many is measured. A prime: transactions of two or four runs of actions are not always measured in the same one.
-const SAMPLE: u64 = 7;
 /// What takes place at a synchronization point: a request, an answer, and how the transaction has ended, each a line.
 const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
-
-/// For whom an action runs.
-#[derive(Clone, Copy)]
-pub(crate) enum For {
-    /// A transaction of the worker's own.
-    Own,
-    /// Another worker's, which has sent it.
-    Other,
-}
-
-/// What a worker has counted.
-pub(crate) struct Counting {
-    arrays: Arrays,
-    /// Runs of actions until one is measured.
-    until_run: u64,
-    /// Transactions of several sub-partitions until one is counted.
-    until_meeting: u64,
-}
-
-impl Counting {
-    fn of(map: &Map) -> Box<Self> {
-        Box::new(Counting { arrays: empty(map), until_run: 0, until_meeting: 0 })
-    }
-
-    /// An action with this home.
-    #[inline]
-    fn act(&mut self, map: &Map, home: &Route, whose: For) {
-        if let Some(sub) = map.sub_partition(home) {
-            self.arrays.act(sub, class(home, whose));
-        }
-    }
-}
-
-/// Arrays for the sub-partitions of a map.
-fn empty(map: &Map) -> Arrays {
-    let classes = 2 * map.tables();
-    Arrays::new(map.version(), (map.sub_partitions(), classes), MEETINGS_MAX)
-}
-
-/// The class of an action.
-#[inline]
-fn class(home: &Route, whose: For) -> usize {
-    2 * home.table + whose as usize
-}
-
-/// Whether it is the turn of one in [`SAMPLE`].
-#[inline]
-fn is_due(until: &mut u64) -> bool {
-    let due = *until == 0;
-    *until = if due { SAMPLE - 1 } else { *until - 1 };
-    due
-}
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     /// Counts from now on.
@@ -145,15 +91,4 @@ pub(crate) fn homes<Q: Procedure>(attempt: &Attempt<Q>, me: u16) -> impl Iterato
     let all = begins.zip(&attempt.ends).zip(&attempt.owners);
     let own = all.filter(move |((begin, end), owner)| **owner == me && begin < end);
     own.map(|((begin, _), _)| &attempt.routes.entries()[*begin])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_in_seven_is_measured() {
-        let mut until = 0;
-        assert_eq!((0..70).filter(|_| is_due(&mut until)).count(), 10);
-    }
 }

@@ -5,10 +5,10 @@ use engine::dynamic::{AnyVerbs, BranchName, Branches, Transaction};
 use engine::{Procedure, Route, Verbs};
 use platform::{Nanos, Platform, Work};
 
+use crate::counting::For;
 use crate::locks::{Answer, look};
 use crate::messages::{Heard, Refusal, Said};
 use crate::owned::{Request, owned_routes};
-use crate::sampling::For;
 use crate::worker::{WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {

@@ -12,12 +12,12 @@ use engine::{Bounds, Commit, Ending, Epoch, Procedure, Route, Routes};
 use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::central::Seat;
+use crate::counting::Counting;
 use crate::locks::Answer;
 use crate::map::Map;
 use crate::messages::Said;
 use crate::owned::{Owned, Request};
 use crate::post::{LOOK_NANOS, Post, gone};
-use crate::sampling::Counting;
 use crate::shared::{Shared, Site};
 
 /// Bits of an age that name the worker: no two transactions have the same.
