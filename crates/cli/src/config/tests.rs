@@ -422,7 +422,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
     ("tpcc --execution dora", "--execution dora: unknown value (accepted: inline, plp, atrapos)"),
     (
-        "tpcc --execution plp",
+        "tpcc --engine memory --execution plp",
         "--execution plp: workers own partitions of rows in pages only (accepted: inline, or --engine paged)",
     ),
     (

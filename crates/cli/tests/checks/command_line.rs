@@ -118,7 +118,6 @@ fn help_of_bench_has_every_flag_with_its_default() {
     for word in ["--transactions", "--json", "Examples:", "isles bench tpcc", "Ctrl-C", "Exit status"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    assert!(!help.contains("--adapt-interval"), "{help}");
 }
 
 #[test]
