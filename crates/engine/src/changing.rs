@@ -10,12 +10,10 @@
 
 use cc::{Abort, Mode, Scheme};
 use platform::{Intent, OutOfMemory, Platform};
-use storage::Epoch;
 use storage::Optimisation;
 use storage::index::Shape;
-use storage::log::{LogError, complete};
+use storage::log::LogError;
 
-use crate::conversion::{Conversion, Reads};
 use crate::declaration::{Declared, SchemaBuilder};
 use crate::description::TableDescription;
 use crate::durable::SchemaError;
@@ -24,13 +22,11 @@ use crate::dynamic::verbs::{AnyVerbs, Span};
 use crate::key::{KeyBuffer, key_words};
 use crate::session::Session;
 use crate::table_limits::{TableError, TableFault};
-use crate::table_list::{Changes, End, Leaving, Turn};
+use crate::table_list::Leaving;
 use crate::transaction::Transaction;
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;
-/// Between two looks at commits of other workers that are waited for.
-const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
 /// Why tables cannot be changed while the database is open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,41 +43,6 @@ pub enum ChangeError {
     /// There is no table of this number, or it was dropped before.
     #[error("there is no such table")]
     NoSuchTable,
-    /// Another change of a table's rows is under way.
-    #[error("rows of a table get another form: change tables when that is over")]
-    Busy,
-    /// There are prepared parts.
-    #[error("parts of transactions over several databases are prepared: finish them before")]
-    Parts,
-    /// Rows of the table cannot get the form that is declared.
-    #[error("the rows of table {table:?} cannot get this form: {reason}")]
-    Form {
-        /// The table.
-        table: String,
-        /// What is in the way.
-        reason: String,
-    },
-    /// Two rows have the same key in an index that is to be unique.
-    #[error(
-        "two rows of table {table:?} have the same key in {index:?}, which is to be unique: one of them is {row}"
-    )]
-    NotUnique {
-        /// The table.
-        table: String,
-        /// The index.
-        index: String,
-        /// The primary key of one of the rows.
-        row: String,
-    },
-    /// Transactions that began before are still open.
-    #[error("transactions that began before are still open: end them, or wait longer")]
-    Waits,
-    /// The caller wants it no more.
-    #[error("cancelled")]
-    Cancelled,
-    /// Rows cannot be read or written.
-    #[error(transparent)]
-    Rows(Abort),
     /// The directory has given out all ids.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -114,34 +75,22 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let (Some(declared), true) = (schema.tables.pop(), schema.tables.is_empty()) else {
             return Err(ChangeError::NoSuchTable);
         };
-        let (c, tables) = (self.inner.core(), self.tables);
-        let Some(changes) = tables.changes() else { return Err(ChangeError::NoRoom) };
-        let turn = changes.turn(c);
-        let name = declared.description.name();
-        let mut present = (0..).zip(tables.get()).filter(|(number, _)| !changes.is_dropped(*number));
-        if present.any(|(_, table)| table.name() == name) {
-            let (table, fault) = (name.to_owned(), TableFault::DuplicateTable);
-            return Err(TableError { table, fault }.into());
-        }
-        self.add_table(&turn, declared, None)
-    }
-
-    /// Makes a table and takes its place for it; `dropped`: what the directory is to say of its end.
-    pub(crate) fn add_table(
-        &mut self,
-        turn: &Turn<'_, P>,
-        Declared { description, mut shape, mut codec }: Declared,
-        dropped: Option<u64>,
-    ) -> Result<usize, ChangeError> {
+        let Declared { description, mut shape, mut codec } = declared;
         let (c, tables) = (self.inner.core(), self.tables);
         let optimisations = self.inner.instance().optimisations();
-        if !optimisations.has(Optimisation::CompiledRows) {
+        let Some(changes) = tables.changes().filter(|_| optimisations.has(Optimisation::CompiledRows)) else {
             return Err(ChangeError::NoRoom);
-        }
+        };
         if !optimisations.has(Optimisation::HashIndex) {
             for index in &mut shape.indexes {
                 index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
             }
+        }
+        let turn = changes.turn(c);
+        let mut present = (0..).zip(tables.get()).filter(|(number, _)| !changes.is_dropped(*number));
+        if present.any(|(_, table)| table.name() == description.name()) {
+            let (table, fault) = (description.name().to_owned(), TableFault::DuplicateTable);
+            return Err(TableError { table, fault }.into());
         }
         let durable = self.redo.as_ref().map(|redo| redo.durable);
         if let Some(stopped) = durable.and_then(|durable| durable.journal.stopped(c)) {
@@ -156,7 +105,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 known.next_id = next.next_id;
                 turn.describe(known);
                 let (id, table) = (codec.id, description.clone());
-                next.tables.push(DirectoryTable { id, dropped, continued_by: None, table });
+                next.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
                 durable.journal.describe(c, next.encode())?;
                 turn.describe(next);
                 let pushed = durable.codecs.push(c, codec);
@@ -170,56 +119,25 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no transaction use the table that
     /// begins later. Those that have begun may read it; if they have changed it, their commits are refused in a durable database. The
-    /// session is in no transaction.
+    /// session is in no transaction, and no part of a transaction over several databases has changed the table.
     ///
     /// # Errors
-    /// [`ChangeError`]. After [`ChangeError::Log`] the table cannot be changed any more, and may be there at the next opening; after
-    /// others everything is as before, but for commits that were refused meanwhile.
+    /// [`ChangeError`]. After [`ChangeError::Log`] the table cannot be changed any more, and may be there at the next opening.
     pub fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
-        let changes = self.tables.changes().ok_or(ChangeError::Unsupported)?;
-        self.end_table(changes, table, End::Dropped)
-    }
-
-    /// Drops a table, or a form of one.
-    pub(crate) fn end_table(
-        &mut self,
-        changes: &Changes<P>,
-        table: usize,
-        end: End,
-    ) -> Result<(), ChangeError> {
-        let c = self.inner.core();
+        let (c, tables) = (self.inner.core(), self.tables);
+        let changes = tables.changes().ok_or(ChangeError::Unsupported)?;
         self.inner.leave();
         let turn = changes.turn(c);
-        if table >= self.tables.get().len() || changes.is_dropped(table) {
+        if table >= tables.get().len() || changes.is_dropped(table) {
             return Err(ChangeError::NoSuchTable);
         }
-        let is_form = |(forms, _): (&Conversion, Reads)| table == forms.before() || table == forms.after();
-        if end == End::Dropped && changes.conversion(c).is_some_and(is_form) {
-            return Err(ChangeError::Busy);
-        }
-        // No part is prepared while a table changes its form.
-        let has_parts = || end == End::Dropped && changes.has_parts(c);
-        if has_parts() {
-            return Err(ChangeError::Parts);
-        }
         let epochs = self.inner.instance().epochs();
-        changes.mark(c, table, end);
-        let settled = match &self.redo {
-            Some(redo) => redo.durable.journal.settle(c, epochs),
-            None => {
-                self.await_commits(epochs.current(c));
-                Ok(0)
-            }
-        };
-        // What was announced before the mark is over: a part is prepared by now, or finds the mark.
-        if has_parts() {
-            changes.unmark(c, table);
-            return Err(ChangeError::Parts);
-        }
+        changes.mark(c, table);
         // Later transactions enter in later epochs, or are told by the caller.
         changes.begin_leaving(c, table, epochs.current(c));
         let Some(redo) = &self.redo else { return Ok(()) };
-        let (first, durable) = (settled?, redo.durable);
+        let durable = redo.durable;
+        let first = durable.journal.settle(c, epochs)?;
         let id = durable.codecs.get(c)[table].id;
         let mut next = turn.description();
         next.tables.iter_mut().filter(|table| table.id == id).for_each(|table| table.dropped = Some(first));
@@ -228,18 +146,6 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let encoded = next.encode();
         turn.describe(next);
         Ok(durable.journal.describe(c, encoded)?)
-    }
-
-    /// Waits until all commits are over that were announced in this epoch, or before. The session is in no transaction.
-    pub(crate) fn await_commits(&mut self, epoch: Epoch) {
-        let c = self.inner.core();
-        self.inner.leave();
-        let epochs = self.inner.instance().epochs();
-        while complete(epochs.current(c).0) < epoch.0 {
-            if !epochs.try_advance(c) {
-                P::rest(c, COMMIT_PAUSE_NANOS);
-            }
-        }
     }
 
     /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no transaction.
@@ -253,10 +159,6 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let epochs = self.inner.instance().epochs();
         // Also tells the horizon.
         epochs.try_advance(c);
-        if let Some(form) = changes.take_outgoing(c, epochs.horizon(c)) {
-            self.end_form(changes, form);
-            return Swept::More;
-        }
         let Some(mut leaving) = changes.take_leaving(c, epochs.horizon(c)) else { return Swept::Waits };
         let description = &tables.get()[leaving.table];
         let is_over = self.sweep_slice(&mut leaving, description);

@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, Conflict, Mode, Scheme, Use};
+use cc::{Abort, Category, Mode, Scheme, Use};
 use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -271,7 +271,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
         let (redo, stats) = (self.redo.as_mut(), &mut self.stats);
         let transaction = Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline);
-        Ok(Attempt::new(transaction, self.tables, stats))
+        Ok(Attempt::new(transaction, stats))
     }
 
     /// Runs a transaction until it commits, rolls back, or fails for good.
@@ -432,8 +432,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// What keeps and finishes prepared parts.
     fn keeper(&mut self) -> PartKeeper<'_, 'd, P, S> {
-        let durable = self.redo.as_mut().zip(self.undecided);
-        PartKeeper { session: &mut self.inner, tables: self.tables, durable }
+        PartKeeper { session: &mut self.inner, durable: self.redo.as_mut().zip(self.undecided) }
     }
 
     /// Prepares a transaction as a part of a transaction over several databases: the part can no longer fail, and waits for
@@ -476,22 +475,17 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().meter.attempt_begins();
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Participant, bounds.deadline);
-        // A part would not end with the other transactions that a change of a table waits for.
-        let changes = self.tables.changes().and_then(|changes| changes.conversion(c));
-        let outcome = match changes {
-            Some(_) => Err(Abort::Conflict(Conflict::Locked)),
-            None => body(&mut transaction),
-        };
-        let prepared = match outcome {
+        let prepared = match body(&mut transaction) {
             Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
             Err(abort) => Err(transaction.explain(abort)),
         };
-        let prepared = prepared.and_then(|(value, prepared)| {
-            self.keeper().keep(prepared, part).map(|(prepared, vote)| (value, prepared, vote))
-        });
         if prepared.is_err() {
             self.inner.worker().meter.attempt_failed::<P>(c);
         }
+        let prepared = prepared.map(|(value, prepared)| {
+            let (prepared, vote) = self.keeper().keep(prepared, part);
+            (value, prepared, vote)
+        });
         self.inner.worker().meter.leave::<P>(c, before);
         prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
             true => abort,
@@ -514,7 +508,6 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let prepared = prepared.map_err(|(abort, _)| abort)?;
         end_commit(&mut self.inner);
         let undecided = self.undecided.expect("only durable databases have parts in doubt");
-        self.keeper().count(true);
         let record = PartRecord { stamp: S::prepared_at(&prepared), ..record };
         Ok(undecided.keep(self.inner.core(), prepared, Some(record), None))
     }

@@ -24,7 +24,7 @@ use storage::{Epoch, Optimisation, Optimisations};
 
 use crate::column_set::extent;
 use crate::columns::Columns;
-use crate::durable::RedoWriter;
+use crate::durable::{DROPPED, RedoWriter};
 use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
@@ -437,7 +437,7 @@ fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
 }
 
 /// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so that the epoch is not complete
-/// before the log has the commit. A transaction that has changed a table which has ended meanwhile is undone; the error is as
+/// before the log has the commit. A transaction that has changed a table which was dropped meanwhile is undone; the error is as
 /// [`Transaction::explain`] gives it.
 fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
@@ -450,9 +450,9 @@ fn commit_logged<P: Platform, S: Scheme<P>>(
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
     cx.worker.meter.leave::<P>(cx.c, before);
-    if let Some(refusal) = redo.refusal() {
+    if redo.met_dropped() {
         S::rollback(prepared, &mut cx);
-        return Err((refusal, cx.worker.local.epochs_shared().current(cx.c)));
+        return Err((DROPPED, cx.worker.local.epochs_shared().current(cx.c)));
     }
     let stamp = S::commit(prepared, &mut cx);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);

@@ -24,8 +24,6 @@ use crate::error::{Error, Result};
 const ATTEMPTS: usize = 20;
 
 /// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made.
-///
-/// [`Database::backup`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {

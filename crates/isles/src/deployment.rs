@@ -40,8 +40,9 @@ use platform::{Hardware, Place, Platform};
 
 pub use procedure::{NoProcedure, Procedure};
 
-use crate::builder::{EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, new_id};
-use crate::database::{Database, Scheme};
+use crate::database::{
+    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
+};
 use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
 use crate::options::TransactionOptions;
@@ -53,8 +54,6 @@ use queue::{Job, Queue, Reply};
 use worker::{Common, Post};
 
 /// How a deployment is divided.
-///
-/// [`Deployment`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     /// Databases.
@@ -97,8 +96,6 @@ type Declare = Box<dyn Fn(&mut SchemaBuilder) -> Result<(), TableError>>;
 type Fill = Box<dyn Fn(&Database) -> Result<()>>;
 
 /// Declares a deployment: division, limits, scheme, tables. [`Deployment::in_memory`] and [`Deployment::at`] give a builder.
-///
-/// [`Deployment`] has an example.
 pub struct DeploymentBuilder {
     division: Division,
     memory_bytes_max: u64,

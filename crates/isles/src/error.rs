@@ -135,14 +135,6 @@ pub enum Error {
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),
-    /// The rows of a table do not get another form, or the table is not dropped while they do. The table is as it was.
-    #[error("table {table} stays as it is: {source}")]
-    NotChanged {
-        /// The table.
-        table: String,
-        /// What is in the way.
-        source: Cause,
-    },
     /// All sessions of the database are in use.
     #[error(
         "all {limit} sessions are in use: drop one, or open the database with more through `Builder::sessions`"
@@ -219,7 +211,7 @@ pub enum OpenReason {
     InUse,
     /// The operating system does not let the program: permissions, a read-only mount, or no directory.
     Denied,
-    /// The disk is full, or no file may be as large as it has to be.
+    /// The disk is full.
     DiskFull,
     /// Another operation on its files failed.
     Files,
@@ -246,7 +238,7 @@ pub enum OpenReason {
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
-    pub(crate) fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+    fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Cause(Arc::new(error))
     }
 }
@@ -287,7 +279,7 @@ fn of_file(error: &FileError) -> OpenReason {
     match error.kind {
         FileErrorKind::InUse => OpenReason::InUse,
         FileErrorKind::Denied | FileErrorKind::ReadOnly | FileErrorKind::NotADirectory => OpenReason::Denied,
-        FileErrorKind::Full | FileErrorKind::TooLarge => OpenReason::DiskFull,
+        FileErrorKind::Full => OpenReason::DiskFull,
         _ => OpenReason::Files,
     }
 }

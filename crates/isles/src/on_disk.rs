@@ -20,8 +20,6 @@ pub type BlockingJob = Box<dyn FnOnce() + Send>;
 /// A commit on its way to the disk, as a [`Future`]: what [`Ticket::on_disk_by`] gives.
 ///
 /// Errors: as [`Ticket::wait`], but for [`Error::Nested`](crate::Error::Nested).
-///
-/// [`Ticket::on_disk_by`] has an example.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct OnDisk<B> {
     ticket: Ticket,

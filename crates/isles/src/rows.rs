@@ -57,8 +57,6 @@ impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
 /// The rows of a range, or some fields of them, in order: what [`Scan::rows`] and [`Scan::fields`] give. After an error there are no more.
 ///
 /// Rows are read some at a time, up to 256 ahead. The range is protected as far as rows were read.
-///
-/// [`Scan::rows`] has an example.
 #[must_use = "an iterator reads no rows before it is asked for them"]
 pub struct Rows<'a, R, K, S: Shown<R> = Whole>
 where
@@ -206,8 +204,6 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// An iterator over one field of each row, or a tuple of fields: see [`Self::rows`].
-    ///
-    /// [`Self::rows`] has an example.
     pub fn fields<F: Select<R>>(self, fields: F) -> Rows<'a, R, K, Only<F>> {
         Rows::new(self, Only(fields))
     }

@@ -83,8 +83,6 @@ pub struct Session {
 }
 
 /// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
-///
-/// [`TransactionOptions`] has an example.
 pub struct SessionWith<'s> {
     session: &'s mut Session,
     options: TransactionOptions,

@@ -6,8 +6,6 @@ use crate::latency::Latencies;
 
 /// What a database is doing: what [`Database::statistics`](crate::Database::statistics) gives. Counts begin with the opening. The figures are not of one moment: each
 /// was right at some moment during the call.
-///
-/// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {

@@ -38,8 +38,6 @@ const CONTINUED: u64 = 16;
 const NULLABLE: u64 = 1;
 const ADDED: u64 = 2;
 const DEFAULT: u64 = 4;
-/// The first epoch without a table that does not count yet, or no more, while its records go on: the next opening drops it.
-pub(crate) const NOT_COUNTED: u64 = u64::MAX;
 /// Most ids that a directory ever gives out.
 pub const TABLE_IDS_MAX: u32 = 1 << 20;
 
@@ -57,8 +55,7 @@ pub struct Description {
 pub struct DirectoryTable {
     /// How records name it.
     pub id: u32,
-    /// If it was dropped, the first epoch without it. Another table may have its name by now. A table whose rows get another form while
-    /// the database is open is two tables, of which one counts; of the other this is the last number there is.
+    /// If it was dropped, the first epoch without it. Another table may have its name by now.
     pub dropped: Option<u64>,
     /// If its rows have had other columns since that epoch, the id by which records name them since. The table's earlier records
     /// still count.

@@ -5,15 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cc::{Abort, InstanceOptions, SchemeName};
-use engine::{
-    Bounds, ChangeError, ChangeStep, Ending, SchemaBuilder, Swept, Table, TableChange, Verbs, dynamic,
-};
+use engine::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Table, Verbs};
 use platform::{Intent, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 
 use crate::changing::{
-    ByA, Content, Database, Item, P, Plain, checked, config, contents, durable, insert, instance, item, run,
-    set, table, transact,
+    ByA, Content, Database, Item, P, checked, config, contents, durable, insert, instance, item, run, set,
+    table, transact,
 };
 use crate::support::Random;
 
@@ -340,80 +338,6 @@ fn a_transaction_that_began_before_reads_on() {
             });
             while other.object().sweep() != Swept::All {}
             assert_eq!(contents(&database, c, handles["north"]), []);
-        });
-    }
-}
-
-/// A part of a transaction over several databases may end long after a table: none is dropped or changed while there is one, and a part
-/// that comes later, and has changed the table, is not prepared.
-#[test]
-fn no_table_is_dropped_while_a_part_is_prepared() {
-    for (scheme, durable) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, true), (scheme, false)]) {
-        run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
-            let (database, handles) = match durable {
-                true => open(scheme, c, [&"north", &"east"].into_iter()),
-                false => {
-                    let mut schema = SchemaBuilder::new();
-                    let handles = ["north", "east"].map(|name| (name, table::<ByA>(&mut schema, name)));
-                    let made = engine_virtual::create(scheme, c, &options(), schema, &|_| None);
-                    (made.expect("memory"), handles.into_iter().collect())
-                }
-            };
-            let (north, east) = (handles["north"], handles["east"]);
-            let mut session = database.session(c, None, false).expect("a session");
-            let mut other = database.session(c, None, false).expect("a session");
-            let insert =
-                |id| move |t: &mut dynamic::Transaction<'_>| t.insert(north, &ByA::make(item(id, id)));
-            let ((), part) = session.prepare(&Bounds::default(), insert(1)).expect("prepared");
-            for table in [north, east] {
-                assert_eq!(other.object().drop_table(table.number()), Err(ChangeError::Parts));
-            }
-            let to_plain = || {
-                let mut schema = SchemaBuilder::new();
-                table::<Plain>(&mut schema, "north");
-                schema
-            };
-            let change = |schema| TableChange {
-                schema,
-                template: None,
-                patience_nanos: None,
-                watch: Box::leak(Box::new(|_| true)),
-            };
-            assert_eq!(
-                other.object().change_table(north.number(), change(to_plain())),
-                Err(ChangeError::Parts)
-            );
-            assert!(session.finish(part, true).is_some());
-            assert_eq!(contents(&database, c, north), [item(1, 1)]);
-
-            // While rows get another form, parts wait.
-            let mut waits = 0;
-            let mut watch = |step| {
-                if let ChangeStep::Rows { .. } = step {
-                    let refused = session.prepare(&Bounds::default(), insert(2)).map(drop);
-                    waits += u32::from(refused.is_err_and(|abort| abort.is_conflict()));
-                }
-                true
-            };
-            let to_plain = TableChange { watch: &mut watch, ..change(to_plain()) };
-            let number = other.object().change_table(north.number(), to_plain).expect("changed");
-            let north: Table<Plain> = Table::new(number);
-            assert!(waits > 0 && contents(&database, c, north) == [item(1, 1)]);
-
-            // A part that began before the drop, and is prepared after it.
-            let refused = session.prepare(&Bounds::default(), |t| {
-                t.insert(north, &Plain::make(item(3, 3)))?;
-                assert_eq!(other.object().drop_table(number), Ok(()));
-                Ok(())
-            });
-            assert!(matches!(refused.map(drop), Err(Abort::Misuse(_))));
-            let ((), part) = session
-                .prepare(&Bounds::default(), |t| t.insert(east, &ByA::make(item(4, 4))))
-                .expect("another table");
-            assert!(session.finish(part, true).is_some());
-            drop(session);
-            while other.object().sweep() != Swept::All {}
-            assert_eq!(contents(&database, c, north), []);
         });
     }
 }

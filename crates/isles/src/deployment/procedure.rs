@@ -21,8 +21,6 @@ use crate::shared::{Limit, Shared};
 ///
 /// Steps and outputs travel as bytes between instances. Steps are tried again after a collision: they should have no effects but
 /// through the transaction.
-///
-/// [`crate::Deployment`] has an example.
 pub trait Procedure: Sized + Send + 'static {
     /// The tables that its steps use: a tuple or struct of [`crate::Table`]s.
     type Tables: Copy + Send + Sync + 'static;

@@ -4,7 +4,6 @@
 mod bad_input;
 mod changing;
 mod common;
-mod converting;
 mod deployments;
 mod described;
 mod durabilities;
