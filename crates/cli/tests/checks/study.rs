@@ -187,9 +187,13 @@ fn a_bench_writes_a_page_beside_its_result() {
 #[test]
 fn the_published_findings_can_be_read() {
     let scratch = Scratch::new("published");
-    scratch.write("findings.toml", include_str!("../../../study/tests/findings.toml"));
-    let outcome = scratch.isles("study findings.toml --json --only atrapos-11-*");
-    assert_eq!(outcome.status, 0, "{}", outcome.error);
+    let published = include_str!("../../../study/tests/findings.toml");
+    // As they are published they take minutes.
+    let short = published.replace("--threads 80", "--threads 20 --seconds 0.0002 --warmup 0");
+    scratch.write("findings.toml", &short);
+    let outcome = scratch.isles("study findings.toml --json --only islands-counter-*");
+    assert!(outcome.status <= 1, "{}", outcome.error);
     let json = object(&outcome);
-    assert_eq!(json["counts"]["not_yet"].as_u64(), json["findings"].as_array().map(|all| all.len() as u64));
+    let findings = json["findings"].as_array().expect("a list");
+    assert!(findings.len() > 1 && findings.iter().all(|finding| finding["measured"].is_number()), "{json}");
 }
