@@ -60,7 +60,7 @@ fn help_of_bench_has_every_flag_with_its_default() {
         ("--transport", "shm"),
         ("--in-flight", "1; 64 if they wait for a disk, too"),
         ("--memory", "local"),
-        ("--engine", "memory"),
+        ("--engine", "memory; paged with --execution plp or atrapos"),
         ("--cc", "silo"),
         ("--execution", "inline"),
         ("--durability", "group, in a simulated machine none"),
