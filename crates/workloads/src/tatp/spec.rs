@@ -257,8 +257,8 @@ mod tests {
         assert!(own[6..9].iter().all(|count| *count > 250) && own.iter().sum::<i32>() == 1_000, "{own:?}");
         let spread = Tatp { multisite: 0.5, ..tatp.clone() };
         let away = (0..10_000).filter(|_| spread.draw(6, &mut random).0.part != 2).count();
-        // Three quarters of those that may be any.
-        assert!((3_500..4_000).contains(&away), "{away}");
+        // Of those that may be any: numbers with many bits are drawn more often, and 22 % are of this part.
+        assert!((3_700..4_140).contains(&away), "{away}");
         let hot = Tatp { hot: Some(Hot { requests: 0.5, data: 0.2 }), ..tatp };
         let low = (0..10_000).filter(|_| hot.draw(6, &mut random).0.s_id <= 200).count();
         assert!((4_800..5_200).contains(&low), "{low}");
