@@ -26,7 +26,7 @@ const TRANSACTIONS: u64 = 4;
 /// The same on hardware, where they overlap less.
 const TRANSACTIONS_ON_HARDWARE: u64 = 200;
 /// Attempts of a worker after which the trial counts as stuck.
-const ROUNDS_MAX: u64 = 1_000_000;
+const ROUNDS_MAX: u64 = 200_000;
 
 /// Accounts that may exist in each database.
 const ACCOUNTS: u64 = 6;
