@@ -111,10 +111,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 let pushed = durable.codecs.push(c, codec);
                 assert!(pushed.is_ok(), "there is as much room for codecs as for tables");
             }
-            tables.push(c, description);
             Ok::<_, ChangeError>(())
         });
-        made?.ok_or(ChangeError::NoRoom)
+        let number = made?.ok_or(ChangeError::NoRoom)?;
+        // Whoever sees the description can use the table.
+        tables.push(c, description);
+        Ok(number)
     }
 
     /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no transaction use the table that

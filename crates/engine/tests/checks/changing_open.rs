@@ -234,6 +234,14 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
                 let ending = session.transact(&Bounds::default(), |t| {
                     let number = now.load(Ordering::SeqCst);
                     if number >= NONE - 1 {
+                        // What is listed can be used.
+                        let listed: Table<ByA> = Table::new(database.tables().len() - 1);
+                        let found = t.find(listed.primary(), &0, Intent::Read);
+                        assert!(
+                            !matches!(found, Err(Abort::Misuse(_))),
+                            "seed {seed}: {:?}",
+                            found.map(drop)
+                        );
                         return Err(Abort::RollBack);
                     }
                     let table: Table<ByA> = Table::new(number);
