@@ -16,6 +16,8 @@ use side_by_side::sizes::{SizePlan, load_and_crash, measure, open_again};
 const CLIENTS_MAX: u64 = 1_000;
 const ROWS_MAX: u64 = 1 << 32;
 const SECONDS_MAX: f64 = 3_600.0;
+/// Smallest cache.
+const CACHE_MIN: u64 = 1 << 20;
 /// Rounds of runs that say something.
 const ROUNDS: u64 = 3;
 /// Shorter runs show that everything works, and little more.
@@ -37,11 +39,15 @@ struct Arguments {
     /// Rows of the table
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(ROWS_PER_SCAN as u64..=ROWS_MAX))]
     rows: u64,
+    /// Bytes of each engine's cache, such as 268435456, for more rows than it holds; Isles then has its rows in pages. LMDB, and what
+    /// others read past their caches, use the operating system's cache: bound that too, as larger.sh does [default: room for all rows]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(CACHE_MIN..))]
+    cache: Option<u64>,
     /// Where the databases are made, and removed again: all on one file system, which should be that of a disk
     #[arg(long, value_name = "DIR", default_value = ".")]
     path: PathBuf,
     /// Engines, in the order of the first round; each round begins with the next one
-    #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
+    #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL.iter().copied())]
     engines: Vec<Kind>,
     /// What transactions do with their rows
     #[arg(long, value_delimiter = ',', default_values_t = Operation::ALL)]
@@ -183,6 +189,10 @@ fn results(files: &[PathBuf]) -> Result<Vec<Run>, Failure> {
 
 fn job(arguments: Arguments) -> Job {
     let mut engines = arguments.engines;
+    if arguments.cache.is_some() {
+        // The one keeps all rows in memory, and the other's memory is its server's.
+        engines.retain(|engine| !matches!(engine, Kind::Isles | Kind::Postgres));
+    }
     let postgres = match &arguments.postgres_programs {
         Some(directory) => Binaries::in_directory(directory),
         None => Binaries::find(),
@@ -213,6 +223,6 @@ fn job(arguments: Arguments) -> Job {
         time: arguments.seconds,
         seed: arguments.seed,
         path: arguments.path,
-        setup: Setup { clients_max, rows: arguments.rows, postgres },
+        setup: Setup { clients_max, rows: arguments.rows, cache: arguments.cache, postgres },
     }
 }

@@ -52,7 +52,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 struct Line<'a> {
     engine: Kind,
     runs: Vec<&'a Run>,
-    /// Commits as a share of those of Isles: the median over rounds, each compared with Isles in the same round.
+    /// Commits as a share of those of Isles ([`base`]): the median over rounds, each compared with Isles in the same round.
     share: Option<f64>,
 }
 
@@ -62,10 +62,18 @@ impl Line<'_> {
     }
 }
 
+/// What others are compared with: Isles, with its rows in pages if there is no other.
+fn base(runs: &[&Run]) -> Kind {
+    match runs.iter().any(|run| run.engine == Kind::Isles) {
+        true => Kind::Isles,
+        false => Kind::IslesPages,
+    }
+}
+
 fn lines<'a>(runs: &[&'a Run]) -> Vec<Line<'a>> {
     let of = |engine: Kind| runs.iter().copied().filter(move |run| run.engine == engine);
     let share = |run: &Run| {
-        let isles = of(Kind::Isles).find(|isles| isles.round == run.round)?;
+        let isles = of(base(runs)).find(|isles| isles.round == run.round)?;
         (isles.commits_per_second > 0.0).then(|| run.commits_per_second / isles.commits_per_second)
     };
     let line = |engine| {
@@ -77,7 +85,7 @@ fn lines<'a>(runs: &[&'a Run]) -> Vec<Line<'a>> {
             share: shares.map(|shares| median(shares.into_iter())),
         })
     };
-    Kind::ALL.into_iter().filter_map(line).collect()
+    Kind::ALL.iter().copied().filter_map(line).collect()
 }
 
 /// The table, in Markdown: medians over rounds.
@@ -88,7 +96,7 @@ pub fn table(runs: &[Run]) -> String {
         let of_case: Vec<_> =
             runs.iter().filter(|run| (run.operation, run.clients) == (operation, clients)).collect();
         let lines = lines(&of_case);
-        let _ = writeln!(text, "\n{}\n", verdict(operation, clients, &lines));
+        let _ = writeln!(text, "\n{}\n", verdict((operation, clients), base(&of_case), &lines));
         text.push_str("| engine | commits/s | median us | p99 us | attempts | of isles |\n");
         text.push_str("| --- | ---: | ---: | ---: | ---: | ---: |\n");
         for line in &lines {
@@ -108,16 +116,16 @@ pub fn table(runs: &[Run]) -> String {
 }
 
 /// Which engine is first, and by how much.
-fn verdict(operation: Operation, clients: usize, lines: &[Line<'_>]) -> String {
+fn verdict((operation, clients): (Operation, usize), base: Kind, lines: &[Line<'_>]) -> String {
     let case = format!("{}, {clients} client{}", operation.title(), if clients == 1 { "" } else { "s" });
-    let others = lines.iter().filter(|line| line.engine != Kind::Isles);
+    let others = lines.iter().filter(|line| line.engine != base);
     let best = others.filter_map(|line| Some((line.engine, line.share?))).max_by(|a, b| a.1.total_cmp(&b.1));
     match best {
         None => case,
         Some((engine, share)) if share < 1.0 => {
-            format!("{case}: isles is first, {:.2} times {engine}", 1.0 / share)
+            format!("{case}: {base} is first, {:.2} times {engine}", 1.0 / share)
         }
-        Some((engine, share)) => format!("{case}: {engine} is first, {share:.2} times isles"),
+        Some((engine, share)) => format!("{case}: {engine} is first, {share:.2} times {base}"),
     }
 }
 
@@ -161,6 +169,9 @@ mod tests {
         assert!(text.contains("| redb | 5 | 1.0 | 2.0 | 1.00 | 0.50 |"), "{text}");
         runs.push(a_run(Kind::Heed, 1, 20.0));
         assert!(table(&runs).contains("heed is first, 2.00 times isles"));
+        runs.retain(|run| run.engine != Kind::Isles);
+        runs.push(a_run(Kind::IslesPages, 1, 40.0));
+        assert!(table(&runs).contains("isles-pages is first, 2.00 times heed"));
     }
 
     #[test]

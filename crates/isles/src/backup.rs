@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 /// Copies that are begun before a database that makes one checkpoint after the other is given up.
 const ATTEMPTS: usize = 20;
 
-/// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made.
+/// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made. [`Database::backup`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {

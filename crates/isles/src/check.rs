@@ -8,7 +8,7 @@ use platform::Hardware;
 use crate::database::Database;
 use crate::error::{Error, OpenReason, Result};
 
-/// What is in a directory that is whole: what [`Database::check`] has found.
+/// What is in a directory that is whole: what [`Database::check`] has found. [`Database::check`] has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {

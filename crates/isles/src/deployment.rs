@@ -53,7 +53,7 @@ use crate::table::{Table, TableOptions};
 use queue::{Job, Queue, Reply};
 use worker::{Common, Post};
 
-/// How a deployment is divided.
+/// How a deployment is divided. [`Deployment`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     /// Databases.
@@ -96,6 +96,7 @@ type Declare = Box<dyn Fn(&mut SchemaBuilder) -> Result<(), TableError>>;
 type Fill = Box<dyn Fn(&Database) -> Result<()>>;
 
 /// Declares a deployment: division, limits, scheme, tables. [`Deployment::in_memory`] and [`Deployment::at`] give a builder.
+/// [`Deployment`] has an example.
 pub struct DeploymentBuilder {
     division: Division,
     memory_bytes_max: u64,

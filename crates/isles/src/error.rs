@@ -11,7 +11,7 @@ use paged::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use storage::log::LogError;
 
-/// Results of this library; transactions with an error type of their own use `Result<T, E>`.
+/// Results of this library; transactions with an error type of their own use `Result<T, E>`. [`Error`] has an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What two transactions collided on.
@@ -203,7 +203,7 @@ pub enum Error {
     RollBack,
 }
 
-/// Why a directory cannot be opened.
+/// Why a directory cannot be opened: [`Error::Open`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenReason {
@@ -233,7 +233,7 @@ pub enum OpenReason {
     TooSmall,
 }
 
-/// The error below another one, as its source ([`std::error::Error::source`]) and in its words.
+/// The error below another one, as its source ([`std::error::Error::source`]) and in its words: [`Error::Open`] has one.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 

@@ -12,7 +12,7 @@ use storage::log::LogError;
 pub const SLOW_DEFAULT: Duration = Duration::from_millis(100);
 
 /// Something to write down. The listener is called by the thread that it happened to, outside of any transaction, and may use the
-/// database.
+/// database. [`Builder::on_event`](crate::Builder::on_event) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -54,7 +54,7 @@ fn longest(bucket: usize) -> u64 {
 }
 
 /// How long transactions took, from the call to its return: attempts, pauses between them, and the wait for the disk included.
-/// [`Statistics::latencies`](crate::Statistics::latencies) has it.
+/// [`Statistics::latencies`](crate::Statistics::latencies) has it. [`Self::count`] has an example.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Latencies {
     buckets: Box<[u64]>,

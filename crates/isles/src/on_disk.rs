@@ -14,12 +14,12 @@ use crate::shared::Shared;
 use crate::ticket::{Ticket, wait_for_epoch};
 use crate::waiting::{Seat, Waiting, with};
 
-/// A job that blocks the thread it runs on until a commit is on disk.
+/// A job that blocks the thread it runs on until a commit is on disk. [`Ticket::on_disk_by`] has an example.
 pub type BlockingJob = Box<dyn FnOnce() + Send>;
 
 /// A commit on its way to the disk, as a [`Future`]: what [`Ticket::on_disk_by`] gives.
 ///
-/// Errors: as [`Ticket::wait`], but for [`Error::Nested`](crate::Error::Nested).
+/// Errors: as [`Ticket::wait`], but for [`Error::Nested`](crate::Error::Nested). [`Ticket::on_disk_by`] has an example.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct OnDisk<B> {
     ticket: Ticket,

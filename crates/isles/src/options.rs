@@ -37,6 +37,7 @@ pub struct TransactionOptions {
 ///
 /// Whatever is chosen, what is found after a crash is a state that was there: a commit is never there without those that it has
 /// read from. So a commit that waits for the disk, or a transaction that only reads and waits, waits for what it has read too.
+/// [`TransactionOptions`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {

@@ -10,7 +10,7 @@ use engine::{Key, KeyBuffer};
 
 type Words = [u64; KEY_WORDS_MAX];
 
-/// A normalized range, both ends included.
+/// A normalized range, both ends included. What [`KeyRange::normalized`] gives; programs need not make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormalizedRange {
     pub(crate) low: Words,
@@ -18,13 +18,13 @@ pub struct NormalizedRange {
 }
 
 /// A range of keys of type `K`: the ranges of the standard library over complete keys, or [`prefix`] and [`prefixes`] over
-/// their leading columns.
+/// their leading columns. [`prefix`] has an example.
 pub trait KeyRange<K: Key> {
     /// The normalized range; `None` if no key can be in it.
     fn normalized(&self) -> Option<NormalizedRange>;
 }
 
-/// Leading columns of a key of type `K`: its first column, or a tuple of its first columns.
+/// Leading columns of a key of type `K`: its first column, or a tuple of its first columns. [`prefix`] has an example.
 pub trait Prefix<K: Key>: Key {}
 
 impl NormalizedRange {
@@ -46,7 +46,7 @@ fn padded(key: &[u64]) -> Words {
     words
 }
 
-/// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`].
+/// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`]. [`prefix`] has an example.
 #[derive(Clone, Debug)]
 pub struct Prefixes<B> {
     range: B,
@@ -79,7 +79,7 @@ pub fn prefix<P: Key>(columns: P) -> Prefixes<RangeInclusive<P>> {
     Prefixes { range: columns.clone()..=columns }
 }
 
-/// All keys whose leading columns are in `range`: `prefixes(..=10)`, `prefixes((site, from)..(site, to))`.
+/// All keys whose leading columns are in `range`: `prefixes(..=10)`, `prefixes((site, from)..(site, to))`. [`prefix`] has an example.
 pub fn prefixes<B>(range: B) -> Prefixes<B> {
     Prefixes { range }
 }

@@ -21,7 +21,7 @@ use crate::select::Select;
 const ROWS_FIRST: u64 = 8;
 const ROWS_MOST: u64 = 256;
 
-/// What an iterator gives of each row: itself, or some of its fields.
+/// What an iterator gives of each row: itself, or some of its fields. [`Scan::rows`] has an example.
 pub trait Shown<R: Row> {
     /// That.
     type Item;
@@ -30,7 +30,7 @@ pub trait Shown<R: Row> {
     fn read(&self, transaction: &mut Transaction<'_>, found: RowId) -> Result<Self::Item>;
 }
 
-/// The whole row.
+/// The whole row. What [`Scan::rows`] gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole;
 
@@ -42,7 +42,7 @@ impl<R: Row> Shown<R> for Whole {
     }
 }
 
-/// Some fields.
+/// Some fields. What [`Scan::fields`] gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Only<F>(pub(crate) F);
 
@@ -56,7 +56,7 @@ impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
 
 /// The rows of a range, or some fields of them, in order: what [`Scan::rows`] and [`Scan::fields`] give. After an error there are no more.
 ///
-/// Rows are read some at a time, up to 256 ahead. The range is protected as far as rows were read.
+/// Rows are read some at a time, up to 256 ahead. The range is protected as far as rows were read. [`Scan::rows`] has an example.
 #[must_use = "an iterator reads no rows before it is asked for them"]
 pub struct Rows<'a, R, K, S: Shown<R> = Whole>
 where

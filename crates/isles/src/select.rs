@@ -4,7 +4,7 @@ use engine::dynamic::{Span, is_key_column};
 use engine::{Field, NullableField, Row, Value};
 
 /// Fields that are read together: one, such as `Account::BALANCE`, or a tuple of up to six. All that lies between the first and the last of
-/// them is copied.
+/// them is copied. [`Transaction`](crate::Transaction) has an example.
 pub trait Select<R: Row>: Copy + sealed::Sealed<R> {
     /// What comes out: the field's value, or a tuple of values.
     type Value;
@@ -56,7 +56,7 @@ impl<R: Row, V: Value> Select<R> for NullableField<R, V> {
     }
 }
 
-/// One field that can be written.
+/// One field that can be written. [`Transaction`](crate::Transaction) has an example.
 pub trait Assign<R: Row>: Select<R> {
     /// Whether it belongs to a key.
     #[doc(hidden)]

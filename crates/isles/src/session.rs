@@ -83,6 +83,7 @@ pub struct Session {
 }
 
 /// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
+/// [`TransactionOptions`](crate::TransactionOptions) has an example.
 pub struct SessionWith<'s> {
     session: &'s mut Session,
     options: TransactionOptions,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::latency::Latencies;
 
 /// What a database is doing: what [`Database::statistics`](crate::Database::statistics) gives. Counts begin with the opening. The figures are not of one moment: each
-/// was right at some moment during the call.
+/// was right at some moment during the call. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -29,6 +29,7 @@ pub struct Statistics {
 }
 
 /// Bytes for rows and indexes. Buffers of sessions and of the log are not among them.
+/// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
@@ -42,7 +43,7 @@ pub struct MemoryStatistics {
     pub used: u64,
 }
 
-/// What the log has done since the database was opened.
+/// What the log has done since the database was opened. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStatistics {
@@ -57,7 +58,7 @@ pub struct LogStatistics {
 }
 
 /// How transactions ended: closures and objects, in all sessions, those included that are gone. Steps of a
-/// [`Deployment`](crate::Deployment)'s procedures are not among them.
+/// [`Deployment`](crate::Deployment)'s procedures are not among them. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStatistics {
@@ -71,7 +72,7 @@ pub struct TransactionStatistics {
     pub conflicts: ConflictStatistics,
 }
 
-/// What attempts collided on: by what a verb found, or at the commit.
+/// What attempts collided on: by what a verb found, or at the commit. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConflictStatistics {

@@ -3,12 +3,14 @@
 use engine::{HashPlan, IndexId, IndexKind, Key, Row};
 
 /// A table of rows of type `R` of one database: a small value to copy into closures and threads.
+/// [`Transaction`](crate::Transaction) has an example.
 pub struct Table<R> {
     pub(crate) inner: engine::Table<R>,
     pub(crate) database: u64,
 }
 
 /// An index over a table of rows of type `R` with keys of type `K`: what [`Table::by`] gives.
+/// [`Transaction`](crate::Transaction) has an example.
 pub struct Index<R, K> {
     pub(crate) inner: engine::Index<R, K>,
     pub(crate) database: u64,
@@ -53,6 +55,7 @@ impl<R: Row> Table<R> {
 }
 
 /// What rows are found by: a [`Table`], which stands for its primary key, or an [`Index`].
+/// [`Transaction`](crate::Transaction) has an example.
 pub trait Lookup: Copy + sealed::Sealed {
     /// The rows.
     type Row: Row;

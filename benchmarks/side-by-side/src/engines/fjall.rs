@@ -34,7 +34,7 @@ pub(super) struct Fjall {
 impl Fjall {
     pub(super) fn open(directory: &Path, setup: &Setup, flush: Flush) -> Result<Self, Failure> {
         let builder = OptimisticTxDatabase::builder(directory.join("fjall"));
-        let database = builder.cache_size(setup.memory_bytes()).open()?;
+        let database = builder.cache_size(setup.cache_bytes()).open()?;
         let rows = database.keyspace("micro", KeyspaceCreateOptions::default)?;
         Ok(Fjall { database, rows, flush, group: GroupFlush::default() })
     }

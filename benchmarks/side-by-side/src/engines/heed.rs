@@ -14,8 +14,8 @@ use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, WithTls};
 
 use super::setup::Setup;
 use crate::engine::{
-    Client, Engine, Failure, Keys, Operation, ROWS_PER_SCAN, Total, all_scanned, counter, digest,
-    incremented, missing, value,
+    Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, ROWS_PER_SCAN, Total, all_scanned, counter,
+    digest, incremented, missing, value,
 };
 
 type Rows = Database<'static, U64<BigEndian>, Bytes>;
@@ -31,7 +31,7 @@ impl Heed {
         let path = directory.join("lmdb");
         std::fs::create_dir_all(&path)?;
         let mut options = EnvOpenOptions::new();
-        options.map_size(usize::try_from(setup.memory_bytes().next_multiple_of(1 << 20))?);
+        options.map_size(usize::try_from(setup.space_bytes().next_multiple_of(1 << 20))?);
         options.max_readers(u32::try_from(setup.clients_max)? + 8);
         // SAFETY: the directory is the benchmark's own; nothing else maps or changes its files.
         let environment = unsafe { options.open(&path)? };
@@ -58,11 +58,14 @@ impl Drop for Heed {
 
 impl Engine for Heed {
     fn load(&self, rows: u64) -> Result<(), Failure> {
-        let mut transaction = self.environment()?.write_txn()?;
-        for key in 0..rows {
-            self.rows.put(&mut transaction, &key, &value(key))?;
+        for first in (0..rows).step_by(ROWS_PER_LOAD as usize) {
+            let mut transaction = self.environment()?.write_txn()?;
+            for key in first..rows.min(first + ROWS_PER_LOAD) {
+                self.rows.put(&mut transaction, &key, &value(key))?;
+            }
+            transaction.commit()?;
         }
-        Ok(transaction.commit()?)
+        Ok(())
     }
 
     fn client(&self, _: Operation) -> Result<Box<dyn Client + '_>, Failure> {

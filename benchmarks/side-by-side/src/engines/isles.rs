@@ -38,8 +38,8 @@ impl Isles {
     pub(super) fn open(directory: &Path, setup: &Setup, rows: Rows) -> Result<Self, Failure> {
         let builder = Database::at(directory.join("isles")).sessions(setup.clients_max + 1);
         let mut builder = match rows {
-            Rows::InMemory => builder.memory_limit(setup.memory_bytes()),
-            Rows::InPages => builder.pages(setup.memory_bytes()),
+            Rows::InMemory => builder.memory_limit(setup.space_bytes()),
+            Rows::InPages => builder.pages(setup.cache_bytes()),
         };
         let table = builder.table("micro");
         Ok(Isles { database: builder.open()?, table })

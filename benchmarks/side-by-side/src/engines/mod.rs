@@ -5,6 +5,8 @@ mod heed;
 mod isles;
 mod postgres;
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod rusqlite;
 mod setup;
 
@@ -33,6 +35,9 @@ pub enum Kind {
     Redb,
     /// redb, with one flush for many commits, put together by the benchmark.
     RedbGroup,
+    /// RocksDB.
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
     /// LMDB, through heed.
     Heed,
     /// SQLite, through rusqlite.
@@ -43,13 +48,15 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: &[Kind] = &[
         Kind::Isles,
         Kind::IslesPages,
         Kind::Fjall,
         Kind::FjallGroup,
         Kind::Redb,
         Kind::RedbGroup,
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb,
         Kind::Heed,
         Kind::Rusqlite,
         Kind::Postgres,
@@ -65,6 +72,8 @@ impl std::fmt::Display for Kind {
             Kind::FjallGroup => "fjall-group",
             Kind::Redb => "redb",
             Kind::RedbGroup => "redb-group",
+            #[cfg(feature = "rocksdb")]
+            Kind::Rocksdb => "rocksdb",
             Kind::Heed => "heed",
             Kind::Rusqlite => "rusqlite",
             Kind::Postgres => "postgres",
@@ -84,6 +93,8 @@ pub fn open(kind: Kind, directory: &Path, setup: &Setup) -> Result<Box<dyn Engin
         Kind::FjallGroup => Box::new(fjall::Fjall::open(directory, setup, fjall::Flush::Group)?),
         Kind::Redb => Box::new(redb::Redb::open(directory, setup, redb::Flush::EachCommit)?),
         Kind::RedbGroup => Box::new(redb::Redb::open(directory, setup, redb::Flush::Group)?),
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => Box::new(rocksdb::Rocksdb::open(directory, setup)?),
         Kind::Heed => Box::new(heed::Heed::open(directory, setup)?),
         Kind::Rusqlite => Box::new(rusqlite::Rusqlite::open(directory, setup)?),
         Kind::Postgres => Box::new(postgres::Postgres::open(directory, setup)?),

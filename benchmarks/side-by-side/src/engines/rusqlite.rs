@@ -22,14 +22,18 @@ const KIB: u64 = 1024;
 
 pub(super) struct Rusqlite {
     path: PathBuf,
-    memory_bytes: u64,
+    cache_bytes: u64,
+    /// Bytes of the file that are mapped: none, if the cache is not to hold all.
+    mapped_bytes: u64,
     writer: Mutex<()>,
 }
 
 impl Rusqlite {
     pub(super) fn open(directory: &Path, setup: &Setup) -> Result<Self, Failure> {
         let path = directory.join("micro.sqlite");
-        let engine = Rusqlite { path, memory_bytes: setup.memory_bytes(), writer: Mutex::new(()) };
+        let mapped_bytes = if setup.cache.is_some() { 0 } else { setup.space_bytes() };
+        let engine =
+            Rusqlite { path, cache_bytes: setup.cache_bytes(), mapped_bytes, writer: Mutex::new(()) };
         engine.connect()?.execute_batch(
             "CREATE TABLE IF NOT EXISTS micro (id INTEGER PRIMARY KEY, counter INTEGER NOT NULL, payload BLOB NOT NULL)",
         )?;
@@ -45,10 +49,10 @@ impl Rusqlite {
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
         // A negative number is in KiB. It is filled only as far as there are rows.
-        connection.pragma_update(None, "cache_size", -i64::try_from(self.memory_bytes / KIB)?)?;
+        connection.pragma_update(None, "cache_size", -i64::try_from(self.cache_bytes / KIB)?)?;
         let _: i64 =
             connection
-                .query_row(&format!("PRAGMA mmap_size = {}", self.memory_bytes), [], |row| row.get(0))?;
+                .query_row(&format!("PRAGMA mmap_size = {}", self.mapped_bytes), [], |row| row.get(0))?;
         Ok(connection)
     }
 }

@@ -9,14 +9,21 @@ pub struct Setup {
     pub clients_max: usize,
     /// Rows of the table.
     pub rows: u64,
+    /// Bytes of caches, if they are not to hold all rows.
+    pub cache: Option<u64>,
     /// Where PostgreSQL's programs are; without it there is no such engine.
     pub postgres: Option<Binaries>,
 }
 
 impl Setup {
     /// Twice the bytes of all rows with all that belongs to them, and room for what is not in proportion, and for rows that are inserted:
-    /// caches and maps of this size hold everything.
-    pub(super) fn memory_bytes(&self) -> u64 {
+    /// a map of this size holds everything.
+    pub(super) fn space_bytes(&self) -> u64 {
         (4 << 30) + self.rows * 2 * 1024
+    }
+
+    /// Bytes of a cache: it holds everything, unless another size was asked for.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        self.cache.unwrap_or_else(|| self.space_bytes())
     }
 }

@@ -37,6 +37,12 @@ pub(super) fn pool(
         ));
     }
     let given = values::bytes("--pool", common.pool.as_deref(), POOL_BYTES)?;
+    if let (Some(bytes), Some(memory), Some(text)) = (given, machine.host_memory_bytes, &common.pool)
+        && bytes > memory
+    {
+        let accepted = format!("up to {}MiB", memory >> 20);
+        return Err(BadInput::value("--pool", text, "more than the memory of this machine", accepted));
+    }
     let default = || match machine.host_memory_bytes.filter(|_| machine.name == NATIVE) {
         Some(bytes) => bytes / 2,
         None => (2.0 * workload.rows_loaded(cores).bytes).max(POOL_BYTES_VIRTUAL_MIN) as u64,

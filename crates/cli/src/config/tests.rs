@@ -409,6 +409,10 @@ const FAULTS: &[(&str, &str)] = &[
         "--pool 1KiB: out of range (accepted: 65536 to 64TiB, such as 256MiB)",
     ),
     (
+        "tpcc --engine paged --pool 17GiB",
+        "--pool 17GiB: more than the memory of this machine (accepted: up to 16384MiB)",
+    ),
+    (
         "tpcc --engine paged --index-inserts off --mix narrow",
         "--index-inserts off: a row in no index has no place in a page (accepted: on, or --engine memory)",
     ),

@@ -20,7 +20,7 @@ use crate::shared::{Limit, Shared};
 /// commits. All of it happens, or nothing.
 ///
 /// Steps and outputs travel as bytes between instances. Steps are tried again after a collision: they should have no effects but
-/// through the transaction.
+/// through the transaction. [`crate::Deployment`] has an example.
 pub trait Procedure: Sized + Send + 'static {
     /// The tables that its steps use: a tuple or struct of [`crate::Table`]s.
     type Tables: Copy + Send + Sync + 'static;
@@ -56,7 +56,7 @@ pub trait Procedure: Sized + Send + 'static {
 }
 
 /// The procedure of a deployment that runs none: it has no values. `Deployment::in_memory` is of it, so that programs need not
-/// name their procedure before [`crate::DeploymentBuilder::open`].
+/// name their procedure before [`crate::DeploymentBuilder::open`]. [`crate::Deployment`] has an example.
 #[derive(Debug)]
 pub enum NoProcedure {}
 
