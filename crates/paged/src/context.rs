@@ -12,7 +12,7 @@ use crate::log::record::End;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::owner::Owner;
-use crate::pool::Worker;
+use crate::pool::{Read, Worker};
 use crate::shared::Shared;
 use crate::tree::Hint;
 
@@ -37,6 +37,8 @@ pub(crate) struct Context<'d, P: Files> {
     /// That of the transaction after the next one that is prepared.
     pub spare: Option<Box<Owner>>,
     pub rows: Vec<FoundRow>,
+    /// Room for leaves of keys that are looked up together.
+    pub leaves: Vec<Read<'d, P>>,
     pub meter: Meter,
     /// Marks the rows of an attempt.
     pub attempt: u32,
@@ -59,6 +61,7 @@ impl<'d, P: Files> Context<'d, P> {
             owner,
             spare: None,
             rows: Vec::new(),
+            leaves: Vec::new(),
             meter: Meter::new(measure),
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
@@ -68,6 +71,7 @@ impl<'d, P: Files> Context<'d, P> {
     }
 
     /// Locks a place of a table, and waits for it as long as the transaction may.
+    #[inline]
     pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
         let before = self.meter.enter::<P>(self.worker.c, Category::Cc);
         let answer = match self.wait_nanos_max {
@@ -112,6 +116,7 @@ impl<'d, P: Files> Context<'d, P> {
     }
 
     /// The wish of this transaction for a place of a table.
+    #[inline]
     pub(crate) fn wish(&self, table: usize, name: u64, mode: LockMode) -> Wish {
         Wish { table, name, mode, age: self.owner.age }
     }

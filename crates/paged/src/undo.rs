@@ -37,6 +37,7 @@ pub(crate) struct Undo {
 
 impl Undo {
     /// Remembers a change; `first` is where words were written.
+    #[inline]
     pub(crate) fn push(&mut self, (tree, key): (Tree, &[u64]), first: usize, takeback: Takeback<'_>) {
         let (key, at) = (KeyWords::of(key), self.before.len());
         let what = match takeback {
@@ -132,8 +133,13 @@ impl Undo {
                 }
                 What::Write { first, at, words } => {
                     let before = &self.before[at..at + words];
-                    let mut now = vec![0; words];
-                    tree.write(worker, (&key, None), first, &mut now, |_, _| Some(before.to_vec()))?.is_some()
+                    let mut now = vec![0; 2 * words];
+                    let written =
+                        tree.write(worker, (&key, None), first, now.split_at_mut(words), |after, _| {
+                            after.copy_from_slice(before);
+                            true
+                        });
+                    written?.is_some()
                 }
             };
             if !is_there {

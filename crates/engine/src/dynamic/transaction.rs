@@ -13,8 +13,9 @@ use crate::row_keys::{touches_key, with_keys};
 use crate::table::{Handle, Index, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
 
-/// Words of a value that is read or written without memory of its own.
+/// Words of a value that is read or written without memory of its own, and of one that takes longer to clear.
 const FEW_WORDS: usize = 16;
+const MORE_WORDS: usize = 64;
 
 /// A transaction with typed rows, whatever platform and scheme run it.
 pub struct Transaction<'t> {
@@ -44,16 +45,16 @@ impl<'t> Transaction<'t> {
         decode: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Abort> {
         let words = span.words();
-        let (mut few, mut many);
-        let buffer = match words <= FEW_WORDS {
-            true => {
-                few = [0; FEW_WORDS];
-                &mut few[..words]
-            }
-            false => {
-                many = vec![0; words];
-                &mut many[..]
-            }
+        let (mut few, mut more, mut many);
+        let buffer = if words <= FEW_WORDS {
+            few = [0; FEW_WORDS];
+            &mut few[..words]
+        } else if words <= MORE_WORDS {
+            more = [0; MORE_WORDS];
+            &mut more[..words]
+        } else {
+            many = vec![0; words];
+            &mut many[..]
         };
         self.verbs.read(row.row(), span, buffer)?;
         Ok(decode(&bytemuck::cast_slice(buffer)[span.offset % 8..]))
@@ -62,16 +63,16 @@ impl<'t> Transaction<'t> {
 
 /// Runs `body` with the `bytes` bytes that `encode` writes.
 fn with_bytes<T>(bytes: usize, encode: impl FnOnce(&mut [u8]), body: impl FnOnce(&[u8]) -> T) -> T {
-    let (mut few, mut many);
-    let buffer = match bytes <= FEW_WORDS * 8 {
-        true => {
-            few = [0; FEW_WORDS * 8];
-            &mut few[..bytes]
-        }
-        false => {
-            many = vec![0; bytes];
-            &mut many[..]
-        }
+    let (mut few, mut more, mut many);
+    let buffer = if bytes <= FEW_WORDS * 8 {
+        few = [0; FEW_WORDS * 8];
+        &mut few[..bytes]
+    } else if bytes <= MORE_WORDS * 8 {
+        more = [0; MORE_WORDS * 8];
+        &mut more[..bytes]
+    } else {
+        many = vec![0; bytes];
+        &mut many[..]
     };
     encode(buffer);
     body(buffer)

@@ -16,6 +16,7 @@ pub(crate) enum Place {
 }
 
 /// The name of a place in a tree.
+#[inline]
 pub(crate) fn name(tree: u32, place: Place, key: &[u64]) -> u64 {
     let mut hash = mix(u64::from(tree) << 8 | place as u64);
     for word in key {
@@ -26,6 +27,7 @@ pub(crate) fn name(tree: u32, place: Place, key: &[u64]) -> u64 {
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+#[inline]
 pub(super) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -48,6 +48,12 @@ const SCORE_MAX: u64 = 15;
 /// How far from the last insertion the next one may be to count as its neighbour.
 const NEAR: usize = 3;
 
+/// Bytes of a page that are asked for before it is searched: the header, and keys as many as leaves with short keys have in the first half.
+const AHEAD_BYTES: usize = 512;
+
+/// Words of entries that make room together.
+const MOVED_TOGETHER: usize = 8;
+
 /// Steps in which the fill of a page is counted.
 const FILL_STEPS: usize = 8;
 /// A page of so many steps, or less, is thin: it looks for a neighbour to become one with.
@@ -73,30 +79,36 @@ pub(crate) struct Slot(pub u64);
 impl Slot {
     const GHOST: u64 = 1 << 63;
 
+    #[inline]
     pub(crate) fn new(offset: usize, words: usize, tail_bytes: usize) -> Self {
         Slot(offset as u64 | (words as u64) << 16 | (tail_bytes as u64) << 32)
     }
 
     /// The first word of the record.
+    #[inline]
     pub(crate) fn offset(self) -> usize {
         (self.0 & 0xffff) as usize
     }
 
     /// Words of the record.
+    #[inline]
     pub(crate) fn words(self) -> usize {
         (self.0 >> 16 & 0xffff) as usize
     }
 
     /// Bytes of the tail behind the fixed part, wherever they lie.
+    #[inline]
     pub(crate) fn tail_bytes(self) -> usize {
         (self.0 >> 32 & 0xff_ffff) as usize
     }
 
     /// Whether the record was deleted: its key stays until no transaction depends on its place.
+    #[inline]
     pub(crate) fn is_ghost(self) -> bool {
         self.0 & Self::GHOST != 0
     }
 
+    #[inline]
     pub(crate) fn as_ghost(self, ghost: bool) -> Self {
         Slot(if ghost { self.0 | Self::GHOST } else { self.0 & !Self::GHOST })
     }
@@ -112,6 +124,7 @@ struct Shape {
 }
 
 impl Shape {
+    #[inline]
     fn unpack(word: u64) -> Self {
         Shape {
             count: (word & 0xffff) as usize,
@@ -122,6 +135,7 @@ impl Shape {
         }
     }
 
+    #[inline]
     fn pack(self) -> u64 {
         self.count as u64
             | (self.level as u64) << 16
@@ -148,43 +162,66 @@ impl<P: Platform> Copy for Page<'_, P> {}
 
 impl<'p, P: Platform> Page<'p, P> {
     /// The page of a tree with keys of so many words.
+    #[inline]
     pub(crate) fn new(words: &'p [P::Word], width: usize) -> Self {
         debug_assert!((1..=KEY_WORDS_MAX).contains(&width));
         Page { words, width }
     }
 
+    #[inline]
     fn stride(self) -> usize {
         self.width + 1
     }
 
+    #[inline]
     fn shape(self) -> Shape {
         Shape::unpack(P::peek(&self.words[SHAPE]))
     }
 
+    #[inline]
     fn set_shape(self, shape: Shape) {
         P::poke(&self.words[SHAPE], shape.pack());
     }
 
     /// Entries, as far as the page has room for so many.
+    #[inline]
     pub(crate) fn count(self) -> usize {
         self.shape().count.min((self.words.len() - HEADER) / self.stride())
     }
 
     /// 0 in leaves.
+    #[inline]
     pub(crate) fn level(self) -> usize {
         self.shape().level
     }
 
     /// Declares that header and keys of the page will be read.
+    #[inline]
     pub(crate) fn touch_header(self, c: P::Core, intent: Intent) {
         P::touch(c, &raw const self.words[0], HEADER * 8, intent);
     }
 
+    #[inline]
     fn entry_at(self, entry: usize) -> usize {
         HEADER + entry * self.stride()
     }
 
+    /// Has the lines brought closer that a search for a key reads first.
+    #[inline]
+    pub(crate) fn prefetch(self, c: P::Core) {
+        P::prefetch(c, self.words.as_ptr(), AHEAD_BYTES.min(self.words.len() * 8), Intent::Read);
+    }
+
+    /// Has words of a record brought closer.
+    #[inline]
+    pub(crate) fn prefetch_record(self, c: P::Core, slot: Slot, (first, count): (usize, usize)) {
+        if let Some(words) = self.record(slot, first, count.min(slot.words().saturating_sub(first))) {
+            P::prefetch(c, words.as_ptr(), words.len() * 8, Intent::Read);
+        }
+    }
+
     /// The key of an entry that the page has room for.
+    #[inline]
     pub(crate) fn key(self, c: P::Core, entry: usize) -> KeyWords {
         let at = self.entry_at(entry);
         let words = &self.words[at..at + self.width];
@@ -193,12 +230,14 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// The word behind the key of an entry.
+    #[inline]
     pub(crate) fn word(self, c: P::Core, entry: usize) -> u64 {
         let word = &self.words[self.entry_at(entry) + self.width];
         P::touch(c, std::ptr::from_ref(word), 8, Intent::Read);
         P::peek(word)
     }
 
+    #[inline]
     fn set_word(self, c: P::Core, entry: usize, value: u64) {
         let word = &self.words[self.entry_at(entry) + self.width];
         P::touch(c, std::ptr::from_ref(word), 8, Intent::Write);
@@ -206,14 +245,46 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// Where the record of a leaf's entry lies.
+    #[inline]
     pub(crate) fn slot(self, c: P::Core, entry: usize) -> Slot {
         Slot(self.word(c, entry))
     }
 
-    fn compare(self, c: P::Core, entry: usize, key: &[u64]) -> Order {
-        let at = self.entry_at(entry);
-        let words = &self.words[at..at + self.width];
-        P::touch(c, words.as_ptr(), self.width * 8, Intent::Read);
+    /// The number of entries with smaller keys; with `up_to`, with the key itself too.
+    #[inline]
+    fn search(self, c: P::Core, key: &[u64], up_to: bool) -> usize {
+        let (stride, count) = (self.stride(), self.count());
+        let entries = &self.words[HEADER..HEADER + count * stride];
+        let (mut low, mut high, mut steps) = (0, count, 0);
+        if let ([wanted], 2) = (key, stride) {
+            // Most keys are one word.
+            while low < high {
+                let middle = (low + high) / 2;
+                let word = &entries[middle * 2];
+                P::touch(c, word, 8, Intent::Read);
+                let found = P::peek(word);
+                let is_before = found < *wanted || (up_to && found == *wanted);
+                (low, high) = if is_before { (middle + 1, high) } else { (low, middle) };
+                steps += 1;
+            }
+        } else {
+            while low < high {
+                let middle = (low + high) / 2;
+                match Self::compare(c, &entries[middle * stride..][..self.width], key) {
+                    Order::Less => low = middle + 1,
+                    Order::Equal if up_to => low = middle + 1,
+                    _ => high = middle,
+                }
+                steps += 1;
+            }
+        }
+        P::work(c, Work::KeyCompare, steps);
+        low
+    }
+
+    #[inline]
+    fn compare(c: P::Core, words: &[P::Word], key: &[u64]) -> Order {
+        P::touch(c, words.as_ptr(), words.len() * 8, Intent::Read);
         for (word, wanted) in words.iter().zip(key) {
             match P::peek(word).cmp(wanted) {
                 Order::Equal => {}
@@ -223,39 +294,28 @@ impl<'p, P: Platform> Page<'p, P> {
         Order::Equal
     }
 
-    /// The number of entries that `is_before` holds for, which are the first.
-    fn partition(self, c: P::Core, mut is_before: impl FnMut(usize) -> bool) -> usize {
-        let (mut low, mut high, mut steps) = (0, self.count(), 0);
-        while low < high {
-            let middle = low.midpoint(high);
-            steps += 1;
-            if is_before(middle) { low = middle + 1 } else { high = middle }
-        }
-        P::work(c, Work::KeyCompare, steps);
-        low
-    }
-
     /// The place of a key in a leaf, and whether it is there.
+    #[inline]
     pub(crate) fn find(self, c: P::Core, key: &[u64]) -> (usize, bool) {
-        let at = self.partition(c, |entry| self.compare(c, entry, key) == Order::Less);
-        (at, at < self.count() && self.compare(c, at, key) == Order::Equal)
+        let (at, count) = (self.search(c, key, false), self.count());
+        let from = self.entry_at(at);
+        (at, at < count && Self::compare(c, &self.words[from..from + self.width], key) == Order::Equal)
     }
 
     /// The number of entries with keys up to this one, itself included.
+    #[inline]
     pub(crate) fn count_up_to(self, c: P::Core, key: &[u64]) -> usize {
-        self.partition(c, |entry| self.compare(c, entry, key) != Order::Greater)
+        self.search(c, key, true)
     }
 
     /// The entry of an inner page whose child covers the key; with `below`, the keys right below it.
+    #[inline]
     pub(crate) fn child_for(self, c: P::Core, key: &[u64], below: bool) -> usize {
-        let before = match below {
-            true => self.partition(c, |entry| self.compare(c, entry, key) == Order::Less),
-            false => self.count_up_to(c, key),
-        };
-        before.saturating_sub(1)
+        self.search(c, key, !below).saturating_sub(1)
     }
 
     /// The words of a record, or those from number `first` on; `None` where a racing change has left nonsense.
+    #[inline]
     pub(crate) fn record(self, slot: Slot, first: usize, count: usize) -> Option<&'p [P::Word]> {
         let at = slot.offset() + first;
         (first + count <= slot.words()).then(|| self.words.get(at..at + count)).flatten()
@@ -274,6 +334,7 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// The number that the page bears.
+    #[inline]
     pub(crate) fn number(self) -> u64 {
         P::peek(&self.words[NUMBER])
     }
@@ -284,11 +345,13 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// First word of the heap.
+    #[inline]
     fn heap(self) -> usize {
         // A page of 64 KiB has 8192 words: an empty heap begins at its end.
         self.shape().heap.min(self.words.len())
     }
 
+    #[inline]
     fn garbage(self) -> usize {
         (P::peek(&self.words[HEAP]) & 0xffff) as usize
     }
@@ -299,6 +362,7 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// Words between entries and heap.
+    #[inline]
     fn gap(self) -> usize {
         self.heap().saturating_sub(self.entry_at(self.count()))
     }
@@ -325,11 +389,13 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// Whether an entry with a record of so many words fits; what records have left behind is used again by [`Self::compact`].
+    #[inline]
     pub(crate) fn fits(self, record: usize) -> bool {
         self.gap() + self.garbage() >= self.stride() + record
     }
 
     /// Whether a record of so many words fits in place of that of an entry.
+    #[inline]
     pub(crate) fn fits_instead(self, slot: Slot, record: usize) -> bool {
         record <= slot.words() || self.gap() + self.garbage() + slot.words() >= record
     }
@@ -347,8 +413,17 @@ impl<'p, P: Platform> Page<'p, P> {
         assert!(at <= count && self.gap() >= stride + record, "no room for an entry");
         self.touch_header(c, Intent::Write);
         P::touch(c, &raw const self.words[from], (end - from + stride) * 8, Intent::Write);
-        for word in (from..end).rev() {
-            P::poke(&self.words[word + stride], P::peek(&self.words[word]));
+        // From the end, several words at a time.
+        let (moved, mut left) = (&self.words[from..end + stride], end - from);
+        while left >= MOVED_TOGETHER {
+            left -= MOVED_TOGETHER;
+            let words: [u64; MOVED_TOGETHER] =
+                std::array::from_fn(|word| P::peek(&moved[left..][..MOVED_TOGETHER][word]));
+            let to = &moved[left + stride..][..MOVED_TOGETHER];
+            to.iter().zip(words).for_each(|(to, word)| P::poke(to, word));
+        }
+        for word in (0..left).rev() {
+            P::poke(&moved[word + stride], P::peek(&moved[word]));
         }
         for (word, value) in self.words[from..].iter().zip(key) {
             P::poke(word, *value);

@@ -43,6 +43,7 @@ impl<P: Platform> Clone for Frame<'_, P> {
 impl<P: Platform> Copy for Frame<'_, P> {}
 
 impl<'p, P: Platform> Frame<'p, P> {
+    #[inline]
     pub(super) fn latch(self) -> &'p VersionLatch<P> {
         VersionLatch::from_word(&self.header[LATCH])
     }
@@ -69,6 +70,7 @@ impl<'p, P: Platform> Frame<'p, P> {
     }
 
     /// The frame's page, of a tree with keys of so many words.
+    #[inline]
     pub(crate) fn page(self, width: usize) -> Page<'p, P> {
         Page::new(self.words, width)
     }
@@ -90,6 +92,7 @@ impl<P: Platform> Clone for Read<'_, P> {
 impl<P: Platform> Copy for Read<'_, P> {}
 
 impl<'p, P: Platform> Read<'p, P> {
+    #[inline]
     pub(crate) fn page(self, width: usize) -> Page<'p, P> {
         self.frame.page(width)
     }
@@ -99,11 +102,13 @@ impl<'p, P: Platform> Read<'p, P> {
         self.frame.words
     }
 
+    #[inline]
     pub(crate) fn validate(self, c: P::Core) -> bool {
         self.frame.latch().validate(c, self.version)
     }
 
     /// Latches the page if it is as it was found.
+    #[inline]
     pub(crate) fn latch(self, c: P::Core) -> Option<Held<'p, P>> {
         let Read { frame, version, number } = self;
         frame.latch().try_upgrade(c, version).then_some(Held { frame, version, number })
@@ -119,16 +124,19 @@ pub(crate) struct Held<'p, P: Platform> {
 }
 
 impl<'p, P: Platform> Held<'p, P> {
+    #[inline]
     pub(crate) fn page(&self, width: usize) -> Page<'p, P> {
         self.frame.page(width)
     }
 
     /// The page as it was found.
+    #[inline]
     pub(crate) fn as_read(&self) -> Read<'p, P> {
         Read { frame: self.frame, version: self.version, number: self.number }
     }
 
     /// Unlatches a page that has changed; the page as its last holder left it.
+    #[inline]
     pub(crate) fn changed(self, c: P::Core) -> Read<'p, P> {
         let Held { frame, version, number } = self;
         let version = frame.latch().unlock_changed(c, version);
@@ -136,6 +144,7 @@ impl<'p, P: Platform> Held<'p, P> {
     }
 
     /// Unlatches a page in which nothing has changed.
+    #[inline]
     pub(crate) fn unchanged(self, c: P::Core) {
         self.frame.latch().unlock_unchanged(c, self.version);
     }

@@ -90,11 +90,13 @@ impl<P: Files> Pool<P> {
     }
 
     /// The log, if changes are logged.
+    #[inline]
     pub(crate) fn log(&self) -> Option<&Log<P>> {
         self.store.log.as_ref()
     }
 
     /// Words of a page.
+    #[inline]
     pub(crate) fn page_words(&self) -> usize {
         self.store.page_words
     }
@@ -123,6 +125,7 @@ impl<P: Files> Pool<P> {
         &self.store
     }
 
+    #[inline]
     fn place(&self, number: u64) -> &P::Word {
         P::word_of(&self.translation, number as usize * 8)
     }
@@ -136,6 +139,7 @@ impl<P: Files> Pool<P> {
     }
 
     /// The frame that has the page, as far as one look tells.
+    #[inline]
     fn find(&self, c: P::Core, number: u64) -> Option<Frame<'_, P>> {
         if number > self.store.pages_max {
             return None;

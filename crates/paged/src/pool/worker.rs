@@ -46,6 +46,7 @@ impl<'p, P: Files> Worker<'p, P> {
     /// A page, which is brought into the pool if it is not there.
     ///
     /// The caller has validated where it has the number from: a page that is no page any more is an error.
+    #[inline]
     pub(crate) fn read(&mut self, number: u64) -> Result<Read<'p, P>, PagedError> {
         let (c, pool) = (self.c, self.pool);
         loop {
@@ -179,11 +180,13 @@ impl<'p, P: Files> Worker<'p, P> {
     }
 
     /// A hint of earlier: the frame has not changed since, as long as the result validates.
+    #[inline]
     pub(crate) fn hinted(&self, (id, version, number): (FrameId, u64, u64)) -> Read<'p, P> {
         Read { frame: self.pool.store.frame(id), version, number }
     }
 
     /// Where a page was found, for [`Self::hinted`].
+    #[inline]
     pub(crate) fn hint(read: &Read<'p, P>) -> (FrameId, u64, u64) {
         (read.frame.id, read.version, read.number)
     }

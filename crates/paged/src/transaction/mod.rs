@@ -31,20 +31,24 @@ pub(crate) struct Transaction<'s, 'd, P: Files> {
 }
 
 impl<'d, P: Files> Transaction<'_, 'd, P> {
+    #[inline]
     fn core(&self) -> P::Core {
         self.session.worker.c
     }
 
     /// A table.
+    #[inline]
     fn table(&self, number: usize) -> Result<&'d Table, Abort> {
         self.session.shared.tables.get(number).ok_or(Abort::Misuse("no such table"))
     }
 
+    #[inline]
     fn is_loaded(&self) -> bool {
         self.session.shared.is_loaded
     }
 
     /// Locks a key, whether it is there or not.
+    #[inline]
     fn lock_key(&mut self, at: (usize, Tree), key: &[u64], mode: LockMode) -> Result<(), Abort> {
         if mode == LockMode::Share && self.session.shared.broken.read_locks {
             return Ok(());
@@ -62,6 +66,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Locks a place in a table's tree.
+    #[inline]
     fn lock(
         &mut self,
         (table, tree): (usize, Tree),
@@ -77,6 +82,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Remembers a row that was found.
+    #[inline]
     fn add_row(&mut self, table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> RowId {
         P::work(self.core(), Work::Access, 1);
         let is_locked = is_locked && !self.session.shared.broken.read_locks;
@@ -87,6 +93,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// The number of a row that this attempt has found, and not deleted.
+    #[inline]
     fn number(&self, row: RowId) -> Result<usize, Abort> {
         let number = row.number_in(self.session.attempt).map(|number| number as usize);
         match number.and_then(|number| self.session.rows.get(number).map(|row| (number, row.is_gone))) {
@@ -97,6 +104,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Looks whether the transaction may go on.
+    #[inline]
     fn look(&self) -> Result<(), Abort> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -108,6 +116,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     }
 
     /// Runs a verb, unless one has failed; remembers that it fails.
+    #[inline]
     fn verb<R>(&mut self, verb: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort> {
         let result = self.look().and_then(|()| verb(self));
         if let Err(abort) = &result {

@@ -118,11 +118,12 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     fn put_piece(&mut self, tree: Tree, key: &KeyWords, words: &[u64]) -> Result<(), Abort> {
         let parts = RecordParts { words, tail_bytes: 0 };
         let session = &mut *self.session;
-        let (before, ghost) = match tree.insert(&mut session.worker, key, parts, &mut |_| true)? {
-            Inserted::Done(ghost) => (ghost, true),
-            Inserted::Exists => (tree.replace(&mut session.worker, key, (parts, false))?, false),
-            Inserted::Refused => (None, false),
-        };
+        let (before, ghost) =
+            match tree.insert(&mut session.worker, key, parts, None::<fn(crate::tree::NextKey) -> bool>)? {
+                Inserted::Done(ghost) => (ghost, true),
+                Inserted::Exists => (tree.replace(&mut session.worker, key, (parts, false))?, false),
+                Inserted::Refused => (None, false),
+            };
         let back = match &before {
             Some(before) => Takeback::Put { parts: before.parts(), ghost },
             None if ghost => Takeback::Mark { ghost: true },

@@ -7,6 +7,7 @@ use platform::files::Files;
 use platform::{Intent, Work};
 
 use super::Transaction;
+use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;
 use crate::locks::LockMode;
 use crate::page::{Page, Slot};
@@ -22,6 +23,7 @@ pub(super) fn mode(intent: Intent) -> LockMode {
 
 impl<P: Files> Transaction<'_, '_, P> {
     /// Looks a key up; with a mode, its row is locked so.
+    #[inline]
     pub(super) fn find_row(
         &mut self,
         (table, index): (usize, usize),
@@ -63,6 +65,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Looks a primary key up.
+    #[inline]
     pub(super) fn find_primary(
         &mut self,
         table: usize,
@@ -78,11 +81,57 @@ impl<P: Files> Transaction<'_, '_, P> {
         let entry = tree.find(&mut self.session.worker, &key);
         self.session.meter.leave::<P>(c, before);
         let entry = entry?;
-        let hint = entry.slot.is_some_and(|slot| !slot.is_ghost()).then(|| entry.hint());
-        Ok(hint.map(|hint| self.add_row(table, (key, hint), mode.is_some())))
+        Ok(entry.hint().map(|hint| self.add_row(table, (key, hint), mode.is_some())))
+    }
+
+    /// Looks primary keys up; with a mode, their rows are locked so. `ahead` is what will be read of them.
+    pub(super) fn find_primaries(
+        &mut self,
+        number: usize,
+        keys: &[u64],
+        (mode, ahead): (LockMode, Option<Span>),
+        found: &mut Vec<Option<RowId>>,
+    ) -> Result<(), Abort> {
+        let table = self.table(number)?;
+        let tree = table.trees[0];
+        let is_locked = !(table.read_only && self.is_loaded());
+        if is_locked {
+            for key in keys.chunks_exact(tree.width) {
+                self.lock_key((number, tree), key, mode)?;
+            }
+        }
+        let c = self.core();
+        let words = ahead.map_or((0, 0), |span| (span.offset / 8, span.words()));
+        let is_locked = is_locked && !self.session.shared.broken.read_locks;
+        let before = self.session.meter.enter::<P>(c, Category::Index);
+        let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
+        let first = found.len();
+        let outcome = tree.find_each(worker, keys, words, leaves, |key, entry| {
+            found.push(entry.hint().map(|hint| {
+                let key = KeyWords::of(key);
+                rows.push(FoundRow { table: number, key, hint: Some(hint), is_locked, is_gone: false });
+                RowId::new(rows.len() as u32 - 1, *attempt)
+            }));
+        });
+        P::work(c, Work::Access, found[first..].iter().flatten().count() as u32);
+        self.session.meter.leave::<P>(c, before);
+        Ok(outcome?)
+    }
+
+    /// Has words of a row brought closer.
+    pub(super) fn bring_closer(&mut self, row: RowId, span: Span) {
+        let Some(row) =
+            row.number_in(self.session.attempt).and_then(|row| self.session.rows.get(row as usize))
+        else {
+            return;
+        };
+        if let (Some(hint), Some(table)) = (row.hint, self.session.shared.tables.get(row.table)) {
+            table.trees[0].prefetch(&self.session.worker, hint, (span.offset / 8, span.words()));
+        }
     }
 
     /// Copies words of a row's fixed part.
+    #[inline]
     pub(super) fn read_words(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
         let number = self.number(row)?;
         let is_odd = out.len() != span.words() || span.offset.checked_add(span.bytes).is_none();
@@ -97,6 +146,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Copies words of a row's fixed part, which has them.
+    #[inline]
     pub(super) fn read_at(&mut self, number: usize, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         let near = self.table(self.session.rows[number].table)?.division.near_fixed();
         if first + out.len() <= near {
@@ -109,6 +159,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Copies words of a row's record.
+    #[inline]
     fn read_near(&mut self, number: usize, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         let c = self.core();
         self.with_record(number, |page, slot| {
@@ -159,6 +210,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     }
 
     /// Copies something of a row's record.
+    #[inline]
     pub(super) fn with_record(
         &mut self,
         number: usize,

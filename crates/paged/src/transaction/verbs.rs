@@ -45,13 +45,16 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         index: usize,
         keys: &[u64],
         intent: Intent,
-        _: Option<Span>,
+        ahead: Option<Span>,
         found: &mut Vec<Option<RowId>>,
     ) -> Result<(), Abort> {
         self.verb(|own| {
             let width = own.table(table)?.trees.get(index).map_or(0, |tree| tree.width);
             if width == 0 || !keys.len().is_multiple_of(width) {
                 return Err(Abort::Misuse("a key of another length than those of the index"));
+            }
+            if index == 0 {
+                return own.find_primaries(table, keys, (mode(intent), ahead), found);
             }
             for key in keys.chunks_exact(width) {
                 found.push(own.find_row((table, index), key, Some(mode(intent)))?);
@@ -66,7 +69,9 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
         false
     }
 
-    fn prefetch(&mut self, _: RowId, _: Span, _: Intent) {}
+    fn prefetch(&mut self, row: RowId, span: Span, _: Intent) {
+        self.bring_closer(row, span);
+    }
 
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
         self.verb(|own| own.read_words(row, span, out))
@@ -100,8 +105,9 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
             if rows.keys.len() != rows.count * width || rows.fixed.len() != rows.count * bytes {
                 return Err(Abort::Misuse("rows or keys of another length than those of the table"));
             }
+            let mut keys = Vec::with_capacity(described.trees.len());
             for (mut words, fixed) in rows.keys.chunks_exact(width).zip(rows.fixed.chunks_exact(bytes)) {
-                let mut keys = Vec::with_capacity(described.trees.len());
+                keys.clear();
                 for tree in &described.trees {
                     let (key, others) = words.split_at(tree.width);
                     keys.push(key);

@@ -6,6 +6,7 @@ use platform::Work;
 use platform::files::Files;
 
 use super::{Transaction, gap};
+use crate::key::Words;
 use crate::locks::{Answer, LockMode, Place, name};
 use crate::log::record::Takeback;
 use crate::overflow::piece_key;
@@ -54,8 +55,9 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         loop {
             let session = &mut *self.session;
+            let is_alone = session.owner.locks.locks_nothing();
             let mut wanted = None;
-            let own = name(tree.number, Place::GapBelow, key);
+            let own = if is_alone { 0 } else { name(tree.number, Place::GapBelow, key) };
             let wish = session.wish(table, own, LockMode::Share);
             let (manager, locks) = (&session.shared.locks, &mut session.owner.locks);
             let mut guard = |next: NextKey| {
@@ -75,7 +77,8 @@ impl<P: Files> Transaction<'_, '_, P> {
                 true
             };
             let before = session.meter.enter::<P>(c, Category::Index);
-            let inserted = tree.insert(&mut session.worker, key, parts, &mut guard);
+            let guard = (!is_alone).then_some(&mut guard);
+            let inserted = tree.insert(&mut session.worker, key, parts, guard);
             session.meter.leave::<P>(c, before);
             match inserted? {
                 Inserted::Done(ghost) => {
@@ -147,16 +150,16 @@ impl<P: Files> Transaction<'_, '_, P> {
             None => (row.key, row.hint),
             Some(piece) => (piece_key(&row.key, piece), None),
         };
-        let (mut before, mut is_of_key) = (vec![0; (skipped + bytes.len()).div_ceil(8)], false);
-        let changed =
-            tree.write(&mut session.worker, (&key, hint), first, &mut before, |before, is_ghost| {
-                let mut after = before.to_vec();
-                let place = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut after)[skipped..][..bytes.len()];
-                // Bytes of a key may be written as they are.
-                is_of_key = !keeps_keys && place != bytes;
-                place.copy_from_slice(bytes);
-                (!is_ghost && !is_of_key).then_some(after)
-            })?;
+        let (count, mut is_of_key) = ((skipped + bytes.len()).div_ceil(8), false);
+        let (mut before, mut after) = (Words::zero(count), Words::zero(count));
+        let words = (&mut *before, &mut *after);
+        let changed = tree.write(&mut session.worker, (&key, hint), first, words, |after, is_ghost| {
+            let place = &mut bytemuck::cast_slice_mut::<u64, u8>(after)[skipped..][..bytes.len()];
+            // Bytes of a key may be written as they are.
+            is_of_key = !keeps_keys && place != bytes;
+            place.copy_from_slice(bytes);
+            !is_ghost && !is_of_key
+        })?;
         match changed {
             Some(hint) => {
                 if piece.is_none() {
@@ -234,8 +237,8 @@ impl<P: Files> Transaction<'_, '_, P> {
 }
 
 /// A record of this fixed part and this tail.
-fn words_of(fixed: &[u8], tail: &[u8]) -> Vec<u64> {
-    let mut words = vec![0; fixed.len().div_ceil(8) + tail.len().div_ceil(8)];
+fn words_of(fixed: &[u8], tail: &[u8]) -> Words {
+    let mut words = Words::zero(fixed.len().div_ceil(8) + tail.len().div_ceil(8));
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     bytes[..fixed.len()].copy_from_slice(fixed);
     let at = fixed.len().next_multiple_of(8);

@@ -24,11 +24,31 @@ pub(crate) struct Fences {
     pub high: Option<KeyWords>,
 }
 
+/// What a descent tells of the page that it comes to.
+pub(crate) trait Told {
+    /// Whether it tells what the page covers.
+    const FENCES: bool;
+}
+
+/// What it covers.
+pub(crate) struct WithFences;
+/// No more than where it is.
+pub(crate) struct Alone;
+
+impl Told for WithFences {
+    const FENCES: bool = true;
+}
+
+impl Told for Alone {
+    const FENCES: bool = false;
+}
+
 /// A page that was found on the way down.
 pub(crate) struct Way<'p, P: Files> {
     pub at: Read<'p, P>,
     /// Its parent, and the entry there; none of the root.
     pub parent: Option<(Read<'p, P>, usize)>,
+    /// None, if they were not asked for.
     pub fences: Fences,
 }
 
@@ -40,15 +60,36 @@ impl Tree {
         target: Target<'_>,
         level: usize,
     ) -> Result<Way<'p, P>, PagedError> {
+        self.descend_as::<P, WithFences>(worker, target, level)
+    }
+
+    /// Goes down to the leaf that covers a key, as above.
+    #[inline]
+    pub(crate) fn leaf<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        key: &[u64],
+    ) -> Result<Read<'p, P>, PagedError> {
+        Ok(self.descend_as::<P, Alone>(worker, Target::Key(key), 0)?.at)
+    }
+
+    #[inline]
+    fn descend_as<'p, P: Files, T: Told>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        target: Target<'_>,
+        level: usize,
+    ) -> Result<Way<'p, P>, PagedError> {
         loop {
-            if let Some(way) = self.try_descend(worker, target, level)? {
+            if let Some(way) = self.try_descend::<P, T>(worker, target, level)? {
                 return Ok(way);
             }
         }
     }
 
     /// The same; `None` if something has changed on the way.
-    fn try_descend<'p, P: Files>(
+    #[inline]
+    fn try_descend<'p, P: Files, T: Told>(
         &self,
         worker: &mut Worker<'p, P>,
         target: Target<'_>,
@@ -72,10 +113,10 @@ impl Tree {
                 Target::Key(key) => page.child_for(c, key, false),
                 Target::Below(key) => page.child_for(c, key, true),
             };
-            if entry > 0 {
+            if T::FENCES && entry > 0 {
                 fences.low = Some(page.key(c, entry));
             }
-            if entry + 1 < count {
+            if T::FENCES && entry + 1 < count {
                 fences.high = Some(page.key(c, entry + 1));
             }
             let child = page.word(c, entry);

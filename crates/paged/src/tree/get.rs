@@ -3,7 +3,6 @@
 use platform::files::Files;
 
 use super::Tree;
-use super::descend::Target;
 use crate::log::record::{Change, Takeback};
 use crate::options::PagedError;
 use crate::page::{Page, Slot};
@@ -14,6 +13,7 @@ use crate::pool::{FrameId, Held, Read, Role, Worker};
 pub(crate) struct Hint {
     frame: (FrameId, u64, u64),
     place: usize,
+    slot: Slot,
 }
 
 /// A leaf, and the entry of a key in it, if it has one.
@@ -25,53 +25,103 @@ pub(crate) struct Entry<'p, P: Files> {
 }
 
 impl<'p, P: Files> Entry<'p, P> {
-    /// Where it was found.
-    pub(crate) fn hint(&self) -> Hint {
-        Hint { frame: Worker::hint(&self.leaf), place: self.place }
+    /// Where it was found; `None` if there is nothing, or a ghost.
+    #[inline]
+    pub(crate) fn hint(&self) -> Option<Hint> {
+        let slot = self.slot.filter(|slot| !slot.is_ghost())?;
+        Some(Hint::new(&self.leaf, self.place, slot))
+    }
+}
+
+impl Hint {
+    /// Where an entry was found that has this slot.
+    #[inline]
+    pub(crate) fn new<P: Files>(leaf: &Read<'_, P>, place: usize, slot: Slot) -> Self {
+        Hint { frame: Worker::hint(leaf), place, slot }
     }
 }
 
 impl Tree {
     /// Looks a key up.
+    #[inline]
     pub(crate) fn find<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
         key: &[u64],
     ) -> Result<Entry<'p, P>, PagedError> {
-        let c = worker.c;
         loop {
-            let leaf = self.descend(worker, Target::Key(key), 0)?.at;
-            let page = leaf.page(self.width);
-            let (place, is_there) = page.find(c, key);
-            let slot = is_there.then(|| page.slot(c, place));
-            if leaf.validate(c) {
-                return Ok(Entry { leaf, place, slot });
+            let leaf = self.leaf(worker, key)?;
+            if let Some(entry) = self.find_in(worker.c, leaf, key) {
+                return Ok(entry);
             }
         }
     }
 
-    /// The same, if the hint still holds without a descent.
+    /// Looks a key up in the leaf that covers it; `None` if the leaf has changed.
+    #[inline]
+    fn find_in<'p, P: Files>(&self, c: P::Core, leaf: Read<'p, P>, key: &[u64]) -> Option<Entry<'p, P>> {
+        let page = leaf.page(self.width);
+        let (place, is_there) = page.find(c, key);
+        let slot = is_there.then(|| page.slot(c, place));
+        leaf.validate(c).then_some(Entry { leaf, place, slot })
+    }
+
+    /// Looks keys up, all of which go down before any is looked for in its leaf, and has words of their records brought closer: the
+    /// misses of some keys overlap. `leaves` is room for that; `found` gets each key's number and entry.
+    pub(crate) fn find_each<'p, P: Files>(
+        &self,
+        worker: &mut Worker<'p, P>,
+        keys: &[u64],
+        words: (usize, usize),
+        leaves: &mut Vec<Read<'p, P>>,
+        mut found: impl FnMut(&[u64], Entry<'p, P>),
+    ) -> Result<(), PagedError> {
+        let c = worker.c;
+        leaves.clear();
+        for key in keys.chunks_exact(self.width) {
+            let leaf = self.leaf(worker, key)?;
+            leaf.page(self.width).prefetch(c);
+            leaves.push(leaf);
+        }
+        for (key, leaf) in keys.chunks_exact(self.width).zip(leaves) {
+            let entry = match self.find_in(c, *leaf, key) {
+                Some(entry) => entry,
+                None => self.find(worker, key)?,
+            };
+            if let Some(slot) = entry.slot {
+                entry.leaf.page(self.width).prefetch_record(c, slot, words);
+            }
+            found(key, entry);
+        }
+        Ok(())
+    }
+
+    /// Has words of a record brought closer, if the hint still holds.
+    #[inline]
+    pub(crate) fn prefetch<P: Files>(&self, worker: &Worker<'_, P>, hint: Hint, words: (usize, usize)) {
+        let Hint { frame, slot, .. } = hint;
+        worker.hinted(frame).page(self.width).prefetch_record(worker.c, slot, words);
+    }
+
+    /// The same, without a descent and without validation if there is a hint: it may not hold any more.
+    #[inline]
     fn find_again<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
         key: &[u64],
         hint: Option<Hint>,
     ) -> Result<Entry<'p, P>, PagedError> {
-        if let Some(Hint { frame, place }) = hint {
-            let leaf = worker.hinted(frame);
-            let page = leaf.page(self.width);
-            if leaf.validate(worker.c) {
-                let slot = page.slot(worker.c, place);
-                if leaf.validate(worker.c) {
-                    return Ok(Entry { leaf, place, slot: Some(slot) });
-                }
+        match hint {
+            Some(Hint { frame, place, slot }) => {
+                Ok(Entry { leaf: worker.hinted(frame), place, slot: Some(slot) })
             }
+            None => self.find(worker, key),
         }
-        self.find(worker, key)
     }
 
     /// Copies words of a record, from number `first` on; `None` if the key is not there, or is a ghost. Gives where it was found, and its
     /// slot.
+    #[inline]
     pub(crate) fn read<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
@@ -84,7 +134,7 @@ impl Tree {
             let Some(slot) = entry.slot.filter(|slot| !slot.is_ghost()) else { return Ok(None) };
             let copied = copy(entry.leaf.page(self.width), slot);
             if copied && entry.leaf.validate(c) {
-                return Ok(Some((entry.hint(), slot)));
+                return Ok(Some((Hint::new(&entry.leaf, entry.place, slot), slot)));
             }
         }
     }
@@ -105,11 +155,11 @@ impl Tree {
         }
     }
 
-    /// Logs and makes a change of an entry of a latched leaf; where the entry is now.
+    /// Logs and makes a change of an entry of a latched leaf, which has this slot then; where the entry is now.
     fn change_entry<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
-        (held, place): (Held<'_, P>, usize),
+        (held, place, slot): (Held<'_, P>, usize, Slot),
         (change, takeback): (Change<'_>, Takeback<'_>),
     ) -> Result<Hint, PagedError> {
         let c = worker.c;
@@ -121,7 +171,7 @@ impl Tree {
         let is_made = held.page(self.width).apply(c, (place, true), change);
         debug_assert!(is_made, "the entry was looked at");
         let leaf = held.changed(c);
-        Ok(Entry { leaf, place, slot: None }.hint())
+        Ok(Hint::new(&leaf, place, slot))
     }
 
     /// Makes the record of a key a ghost, or one that is there again: whether it was a ghost before, and where it is; `None` if there is
@@ -135,37 +185,38 @@ impl Tree {
         let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
         let was = slot.is_ghost();
         if was == ghost {
-            let hint = Entry { leaf: held.as_read(), place, slot: None }.hint();
+            let hint = Hint::new(&held.as_read(), place, slot);
             held.unchanged(worker.c);
             return Ok(Some((was, hint)));
         }
         let (change, back) = (Change::Mark { key, ghost }, Takeback::Mark { ghost: was });
-        let hint = self.change_entry(worker, (held, place), (change, back))?;
+        let hint = self.change_entry(worker, (held, place, slot.as_ghost(ghost)), (change, back))?;
         Ok(Some((was, hint)))
     }
 
-    /// Writes words of a record, from number `first` on. `decide` is told those that are there, and whether the record is a ghost, and says
-    /// those to come; with `None` nothing happens. Where the record is; `Ok(None)` if nothing has happened.
+    /// Writes words of a record, from number `first` on. `decide` finds in `after` those that are there, is told whether the record is a
+    /// ghost, and changes them to those to come; if it says no, nothing happens. Where the record is; `Ok(None)` if nothing has happened.
     pub(crate) fn write<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
         (key, hint): (&[u64], Option<Hint>),
         first: usize,
-        before: &mut [u64],
-        decide: impl FnOnce(&[u64], bool) -> Option<Vec<u64>>,
+        (before, after): (&mut [u64], &mut [u64]),
+        decide: impl FnOnce(&mut [u64], bool) -> bool,
     ) -> Result<Option<Hint>, PagedError> {
         let c = worker.c;
         let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
-        let decided = held.page(self.width).record(slot, first, before.len()).and_then(|record| {
+        let decided = held.page(self.width).record(slot, first, before.len()).is_some_and(|record| {
             P::read_words(c, record, before);
-            decide(before, slot.is_ghost())
+            after.copy_from_slice(before);
+            decide(after, slot.is_ghost())
         });
-        let Some(after) = decided else {
+        if !decided {
             held.unchanged(c);
             return Ok(None);
-        };
-        let change = Change::Write { key, first, words: &after };
+        }
+        let change = Change::Write { key, first, words: after };
         let back = Takeback::Write { words: before };
-        self.change_entry(worker, (held, place), (change, back)).map(Some)
+        self.change_entry(worker, (held, place, slot), (change, back)).map(Some)
     }
 }

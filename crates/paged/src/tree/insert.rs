@@ -51,18 +51,23 @@ impl Replaced {
 }
 
 impl Tree {
-    /// Inserts a record. A ghost with the same key makes room without a question.
+    /// Inserts a record; the guard is asked, if there is one. A ghost with the same key makes room without a question.
     pub(crate) fn insert<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
         key: &[u64],
         parts: RecordParts<'_>,
-        guard: &mut impl Guard,
+        mut guard: Option<impl Guard>,
     ) -> Result<Inserted, PagedError> {
-        let c = worker.c;
+        let (c, mut asks_fences) = (worker.c, false);
         loop {
-            let way = self.descend(worker, Target::Key(key), 0)?;
-            let leaf = way.at;
+            let (leaf, fences) = match asks_fences {
+                true => {
+                    let way = self.descend(worker, Target::Key(key), 0)?;
+                    (way.at, Some(way.fences))
+                }
+                false => (self.leaf(worker, key)?, None),
+            };
             let page = leaf.page(self.width);
             let (place, is_there) = page.find(c, key);
             let slot = is_there.then(|| page.slot(c, place));
@@ -85,9 +90,18 @@ impl Tree {
             let Some(held) = leaf.latch(c) else { continue };
             let page = held.page(self.width);
             let ghost = slot.map(|slot| replaced(page, c, slot));
-            if ghost.is_none() {
-                let next = if place < page.count() { Some(page.key(c, place)) } else { way.fences.high };
-                if !guard(next.map_or(NextKey::End, NextKey::Key)) {
+            if let (None, Some(guard)) = (&ghost, &mut guard) {
+                let next = match fences {
+                    _ if place < page.count() => NextKey::Key(page.key(c, place)),
+                    Some(fences) => fences.high.map_or(NextKey::End, NextKey::Key),
+                    None => {
+                        // What lies above the leaf.
+                        held.unchanged(c);
+                        asks_fences = true;
+                        continue;
+                    }
+                };
+                if !guard(next) {
                     held.unchanged(c);
                     return Ok(Inserted::Refused);
                 }

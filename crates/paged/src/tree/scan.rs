@@ -4,7 +4,7 @@ use platform::files::Files;
 use storage::tree::Direction;
 
 use super::descend::{Fences, Target, Way};
-use super::get::{Entry, Hint};
+use super::get::Hint;
 use super::{NextKey, Tree};
 use crate::key::KeyWords;
 use crate::options::PagedError;
@@ -133,7 +133,7 @@ impl<P: Files> Cursor<'_, P> {
     fn look(&self, c: P::Core, place: usize) -> Look {
         let page = self.leaf.page(self.tree.width);
         let slot = page.slot(c, place);
-        let hint = Entry { leaf: self.leaf, place, slot: None }.hint();
+        let hint = Hint::new(&self.leaf, place, slot);
         Look { key: page.key(c, place), slot, hint }
     }
 
