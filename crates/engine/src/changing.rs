@@ -3,10 +3,11 @@
 //! A table is created in this order: its trees are made; the directory's manifest is replaced by one that knows its id; its place is
 //! filled, and transactions that begin from then on can use it. A crash leaves no table, or an empty one.
 //!
-//! A table is dropped in this order: it is marked; all commits that were announced before are over, and durable; the manifest says since
-//! which epoch the table is gone. Commits that are announced after the mark and that have changed the table are refused: no record by
-//! its id is later than the manifest says. Transactions that began before may go on reading it. Its rows go when all those have ended,
-//! some at a time, by whoever tends: as deletions of which the log hears nothing.
+//! A table is dropped in this order: it is marked; all commits that were announced before are over, and durable; the manifest says that
+//! the table is gone. Commits that are announced after the mark and that have changed the table are refused: no record by its id is
+//! left after the manifest says so. Until then checkpoints copy the table's rows, and if the files refuse, the mark is taken away and the
+//! table is as before. Transactions that began before may go on reading it. Its rows go when all those have ended, some at a time, by
+//! whoever tends: as deletions of which the log hears nothing.
 
 use cc::{Abort, Mode, Scheme};
 use platform::{Intent, OutOfMemory, Platform};
@@ -17,12 +18,12 @@ use storage::log::LogError;
 use crate::declaration::{Declared, SchemaBuilder};
 use crate::description::TableDescription;
 use crate::durable::SchemaError;
-use crate::durable::description::DirectoryTable;
+use crate::durable::description::{DirectoryTable, NOT_COUNTED};
 use crate::dynamic::verbs::{AnyVerbs, Span};
 use crate::key::{KeyBuffer, key_words};
 use crate::session::Session;
 use crate::table_limits::{TableError, TableFault};
-use crate::table_list::Leaving;
+use crate::table_list::{Leaving, Turn};
 use crate::transaction::Transaction;
 
 /// Rows of a dropped table that go together.
@@ -49,8 +50,8 @@ pub enum ChangeError {
     /// There is no memory for the table.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// The files refuse, or the log has stopped.
-    #[error("the change of the tables is not known to be on disk: {0}")]
+    /// The files refuse, or the log has stopped. If the log goes on, nothing has changed.
+    #[error("the change of the tables is not on disk, or not known to be: {0}")]
     Log(#[from] LogError),
 }
 
@@ -70,7 +71,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// sessions. The session is in no transaction.
     ///
     /// # Errors
-    /// [`ChangeError`]. After [`ChangeError::Log`] an empty table may be found at the next opening; otherwise nothing has changed.
+    /// [`ChangeError`]; nothing has changed, but if the log has stopped an empty table may be found at the next opening.
     pub fn create_table(&mut self, mut schema: SchemaBuilder) -> Result<usize, ChangeError> {
         let (Some(declared), true) = (schema.tables.pop(), schema.tables.is_empty()) else {
             return Err(ChangeError::NoSuchTable);
@@ -124,7 +125,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// session is in no transaction, and no part of a transaction over several databases has changed the table.
     ///
     /// # Errors
-    /// [`ChangeError`]. After [`ChangeError::Log`] the table cannot be changed any more, and may be there at the next opening.
+    /// [`ChangeError`]; the table is as before, but for commits that were refused meanwhile. If the log has stopped the table may be gone at
+    /// the next opening.
     pub fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
         let (c, tables) = (self.inner.core(), self.tables);
         let changes = tables.changes().ok_or(ChangeError::Unsupported)?;
@@ -133,21 +135,33 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         if table >= tables.get().len() || changes.is_dropped(table) {
             return Err(ChangeError::NoSuchTable);
         }
-        let epochs = self.inner.instance().epochs();
         changes.mark(c, table);
+        if let Err(error) = self.drop_on_disk(&turn, table) {
+            changes.unmark(c, table);
+            return Err(error.into());
+        }
+        changes.set_gone(c, table);
         // Later transactions enter in later epochs, or are told by the caller.
-        changes.begin_leaving(c, table, epochs.current(c));
+        changes.begin_leaving(c, table, self.inner.instance().epochs().current(c));
+        Ok(())
+    }
+
+    /// Has the directory, if there is one, say that a table is gone which is marked.
+    fn drop_on_disk(&self, turn: &Turn<'_, P>, table: usize) -> Result<(), LogError> {
         let Some(redo) = &self.redo else { return Ok(()) };
-        let durable = redo.durable;
-        let first = durable.journal.settle(c, epochs)?;
+        let (c, durable) = (self.inner.core(), redo.durable);
+        durable.journal.settle(c, self.inner.instance().epochs())?;
         let id = durable.codecs.get(c)[table].id;
         let mut next = turn.description();
-        next.tables.iter_mut().filter(|table| table.id == id).for_each(|table| table.dropped = Some(first));
+        next.tables
+            .iter_mut()
+            .filter(|table| table.id == id)
+            .for_each(|table| table.dropped = Some(NOT_COUNTED));
         let forms = next.tables.iter_mut().filter(|table| table.continued_by == Some(id));
         forms.for_each(|table| table.continued_by = None);
-        let encoded = next.encode();
+        durable.journal.describe(c, next.encode())?;
         turn.describe(next);
-        Ok(durable.journal.describe(c, encoded)?)
+        Ok(())
     }
 
     /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no transaction.

@@ -142,8 +142,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let (c, durable) = (self.session.core(), self.durable);
         let mut keys = Vec::new();
         self.session.enter();
-        let is_dropped = |table| self.tables.is_dropped(table);
-        let task = durable.checkpoints.next_task(c, (self.session.tables(), &is_dropped), &mut keys);
+        let is_gone = |table| self.tables.is_gone(table);
+        let task = durable.checkpoints.next_task(c, (self.session.tables(), &is_gone), &mut keys);
         self.session.leave();
         match task {
             None => durable.checkpoints.try_end(c, &*durable.journal, self.epochs()),

@@ -11,6 +11,11 @@ use crate::durable::description::Description;
 /// Between two looks whether another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;
 
+/// A table that is being dropped, and is refused to commits that are announced from now on.
+const MARKED: u64 = 1;
+/// A table that was dropped. The directory says so, if there is one.
+const GONE: u64 = 2;
+
 /// The tables of a database, by their numbers.
 pub(crate) struct TableList<P: Platform> {
     descriptions: Places<P, TableDescription>,
@@ -21,7 +26,7 @@ pub(crate) struct TableList<P: Platform> {
 /// What becomes of tables while the database is open.
 pub(crate) struct Changes<P: Platform> {
     /// Words: how many tables were dropped, how many of these have rows left; then, a line further, one a table: whether it was
-    /// dropped.
+    /// dropped ([`MARKED`]), and whether that is for good ([`GONE`]).
     words: P::Region,
     state: Latched<P, State>,
 }
@@ -77,9 +82,14 @@ impl<P: Platform> TableList<P> {
         self.changes.as_ref()
     }
 
-    /// Whether a table was dropped.
+    /// Whether a table was dropped, or is being dropped.
     pub(crate) fn is_dropped(&self, table: usize) -> bool {
         self.changes.as_ref().is_some_and(|changes| changes.is_dropped(table))
+    }
+
+    /// Whether a table was dropped for good: nobody needs its rows.
+    pub(crate) fn is_gone(&self, table: usize) -> bool {
+        self.changes.as_ref().is_some_and(|changes| P::peek(changes.word_of(table)) == GONE)
     }
 }
 
@@ -114,13 +124,26 @@ impl<P: Platform> Changes<P> {
     }
 
     /// Marks a table as dropped. Commits that are announced after this has returned learn of it; those that were announced before
-    /// hold the global epoch until they are over.
+    /// hold the global epoch until they are over. The caller has the turn until [`Self::set_gone`] or [`Self::unmark`].
     pub(crate) fn mark(&self, c: P::Core, table: usize) {
         // Relaxed, both: published by the fence.
-        P::store(c, self.word_of(table), 1, Ordering::Relaxed);
+        P::store(c, self.word_of(table), MARKED, Ordering::Relaxed);
         P::store(c, self.dropped_word(), P::peek(self.dropped_word()) + 1, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `storage::Participant::announce_commit`.
         P::fence(c, Ordering::SeqCst);
+    }
+
+    /// The table that was marked stays.
+    pub(crate) fn unmark(&self, c: P::Core, table: usize) {
+        // Relaxed, both: who still finds the mark refuses what could go through.
+        P::store(c, self.word_of(table), 0, Ordering::Relaxed);
+        P::store(c, self.dropped_word(), P::peek(self.dropped_word()) - 1, Ordering::Relaxed);
+    }
+
+    /// The table that was marked is gone.
+    pub(crate) fn set_gone(&self, c: P::Core, table: usize) {
+        // Relaxed: who does not know it yet copies rows that nobody needs.
+        P::store(c, self.word_of(table), GONE, Ordering::Relaxed);
     }
 
     /// Waits until no other core changes tables.

@@ -22,7 +22,7 @@ impl Database {
     ///
     /// Errors: [`Error::Declaration`] for a table that cannot be made, whose name is taken, or for which there is no place
     /// ([`Builder::spare_tables`](crate::Builder::spare_tables)); [`Error::OutOfMemory`]; [`Error::NotDurable`] if the files refuse: then
-    /// an empty table of this name may be found at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a
+    /// there is no such table, but if the log has stopped an empty one may be found at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a
     /// transaction; [`Error::Misuse`] in an instance of a deployment.
     ///
     /// ```
@@ -81,8 +81,8 @@ impl Database {
     /// The rows go at once if no transaction is open that began before, or else little by little, by sessions that run transactions,
     /// when none is any more. Their memory is used again.
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotDurable`] if the files refuse: then the table cannot be used any more, and may be
-    /// there at the next opening with its rows; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotDurable`] if the files refuse: then the table is there with its rows as before, but if the
+    /// log has stopped it may be gone at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in
     /// an instance of a deployment, or in a database that was opened without [`Builder::spare_tables`](crate::Builder::spare_tables).
     /// [`Self::create_table`] has an example.
     pub fn drop_table(&self, name: &str) -> Result<()> {
@@ -97,8 +97,14 @@ impl Database {
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let c = Hardware::core();
         let mut session = shared.inner.session(c, None, false).map_err(limit)?;
-        shared.set_dropped(number);
-        session.drop_table(number).map_err(|error| of_change(error, name))?;
+        // Another thread may be at it.
+        if !shared.set_dropped(number, true) {
+            return Err(of_change(ChangeError::NoSuchTable, name));
+        }
+        if let Err(error) = session.drop_table(number) {
+            shared.set_dropped(number, false);
+            return Err(of_change(error, name));
+        }
         let until = Hardware::now(c).plus(SWEEP_WAIT_NANOS);
         loop {
             match session.sweep() {

@@ -78,13 +78,13 @@ impl Shared {
         self.dropped.get(table).is_some_and(|dropped| dropped.load(Ordering::Relaxed))
     }
 
-    /// Transactions that begin from now on cannot use the table.
-    pub(crate) fn set_dropped(&self, table: usize) {
-        if let Some(dropped) = self.dropped.get(table) {
-            // Release: before the epoch is read after which no transaction uses the table; a transaction of a later epoch has
-            // read that, with acquire.
-            dropped.store(true, Ordering::Release);
-        }
+    /// Transactions that begin from now on cannot use the table, or can again; false if that was so before.
+    pub(crate) fn set_dropped(&self, table: usize, is_dropped: bool) -> bool {
+        // Release: before the epoch is read after which no transaction uses the table; a transaction of a later epoch has read that,
+        // with acquire.
+        self.dropped
+            .get(table)
+            .is_some_and(|dropped| dropped.swap(is_dropped, Ordering::Release) != is_dropped)
     }
 
     /// The tables that there are, with their numbers.

@@ -215,11 +215,12 @@ impl<P: Platform> Checkpoints<P> {
         true
     }
 
-    /// Hands out the next keys, which go to `keys`; `None` if there are no more. Tables that were dropped have none.
+    /// Hands out the next keys, which go to `keys`; `None` if there are no more. Tables that are gone have none. One that is being dropped
+    /// has: if that fails, the checkpoint is what has its rows.
     pub(crate) fn next_task(
         &self,
         c: P::Core,
-        (tables, is_dropped): (&[Table<P>], &dyn Fn(usize) -> bool),
+        (tables, is_gone): (&[Table<P>], &dyn Fn(usize) -> bool),
         keys: &mut Vec<u64>,
     ) -> Option<CopyTask<P>> {
         self.copying.with(c, |state| {
@@ -234,7 +235,7 @@ impl<P: Platform> Checkpoints<P> {
                     keys.extend_from_slice(&postponed);
                     return Some(copying.task(table));
                 };
-                if is_dropped(copying.table) {
+                if is_gone(copying.table) {
                     (copying.table, copying.partition, copying.walk) =
                         (copying.table + 1, 0, Walk::default());
                     continue;

@@ -38,6 +38,8 @@ const CONTINUED: u64 = 16;
 const NULLABLE: u64 = 1;
 const ADDED: u64 = 2;
 const DEFAULT: u64 = 4;
+/// The first epoch without a table that was dropped since the last opening: the next one finds out.
+pub(crate) const NOT_COUNTED: u64 = u64::MAX;
 /// Most ids that a directory ever gives out.
 pub const TABLE_IDS_MAX: u32 = 1 << 20;
 
@@ -55,7 +57,8 @@ pub struct Description {
 pub struct DirectoryTable {
     /// How records name it.
     pub id: u32,
-    /// If it was dropped, the first epoch without it. Another table may have its name by now.
+    /// If it was dropped, the first epoch without it. Another table may have its name by now. While the database is open in which it was
+    /// dropped this is the last number there is: a checkpoint that began before may have copied some of its rows.
     pub dropped: Option<u64>,
     /// If its rows have had other columns since that epoch, the id by which records name them since. The table's earlier records
     /// still count.

@@ -53,7 +53,7 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
     /// See [`Log::describe`].
     fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError>;
     /// See [`Log::settle`].
-    fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError>;
+    fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
     fn close(self: Box<Self>, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError>;
 }
 
@@ -103,7 +103,7 @@ impl<P: Files> Journal<P> for Log<P> {
         Log::describe(self, c, extra)
     }
 
-    fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError> {
+    fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         Log::settle(self, c, epochs)
     }
 

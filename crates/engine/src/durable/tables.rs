@@ -7,7 +7,7 @@
 //! its description stays until a checkpoint has been made since, after which no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
-use super::description::{Description, DescriptionError, DirectoryTable, TABLE_IDS_MAX};
+use super::description::{Description, DescriptionError, DirectoryTable, NOT_COUNTED, TABLE_IDS_MAX};
 use crate::description::TableDescription;
 use crate::table_limits::Difference;
 
@@ -105,6 +105,10 @@ impl Tables {
         let mut description = Description { next_id: found.next_id, tables: Vec::new() };
         for table in &found.tables {
             match table.dropped {
+                // It was dropped when the database was open last, before it ended.
+                Some(NOT_COUNTED) => {
+                    description.tables.push(DirectoryTable { dropped: Some(first), ..table.clone() });
+                }
                 Some(epoch) if epoch <= copied => {}
                 Some(_) => description.tables.push(table.clone()),
                 None if declares(&table.table.name) => {}

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use cc::{Abort, InstanceOptions, SchemeName};
-use engine::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Table, Verbs};
+use engine::durable::OpenError;
+use engine::{Bounds, ChangeError, Ending, Row, SchemaBuilder, Swept, Table, Verbs};
 use platform::{Intent, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 
 use crate::changing::{
-    ByA, Content, Database, Item, P, checked, config, contents, durable, insert, instance, item, run, set,
-    table, transact,
+    ByA, Content, Database, Item, P, checked, config, contents, durable, insert, instance, item, run, table,
+    transact,
 };
 use crate::support::Random;
 
@@ -25,7 +26,7 @@ type Model = BTreeMap<&'static str, Rows>;
 type Handles = BTreeMap<&'static str, Table<ByA>>;
 
 fn options() -> InstanceOptions {
-    InstanceOptions { spare_tables: SPARE, ..instance() }
+    InstanceOptions { spare_tables: SPARE, sessions_max: 3, ..instance() }
 }
 
 fn open<'n>(
@@ -33,10 +34,23 @@ fn open<'n>(
     c: VirtualCore,
     names: impl Iterator<Item = &'n &'static str>,
 ) -> (Database, Handles) {
+    try_to_open(scheme, c, names).expect("a database")
+}
+
+fn try_to_open<'n>(
+    scheme: SchemeName,
+    c: VirtualCore,
+    names: impl Iterator<Item = &'n &'static str>,
+) -> Result<(Database, Handles), OpenError> {
     let mut schema = SchemaBuilder::new();
     let handles = names.map(|name| (*name, table::<ByA>(&mut schema, name))).collect();
     let opened = engine_virtual::open(scheme, c, &options(), schema, &|_| None, (&durable(), None));
-    (opened.expect("a database").0, handles)
+    opened.map(|(database, _)| (database, handles))
+}
+
+/// Whether the disk has refused.
+fn is_refusal(error: &OpenError) -> bool {
+    matches!(error, OpenError::Log(error) if error.file().is_some())
 }
 
 fn one_table(name: &'static str) -> SchemaBuilder {
@@ -59,13 +73,14 @@ enum Step {
     Change,
 }
 
-/// One random step; what is known of it is in `expected` before anything happens, and after it has returned.
+/// One random step; what is known of it is in `expected` before anything happens, and after it has returned. False if the log has
+/// stopped, which may be only where a disk `refuses`.
 fn step(
-    (database, c): (&Database, VirtualCore),
+    (database, c, refuses): (&Database, VirtualCore, bool),
     handles: &mut Handles,
     random: &mut Random,
     expected: &Mutex<Expected>,
-) {
+) -> bool {
     let model = expected.lock().expect("no panic").acknowledged.clone();
     let mut next = model.clone();
     let name = NAMES[random.below(NAMES.len() as u64) as usize];
@@ -75,8 +90,11 @@ fn step(
         (0 | 1, Some(_)) => {
             next.remove(name);
             begin(Step::Drop, next.clone());
-            let number = handles.remove(name).expect("it is there").number();
-            assert_eq!(session.object().drop_table(number), Ok(()));
+            match session.object().drop_table(handles[name].number()) {
+                Ok(()) => drop(handles.remove(name)),
+                Err(ChangeError::Log(_)) if refuses => return refused(Step::Drop, expected),
+                Err(error) => panic!("{error}"),
+            }
             if random.chance(50) {
                 while session.object().sweep() != Swept::All {}
             }
@@ -86,7 +104,11 @@ fn step(
             begin(Step::Create, next.clone());
             match session.object().create_table(one_table(name)) {
                 Ok(number) => drop(handles.insert(name, Table::new(number))),
-                Err(ChangeError::NoRoom) => return expected.lock().expect("no panic").under_way = None,
+                Err(ChangeError::NoRoom) => {
+                    expected.lock().expect("no panic").under_way = None;
+                    return true;
+                }
+                Err(ChangeError::Log(_)) if refuses => return refused(Step::Create, expected),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -98,54 +120,134 @@ fn step(
                     .map_err(|e| matches!(e, ChangeError::Table(_))),
                 Err(true)
             );
-            assert_eq!(session.checkpoint(), Ok(true));
-            return;
+            let made = session.checkpoint();
+            assert!(made == Ok(true) || refuses && made.is_err(), "{made:?}");
+            return true;
         }
         (_, Some(rows)) => {
-            drop(session);
             let row = item(random.below(12) as u32, random.below(9) as u32);
             next.get_mut(name).expect("it is there").insert(row.0, row.clone());
             begin(Step::Change, next.clone());
-            match rows.contains_key(&row.0) {
-                true => set(database, c, handles[name], row),
-                false => assert!(insert(database, c, handles[name], row)),
+            let (table, is_there, row) = (handles[name], rows.contains_key(&row.0), ByA::make(row));
+            let changed = session.transact(&Bounds::default(), |t| {
+                if !is_there {
+                    return t.insert(table, &row);
+                }
+                let found = t.find(table.primary(), &row.key(), Intent::Write)?;
+                t.replace(found.ok_or(Abort::Misuse("it is there"))?, &row)
+            });
+            let durable = changed.and_then(|ending| match ending {
+                Ending::Committed((), commit) => session.wait_durable(commit),
+                Ending::RolledBack(_) => panic!("rolled back"),
+            });
+            match durable {
+                Ok(()) => {}
+                Err(Abort::NotDurable(_)) if refuses => return false,
+                Err(abort) => panic!("{abort}"),
             }
         }
     }
     *expected.lock().expect("no panic") = Expected { acknowledged: next, under_way: None };
+    true
 }
+
+/// The directory cannot be changed: nothing has happened, and the database is used on.
+fn refused(step: Step, expected: &Mutex<Expected>) -> bool {
+    expected.lock().expect("no panic").under_way = None;
+    REFUSED[usize::from(step == Step::Drop)].fetch_add(1, Ordering::SeqCst);
+    true
+}
+
+/// Creations and drops that a disk refused.
+static REFUSED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// How crashes left the steps that were under way: created or dropped before, and after.
 static BEFORE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static AFTER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Lives of a database that creates and drops tables, each ended by a crash.
-fn lives(scheme: SchemeName, seed: u64) {
-    let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
+/// What goes wrong with a disk that refuses.
+fn refusing(seed: u64) -> Faults {
+    let mut random = Random::new(seed, 2);
+    Faults {
+        seed,
+        garbage_one_in: [0, 3][random.below(2) as usize],
+        flush_failure_one_in: [0, 6, 20, 60][random.below(4) as usize],
+        capacity_bytes: [u64::MAX, 90_000, 140_000][random.below(3) as usize],
+        ..Faults::default()
+    }
+}
+
+/// A life: steps, while another core makes checkpoints if one `helps`. The disk may refuse.
+fn live(
+    (scheme, c, refuses): (SchemeName, VirtualCore, bool),
+    helps: bool,
+    random: &mut Random,
+    expected: &Mutex<Expected>,
+) {
+    let model = expected.lock().expect("no panic").acknowledged.clone();
+    let (database, mut handles) = match try_to_open(scheme, c, model.keys()) {
+        Ok(opened) => opened,
+        Err(error) if refuses && is_refusal(&error) => return,
+        Err(error) => panic!("{error}"),
+    };
+    for (name, handle) in &handles {
+        let rows: Vec<_> = model[name].values().cloned().collect();
+        assert_eq!(contents(&database, c, *handle), rows, "{name}");
+    }
+    let (over, steps) = (AtomicBool::new(!helps), Mutex::new((&mut handles, random)));
+    let work = |c: VirtualCore, worker: usize| match worker {
+        0 => {
+            let (handles, random) = &mut *steps.lock().expect("no panic");
+            let _ = (0..25).all(|_| step((&database, c, refuses), handles, random, expected));
+            over.store(true, Ordering::SeqCst);
+        }
+        _ => {
+            let mut session = database.session(c, None, false).expect("a session");
+            while !over.load(Ordering::SeqCst) {
+                let made = session.checkpoint();
+                assert!(made == Ok(true) || refuses && made.is_err(), "{made:?}");
+                session.idle();
+                P::pause(c, 10_000);
+            }
+        }
+    };
+    P::parallel(c, &[Place { thread: None }; 2], &work, &mut |_| ());
+}
+
+/// Lives of a database that creates and drops tables, each ended by a crash, on a disk with these faults.
+fn lives(scheme: SchemeName, seed: u64, faults: Faults) {
+    let refuses = faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX;
+    let healthy = Faults { seed, ..Faults::default() };
+    let disk = Disk::new(DiskModel::NVME, healthy);
     let mut random = Random::new(seed, 1);
     let mut model = Model::new();
     run(&disk, |c| drop(open(scheme, c, model.keys())));
     for life in 0..4 {
+        disk.set_faults(Faults { seed: seed << 8 | life, ..faults });
         let crash = match random.chance(60) {
             true => Crash::DiskOperation(1 + random.below(160)),
             false => Crash::Event(1 + random.below(4_000)),
         };
         let expected = Mutex::new(Expected { acknowledged: model.clone(), under_way: None });
+        let helps = random.chance(50);
         let ended = VirtualMachine::run(&config(&disk).crashing(crash), |c| {
-            let (database, mut handles) = open(scheme, c, model.keys());
-            for (name, handle) in &handles {
-                let rows: Vec<_> = model[name].values().cloned().collect();
-                assert_eq!(contents(&database, c, *handle), rows, "seed {seed} life {life} {name}");
-            }
-            for _ in 0..25 {
-                step((&database, c), &mut handles, &mut random, &expected);
-            }
+            live((scheme, c, refuses), helps, &mut random, &expected);
         });
-        assert!(matches!(ended, Ok(_) | Err(SimError::Crashed { .. })), "{:?}", ended.err());
+        let whole = matches!(ended, Ok(_) | Err(SimError::Crashed { .. }));
+        assert!(whole, "seed {seed} life {life}: {:?}", ended.err());
         if random.chance(70) {
             disk.lose_power();
         }
         let Expected { acknowledged, under_way } = expected.into_inner().expect("no panic");
+        // An opening that is refused leaves the directory as it was.
+        if refuses && !matches!(under_way, Some((Step::Drop, _))) {
+            let refused = run(&disk, |c| try_to_open(scheme, c, acknowledged.keys()).map(drop).err());
+            let undeclared = |error: &OpenError| matches!(error, OpenError::Schema(_));
+            let is_expected =
+                |error: &OpenError| is_refusal(error) || undeclared(error) && under_way.is_some();
+            assert!(refused.as_ref().is_none_or(is_expected), "seed {seed} life {life}: {refused:?}");
+        }
+        disk.set_faults(healthy);
         let found: BTreeMap<String, u64> = checked(&disk).rows.into_iter().collect();
         let counts = |model: &Model| -> BTreeMap<String, u64> {
             model.iter().map(|(name, rows)| ((*name).to_owned(), rows.len() as u64)).collect()
@@ -184,11 +286,60 @@ fn lives(scheme: SchemeName, seed: u64) {
 #[test]
 fn a_crash_leaves_the_tables_before_a_step_or_those_after() {
     for seed in 0..120 {
-        lives(SCHEMES[seed as usize % SCHEMES.len()], seed);
+        lives(SCHEMES[seed as usize % SCHEMES.len()], seed, Faults { seed, ..Faults::default() });
     }
     let counts = |marks: &[AtomicU64; 2]| [0, 1].map(|step| marks[step].load(Ordering::SeqCst));
     let (before, after) = (counts(&BEFORE), counts(&AFTER));
-    assert!(before.iter().chain(&after).all(|count| *count > 3), "{before:?} before, {after:?} after");
+    assert!(before.iter().chain(&after).all(|count| *count > 1), "{before:?} before, {after:?} after");
+}
+
+#[test]
+fn disks_that_refuse_leave_the_tables_before_a_step_or_those_after() {
+    let seeds = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60);
+    for seed in 0..seeds {
+        lives(SCHEMES[seed as usize % SCHEMES.len()], seed, refusing(seed));
+    }
+    let refused = [0, 1].map(|step| REFUSED[step].load(Ordering::SeqCst));
+    assert!(refused.iter().all(|count| *count > 3), "{refused:?} creations and drops were refused");
+}
+
+/// A manifest that a disk does not take: no table has come or gone, and all can be used.
+#[test]
+fn what_a_disk_refuses_has_not_happened() {
+    let (healthy, full) = (Faults::default(), Faults { capacity_bytes: 0, ..Faults::default() });
+    let failing = Faults { flush_failure_one_in: 1, ..healthy };
+    for (scheme, faults) in SCHEMES.into_iter().zip([full, failing, full, failing]) {
+        let disk = Disk::new(DiskModel::NVME, healthy);
+        run(&disk, |c| {
+            let (database, handles) = open(scheme, c, ["north", "east"].iter());
+            let (north, east) = (handles["north"], handles["east"]);
+            assert!((0..9).all(|id| insert(&database, c, north, item(id, id))));
+            let mut session = database.session(c, None, false).expect("a session");
+            disk.set_faults(faults);
+            let refused = session.object().create_table(one_table("south"));
+            assert!(matches!(refused, Err(ChangeError::Log(_))), "{refused:?}");
+            let refused = session.object().drop_table(north.number());
+            assert!(matches!(refused, Err(ChangeError::Log(_))), "{refused:?}");
+            assert_eq!(session.object().sweep(), Swept::All);
+            disk.set_faults(healthy);
+            assert!(insert(&database, c, north, item(9, 9)));
+            assert_eq!(session.checkpoint(), Ok(true));
+            let south: Table<ByA> =
+                Table::new(session.object().create_table(one_table("south")).expect("room"));
+            assert_eq!(session.object().drop_table(east.number()), Ok(()));
+            assert!(insert(&database, c, south, item(1, 1)));
+        });
+        disk.lose_power();
+        assert_eq!(checked(&disk).rows, [("north".to_owned(), 10), ("south".to_owned(), 1)]);
+        run(&disk, |c| {
+            let (database, handles) = open(scheme, c, ["north", "south"].iter());
+            assert_eq!(
+                contents(&database, c, handles["north"]),
+                (0..10).map(|id| item(id, id)).collect::<Vec<_>>()
+            );
+            assert_eq!(contents(&database, c, handles["south"]), [item(1, 1)]);
+        });
+    }
 }
 
 /// The table that others may use; none.

@@ -118,17 +118,29 @@ impl<P: Files> Log<P> {
     /// Replaces what the manifest keeps for the log's owner. One core at a time calls this.
     ///
     /// # Errors
-    /// The files refuse: which of the two the directory has is not known, until the manifest is written again with what it had before.
-    /// The log goes on.
+    /// The files refuse. If they refuse to take the new manifest, the directory has what it had, and the log goes on. If they refuse to
+    /// put it in the place of the other, which of the two the directory has is not known, and the log stops: nothing is acknowledged
+    /// that one of them contradicts.
     pub fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError> {
         let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
         let before = std::mem::replace(&mut writer.manifest.extra, extra);
-        let written = writer.manifest.write::<P>(c, &mut writer.queue);
-        if written.is_err() {
-            writer.manifest.extra = before;
-        }
+        let ManifestWriter { manifest, queue } = &mut writer;
+        let written = match manifest.prepare::<P>(c, queue) {
+            Ok(()) => Manifest::put_in_place::<P>(c, queue).map_err(|error| self.stop(c, error)),
+            Err(error) => {
+                manifest.extra = before;
+                Err(error)
+            }
+        };
         self.give_manifest_back(c, writer);
         written
+    }
+
+    /// Stops the log for good.
+    fn stop(&self, c: P::Core, error: LogError) -> LogError {
+        let error = self.with_driver(c, |driver| driver.error.get_or_insert(error.stops()).clone());
+        self.publish_stop(c);
+        error
     }
 
     /// Takes the manifest, to write it, when no other core does; `None` if the log has none.
@@ -153,17 +165,12 @@ impl<P: Files> Log<P> {
         });
     }
 
-    /// Waits until all that was committed before this call is durable. Gives an epoch that is later than those of all these commits,
-    /// and of all checkpoints that have begun.
+    /// Waits until all commits that were announced before this call are over, and durable.
     ///
     /// # Errors
     /// The log has stopped.
-    pub fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<u64, LogError> {
-        // A cut is in an epoch that is complete when rows are copied: earlier than the current one.
-        let current = epochs.current(c).0;
-        self.wait_for_all(c, epochs)?;
-        let newest = self.with_driver(c, |driver| driver.newest.max(driver.marked));
-        Ok(current.max(newest + 1))
+    pub fn settle(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
+        self.wait_for_all(c, epochs)
     }
 
     /// Removes the files that are needed no longer, or makes them segments again. Those that were not needed `before` either

@@ -157,6 +157,12 @@ impl Manifest {
 
     /// Writes the manifest in place of the one before: after a crash the directory has one of the two.
     pub fn write<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
+        self.prepare::<P>(c, queue)?;
+        Manifest::put_in_place::<P>(c, queue)
+    }
+
+    /// Makes durable what [`Self::put_in_place`] takes. The directory has the manifest before, whether or not this fails.
+    pub(super) fn prepare<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         // What a crash left behind; mostly there is nothing.
         let _ = P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() });
         let open =
@@ -165,11 +171,17 @@ impl Manifest {
         let bytes = self.encode();
         let mut buffer = Buffer::new(c, None, bytes.len(), "manifest")?;
         buffer.append(c, &bytes);
-        let rename = Operation::Rename { from: NEW_MANIFEST.into(), to: MANIFEST.into() };
         let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
-        for operation in [write, Operation::Flush { file }, rename, Operation::FlushDirectory] {
-            P::perform(c, queue, operation).result?;
-        }
+        P::perform(c, queue, write).result?;
+        P::perform(c, queue, Operation::Flush { file }).result?;
+        Ok(())
+    }
+
+    /// Replaces the manifest by the one that was prepared. If this fails, which of the two the directory has is not known.
+    pub(super) fn put_in_place<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
+        let rename = Operation::Rename { from: NEW_MANIFEST.into(), to: MANIFEST.into() };
+        P::perform(c, queue, rename).result?;
+        P::perform(c, queue, Operation::FlushDirectory).result?;
         Ok(())
     }
 }
