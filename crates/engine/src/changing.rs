@@ -11,9 +11,9 @@
 
 use cc::{Abort, Mode, Scheme};
 use platform::{Intent, OutOfMemory, Platform};
-use storage::Optimisation;
 use storage::index::Shape;
-use storage::log::LogError;
+use storage::log::{LogError, complete};
+use storage::{Epoch, Optimisation};
 
 use crate::declaration::{Declared, SchemaBuilder};
 use crate::description::TableDescription;
@@ -23,11 +23,13 @@ use crate::dynamic::verbs::{AnyVerbs, Span};
 use crate::key::{KeyBuffer, key_words};
 use crate::session::Session;
 use crate::table_limits::{TableError, TableFault};
-use crate::table_list::{Leaving, Turn};
+use crate::table_list::{Changes, Leaving, Turn};
 use crate::transaction::Transaction;
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;
+/// Between two looks at commits of other workers that are waited for.
+const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
 /// Why tables cannot be changed while the database is open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +46,9 @@ pub enum ChangeError {
     /// There is no table of this number, or it was dropped before.
     #[error("there is no such table")]
     NoSuchTable,
+    /// There are prepared parts, which may end long after the table.
+    #[error("parts of transactions over several databases are prepared: finish them before")]
+    Parts,
     /// The directory has given out all ids.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -122,7 +127,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no transaction use the table that
     /// begins later. Those that have begun may read it; if they have changed it, their commits are refused in a durable database. The
-    /// session is in no transaction, and no part of a transaction over several databases has changed the table.
+    /// session is in no transaction.
     ///
     /// # Errors
     /// [`ChangeError`]; the table is as before, but for commits that were refused meanwhile. If the log has stopped the table may be gone at
@@ -135,10 +140,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         if table >= tables.get().len() || changes.is_dropped(table) {
             return Err(ChangeError::NoSuchTable);
         }
+        if changes.has_parts(c) {
+            return Err(ChangeError::Parts);
+        }
         changes.mark(c, table);
-        if let Err(error) = self.drop_on_disk(&turn, table) {
+        if let Err(error) = self.drop_on_disk(changes, &turn, table) {
             changes.unmark(c, table);
-            return Err(error.into());
+            return Err(error);
         }
         changes.set_gone(c, table);
         // Later transactions enter in later epochs, or are told by the caller.
@@ -146,11 +154,24 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Ok(())
     }
 
-    /// Has the directory, if there is one, say that a table is gone which is marked.
-    fn drop_on_disk(&self, turn: &Turn<'_, P>, table: usize) -> Result<(), LogError> {
-        let Some(redo) = &self.redo else { return Ok(()) };
-        let (c, durable) = (self.inner.core(), redo.durable);
-        durable.journal.settle(c, self.inner.instance().epochs())?;
+    /// Has the directory, if there is one, say that a table is gone which is marked, unless parts were prepared meanwhile.
+    fn drop_on_disk(
+        &mut self,
+        changes: &Changes<P>,
+        turn: &Turn<'_, P>,
+        table: usize,
+    ) -> Result<(), ChangeError> {
+        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
+        let durable = self.redo.as_ref().map(|redo| redo.durable);
+        match durable {
+            Some(durable) => durable.journal.settle(c, epochs)?,
+            None => self.await_commits(epochs.current(c)),
+        }
+        // What was announced before the mark is over: a part is prepared by now, or finds the mark.
+        if changes.has_parts(c) {
+            return Err(ChangeError::Parts);
+        }
+        let Some(durable) = durable else { return Ok(()) };
         let id = durable.codecs.get(c)[table].id;
         let mut next = turn.description();
         next.tables
@@ -162,6 +183,18 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         durable.journal.describe(c, next.encode())?;
         turn.describe(next);
         Ok(())
+    }
+
+    /// Waits until all commits are over that were announced in this epoch, or before.
+    fn await_commits(&mut self, epoch: Epoch) {
+        let c = self.inner.core();
+        self.inner.leave();
+        let epochs = self.inner.instance().epochs();
+        while complete(epochs.current(c).0) < epoch.0 {
+            if !epochs.try_advance(c) {
+                P::rest(c, COMMIT_PAUSE_NANOS);
+            }
+        }
     }
 
     /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no transaction.

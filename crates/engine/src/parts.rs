@@ -5,14 +5,15 @@
 //! ([`crate::durable::global`]). Any other part leaves its changes when it commits.
 
 use cc::mutants::Rule;
-use cc::{Instance, RedoSink, RowChanges, Scheme, Session, Stamp};
+use cc::{Abort, Instance, RedoSink, RowChanges, Scheme, Session, Stamp};
 use platform::Platform;
 use storage::Epoch;
 
 use crate::durable::checkpoint::Phase;
 use crate::durable::global::Item;
-use crate::durable::{Decision, GlobalId, PartOf, RedoWriter};
+use crate::durable::{DROPPED, Decision, GlobalId, PartOf, RedoWriter};
 use crate::ending::Commit;
+use crate::table_list::TableList;
 use crate::transaction::end_commit;
 use crate::undecided::{PartRecord, TakenPart, Undecided};
 
@@ -85,42 +86,83 @@ pub enum Outcome<'o> {
     },
 }
 
-/// Notes whether anything changes.
-struct Changes(bool);
+/// Notes whether anything changes, and whether a table that was dropped does.
+struct Changes<'d, P: Platform> {
+    any: bool,
+    tables: &'d TableList<P>,
+    dropped: bool,
+}
 
-impl<P: Platform> RedoSink<P> for Changes {
-    fn insert(&mut self, _: usize, _: &[P::Word], _: &[u8]) {
-        self.0 = true;
+impl<'d, P: Platform> Changes<'d, P> {
+    fn none(tables: &'d TableList<P>) -> Self {
+        Changes { any: false, tables, dropped: false }
     }
 
-    fn update(&mut self, _: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>) {
-        self.0 = true;
+    fn note(&mut self, table: usize) {
+        self.any = true;
+        self.dropped |= self.tables.is_dropped(table);
+    }
+}
+
+impl<P: Platform> RedoSink<P> for Changes<'_, P> {
+    fn insert(&mut self, table: usize, _: &[P::Word], _: &[u8]) {
+        self.note(table);
     }
 
-    fn delete(&mut self, _: usize, _: &[P::Word]) {
-        self.0 = true;
+    fn update(&mut self, table: usize, _: &[P::Word], _: RowChanges<'_>, _: Option<&[u8]>) {
+        self.note(table);
+    }
+
+    fn delete(&mut self, table: usize, _: &[P::Word]) {
+        self.note(table);
     }
 }
 
 /// What a session has, as far as parts need it.
 pub(crate) struct PartKeeper<'s, 'd, P: Platform, S: Scheme<P>> {
     pub session: &'s mut Session<'d, P, S>,
+    pub tables: &'d TableList<P>,
     /// The way into the log and the parts of the database, if it is durable.
     pub durable: Option<(&'s mut RedoWriter<'d, P>, &'d Undecided<P, S>)>,
 }
 
 impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
-    /// Keeps what the scheme has prepared, and leaves the record of the part, if it is a part of a transaction that is known.
-    pub(crate) fn keep(&mut self, prepared: S::Prepared, part: Option<PartOf>) -> (Prepared<'d, P, S>, Vote) {
+    /// Takes note that there is one part more that is not finished, or one less.
+    pub(crate) fn count(&self, prepared: bool) {
+        if let Some(changes) = self.tables.changes() {
+            changes.count_part(self.session.core(), prepared);
+        }
+    }
+
+    /// Keeps what the scheme has prepared, and leaves the record of the part, if it is a part of a transaction that is known. A part that
+    /// has changed a table which was dropped is undone.
+    pub(crate) fn keep(
+        &mut self,
+        prepared: S::Prepared,
+        part: Option<PartOf>,
+    ) -> Result<(Prepared<'d, P, S>, Vote), (Abort, Epoch)> {
+        let tables = self.tables;
+        let mut cx = self.session.context();
+        if tables.changes().is_some_and(|changes| changes.has_dropped()) {
+            let mut changes = Changes::none(tables);
+            S::redo(&prepared, &mut cx, &mut changes);
+            if changes.dropped {
+                S::rollback(prepared, &mut cx);
+                let epoch = cx.worker.local.epochs_shared().current(cx.c);
+                end_commit(self.session);
+                return Err((DROPPED, epoch));
+            }
+        }
+        self.count(true);
         let mut cx = self.session.context();
         let stamp = S::prepared_at(&prepared);
         let (kept, vote) = match &mut self.durable {
             None => {
-                let mut changes = Changes(false);
+                let mut changes = Changes::none(tables);
                 if part.is_some() {
                     S::redo(&prepared, &mut cx, &mut changes);
                 }
-                (KeptPart::Here(prepared), Vote { changes: changes.0, durable_with: Epoch(0) })
+                (KeptPart::Here(prepared), Vote { changes: changes.any, durable_with: Epoch(0) })
             }
             Some((redo, undecided)) => {
                 let (c, durable) = (cx.c, redo.durable);
@@ -152,7 +194,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         };
         // A prepared transaction takes another epoch when it commits.
         end_commit(self.session);
-        (Prepared::of(kept, self.session.instance()), vote)
+        Ok((Prepared::of(kept, self.session.instance()), vote))
     }
 
     /// Finishes a part.
@@ -176,6 +218,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
             }
         };
         end_commit(self.session);
+        self.count(false);
         commit
     }
 

@@ -432,7 +432,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// What keeps and finishes prepared parts.
     fn keeper(&mut self) -> PartKeeper<'_, 'd, P, S> {
-        PartKeeper { session: &mut self.inner, durable: self.redo.as_mut().zip(self.undecided) }
+        let durable = self.redo.as_mut().zip(self.undecided);
+        PartKeeper { session: &mut self.inner, tables: self.tables, durable }
     }
 
     /// Prepares a transaction as a part of a transaction over several databases: the part can no longer fail, and waits for
@@ -479,13 +480,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
             Err(abort) => Err(transaction.explain(abort)),
         };
+        let prepared = prepared.and_then(|(value, prepared)| {
+            self.keeper().keep(prepared, part).map(|(prepared, vote)| (value, prepared, vote))
+        });
         if prepared.is_err() {
             self.inner.worker().meter.attempt_failed::<P>(c);
         }
-        let prepared = prepared.map(|(value, prepared)| {
-            let (prepared, vote) = self.keeper().keep(prepared, part);
-            (value, prepared, vote)
-        });
         self.inner.worker().meter.leave::<P>(c, before);
         prepared.map_err(|(abort, depends_on)| match abort.is_conflict() {
             true => abort,
@@ -508,6 +508,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let prepared = prepared.map_err(|(abort, _)| abort)?;
         end_commit(&mut self.inner);
         let undecided = self.undecided.expect("only durable databases have parts in doubt");
+        self.keeper().count(true);
         let record = PartRecord { stamp: S::prepared_at(&prepared), ..record };
         Ok(undecided.keep(self.inner.core(), prepared, Some(record), None))
     }

@@ -39,6 +39,8 @@ struct State {
     description: Description,
     /// Dropped tables whose rows are still there, but for those that a session is at.
     leaving: Vec<Leaving>,
+    /// Prepared parts of transactions over several databases that are not finished.
+    parts: usize,
 }
 
 /// A dropped table whose rows are to go.
@@ -144,6 +146,19 @@ impl<P: Platform> Changes<P> {
     pub(crate) fn set_gone(&self, c: P::Core, table: usize) {
         // Relaxed: who does not know it yet copies rows that nobody needs.
         P::store(c, self.word_of(table), GONE, Ordering::Relaxed);
+    }
+
+    /// A part of a transaction over several databases was prepared, or finished.
+    pub(crate) fn count_part(&self, c: P::Core, prepared: bool) {
+        self.state.with(c, |state| match prepared {
+            true => state.parts += 1,
+            false => state.parts -= 1,
+        });
+    }
+
+    /// Whether prepared parts are not finished.
+    pub(crate) fn has_parts(&self, c: P::Core) -> bool {
+        self.state.with(c, |state| state.parts > 0)
     }
 
     /// Waits until no other core changes tables.

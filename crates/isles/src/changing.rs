@@ -141,6 +141,9 @@ fn of_change(error: ChangeError, table: &str) -> Error {
         ChangeError::Schema(error) => {
             Error::Declaration { table: table.to_owned(), reason: error.to_string() }
         }
+        ChangeError::Parts => {
+            Error::Misuse("a part of a transaction over several databases is prepared: finish it before")
+        }
         ChangeError::Log(_) => Error::NotDurable(error.to_string()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use cc::{Abort, InstanceOptions, SchemeName};
 use engine::durable::OpenError;
-use engine::{Bounds, ChangeError, Ending, Row, SchemaBuilder, Swept, Table, Verbs};
+use engine::{Bounds, ChangeError, Ending, Row, SchemaBuilder, Swept, Table, Verbs, dynamic};
 use platform::{Intent, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 
@@ -295,8 +295,8 @@ fn a_crash_leaves_the_tables_before_a_step_or_those_after() {
 
 #[test]
 fn disks_that_refuse_leave_the_tables_before_a_step_or_those_after() {
-    let seeds = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60);
-    for seed in 0..seeds {
+    // Seed 167 has a checkpoint that meets a drop which is refused.
+    for seed in 130..190 {
         lives(SCHEMES[seed as usize % SCHEMES.len()], seed, refusing(seed));
     }
     let refused = [0, 1].map(|step| REFUSED[step].load(Ordering::SeqCst));
@@ -338,6 +338,51 @@ fn what_a_disk_refuses_has_not_happened() {
                 (0..10).map(|id| item(id, id)).collect::<Vec<_>>()
             );
             assert_eq!(contents(&database, c, handles["south"]), [item(1, 1)]);
+        });
+    }
+}
+
+/// A part of a transaction over several databases may end long after a table: none is dropped while there is one, and a part that comes
+/// later, and has changed the table, is not prepared.
+#[test]
+fn no_table_is_dropped_while_a_part_is_prepared() {
+    for (scheme, durable) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, true), (scheme, false)]) {
+        run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
+            let (database, handles) = match durable {
+                true => open(scheme, c, [&"north", &"east"].into_iter()),
+                false => {
+                    let mut schema = SchemaBuilder::new();
+                    let handles = ["north", "east"].map(|name| (name, table::<ByA>(&mut schema, name)));
+                    let made = engine_virtual::create(scheme, c, &options(), schema, &|_| None);
+                    (made.expect("memory"), handles.into_iter().collect())
+                }
+            };
+            let (north, east) = (handles["north"], handles["east"]);
+            let mut session = database.session(c, None, false).expect("a session");
+            let mut other = database.session(c, None, false).expect("a session");
+            let insert = |table: Table<ByA>, id| {
+                move |t: &mut dynamic::Transaction<'_>| t.insert(table, &ByA::make(item(id, id)))
+            };
+            let ((), part) = session.prepare(&Bounds::default(), insert(north, 1)).expect("prepared");
+            for table in [north, east] {
+                assert_eq!(other.object().drop_table(table.number()), Err(ChangeError::Parts));
+            }
+            assert!(session.finish(part, true).is_some());
+            session.idle();
+            assert_eq!(contents(&database, c, north), [item(1, 1)]);
+
+            // A part that began before the drop, and is prepared after it.
+            let refused = session.prepare(&Bounds::default(), |t| {
+                t.insert(north, &ByA::make(item(3, 3)))?;
+                assert_eq!(other.object().drop_table(north.number()), Ok(()));
+                Ok(())
+            });
+            assert!(matches!(refused.map(drop), Err(Abort::Misuse(_))));
+            let ((), part) = session.prepare(&Bounds::default(), insert(east, 4)).expect("another table");
+            assert!(session.finish(part, true).is_some());
+            drop(session);
+            while other.object().sweep() != Swept::All {}
+            assert_eq!(contents(&database, c, north), []);
         });
     }
 }
