@@ -95,6 +95,8 @@ fn a_log_without_room_acknowledges_nothing_and_loses_nothing() {
                 );
             }
             assert!(matches!(database.create_table::<Big>("more"), Err(Error::NotDurable(_))));
+            assert!(matches!(database.drop_table("rows"), Err(Error::NotDurable(_))));
+            assert_eq!(database.tables().iter().map(|table| table.name()).collect::<Vec<_>>(), ["rows"]);
         }
         return;
     }
