@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use adapt::{
-    Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Story,
+    Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Spent,
+    Story,
 };
 use cc::Abort;
 use engine::Procedure;
@@ -35,10 +36,14 @@ pub struct Adaptation {
 impl Adaptation {
     /// With this shortest interval between two measurements.
     pub fn every(seconds: f64) -> Self {
-        Adaptation { settings: Settings::new(seconds), cores: None }
+        let settings = Settings { change_seconds: CHANGE_SECONDS, ..Settings::new(seconds) };
+        Adaptation { settings, cores: None }
     }
 }
 
+/// What a change is believed to cost until some were made: workers stop for as long as it takes to ask all of them, for any number of changes, and nothing
+/// is copied. So 80 changes are believed to cost what a pause of 160 us does.
+const CHANGE_SECONDS: f64 = 2e-6;
 /// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128 ns.
 const BYTE_NS: f64 = 2.0;
 /// The main thread looks so many times in an interval.
@@ -360,14 +365,16 @@ impl<'a, P: Platform> Monitor<'a, P> {
             all.then(|| std::mem::take(&mut desk.handed))
         })?;
         let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
-        let core_nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
+        let nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
         let map = self.controller.map();
         // A worker that has begun no transaction since the map changed counts by the former one.
         let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
         let sub_partitions = adapt::Grid::of(map).count();
+        let idle: f64 = arrays.clone().map(|one| one.idle_nanos() as f64).sum();
         let load = Load::gathered(map.version(), sub_partitions, arrays);
         let load = load.expect("the arrays of a version are of its sub-partitions");
-        Some(Event::Measured { throughput: transactions as f64 / (core_nanos / 1e9), load, core_nanos })
+        let spent = Spent { nanos, busy_nanos: (nanos - idle / present.max(1) as f64).max(0.0) };
+        Some(Event::Measured { throughput: transactions as f64 / (nanos / 1e9), load, spent })
     }
 
     /// Tells the controller, and does what it says.

@@ -5,7 +5,7 @@ use engine::dynamic::{AnyVerbs, BranchName, Branches, Transaction};
 use engine::{Procedure, Route, Verbs};
 use platform::{Nanos, Platform, Work};
 
-use crate::counting::For;
+use crate::counting::{For, class};
 use crate::locks::{Answer, look};
 use crate::messages::{Heard, Refusal, Said};
 use crate::owned::{Request, owned_routes};
@@ -14,9 +14,10 @@ use crate::worker::{WORKER_BITS, Worker};
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     /// Does what others have asked for, and says that its time is no part of a transaction's.
     pub(crate) fn serve(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
+        let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(()) };
         branches.meter().begin_aside::<P>(self.c, Category::Communication);
-        self.answer(branches, from, heard)?;
+        self.answer(branches, (from, heard), looked)?;
         while self.hear(branches)? {}
         branches.meter().end::<P>(self.c);
         Ok(())
@@ -24,20 +25,21 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
 
     /// Takes one message, if there is one, and does what follows from it.
     pub(crate) fn hear(&mut self, branches: &mut dyn Branches) -> Result<bool, Abort> {
+        let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(false) };
-        self.answer(branches, from, heard)?;
+        self.answer(branches, (from, heard), looked)?;
         Ok(true)
     }
 
     fn answer(
         &mut self,
         branches: &mut dyn Branches,
-        from: u16,
-        heard: Heard<Q::Action, Q::Output>,
+        (from, heard): (u16, Heard<Q::Action, Q::Output>),
+        looked: Option<Nanos>,
     ) -> Result<(), Abort> {
         match heard {
             Heard::Request { age, deadline, actions } => {
-                self.accept(branches, (from, age), Request { deadline, actions })
+                self.accept(branches, (from, age), Request { deadline, actions }, looked)
             }
             Heard::Reply(result) => {
                 self.attempt.pending -= 1;
@@ -56,12 +58,16 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 Ok(())
             }
             Heard::End { commit } => {
+                let began = self.begin_their_end(looked);
+                let class = self.owned.class(from).take();
                 match (self.owned.branch(from).take(), commit) {
                     (Some(branch), true) => branches.end(branch),
                     (Some(branch), false) => branches.roll_back(branch).map(drop)?,
                     (None, _) => {}
                 }
-                self.release(branches, from)
+                self.release(branches, from)?;
+                self.end_their_end(began, class);
+                Ok(())
             }
             Heard::Fence => {
                 let fenced: Said<'_, Q::Action, Q::Output> = Said::Fenced;
@@ -80,8 +86,9 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         branches: &mut dyn Branches,
         whose: (u16, u64),
         request: Request<Q::Action>,
+        looked: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let began = self.begin_sample();
+        let began = self.begin_theirs(looked);
         // The coordinator's transaction is active.
         self.look_at_map();
         let mut routes = std::mem::take(&mut self.routes);
@@ -90,6 +97,9 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             let home = routes.entries().len();
             Q::route(self.tables, action, &mut routes);
             self.count_other(routes.entries().get(home));
+        }
+        if self.counting.is_some() {
+            *self.owned.class(whose.0) = routes.home().map(|home| class(home, For::Other));
         }
         let owned = owned_routes(&self.map, routes.entries());
         self.routes = routes;
