@@ -54,6 +54,7 @@ mod owners;
 mod plan;
 mod preparation;
 mod processes;
+mod pulse;
 mod retry;
 mod run;
 mod schedule;
