@@ -325,6 +325,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
                 Some(event) => {
                     self.since = now;
                     self.tell(c, event, say);
+                    self.pulse.forget();
                 }
                 None => self.ask_again(c),
             },

@@ -17,6 +17,8 @@ type Count = (Nanos, u64);
 /// Throughput since an interval began.
 #[derive(Default)]
 pub(crate) struct Pulse {
+    /// Of the interval before, if the map was the same.
+    usual: Option<f64>,
     /// When the interval began, if it has.
     first: Option<Count>,
     /// The last beat.
@@ -30,10 +32,22 @@ fn rate((from, before): Count, (to, after): Count) -> f64 {
 impl Pulse {
     /// Another interval begins.
     pub(crate) fn begin(&mut self) {
+        *self = Pulse { usual: self.so_far().or(self.usual), ..Pulse::default() };
+    }
+
+    /// What is felt from now on has nothing to do with what was before.
+    pub(crate) fn forget(&mut self) {
         *self = Pulse::default();
     }
 
-    /// There are so many commits now. If throughput is another one than before in the interval: by how much it is more than that of the interval as a whole.
+    /// Commits a nanosecond of the interval up to the last beat.
+    fn so_far(&self) -> Option<f64> {
+        let (first, last) = (self.first?, self.last?);
+        (first.0 < last.0).then(|| rate(first, last))
+    }
+
+    /// There are so many commits now. If throughput is another one than earlier in the interval (in the one before, at the first beat): what it is, as a
+    /// multiple of that of the interval as a whole.
     pub(crate) fn feel(&mut self, now: Count, beat: Beat) -> Option<f64> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             (self.first, self.last) = (Some(now), Some(now));
@@ -42,8 +56,9 @@ impl Pulse {
         if now.0.since(last.0) < beat.nanos {
             return None;
         }
+        let before = self.so_far().or(self.usual).unwrap_or(0.0);
         self.last = Some(now);
-        let (before, is) = (rate(first, last), rate(last, now));
+        let is = rate(last, now);
         let differs = before > 0.0 && (is - before).abs() > beat.alike * before;
         differs.then(|| is / rate(first, now).max(f64::MIN_POSITIVE))
     }
@@ -68,7 +83,16 @@ mod tests {
         let (first, times) = felt[0];
         assert_eq!(first, 700);
         assert!((0.6..0.7).contains(&times), "{times}");
-        pulse.begin();
+        // What changes with the beginning of an interval, too.
+        let mut other = Pulse::default();
+        assert_eq!((other.feel((Nanos(0), 0), beat), other.feel((Nanos(100), 100), beat)), (None, None));
+        other.begin();
+        assert_eq!(
+            (other.feel((Nanos(100), 100), beat), other.feel((Nanos(200), 150), beat)),
+            (None, Some(1.0))
+        );
+        // But not what changes with the map.
+        pulse.forget();
         felt.clear();
         for look in 80..160 {
             felt.extend(pulse.feel((Nanos(look * 10), commits), beat).map(|times| (look, times)));
