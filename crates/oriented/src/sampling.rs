@@ -46,25 +46,18 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         is_due(&mut counting.until_run).then(|| P::now(self.c))
     }
 
-    /// When a look for messages begins, if what may come is to be measured: to take a message is part of what it costs.
+    /// When a look for a message begins, if what comes next is to be measured: to take a message is part of what it costs.
     #[inline]
     pub(crate) fn begin_look(&self) -> Option<Nanos> {
         let counting = self.counting.as_ref()?;
-        (counting.until_run == 0 || counting.until_end == 0).then(|| P::now(self.c))
+        (counting.until_message == 0).then(|| P::now(self.c))
     }
 
-    /// When another worker's actions began to cost this one something, if that is to be measured; `looked`: when the look for them began.
+    /// A message has come: when that began which it costs this worker, if it is to be measured.
     #[inline]
-    pub(crate) fn begin_theirs(&mut self, looked: Option<Nanos>) -> Option<Nanos> {
+    pub(crate) fn end_look(&mut self, looked: Option<Nanos>) -> Option<Nanos> {
         let counting = self.counting.as_mut()?;
-        is_due(&mut counting.until_run).then(|| looked.unwrap_or_else(|| P::now(self.c)))
-    }
-
-    /// When the end of another worker's transaction began to cost this one something, if that is to be measured.
-    #[inline]
-    pub(crate) fn begin_their_end(&mut self, looked: Option<Nanos>) -> Option<Nanos> {
-        let counting = self.counting.as_mut()?;
-        is_due(&mut counting.until_end).then(|| looked.unwrap_or_else(|| P::now(self.c)))
+        is_due(&mut counting.until_message).then_some(looked).flatten()
     }
 
     /// The end of another worker's transaction began then and is over: its time belongs to the actions of the transaction, by the class of which it is known.

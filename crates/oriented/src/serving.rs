@@ -17,7 +17,8 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(()) };
         branches.meter().begin_aside::<P>(self.c, Category::Communication);
-        self.answer(branches, (from, heard), looked)?;
+        let began = self.end_look(looked);
+        self.answer(branches, (from, heard), began)?;
         while self.hear(branches)? {}
         branches.meter().end::<P>(self.c);
         Ok(())
@@ -27,7 +28,8 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     pub(crate) fn hear(&mut self, branches: &mut dyn Branches) -> Result<bool, Abort> {
         let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(false) };
-        self.answer(branches, (from, heard), looked)?;
+        let began = self.end_look(looked);
+        self.answer(branches, (from, heard), began)?;
         Ok(true)
     }
 
@@ -35,11 +37,11 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         &mut self,
         branches: &mut dyn Branches,
         (from, heard): (u16, Heard<Q::Action, Q::Output>),
-        looked: Option<Nanos>,
+        began: Option<Nanos>,
     ) -> Result<(), Abort> {
         match heard {
             Heard::Request { age, deadline, actions } => {
-                self.accept(branches, (from, age), Request { deadline, actions }, looked)
+                self.accept(branches, (from, age), Request { deadline, actions }, began)
             }
             Heard::Reply(result) => {
                 self.attempt.pending -= 1;
@@ -58,7 +60,6 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 Ok(())
             }
             Heard::End { commit } => {
-                let began = self.begin_their_end(looked);
                 let class = self.owned.class(from).take();
                 match (self.owned.branch(from).take(), commit) {
                     (Some(branch), true) => branches.end(branch),
@@ -80,15 +81,14 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         }
     }
 
-    /// A request has come: its actions run if what they touch can be locked.
+    /// A request has come: its actions run if what they touch can be locked. `began`: when it began to cost this worker something, if that is measured.
     fn accept(
         &mut self,
         branches: &mut dyn Branches,
         whose: (u16, u64),
         request: Request<Q::Action>,
-        looked: Option<Nanos>,
+        began: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let began = self.begin_theirs(looked);
         // The coordinator's transaction is active.
         self.look_at_map();
         let mut routes = std::mem::take(&mut self.routes);
