@@ -30,24 +30,35 @@ pub(crate) enum Decision {
     Stay,
 }
 
-/// The share of a core's time that is saved where the busiest one needs `after` instead of `before` for its actions. What its actions leave of the time in which
-/// they were counted stays as it is.
-pub(crate) fn gain(before: f64, after: f64, core_nanos: f64) -> f64 {
-    let all = before.max(core_nanos);
-    if all > 0.0 { (before - after) / all } else { 0.0 }
+/// What the cores' time was in which a load was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// How long it was, in nanoseconds. 0: nobody knows, and actions are all that there is.
+    pub nanos: f64,
+    /// How much of it a core was busy, on average: with actions, and with all that it does beside. Which core does what is beside is not the map's choice: who has
+    /// less to do with actions does more of it.
+    pub busy_nanos: f64,
+}
+
+/// The share of a core's time that is saved where the busiest one needs `after` instead of `before` for its actions. All cores together need what they need:
+/// below the mean of all that they do, the busiest one's actions hold nobody up.
+pub(crate) fn gain(before: f64, after: f64, spent: Spent) -> f64 {
+    let all = before.max(spent.nanos);
+    let held_up = |actions: f64| actions.max(spent.busy_nanos.min(spent.nanos));
+    if all > 0.0 { (held_up(before) - held_up(after)) / all } else { 0.0 }
 }
 
 impl Balance {
-    /// Of a proposal for a load that was counted in `core_nanos`, when changes cost so much and the workload is likely to stay for so long. `doubts`: how
+    /// Of a proposal for a load that was counted in `spent`, when changes cost so much and the workload is likely to stay for so long. `doubts`: how
     /// often expectations have been disappointed.
     pub(crate) fn of(
         proposal: &Proposal,
         settings: &Settings,
-        (change_seconds, core_nanos): (f64, f64),
+        (change_seconds, spent): (f64, Spent),
         (stay_seconds, doubts): (f64, u32),
     ) -> Self {
         Balance {
-            gain: gain(proposal.before.time(), proposal.after.time(), core_nanos),
+            gain: gain(proposal.before.time(), proposal.after.time(), spent),
             gain_min: (settings.gain_min * f64::from(1u32 << doubts.min(8))).min(1.0),
             cost_seconds: change_seconds * proposal.changes.len() as f64,
             stay_seconds,
@@ -70,5 +81,23 @@ impl Balance {
         } else {
             Decision::Change
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_that_hold_nobody_up_are_nothing_to_gain() {
+        let spent = |nanos, busy_nanos| Spent { nanos, busy_nanos };
+        assert_eq!(gain(80.0, 20.0, Spent::default()), 0.75);
+        assert_eq!(gain(80.0, 20.0, spent(100.0, 0.0)), 0.6);
+        // All of them do so much else that the busiest one's actions fit in.
+        assert_eq!(gain(80.0, 20.0, spent(100.0, 90.0)), 0.0);
+        // It holds them up, until they are as busy as all of them together have to be.
+        assert_eq!(gain(100.0, 20.0, spent(100.0, 60.0)), 0.4);
+        assert_eq!(gain(100.0, 100.0, spent(100.0, 60.0)), 0.0);
+        assert_eq!(gain(0.0, 0.0, Spent::default()), 0.0);
     }
 }

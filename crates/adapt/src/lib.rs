@@ -24,7 +24,7 @@ mod settings;
 mod story;
 mod words;
 
-pub use balance::Balance;
+pub use balance::{Balance, Spent};
 pub use controller::{Action, Controller, Event, Illegal, State};
 pub use cores::{Core, Cores, CoresError};
 pub use difference::difference;

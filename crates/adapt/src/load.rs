@@ -87,6 +87,8 @@ pub struct Arrays {
     meetings: Vec<Counted>,
     /// Synchronization points for which the table had no room, and their bytes.
     unrecorded: (u64, u64),
+    /// How long the worker has had nothing to do.
+    idle_nanos: u64,
 }
 
 impl Arrays {
@@ -95,7 +97,7 @@ impl Arrays {
     pub fn new(version: u64, (sub_partitions, classes): (usize, usize), meetings: usize) -> Self {
         let meetings = vec![NOTHING; meetings.max(1).next_power_of_two()];
         let (actions, measured) = (vec![0; sub_partitions * classes], vec![Measured::default(); classes]);
-        Arrays { version, actions, measured, meetings, unrecorded: (0, 0) }
+        Arrays { version, actions, measured, meetings, unrecorded: (0, 0), idle_nanos: 0 }
     }
 
     /// The version of the map by whose grid it counts.
@@ -111,6 +113,7 @@ impl Arrays {
         self.measured.fill(Measured::default());
         self.meetings.fill(NOTHING);
         self.unrecorded = (0, 0);
+        self.idle_nanos = 0;
     }
 
     /// There was an action of this class on this sub-partition.
@@ -122,7 +125,18 @@ impl Arrays {
         }
     }
 
-    /// So many actions of this class have taken so long.
+    /// The worker has had nothing to do for so long.
+    #[inline]
+    pub fn rest(&mut self, nanos: u64) {
+        self.idle_nanos = self.idle_nanos.saturating_add(nanos);
+    }
+
+    /// How long the worker has had nothing to do.
+    pub fn idle_nanos(&self) -> u64 {
+        self.idle_nanos
+    }
+
+    /// So many actions of this class have taken so long. Of what follows an action later there is the time alone, and no action.
     #[inline]
     pub fn measure(&mut self, class: usize, actions: u64, nanos: u64) {
         if let Some(measured) = self.measured.get_mut(class) {
@@ -305,6 +319,9 @@ mod tests {
         let met = |members: &[u32], count, bytes| Meeting { members: subs(members), count, bytes };
         assert_eq!(load.meetings, [met(&[0, 1, 2], 1.0, 9.0), met(&[0, 3], 2.0, 120.0)]);
         assert_eq!((load.unrecorded, load.total()), (0.0, 27.6));
+        one.rest(5);
+        one.rest(6);
+        assert_eq!(one.idle_nanos(), 11);
         one.clear(4, 4);
         assert_eq!(one, Arrays::new(4, (4, 3), 16));
         assert_eq!(Load::gathered(3, 4, [&one]), Err(LoadError::Version { wanted: 3, found: 4 }));

@@ -10,7 +10,7 @@ use crate::cores::{Core, Cores};
 use crate::map::{Change, Partition, PartitionMap};
 use crate::model::Figures;
 use crate::search::Way;
-use crate::words::{percent, seconds};
+use crate::words::{counted, percent, seconds};
 
 /// Repartitionings that a story keeps: the first ones. Later ones are counted.
 const TOLD_MAX: usize = 64;
@@ -155,16 +155,17 @@ impl Story {
         self.repartitionings.len() as u64 + self.untold
     }
 
+    /// What was done so often, in words.
+    pub fn counts(&self) -> String {
+        let (measurements, searches) =
+            (counted(self.measurements, "measurement"), counted(self.searches, "search"));
+        format!("{measurements}, {searches}, {}", counted(self.count(), "repartitioning"))
+    }
+
     /// All of it as text: a paragraph for each repartitioning, with what each core has before and after.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let counts = [
-            counted(self.measurements, "measurement"),
-            counted(self.searches, "search"),
-            counted(self.count(), "repartitioning"),
-        ];
-        let [measurements, searches, repartitionings] = counts;
-        line(&mut text, format_args!("{measurements}, {searches}, {repartitionings}; last: {}", self.last));
+        line(&mut text, format_args!("{}; last: {}", self.counts(), self.last));
         for (number, one) in self.repartitionings.iter().enumerate() {
             line(&mut text, format_args!(""));
             line(
@@ -221,11 +222,20 @@ impl Story {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
-    let plural = if what.ends_with("ch") { "es" } else { "s" };
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}{plural}") }
-}
-
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     writeln!(text, "{words}").expect("writing to a string cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cores::testing::square;
+
+    #[test]
+    fn one_is_not_many() {
+        let story = Story { measurements: 5, searches: 1, ..Story::new(&square(1, 2)) };
+        assert_eq!(story.counts(), "5 measurements, 1 search, 0 repartitionings");
+        let story = Story { measurements: 1, searches: 2, untold: 1, ..story };
+        assert_eq!(story.counts(), "1 measurement, 2 searches, 1 repartitioning");
+    }
 }

@@ -63,7 +63,7 @@ fn lost(map: &PartitionMap, cores: &Cores) -> String {
         }
         _ => format!("{} cores are gone and owned", names.len()),
     };
-    format!("{are} {}", counted(owners.len(), "partition"))
+    format!("{are} {}", counted(owners.len() as u64, "partition"))
 }
 
 /// What synchronization costs, and between which sockets most of it, if it is worth a word.
@@ -85,7 +85,7 @@ fn talk(proposal: &Proposal) -> Option<String> {
 
 /// What is done, with the tables whose partitions are split.
 fn changes(map: &PartitionMap, changes: &[Change]) -> String {
-    let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count();
+    let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
     let counts = [
         counted(count(|change| matches!(change, Change::Split { .. })), "split"),
         counted(count(|change| matches!(change, Change::Merge { .. })), "merge"),
@@ -98,7 +98,7 @@ fn changes(map: &PartitionMap, changes: &[Change]) -> String {
         });
         let split: BTreeSet<usize> = split.collect();
         let are = if split.len() == 1 { "is" } else { "are" };
-        let text = || format!("{} of {} {are} split", counted(split.len(), "partition"), table.name);
+        let text = || format!("{} of {} {are} split", counted(split.len() as u64, "partition"), table.name);
         (!split.is_empty()).then(text)
     });
     let [splits, merges, moves] = counts;
@@ -137,8 +137,10 @@ fn price(balance: &Balance, must: bool) -> String {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+/// So many of them.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let plural = if what.ends_with("ch") { "es" } else { "s" };
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}{plural}") }
 }
 
 fn multiple(times: f64) -> String {

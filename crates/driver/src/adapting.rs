@@ -3,6 +3,8 @@
 //! The main thread monitors, as a thread of its own does in ATraPos (section V): a search takes milliseconds, in which a worker would answer nobody. When an
 //! interval is over it asks all workers for what they have counted; each answers after its next transaction. When the controller wants another map, the
 //! first worker that is there makes the changes between two of its transactions, while all others serve each other ([`oriented::Worker::rearrange`]).
+//! An interval ends early when throughput changes in it, by the commits that workers announce ([`crate::pulse`]): it may be eight times as long as
+//! the shortest one.
 //! Workers look at one word after each transaction, which changes with each question. A worker whose run is over answers no more, and nothing is
 //! decided from then on.
 //!
@@ -12,7 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use adapt::{
-    Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Story,
+    Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Spent,
+    Story,
 };
 use cc::Abort;
 use engine::Procedure;
@@ -22,6 +25,7 @@ use storage::Latched;
 
 use crate::deployment::Deployment;
 use crate::failing::Failing;
+use crate::pulse::{Beat, Pulse};
 
 /// How partitions follow the workload of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,10 +39,14 @@ pub struct Adaptation {
 impl Adaptation {
     /// With this shortest interval between two measurements.
     pub fn every(seconds: f64) -> Self {
-        Adaptation { settings: Settings::new(seconds), cores: None }
+        let settings = Settings { change_seconds: CHANGE_SECONDS, ..Settings::new(seconds) };
+        Adaptation { settings, cores: None }
     }
 }
 
+/// What a change is believed to cost until some were made: workers stop for as long as it takes to ask all of them, for any number of changes, and nothing
+/// is copied. So 80 changes are believed to cost what a pause of 160 us does.
+const CHANGE_SECONDS: f64 = 2e-6;
 /// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128 ns.
 const BYTE_NS: f64 = 2.0;
 /// The main thread looks so many times in an interval.
@@ -222,10 +230,17 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
     }
 
-    /// Does what is to be done now, of workers that have begun and measure from `warm` on; `say` hears what is decided.
-    pub(crate) fn look(&mut self, c: P::Core, (began, warm): (Nanos, Nanos), say: &mut dyn FnMut(&str)) {
+    /// Does what is to be done now, of workers that have begun, measure from `warm` on, and have announced so many commits since; `say` hears what is
+    /// decided.
+    pub(crate) fn look(
+        &mut self,
+        c: P::Core,
+        (began, warm): (Nanos, Nanos),
+        commits: u64,
+        say: &mut dyn FnMut(&str),
+    ) {
         let new = || Monitor::new(self.shared, self.failing, self.map, (began, warm));
-        self.monitor.get_or_insert_with(new).look(c, say);
+        self.monitor.get_or_insert_with(new).look(c, commits, say);
     }
 
     /// What was decided; the run is over. `None`: it has not begun.
@@ -245,6 +260,11 @@ struct Monitor<'a, P: Platform> {
     waiting: Waiting,
     /// From when on transactions are counted: the last answers, or the last change of the map.
     since: Nanos,
+    /// Ends an interval early in which throughput changes.
+    pulse: Pulse,
+    beat: Beat,
+    /// What throughput is at the end of the interval, as a multiple of that of the interval.
+    times: f64,
     question: u64,
 }
 
@@ -269,12 +289,15 @@ impl<'a, P: Platform> Monitor<'a, P> {
             warm,
             waiting: Waiting::Until(until),
             since: began,
+            pulse: Pulse::default(),
+            beat: Beat { nanos: nanos(settings.interval_seconds), alike: settings.alike },
+            times: 1.0,
             question: 0,
         }
     }
 
-    /// Does what is to be done now; `say` hears what is decided.
-    fn look(&mut self, c: P::Core, say: &mut dyn FnMut(&str)) {
+    /// Does what is to be done now, after so many commits; `say` hears what is decided.
+    fn look(&mut self, c: P::Core, commits: u64, say: &mut dyn FnMut(&str)) {
         let now = P::now(c);
         let failing = self.failing.filter(|_| now >= self.warm);
         let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
@@ -284,11 +307,15 @@ impl<'a, P: Platform> Monitor<'a, P> {
             self.tell(c, Event::Cores(cores), say);
         }
         match self.waiting {
-            Waiting::Until(until) if now >= until => {
-                self.ask(c, None);
-                self.waiting = Waiting::Counts;
+            Waiting::Until(until) => {
+                // Nothing is announced before.
+                let felt = (now >= self.warm).then(|| self.pulse.feel((now, commits), self.beat)).flatten();
+                if now >= until || felt.is_some() {
+                    self.times = felt.unwrap_or(1.0);
+                    self.ask(c, None);
+                    self.waiting = Waiting::Counts;
+                }
             }
-            Waiting::Until(_) => {}
             Waiting::Counts => {
                 if let Some(event) = self.counted(c, now) {
                     self.tell(c, event, say);
@@ -298,6 +325,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
                 Some(event) => {
                     self.since = now;
                     self.tell(c, event, say);
+                    self.pulse.forget();
                 }
                 None => self.ask_again(c),
             },
@@ -360,14 +388,17 @@ impl<'a, P: Platform> Monitor<'a, P> {
             all.then(|| std::mem::take(&mut desk.handed))
         })?;
         let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
-        let core_nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
+        let nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
         let map = self.controller.map();
         // A worker that has begun no transaction since the map changed counts by the former one.
         let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
         let sub_partitions = adapt::Grid::of(map).count();
+        let idle: f64 = arrays.clone().map(|one| one.idle_nanos() as f64).sum();
         let load = Load::gathered(map.version(), sub_partitions, arrays);
         let load = load.expect("the arrays of a version are of its sub-partitions");
-        Some(Event::Measured { throughput: transactions as f64 / (core_nanos / 1e9), load, core_nanos })
+        let spent = Spent { nanos, busy_nanos: (nanos - idle / present.max(1) as f64).max(0.0) };
+        let throughput = self.times * transactions as f64 / (nanos / 1e9);
+        Some(Event::Measured { throughput, load, spent })
     }
 
     /// Tells the controller, and does what it says.
@@ -391,6 +422,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
                 }
                 Action::Measure { seconds } => {
                     self.waiting = Waiting::Until(P::now(c).plus(nanos(seconds)));
+                    self.pulse.begin();
                 }
                 // Workers begin anew with each map that they see, and with each answer.
                 Action::Clear(_) => {}

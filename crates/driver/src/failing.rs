@@ -18,6 +18,38 @@ pub struct Failure {
     pub socket: u32,
 }
 
+/// Why sockets cannot fail so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FailureError {
+    /// Other instances wait for the workers of a socket.
+    #[error("sockets fail under one instance only")]
+    SeveralInstances,
+    /// There are no workers in this socket.
+    #[error("socket {0} cannot fail: no worker is there")]
+    NoWorker(u32),
+    /// All workers would be gone.
+    #[error("all sockets with workers fail: nobody would be left")]
+    NobodyLeft,
+}
+
+impl Failure {
+    /// Whether all of these can happen to workers in these sockets, which are of so many instances.
+    ///
+    /// # Errors
+    /// [`FailureError`]
+    pub fn check(failures: &[Failure], sockets: &[u32], instances: usize) -> Result<(), FailureError> {
+        let fails = |socket: &u32| failures.iter().any(|one| one.socket == *socket);
+        let unknown = failures.iter().find(|one| !sockets.contains(&one.socket));
+        match (failures, unknown) {
+            ([], _) => Ok(()),
+            _ if instances > 1 => Err(FailureError::SeveralInstances),
+            (_, Some(Failure { socket, .. })) => Err(FailureError::NoWorker(*socket)),
+            _ if sockets.iter().all(fails) => Err(FailureError::NobodyLeft),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Which workers are gone from when on.
 #[derive(Clone, Debug)]
 pub(crate) struct Failing {
@@ -29,21 +61,13 @@ impl Failing {
     /// Of these workers.
     ///
     /// # Errors
-    /// A socket has no workers, or nobody would be left; or there are several instances, whose workers other instances wait for.
+    /// They cannot fail so ([`FailureError`]).
     pub(crate) fn of(failures: &[Failure], deployment: &Deployment) -> Result<Option<Self>, RunError> {
+        let sockets = deployment.sockets();
+        let checked = Failure::check(failures, &sockets, deployment.instances.len());
+        checked.map_err(|why| RunError::Refused(why.to_string()))?;
         if failures.is_empty() {
             return Ok(None);
-        }
-        let refused = |why: String| Err(RunError::Refused(why));
-        if deployment.instances.len() > 1 {
-            return refused("sockets fail under one instance only".to_owned());
-        }
-        let sockets = deployment.sockets();
-        if let Some(Failure { socket, .. }) = failures.iter().find(|one| !sockets.contains(&one.socket)) {
-            return refused(format!("socket {socket} cannot fail: no worker is there"));
-        }
-        if sockets.iter().all(|socket| failures.iter().any(|one| one.socket == *socket)) {
-            return refused("all sockets with workers fail: nobody would be left".to_owned());
         }
         let first = |socket: u32| {
             let moments = failures.iter().filter(|failure| failure.socket == socket);

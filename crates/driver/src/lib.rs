@@ -54,6 +54,7 @@ mod owners;
 mod plan;
 mod preparation;
 mod processes;
+mod pulse;
 mod retry;
 mod run;
 mod schedule;
@@ -74,7 +75,7 @@ pub use deployment::{
 };
 pub use error::RunError;
 pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
-pub use failing::Failure;
+pub use failing::{Failure, FailureError};
 pub use host::Host;
 pub use instances::{
     InstanceProgram, Instances, join_deployment, on_processes, run_instance, run_instance_of,

@@ -450,7 +450,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
                 let began = Nanos(P::load(c, board.began(), Ordering::Relaxed));
                 if let Some(monitoring) = monitoring.as_mut().filter(|_| began != Nanos(0)) {
                     let warm = began.plus(schedule.warm_up_nanos);
-                    monitoring.look(c, (began, warm), &mut |words| control.progress.said(words));
+                    monitoring
+                        .look(c, (began, warm), watch.commits, &mut |words| control.progress.said(words));
                 }
             },
         )?;

@@ -1,60 +1,61 @@
-//! What all workers share of the state of transactions: the list of those that are active, and the lock of the map.
+//! What all workers share of the state of transactions: which are active, and the lock of the map.
 //!
-//! Each transaction takes the lock to share it, and is in the list, from its beginning to its end. Whoever changes the map takes the lock alone,
-//! which waits until no transaction is active; so a transaction sees one version of the map, wherever its actions run. The list says which transactions
-//! are active and how old they are.
+//! Each transaction takes the lock to share it, and is known as active, from its beginning to its end. Whoever changes the map takes the lock alone,
+//! which waits until no transaction is active; so a transaction sees one version of the map, wherever its actions run.
 //!
-//! Both are in *sections*. With one section all workers write the same two lines in each transaction, as PLP does with the state of Shore-MT that it
-//! inherits. With one section a socket ([`Sharing::PerSocket`]; ATraPos, section IV) workers write lines of their own socket only, and whoever wants all
-//! goes to each.
+//! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are in one [`List`] behind one latch. All workers write these
+//!   two lines, twice in each transaction, as PLP does with the state of Shore-MT that it inherits.
+//! - [`Sharing::PerSocket`]: a worker has a line of its own that says which transaction is active there, and nobody else writes it. To share the lock is
+//!   to announce the transaction, and then to look at the word of the worker's socket, which is written only when the map changes. Whoever takes the lock alone
+//!   writes the words of all sockets, and then looks at the lines of all workers. ATraPos (section IV) has a list and a count for each socket, which all
+//!   of its workers write; decision 0052 says what that costs.
+//!
+//! Concurrency: a worker announces and then looks whether the map changes; the changer says so and then looks for announcements. Both put a SeqCst fence
+//! between (Dekker's pattern), so one of them sees the other. A worker that sees a change takes its announcement back, so a changer that has seen a worker's
+//! line empty need not look there again.
 
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform};
-use storage::{LatchSeat, LatchedLines};
+use storage::LatchSeat;
+
+use crate::list::{Entries, List};
 
 /// Who shares the state of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// All workers: PLP.
+    /// All workers write it: PLP.
     Central,
-    /// Those of a socket: ATraPos.
+    /// Those of a socket share what is written when the map changes, and nothing else: ATraPos.
     PerSocket,
 }
 
 /// In the word of a lock: somebody changes the map, or wants to.
 const CHANGES: u64 = 1;
-/// One transaction.
+/// One transaction, where transactions are counted.
 const ONE: u64 = 2;
 
-/// Beside the latch of a list: the name of its first entry; 0: it is empty.
-const HEAD: usize = 0;
-
-/// Words of a worker's entry.
-const NEXT: usize = 0;
-const BEFORE: usize = 8;
-const AGE: usize = 16;
-
-/// What the workers of a socket, or all, share.
-struct Section<P: Platform> {
-    /// A word: how many transactions are active, and whether the map changes.
-    lock: P::Region,
-    list: LatchedLines<P>,
-}
+/// In a worker's own line, where transactions are announced: the age of the one that is active; 0: none is.
+const ACTIVE: usize = 0;
 
 /// The state of transactions.
 pub(crate) struct Central<P: Platform> {
-    sections: Vec<Section<P>>,
-    /// By worker: its section.
-    section_of: Vec<usize>,
-    /// By worker: its entry in the list, which is on its own node. The name of an entry is the worker's number and 1.
+    /// A word each: whether the map changes, and where transactions are counted, how many are active.
+    locks: Vec<P::Region>,
+    /// By worker: its lock.
+    lock_of: Vec<usize>,
+    /// By worker: its own line, or its entry in the list; on its own node.
     entries: Vec<P::Region>,
+    /// There where transactions are counted, and not announced.
+    list: Option<List<P>>,
 }
 
 /// A worker's place.
 pub(crate) struct Seat<P: Platform> {
     worker: usize,
     latch: LatchSeat<P>,
+    /// Workers that have had no transaction since the lock was claimed, from the first one on.
+    idle: usize,
 }
 
 impl<P: Platform> Central<P> {
@@ -70,91 +71,94 @@ impl<P: Platform> Central<P> {
         if sharing == Sharing::Central {
             sockets.truncate(1);
         }
-        let section = |socket: &u32| {
-            let node = workers.iter().find(|(_, other)| other == socket).and_then(|(node, _)| *node);
-            let lock = P::region(c, node, 2 * LINE_BYTES, "lock of the map")?;
-            Ok(Section { lock, list: LatchedLines::new(c, node, 1, "list of active transactions")? })
-        };
+        let node_of =
+            |socket: &u32| workers.iter().find(|(_, other)| other == socket).and_then(|(node, _)| *node);
         let of =
             |(_, socket): &(Option<Node>, u32)| sockets.iter().position(|other| other == socket).unwrap_or(0);
+        let lock = |socket: &u32| P::region(c, node_of(socket), 2 * LINE_BYTES, "lock of the map");
         let entry =
             |(node, _): &(Option<Node>, u32)| P::region(c, *node, 2 * LINE_BYTES, "active transaction");
+        let list = match sharing {
+            Sharing::Central => Some(List::new(c, sockets.first().and_then(node_of))?),
+            Sharing::PerSocket => None,
+        };
         Ok(Central {
-            section_of: workers.iter().map(of).collect(),
+            lock_of: workers.iter().map(of).collect(),
             entries: workers.iter().map(entry).collect::<Result<_, _>>()?,
-            sections: sockets.iter().map(section).collect::<Result<_, _>>()?,
+            locks: sockets.iter().map(lock).collect::<Result<_, _>>()?,
+            list,
         })
     }
 
     /// The place of a worker.
     pub(crate) fn seat(&self, c: P::Core, worker: usize, node: Option<Node>) -> Result<Seat<P>, OutOfMemory> {
-        Ok(Seat { worker, latch: LatchSeat::new(c, node)? })
+        Ok(Seat { worker, latch: LatchSeat::new(c, node)?, idle: 0 })
     }
 
-    fn lock(&self, section: usize) -> &P::Word {
-        P::word_of(&self.sections[section].lock, 0)
+    fn lock(&self, number: usize) -> &P::Word {
+        P::word_of(&self.locks[number], 0)
     }
 
-    fn entry(&self, name: u64, word: usize) -> &P::Word {
-        P::word_of(&self.entries[name as usize - 1], word)
+    fn lock_of(&self, worker: usize) -> &P::Word {
+        self.lock(self.lock_of[worker])
     }
 
-    /// A transaction of this worker begins, which has none; false if the map changes, and the worker has to try again.
+    fn announcement(&self, worker: usize) -> &P::Word {
+        P::word_of(&self.entries[worker], ACTIVE)
+    }
+
+    /// A transaction of this worker begins, which has none; false if the map changes, and the worker has to try again. `age` is not 0.
     pub(crate) fn begin(&self, c: P::Core, seat: &mut Seat<P>, age: u64) -> bool {
-        let section = self.section_of[seat.worker];
-        // Acquire: pairs with the release of whoever has changed the map.
-        if P::fetch_add(c, self.lock(section), ONE, Ordering::Acquire) & CHANGES != 0 {
-            // Relaxed: nothing was done.
-            P::fetch_add(c, self.lock(section), ONE.wrapping_neg(), Ordering::Relaxed);
-            return false;
-        }
-        let name = seat.worker as u64 + 1;
-        let list = &self.sections[section].list;
-        list.hold(c, 0, &mut seat.latch, || {
-            // Relaxed, all of them: ordered by the latch.
-            let head = list.word(0, HEAD);
-            let first = P::load(c, head, Ordering::Relaxed);
-            P::store(c, self.entry(name, NEXT), first, Ordering::Relaxed);
-            P::store(c, self.entry(name, BEFORE), 0, Ordering::Relaxed);
-            P::store(c, self.entry(name, AGE), age, Ordering::Relaxed);
-            if first != 0 {
-                P::store(c, self.entry(first, BEFORE), name, Ordering::Relaxed);
+        let lock = self.lock_of(seat.worker);
+        match &self.list {
+            Some(list) => {
+                // Acquire: pairs with the release of whoever has changed the map.
+                if P::fetch_add(c, lock, ONE, Ordering::Acquire) & CHANGES != 0 {
+                    // Relaxed: nothing was done.
+                    P::fetch_add(c, lock, ONE.wrapping_neg(), Ordering::Relaxed);
+                    return false;
+                }
+                list.enter(c, &mut seat.latch, &Entries(&self.entries), (seat.worker, age));
             }
-            P::store(c, head, name, Ordering::Relaxed);
-        });
+            None => {
+                debug_assert!(age != 0, "an age that says that there is a transaction");
+                let announcement = self.announcement(seat.worker);
+                // Relaxed: the fence orders it before the look.
+                P::store(c, announcement, age, Ordering::Relaxed);
+                P::fence(c, Ordering::SeqCst);
+                // Acquire: pairs with the release of whoever has changed the map.
+                if P::load(c, lock, Ordering::Acquire) & CHANGES != 0 {
+                    // Relaxed: nothing was done.
+                    P::store(c, announcement, 0, Ordering::Relaxed);
+                    return false;
+                }
+            }
+        }
         true
     }
 
     /// The worker's transaction is over.
     pub(crate) fn end(&self, c: P::Core, seat: &mut Seat<P>) {
-        let section = self.section_of[seat.worker];
-        let name = seat.worker as u64 + 1;
-        let list = &self.sections[section].list;
-        list.hold(c, 0, &mut seat.latch, || {
-            // Relaxed, all of them: ordered by the latch.
-            let next = P::load(c, self.entry(name, NEXT), Ordering::Relaxed);
-            let before = P::load(c, self.entry(name, BEFORE), Ordering::Relaxed);
-            if next != 0 {
-                P::store(c, self.entry(next, BEFORE), before, Ordering::Relaxed);
+        match &self.list {
+            Some(list) => {
+                list.leave(c, &mut seat.latch, &Entries(&self.entries), seat.worker);
+                // Release: pairs with the acquire of whoever changes the map then.
+                P::fetch_add(c, self.lock_of(seat.worker), ONE.wrapping_neg(), Ordering::Release);
             }
-            match before {
-                0 => P::store(c, list.word(0, HEAD), next, Ordering::Relaxed),
-                before => P::store(c, self.entry(before, NEXT), next, Ordering::Relaxed),
-            }
-        });
-        // Release: pairs with the acquire of whoever changes the map then.
-        P::fetch_add(c, self.lock(section), ONE.wrapping_neg(), Ordering::Release);
+            // Release: as above.
+            None => P::store(c, self.announcement(seat.worker), 0, Ordering::Release),
+        }
     }
 
-    /// Begins to take the lock alone; false if somebody else has it, or wants it.
-    pub(crate) fn try_claim(&self, c: P::Core) -> bool {
-        for section in 0..self.sections.len() {
-            let word = self.lock(section);
+    /// Begins to take the lock alone; false if somebody else has it, or wants it. Pre: the worker has no transaction.
+    pub(crate) fn try_claim(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
+        for number in 0..self.locks.len() {
+            let word = self.lock(number);
             let mut seen = P::load(c, word, Ordering::Relaxed);
             loop {
                 if seen & CHANGES != 0 {
-                    // All claim in one order: who has the first section has all.
-                    assert_eq!(section, 0, "the lock of the map is claimed in the order of sections");
+                    // All claim in one order: who has the first lock has all.
+                    assert_eq!(number, 0, "the locks of the map are claimed in their order");
                     return false;
                 }
                 // AcqRel: no transaction begins from here on.
@@ -164,46 +168,61 @@ impl<P: Platform> Central<P> {
                 }
             }
         }
+        // Pairs with the fence of whoever announces a transaction.
+        P::fence(c, Ordering::SeqCst);
+        seat.idle = 0;
         true
     }
 
-    /// Whether no transaction is active. Pre: the lock is claimed.
-    pub(crate) fn is_drained(&self, c: P::Core) -> bool {
-        // Acquire: pairs with the release of the last transaction.
-        (0..self.sections.len()).all(|section| P::load(c, self.lock(section), Ordering::Acquire) == CHANGES)
+    /// Whether no transaction is active. Pre: this worker has claimed the lock.
+    pub(crate) fn is_drained(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
+        if let Some(list) = &self.list {
+            // Acquire: pairs with the release of the last transaction.
+            let is_drained = P::load(c, self.lock(0), Ordering::Acquire) == CHANGES;
+            if is_drained {
+                let active = list.active(c, &mut seat.latch, &Entries(&self.entries));
+                assert!(active.is_empty(), "active: {active:?}");
+            }
+            return is_drained;
+        }
+        while seat.idle < self.entries.len() {
+            // Acquire: pairs with the release of the worker's last transaction.
+            if P::load(c, self.announcement(seat.idle), Ordering::Acquire) != 0 {
+                return false;
+            }
+            seat.idle += 1;
+        }
+        true
     }
 
     /// Gives the claimed lock back.
     pub(crate) fn unclaim(&self, c: P::Core) {
-        // The first section last: whoever claims that one finds the others free.
-        for section in (0..self.sections.len()).rev() {
+        // The first one last: whoever claims that one finds the others free.
+        for number in (0..self.locks.len()).rev() {
             // Release: pairs with the acquire of the next transaction.
-            P::fetch_add(c, self.lock(section), CHANGES.wrapping_neg(), Ordering::Release);
+            P::fetch_add(c, self.lock(number), CHANGES.wrapping_neg(), Ordering::Release);
         }
     }
 
     /// Waits until the map may not be changing any more, but not for long.
     pub(crate) fn wait(&self, c: P::Core, seat: &Seat<P>, nanos: u64) {
-        let word = self.lock(self.section_of[seat.worker]);
+        let word = self.lock_of(seat.worker);
         let seen = P::load(c, word, Ordering::Relaxed);
         if seen & CHANGES != 0 {
             P::spin_while(c, word, seen, Some(P::now(c).plus(nanos)));
         }
     }
 
-    /// The ages of all active transactions, by worker.
-    pub(crate) fn active(&self, c: P::Core, seat: &mut Seat<P>) -> Vec<(u16, u64)> {
-        let mut active = Vec::new();
-        for Section { list, .. } in &self.sections {
-            list.hold(c, 0, &mut seat.latch, || {
-                let mut name = P::load(c, list.word(0, HEAD), Ordering::Relaxed);
-                while name != 0 {
-                    active.push((name as u16 - 1, P::load(c, self.entry(name, AGE), Ordering::Relaxed)));
-                    name = P::load(c, self.entry(name, NEXT), Ordering::Relaxed);
-                }
-            });
+    /// The ages of all active transactions, by worker; where transactions are announced, of those that are about to begin, too.
+    #[cfg(test)]
+    fn active(&self, c: P::Core, seat: &mut Seat<P>) -> Vec<(u16, u64)> {
+        if let Some(list) = &self.list {
+            return list.active(c, &mut seat.latch, &Entries(&self.entries));
         }
-        active
+        // Relaxed: nothing but the ages is handed on.
+        let age = |worker: usize| P::load(c, self.announcement(worker), Ordering::Relaxed);
+        let ages = (0..self.entries.len()).map(|worker| (worker as u16, age(worker)));
+        ages.filter(|(_, age)| *age != 0).collect()
     }
 }
 
@@ -250,19 +269,18 @@ mod tests {
                 let mut seat = central.seat(c, worker, None).expect("memory");
                 for round in 0..ROUNDS {
                     if round % 100 == worker as u64 {
-                        while !central.try_claim(c) {
+                        while !central.try_claim(c, &mut seat) {
                             Hardware::pause(c, 100);
                         }
-                        while !central.is_drained(c) {
+                        while !central.is_drained(c, &mut seat) {
                             Hardware::pause(c, 100);
                         }
-                        assert_eq!(central.active(c, &mut seat), []);
                         (0..3).for_each(|other| {
                             assert_eq!(Hardware::load(c, word(other), Ordering::Relaxed), 0)
                         });
                         central.unclaim(c);
                     }
-                    while !central.begin(c, &mut seat, round) {
+                    while !central.begin(c, &mut seat, round + 1) {
                         central.wait(c, &seat, 1_000);
                     }
                     Hardware::store(c, word(worker), 1, Ordering::Relaxed);
@@ -271,6 +289,28 @@ mod tests {
                 }
             };
             Hardware::parallel(c, &[Place { thread: None }; 3], &work, &mut |_| ());
+        }
+    }
+
+    #[test]
+    fn whoever_changes_the_map_waits_for_each_worker() {
+        let c = Hardware::core();
+        for sharing in [Sharing::Central, Sharing::PerSocket] {
+            let central = central(sharing);
+            let mut seats: Vec<_> =
+                (0..3).map(|worker| central.seat(c, worker, None).expect("memory")).collect();
+            let [changer, near, far] = &mut seats[..] else { panic!("three workers") };
+            assert!(central.begin(c, near, 1) && central.begin(c, far, 2));
+            assert!(central.try_claim(c, changer));
+            assert!(!central.try_claim(c, near), "{sharing:?}: one at a time");
+            assert!(!central.is_drained(c, changer));
+            central.end(c, near);
+            assert!(!central.begin(c, near, 3) && !central.is_drained(c, changer));
+            central.end(c, far);
+            assert!(central.is_drained(c, changer) && !central.begin(c, far, 4));
+            central.unclaim(c);
+            assert!(central.begin(c, far, 5) && central.try_claim(c, changer));
+            assert!(!central.is_drained(c, changer), "{sharing:?}: what was seen before is not relied on");
         }
     }
 }

@@ -4,9 +4,10 @@
 //! slot is a header and [`SLOT_WORDS`] words. A message takes one slot or several that follow each other, of which the first one's header has
 //! its number (counted from 1) and its length, so a message announces itself: announcement and first words come with one line.
 //!
-//! Senders claim slots by compare and swap on the count, fill them side by side, and announce the message with the header. So messages
+//! Senders claim slots by adding to the count, fill them side by side, and announce the message with the header. So messages
 //! of one sender arrive in their order. There is room for all that workers can have to say to one of them ([`slots_for`]); a sender that finds none all
-//! the same is told so, and empties its own inbox before it tries again.
+//! the same has its slots, and empties its own inbox until they are empty. The message that a receiver takes next is in slots that are empty for its
+//! sender, so no circle of workers waits.
 //!
 //! Concurrency: any number of senders, one receiver. The receiver waits on the header of the next slot, by spinning and then by sleeping; before
 //! it sleeps it says so, and looks once more; a sender announces its message, and then looks whether the receiver sleeps. Both put a
@@ -41,15 +42,17 @@ fn slots_for(workers: usize) -> u64 {
     (workers * SLOTS_PER_WORKER).max(SLOTS_MIN).next_power_of_two() as u64
 }
 
+/// Slots of a message of so many words.
+#[inline]
+fn slots_of(words: usize) -> u64 {
+    words.div_ceil(SLOT_WORDS) as u64
+}
+
 /// The ring of one worker.
 pub(crate) struct Inbox<P: Platform> {
     region: P::Region,
     slots: u64,
 }
-
-/// There is no room: the receiver has to empty its inbox first.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Full;
 
 impl<P: Platform> Inbox<P> {
     /// An empty one, on the receiver's node, where there are so many workers.
@@ -74,35 +77,27 @@ impl<P: Platform> Inbox<P> {
         P::words_of(&self.region, self.slot(number) + 8, words)
     }
 
-    /// Sends a message, which is neither empty nor too long. `emptied` is what the sender remembers of this inbox.
-    ///
-    /// # Errors
-    /// There is no room.
-    pub(crate) fn send(
-        &self,
-        c: P::Core,
-        emptied: &mut u64,
-        bytes: usize,
-        words: &[u64],
-    ) -> Result<(), Full> {
-        assert!(!words.is_empty() && bytes <= MESSAGE_BYTES_MAX, "a message of {bytes} bytes");
-        let count = words.len().div_ceil(SLOT_WORDS) as u64;
-        // Relaxed: the compare and swap decides.
-        let mut first = P::load(c, self.word(CLAIMED), Ordering::Relaxed);
-        loop {
-            if first + count - *emptied > self.slots {
-                // Acquire: pairs with the release of the receiver, whose reads of the slots are over.
-                *emptied = P::load(c, self.word(EMPTIED), Ordering::Acquire);
-                if first + count > *emptied + self.slots {
-                    return Err(Full);
-                }
-            }
-            // Relaxed: only numbers are handed out; headers announce what is in slots.
-            match P::cas(c, self.word(CLAIMED), first, first + count, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(seen) => first = seen,
-            }
+    /// Claims the slots of a message of so many words, which is neither empty nor too long: the first of them. They are to be filled.
+    #[inline]
+    pub(crate) fn claim(&self, c: P::Core, words: usize) -> u64 {
+        assert!(words > 0 && words <= MESSAGE_BYTES_MAX / 8, "a message of {words} words");
+        // Relaxed: only numbers are handed out; headers announce what is in slots. Without a look before, so that the line comes once.
+        P::fetch_add(c, self.word(CLAIMED), slots_of(words), Ordering::Relaxed)
+    }
+
+    /// Whether the slots of a message of so many words are empty that were claimed from `first` on. `emptied` is what the sender remembers of this inbox.
+    #[inline]
+    pub(crate) fn has_room(&self, c: P::Core, emptied: &mut u64, (first, words): (u64, usize)) -> bool {
+        let end = first + slots_of(words);
+        if end > *emptied + self.slots {
+            // Acquire: pairs with the release of the receiver, whose reads of the slots are over.
+            *emptied = P::load(c, self.word(EMPTIED), Ordering::Acquire);
         }
+        end <= *emptied + self.slots
+    }
+
+    /// Sends a message in the slots that were claimed for it from `first` on. Pre: there is room.
+    pub(crate) fn fill(&self, c: P::Core, first: u64, bytes: usize, words: &[u64]) {
         for (number, words) in (first..).zip(words.chunks(SLOT_WORDS)) {
             P::write_words(c, self.body(number, words.len()), words);
         }
@@ -114,7 +109,6 @@ impl<P: Platform> Inbox<P> {
         if P::load(c, self.word(SLEEPS), Ordering::Relaxed) != 0 {
             P::unpark(c, header, 1);
         }
-        Ok(())
     }
 
     /// What the header of message `number` is, and the bytes of the message if it is there.
@@ -182,9 +176,11 @@ mod tests {
             if me > 0 {
                 for number in 0..COUNT {
                     let words = vec![(me as u64) << 32 | number; 1 + (number % 40) as usize];
-                    while inbox.send(c, &mut emptied, words.len() * 8, &words).is_err() {
+                    let first = inbox.claim(c, words.len());
+                    while !inbox.has_room(c, &mut emptied, (first, words.len())) {
                         Hardware::pause(c, 1_000);
                     }
+                    inbox.fill(c, first, words.len() * 8, &words);
                 }
                 return;
             }
@@ -207,13 +203,17 @@ mod tests {
         let c = Hardware::core();
         let inbox = Inbox::<Hardware>::new(c, None, 1).expect("memory");
         let (mut emptied, mut next, mut words) = (0, 0, Vec::new());
-        let mut sent = 0;
-        while inbox.send(c, &mut emptied, 8, &[sent]).is_ok() {
-            sent += 1;
+        let sent = inbox.slots;
+        for number in 0..sent {
+            let first = inbox.claim(c, 1);
+            assert!(inbox.has_room(c, &mut emptied, (first, 1)), "{number}");
+            inbox.fill(c, first, 8, &[number]);
         }
-        assert_eq!(sent, inbox.slots);
+        let first = inbox.claim(c, 1);
+        assert!(!inbox.has_room(c, &mut emptied, (first, 1)));
         assert_eq!(inbox.take(c, &mut next, &mut words), Some(8));
-        assert_eq!(inbox.send(c, &mut emptied, 8, &[sent]), Ok(()));
+        assert!(inbox.has_room(c, &mut emptied, (first, 1)));
+        inbox.fill(c, first, 8, &[sent]);
         for number in 1..=sent {
             assert_eq!(inbox.take(c, &mut next, &mut words), Some(8));
             assert_eq!(words, [number]);

@@ -23,7 +23,8 @@
 //!       locks                which routes are locked, and who waits
 //!    rearranging             how the map changes while transactions run
 //!    shared                  what all workers know
-//!       central              the list of active transactions, and the lock of the map
+//!       central              which transactions are active, and the lock of the map
+//!          list              the same as a list behind one latch
 //!       map                  partitions and their owners
 //! ```
 
@@ -32,6 +33,7 @@
 mod central;
 mod counting;
 mod inbox;
+mod list;
 mod locks;
 mod map;
 mod messages;

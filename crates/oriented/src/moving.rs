@@ -1,16 +1,19 @@
 //! How a worker changes the map.
 
-use adapt::{Change, MapError};
+use adapt::{Change, MapError, Partition};
 use cc::Abort;
 use engine::Procedure;
 use engine::dynamic::AnySession;
 use platform::{Platform, Work};
 
+use crate::map::Map;
 use crate::messages::Said;
 use crate::post::gone;
 use crate::rearranging::{Event, Rearrangement, State};
 use crate::worker::{NO_BRANCHES, Worker};
 
+/// Words of a partition in a map.
+const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
 /// How long the worker waits until it looks again whether transactions are active.
 const DRAIN_LOOK_NANOS: u64 = 200;
 
@@ -28,14 +31,16 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         let c = self.c;
         let mut rearrangement = Rearrangement::new();
         let mut changed = None;
+        // Before anybody has to wait for it.
+        let mut next = Some(self.next_map(changes));
         loop {
             match rearrangement.state() {
-                State::Asked if self.shared.central.try_claim(c) => {
+                State::Asked if self.shared.central.try_claim(c, &mut self.seat) => {
                     rearrangement.advance(Event::Claim);
                 }
-                State::Claimed if self.shared.central.is_drained(c) || self.shared.broken.drains => {
-                    let active = self.shared.central.active(c, &mut self.seat);
-                    assert!(active.is_empty() || self.shared.broken.drains, "active: {active:?}");
+                State::Claimed
+                    if self.shared.central.is_drained(c, &mut self.seat) || self.shared.broken.drains =>
+                {
                     rearrangement.advance(Event::Drain);
                     self.ask_fences()?;
                 }
@@ -53,10 +58,8 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 }
                 State::Quiet => {
                     // What others have changed before the lock was claimed counts.
-                    let map = self.shared.map(c).changed(changes);
-                    // The map is copied, a word a leading column and partition.
-                    let words = self.map.columns() + self.map.partitions().partitions().count();
-                    P::work(c, Work::CopyWord, words as u32);
+                    let prepared = next.take().filter(|(version, _)| *version == self.shared.version(c));
+                    let (_, map) = prepared.unwrap_or_else(|| self.next_map(changes));
                     changed = Some(map.map(|map| self.shared.set_map(c, map)));
                     rearrangement.advance(Event::Exchange);
                 }
@@ -67,6 +70,17 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 State::Over => return Ok(changed.unwrap_or(Ok(()))),
             }
         }
+    }
+
+    /// What the map becomes by these changes, and the version that they are changes of.
+    fn next_map(&self, changes: &[Change]) -> (u64, Result<Map, MapError>) {
+        let map = self.shared.map(self.c);
+        let partitions = map.partitions().partitions().count();
+        // Each change looks for its partition, and those behind it move; at the end the map is copied, a word a leading column and partition.
+        let words = changes.len() * partitions * PARTITION_WORDS / 2 + map.columns() + partitions;
+        P::work(self.c, Work::CopyWord, words as u32);
+        P::work(self.c, Work::Step, changes.len() as u32 * partitions.max(1).ilog2());
+        (map.version(), map.changed(changes))
     }
 
     /// Asks all others to answer when they have done what was said before.

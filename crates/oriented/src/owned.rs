@@ -17,6 +17,8 @@ struct Place<A> {
     branch: Option<usize>,
     /// What runs when its locks are granted; none of the worker's own.
     waiting: Option<Request<A>>,
+    /// As what its last actions were counted, if they were.
+    class: Option<usize>,
 }
 
 /// What all have here, by coordinator.
@@ -28,7 +30,7 @@ pub(crate) struct Owned<A> {
 impl<A> Owned<A> {
     /// Nothing, of so many coordinators.
     pub(crate) fn new(workers: usize) -> Self {
-        let places = (0..workers).map(|_| Place { branch: None, waiting: None }).collect();
+        let places = (0..workers).map(|_| Place { branch: None, waiting: None, class: None }).collect();
         Owned { places, locks: Locks::default() }
     }
 
@@ -47,6 +49,11 @@ impl<A> Owned<A> {
     #[inline]
     pub(crate) fn branch(&mut self, whose: u16) -> &mut Option<usize> {
         &mut self.places[usize::from(whose)].branch
+    }
+
+    /// As what the last actions of a coordinator's transaction were counted.
+    pub(crate) fn class(&mut self, whose: u16) -> &mut Option<usize> {
+        &mut self.places[usize::from(whose)].class
     }
 
     /// Asks for what a request needs; one that waits is kept.

@@ -195,7 +195,7 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
-                self.post.wait(P::now(self.c).plus(LOOK_NANOS));
+                self.rest(LOOK_NANOS);
             }
             if std::mem::take(&mut self.attempt.is_granted) {
                 self.attempt.pending -= 1;

@@ -7,7 +7,7 @@ use platform::{Nanos, Platform, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::inbox::{Full, Inbox, MESSAGE_BYTES_MAX};
+use crate::inbox::{Inbox, MESSAGE_BYTES_MAX};
 use crate::messages::{Heard, Said, decode, encode};
 use crate::shared::Shared;
 
@@ -79,11 +79,13 @@ impl<'d, P: Platform> Post<'d, P> {
         to_words(&self.bytes, &mut words);
         // Written as bytes, and copied to the ring.
         P::work(c, Work::CopyWord, 2 * words.len() as u32);
-        let (inbox, bytes) = (&self.shared.inboxes[usize::from(to)], self.bytes.len());
-        while inbox.send(c, &mut self.emptied[usize::from(to)], bytes, &words) == Err(Full) {
+        let (inbox, emptied) = (&self.shared.inboxes[usize::from(to)], &mut self.emptied[usize::from(to)]);
+        let slots = (inbox.claim(c, words.len()), words.len());
+        let own = &self.shared.inboxes[usize::from(self.me)];
+        while !inbox.has_room(c, emptied, slots) {
             // The other one may wait for room here.
             let mut kept = Vec::new();
-            while let Some(bytes) = self.inbox().take(c, &mut self.next, &mut kept) {
+            while let Some(bytes) = own.take(c, &mut self.next, &mut kept) {
                 self.taken.push_back(to_bytes(&kept, bytes));
             }
             if self.shared.has_lost(c) {
@@ -91,6 +93,7 @@ impl<'d, P: Platform> Post<'d, P> {
             }
             P::pause(c, FULL_NANOS);
         }
+        inbox.fill(c, slots.0, self.bytes.len(), &words);
         self.words = words;
         self.sent += 1;
         Ok(())

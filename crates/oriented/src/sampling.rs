@@ -9,6 +9,7 @@ use engine::{Procedure, Route};
 use platform::{LINE_BYTES, Nanos, Platform, Work};
 
 use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
+use crate::map::Map;
 use crate::worker::{Attempt, Worker};
 
 /// What takes place at a synchronization point: a request, an answer, and how the transaction has ended, each a line.
@@ -26,14 +27,14 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     pub fn take_arrays(&mut self) -> Option<Arrays> {
         let counting = self.counting.as_mut()?;
         // New ones are made, and these are handed over.
-        let words = self.map.sub_partitions() * self.map.tables() + MEETINGS_MAX * MEETING_WORDS;
-        P::work(self.c, Work::CopyWord, words as u32);
+        P::work(self.c, Work::CopyWord, words(&self.map));
         Some(std::mem::replace(&mut counting.arrays, empty(&self.map)))
     }
 
     /// The map is another one.
     pub(crate) fn recount(&mut self) {
         if let Some(counting) = &mut self.counting {
+            P::work(self.c, Work::CopyWord, words(&self.map));
             counting.arrays.clear(self.map.version(), self.map.sub_partitions());
         }
     }
@@ -43,6 +44,36 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     pub(crate) fn begin_sample(&mut self) -> Option<Nanos> {
         let counting = self.counting.as_mut()?;
         is_due(&mut counting.until_run).then(|| P::now(self.c))
+    }
+
+    /// When a look for a message begins, if what comes next is to be measured: to take a message is part of what it costs.
+    #[inline]
+    pub(crate) fn begin_look(&self) -> Option<Nanos> {
+        let counting = self.counting.as_ref()?;
+        (counting.until_message == 0).then(|| P::now(self.c))
+    }
+
+    /// A message has come: when that began which it costs this worker, if it is to be measured.
+    #[inline]
+    pub(crate) fn end_look(&mut self, looked: Option<Nanos>) -> Option<Nanos> {
+        let counting = self.counting.as_mut()?;
+        is_due(&mut counting.until_message).then_some(looked).flatten()
+    }
+
+    /// The end of another worker's transaction began then and is over: its time belongs to the actions of the transaction, by the class of which it is known.
+    pub(crate) fn end_their_end(&mut self, began: Option<Nanos>, class: Option<usize>) {
+        if let (Some(began), Some(class), Some(counting)) = (began, class, &mut self.counting) {
+            counting.arrays.measure(class, 0, P::now(self.c).since(began));
+        }
+    }
+
+    /// Waits for a message, but not for long, and counts how long there was nothing to do.
+    pub(crate) fn rest(&mut self, nanos: u64) {
+        let began = P::now(self.c);
+        self.post.wait(began.plus(nanos));
+        if let Some(counting) = &mut self.counting {
+            counting.arrays.rest(P::now(self.c).since(began));
+        }
     }
 
     /// Some actions, of which this is the first one's home, began then and are over.
@@ -83,6 +114,11 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             counting.arrays.meet(met, SAMPLE, SAMPLE * MEETING_BYTES);
         }
     }
+}
+
+/// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has two, and the sets that met.
+fn words(map: &Map) -> u32 {
+    (map.sub_partitions() * map.tables() + MEETINGS_MAX * MEETING_WORDS) as u32
 }
 
 /// The homes of the actions of the phase that belong to this worker.

@@ -5,7 +5,7 @@ use engine::dynamic::{AnyVerbs, BranchName, Branches, Transaction};
 use engine::{Procedure, Route, Verbs};
 use platform::{Nanos, Platform, Work};
 
-use crate::counting::For;
+use crate::counting::{For, class};
 use crate::locks::{Answer, look};
 use crate::messages::{Heard, Refusal, Said};
 use crate::owned::{Request, owned_routes};
@@ -14,9 +14,11 @@ use crate::worker::{WORKER_BITS, Worker};
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     /// Does what others have asked for, and says that its time is no part of a transaction's.
     pub(crate) fn serve(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
+        let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(()) };
         branches.meter().begin_aside::<P>(self.c, Category::Communication);
-        self.answer(branches, from, heard)?;
+        let began = self.end_look(looked);
+        self.answer(branches, (from, heard), began)?;
         while self.hear(branches)? {}
         branches.meter().end::<P>(self.c);
         Ok(())
@@ -24,20 +26,22 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
 
     /// Takes one message, if there is one, and does what follows from it.
     pub(crate) fn hear(&mut self, branches: &mut dyn Branches) -> Result<bool, Abort> {
+        let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(false) };
-        self.answer(branches, from, heard)?;
+        let began = self.end_look(looked);
+        self.answer(branches, (from, heard), began)?;
         Ok(true)
     }
 
     fn answer(
         &mut self,
         branches: &mut dyn Branches,
-        from: u16,
-        heard: Heard<Q::Action, Q::Output>,
+        (from, heard): (u16, Heard<Q::Action, Q::Output>),
+        began: Option<Nanos>,
     ) -> Result<(), Abort> {
         match heard {
             Heard::Request { age, deadline, actions } => {
-                self.accept(branches, (from, age), Request { deadline, actions })
+                self.accept(branches, (from, age), Request { deadline, actions }, began)
             }
             Heard::Reply(result) => {
                 self.attempt.pending -= 1;
@@ -56,12 +60,15 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 Ok(())
             }
             Heard::End { commit } => {
+                let class = self.owned.class(from).take();
                 match (self.owned.branch(from).take(), commit) {
                     (Some(branch), true) => branches.end(branch),
                     (Some(branch), false) => branches.roll_back(branch).map(drop)?,
                     (None, _) => {}
                 }
-                self.release(branches, from)
+                self.release(branches, from)?;
+                self.end_their_end(began, class);
+                Ok(())
             }
             Heard::Fence => {
                 let fenced: Said<'_, Q::Action, Q::Output> = Said::Fenced;
@@ -74,14 +81,14 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
         }
     }
 
-    /// A request has come: its actions run if what they touch can be locked.
+    /// A request has come: its actions run if what they touch can be locked. `began`: when it began to cost this worker something, if that is measured.
     fn accept(
         &mut self,
         branches: &mut dyn Branches,
         whose: (u16, u64),
         request: Request<Q::Action>,
+        began: Option<Nanos>,
     ) -> Result<(), Abort> {
-        let began = self.begin_sample();
         // The coordinator's transaction is active.
         self.look_at_map();
         let mut routes = std::mem::take(&mut self.routes);
@@ -90,6 +97,9 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
             let home = routes.entries().len();
             Q::route(self.tables, action, &mut routes);
             self.count_other(routes.entries().get(home));
+        }
+        if self.counting.is_some() {
+            *self.owned.class(whose.0) = routes.home().map(|home| class(home, For::Other));
         }
         let owned = owned_routes(&self.map, routes.entries());
         self.routes = routes;

@@ -285,10 +285,11 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         let until = P::now(c).plus(branches.pause_nanos(attempts));
         loop {
             while self.hear(branches)? {}
-            if P::now(c) >= until {
+            let now = P::now(c);
+            if now >= until {
                 break;
             }
-            self.post.wait(until);
+            self.rest(until.since(now));
         }
         branches.meter().leave::<P>(c, before);
         branches.meter().attempt_begins();
@@ -340,7 +341,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
-                self.post.wait(P::now(self.c).plus(LOOK_NANOS));
+                self.rest(LOOK_NANOS);
             }
             self.attempt.pending -= usize::from(std::mem::take(&mut self.attempt.is_granted));
         }

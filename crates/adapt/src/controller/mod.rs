@@ -14,7 +14,7 @@
 
 mod legal;
 
-use crate::balance::{Balance, Decision, gain};
+use crate::balance::{Balance, Decision, Spent, gain};
 use crate::carry::{carried, evenly};
 use crate::cores::{Core, Cores};
 use crate::grid::Grid;
@@ -44,9 +44,8 @@ pub enum Event {
         throughput: f64,
         /// What workers have counted. Their arrays are empty now.
         load: Load,
-        /// For how long they did. A core that was not busy with actions all that time did something that no map changes, or had nothing to do. 0: actions
-        /// are all that there is.
-        core_nanos: f64,
+        /// The time in which they did.
+        spent: Spent,
     },
     /// These cores are present now. There are as many as ever, present or not.
     Cores(Cores),
@@ -110,8 +109,8 @@ pub struct Controller {
     map: PartitionMap,
     /// What the map was measured with last, or what was measured before, by the map's sub-partitions.
     load: Load,
-    /// For how long that was counted.
-    core_nanos: f64,
+    /// The time in which that was counted.
+    spent: Spent,
     pending: Option<Pending>,
     expected: Option<Expected>,
     interval_seconds: f64,
@@ -142,7 +141,7 @@ impl Controller {
             rules: Rules::SOUND,
             state: State::Looking,
             load,
-            core_nanos: 0.0,
+            spent: Spent::default(),
             pending: None,
             expected: None,
             interval_seconds: settings.interval_seconds,
@@ -201,8 +200,8 @@ impl Controller {
         };
         check_event(before, kind)?;
         match event {
-            Event::Measured { throughput, load, core_nanos } => {
-                self.measured(at_seconds, (throughput, core_nanos), load, act);
+            Event::Measured { throughput, load, spent } => {
+                self.measured(at_seconds, (throughput, spent), load, act);
             }
             Event::Cores(cores) => self.cores_changed(at_seconds, cores, act),
             Event::Changed { seconds } => self.changed(at_seconds, seconds, act),
@@ -221,7 +220,7 @@ impl Controller {
     fn measured(
         &mut self,
         at_seconds: f64,
-        (throughput, core_nanos): (f64, f64),
+        (throughput, spent): (f64, Spent),
         load: Load,
         act: &mut Vec<Action>,
     ) {
@@ -234,7 +233,7 @@ impl Controller {
         }
         let is_empty = load.total() <= 0.0;
         if !is_empty {
-            (self.load, self.core_nanos) = (load, core_nanos);
+            (self.load, self.spent) = (load, spent);
         }
         let figures = Model { cores: &self.cores, load: &self.load }.figures(grid.owners());
         self.compare_with_expected(throughput, &figures);
@@ -313,7 +312,7 @@ impl Controller {
         // A workload stays as long again as it has stayed already, or as long as those before.
         let stayed = at_seconds - self.since_seconds;
         let stays = (self.stay_seconds - stayed).max(stayed);
-        let cost = (self.change_seconds, self.core_nanos);
+        let cost = (self.change_seconds, self.spent);
         let balance = Balance::of(&proposal, &self.settings, cost, (stays, self.doubts));
         self.open_gain = self.gain_at_most(&proposal.before);
         match balance.decide(&proposal, must, self.rules) {
@@ -417,7 +416,7 @@ impl Controller {
 
     /// The share of the time that would be saved at most, by perfect balance without synchronization.
     fn gain_at_most(&self, figures: &Figures) -> f64 {
-        gain(figures.time(), figures.mean, self.core_nanos)
+        gain(figures.time(), figures.mean, self.spent)
     }
 
     fn lengthen(&mut self) {

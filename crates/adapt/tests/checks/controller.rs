@@ -1,7 +1,7 @@
 //! The controller, event by event.
 
 use adapt::{
-    Action, Controller, Cores, Event, Grid, Load, PartitionMap, Range, Rules, Settings, State, Table,
+    Action, Controller, Cores, Event, Grid, Load, PartitionMap, Range, Rules, Settings, Spent, State, Table,
 };
 
 use crate::support::{all, machine};
@@ -28,7 +28,7 @@ impl Played {
     /// A measurement in which each sub-partition of the first quarter of them has `times` the load of each other.
     fn measure(&mut self, throughput: f64, times: f64) {
         let load = self.load(times, |sub, count, _| sub < count / 4);
-        self.step(Event::Measured { throughput, load, core_nanos: 0.0 });
+        self.step(Event::Measured { throughput, load, spent: Spent::default() });
     }
 
     /// A load in which the sub-partitions are hot of which `is_hot` says so: by number, how many there are, and the owner.
@@ -117,7 +117,7 @@ fn a_change_is_looked_at_and_made() {
         meetings: Vec::new(),
         unrecorded: 0.0,
     };
-    played.step(Event::Measured { throughput: 1.0, load: old, core_nanos: 0.0 });
+    played.step(Event::Measured { throughput: 1.0, load: old, spent: Spent::default() });
     assert!(played.said().contains("another map"), "{}", played.said());
 }
 
@@ -132,7 +132,7 @@ fn disappointments_end_it() {
                 _ => {
                     let hot = (played.controller.map().version() % 4) as u16;
                     let load = played.load(5.0, |_, _, owner| owner == hot);
-                    played.step(Event::Measured { throughput: 1000.0, load, core_nanos: 0.0 });
+                    played.step(Event::Measured { throughput: 1000.0, load, spent: Spent::default() });
                 }
             }
         }
@@ -161,7 +161,7 @@ fn who_does_not_wait_makes_an_illegal_transition() {
         let mut played = Played::new(rules);
         (0..3).for_each(|_| played.measure(1000.0, 1.0));
         let load = played.load(5.0, |sub, count, _| sub < count / 4);
-        let measured = Event::Measured { throughput: 500.0, load, core_nanos: 0.0 };
+        let measured = Event::Measured { throughput: 500.0, load, spent: Spent::default() };
         played.controller.step(10.0, measured, &mut Vec::new()).map_err(|error| error.to_string())
     };
     assert_eq!(step(Rules::SOUND), Ok(()));
@@ -196,7 +196,7 @@ fn what_does_not_fit_is_illegal() {
     played.measure(1000.0, 5.0);
     assert_eq!(played.controller.state(), State::Changing);
     let load = Load { version: 0, costs: vec![1.0; 40], meetings: Vec::new(), unrecorded: 0.0 };
-    let measured = Event::Measured { throughput: 1.0, load, core_nanos: 0.0 };
+    let measured = Event::Measured { throughput: 1.0, load, spent: Spent::default() };
     assert!(played.controller.step(2.0, measured, &mut act).is_err());
 }
 
@@ -238,14 +238,17 @@ fn cores_that_go_while_the_map_changes_are_seen_to_afterwards() {
 /// Skew is worth what it costs the busiest core, of all that the core does.
 #[test]
 fn cores_that_do_little_have_little_to_gain() {
-    for (core_seconds, changes) in [(0.0, true), (0.5, true), (10.0, false)] {
+    let cases =
+        [(0.0, 0.0, true), (0.5, 0.0, true), (10.0, 0.0, false), (0.5, 0.2, true), (0.5, 0.45, false)];
+    for (seconds, busy_seconds, changes) in cases {
         let mut played = Played::new(Rules::SOUND);
         let load = played.load(4.0, |sub, count, _| sub < count / 4);
-        played.step(Event::Measured { throughput: 1000.0, load, core_nanos: core_seconds * 1e9 });
+        let spent = Spent { nanos: seconds * 1e9, busy_nanos: busy_seconds * 1e9 };
+        played.step(Event::Measured { throughput: 1000.0, load, spent });
         assert_eq!(
             played.controller.state() == State::Changing,
             changes,
-            "{core_seconds}: {}",
+            "{seconds}, {busy_seconds}: {}",
             played.said()
         );
     }

@@ -5,7 +5,7 @@
 
 use adapt::{
     Action, Controller, Core, Cores, Event, Grid, Load, Meeting, Model, PartitionMap, Range, Rules, Settings,
-    State, SubPartition, Table,
+    Spent, State, SubPartition, Table,
 };
 
 use crate::support::{Numbers, all, machine};
@@ -165,7 +165,7 @@ impl Toy {
         let noise = self.noise;
         load.costs.iter_mut().for_each(|cost| *cost *= (1.0 + self.numbers.noise(noise)).max(0.0));
         let throughput = throughput * (1.0 + self.numbers.noise(noise));
-        self.tell(Event::Measured { throughput, load, core_nanos: 0.0 });
+        self.tell(Event::Measured { throughput, load, spent: Spent::default() });
         if self.strict {
             self.map.check_owners(|core| self.cores.is_present(core)).expect("owners that are there");
         }

@@ -1,5 +1,7 @@
 //! One change of a workload, or a failure, as `--at` asks for it.
 
+use driver::FailureError;
+
 use super::hot::Hot;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose};
@@ -89,21 +91,20 @@ impl<'a> Moment<'a> {
         Err(BadInput::value(FLAG, self.text, problem, accepted))
     }
 
-    /// Refuses a socket that is not one of so many, or the only one; `instances` of them divide the data.
-    pub(super) fn check_socket(
-        &self,
-        socket: u32,
-        (sockets, instances): (usize, usize),
-    ) -> Result<(), BadInput> {
-        let (problem, accepted) = match (sockets, instances) {
-            (_, 2..) => ("other instances wait for those of the socket", "--deploy 1isl".to_owned()),
-            (0 | 1, _) => ("nobody would be left", "workers on two sockets, or no fail-socket".to_owned()),
-            (sockets, _) if socket as usize >= sockets => {
+    /// Refuses a failure that cannot be, where so many sockets have workers.
+    pub(super) fn refuse_failure(&self, why: FailureError, sockets: usize) -> BadInput {
+        let others = || "workers on two sockets, or no fail-socket".to_owned();
+        let (problem, accepted) = match why {
+            FailureError::SeveralInstances => {
+                ("other instances wait for those of the socket", "--deploy 1isl".to_owned())
+            }
+            FailureError::NobodyLeft => ("nobody would be left", others()),
+            FailureError::NoWorker(_) if sockets < 2 => ("no worker is on this socket", others()),
+            FailureError::NoWorker(_) => {
                 ("no worker is on this socket", format!("fail-socket=0 to {}", sockets - 1))
             }
-            _ => return Ok(()),
         };
-        Err(BadInput::value(FLAG, self.text, problem, accepted))
+        BadInput::value(FLAG, self.text, problem, accepted)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `--at SECONDS=CHANGE`: what a workload changes to while it runs, and what fails.
 
+use driver::Failure;
 use serde::{Serialize, Serializer};
 
 use super::asked::{Moment, What};
@@ -32,11 +33,12 @@ pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,
     seconds_max: Option<f64>,
-    units: (usize, usize),
+    (sockets, instances): (usize, usize),
 ) -> Result<Vec<At>, BadInput> {
     let mut moments = common.at.iter().map(|text| Moment::of(text)).collect::<Result<Vec<_>, _>>()?;
     moments.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
     let (mut all, mut workload) = (Vec::new(), workload.clone());
+    let (mut failures, with_workers) = (Vec::new(), (0..sockets as u32).collect::<Vec<u32>>());
     for moment in moments {
         moment.check_within(seconds_max)?;
         let fails = match &moment.what {
@@ -45,7 +47,9 @@ pub(super) fn changes(
                 None
             }
             What::SocketFails(socket) => {
-                moment.check_socket(*socket, units)?;
+                failures.push(Failure { seconds: moment.seconds, socket: *socket });
+                Failure::check(&failures, &with_workers, instances)
+                    .map_err(|why| moment.refuse_failure(why, sockets))?;
                 Some(*socket)
             }
         };

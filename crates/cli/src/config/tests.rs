@@ -315,6 +315,10 @@ const FAULTS: &[(&str, &str)] = &[
         "--at 0.5=fail-socket=0: nobody would be left (accepted: workers on two sockets, or no fail-socket)",
     ),
     (
+        "tatp --seconds 1 --at 0.5=fail-socket=0 --at 0.6=fail-socket=1",
+        "--at 0.6=fail-socket=1: nobody would be left (accepted: workers on two sockets, or no fail-socket)",
+    ),
+    (
         "tatp --seconds 1 --deploy 2isl --at 0.5=fail-socket=0",
         "--at 0.5=fail-socket=0: other instances wait for those of the socket (accepted: --deploy 1isl)",
     ),

@@ -232,8 +232,7 @@ fn simulation(text: &mut String, report: &Report) {
 /// What adaptation decided, a line for each repartitioning.
 fn adaptation(text: &mut String, report: &Report) {
     let Some(story) = &report.adaptation else { return };
-    let counts = format!("{} measurements, {} searches", story.measurements, story.searches);
-    line(text, "adaptation", &format!("{counts}, {} repartitionings", story.count()));
+    line(text, "adaptation", &story.counts());
     for one in &story.repartitionings {
         line(text, "", &format!("at {}: {}", seconds(one.at_seconds), one.reason));
     }

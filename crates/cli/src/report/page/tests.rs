@@ -194,7 +194,7 @@ fn adapted() -> adapt::Story {
                 has_failed = true;
                 Event::Cores(cores.with(|core| core != adapt::Core(3)))
             }
-            _ => Event::Measured { throughput: 1e5, load, core_nanos: 0.0 },
+            _ => Event::Measured { throughput: 1e5, load, spent: adapt::Spent::default() },
         };
         controller.step(now, event, &mut act).expect("a legal event");
         now += 0.01;

@@ -1,0 +1,103 @@
+//! Whether throughput changes within an interval of the monitor: intervals become long while nothing changes, and what changes then is to be noticed in
+//! a short one.
+
+use platform::Nanos;
+
+/// The shortest time over which throughput is looked at, and how much it differs when it has changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Beat {
+    pub nanos: u64,
+    /// A share of the mean.
+    pub alike: f64,
+}
+
+/// Commits at a moment.
+type Count = (Nanos, u64);
+
+/// Throughput since an interval began.
+#[derive(Default)]
+pub(crate) struct Pulse {
+    /// Of the interval before, if the map was the same.
+    usual: Option<f64>,
+    /// When the interval began, if it has.
+    first: Option<Count>,
+    /// The last beat.
+    last: Option<Count>,
+}
+
+fn rate((from, before): Count, (to, after): Count) -> f64 {
+    after.saturating_sub(before) as f64 / to.since(from).max(1) as f64
+}
+
+impl Pulse {
+    /// Another interval begins.
+    pub(crate) fn begin(&mut self) {
+        *self = Pulse { usual: self.so_far().or(self.usual), ..Pulse::default() };
+    }
+
+    /// What is felt from now on has nothing to do with what was before.
+    pub(crate) fn forget(&mut self) {
+        *self = Pulse::default();
+    }
+
+    /// Commits a nanosecond of the interval up to the last beat.
+    fn so_far(&self) -> Option<f64> {
+        let (first, last) = (self.first?, self.last?);
+        (first.0 < last.0).then(|| rate(first, last))
+    }
+
+    /// There are so many commits now. If throughput is another one than earlier in the interval (in the one before, at the first beat): what it is, as a
+    /// multiple of that of the interval as a whole.
+    pub(crate) fn feel(&mut self, now: Count, beat: Beat) -> Option<f64> {
+        let (Some(first), Some(last)) = (self.first, self.last) else {
+            (self.first, self.last) = (Some(now), Some(now));
+            return None;
+        };
+        if now.0.since(last.0) < beat.nanos {
+            return None;
+        }
+        let before = self.so_far().or(self.usual).unwrap_or(0.0);
+        self.last = Some(now);
+        let is = rate(last, now);
+        let differs = before > 0.0 && (is - before).abs() > beat.alike * before;
+        differs.then(|| is / rate(first, now).max(f64::MIN_POSITIVE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_felt_within_a_beat() {
+        let beat = Beat { nanos: 100, alike: 0.1 };
+        let mut pulse = Pulse::default();
+        let mut felt = Vec::new();
+        // Ten in a look of ten, eleven at times; from 600 on six.
+        let mut commits = 0;
+        for look in 0..80 {
+            let now = look * 10;
+            felt.extend(pulse.feel((Nanos(now), commits), beat).map(|times| (now, times)));
+            commits += if look < 60 { 10 + u64::from(look % 20 == 0) } else { 6 };
+        }
+        let (first, times) = felt[0];
+        assert_eq!(first, 700);
+        assert!((0.6..0.7).contains(&times), "{times}");
+        // What changes with the beginning of an interval, too.
+        let mut other = Pulse::default();
+        assert_eq!((other.feel((Nanos(0), 0), beat), other.feel((Nanos(100), 100), beat)), (None, None));
+        other.begin();
+        assert_eq!(
+            (other.feel((Nanos(100), 100), beat), other.feel((Nanos(200), 150), beat)),
+            (None, Some(1.0))
+        );
+        // But not what changes with the map.
+        pulse.forget();
+        felt.clear();
+        for look in 80..160 {
+            felt.extend(pulse.feel((Nanos(look * 10), commits), beat).map(|times| (look, times)));
+            commits += 6;
+        }
+        assert_eq!(felt, []);
+    }
+}
