@@ -8,7 +8,7 @@ use verify::crashes::lives::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
 /// Seeds of each scheme and workload; the command runs as many as it is asked for, and `.ci/deep` 100,000.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 150;
 /// Seeds of histories of several instances.
 const SEEDS_OF_DISTRIBUTED: u64 = 40;
 /// The rules of several instances.

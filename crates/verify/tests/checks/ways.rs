@@ -5,7 +5,7 @@ use cc::{CommitLocks, Deadlocks, DlDetect, NoWait, RowCopies, RowLock, SchemeNam
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
 
 /// Seeds of each scheme and workload.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 60;
 /// Seeds of crashes, each of which boots a machine several times.
 const SEEDS_OF_CRASHES: u64 = 12;
 /// Seeds of benchmarks, which load more and run longer.
