@@ -22,7 +22,8 @@ round=1
 while [ "$round" -le "$rounds" ]; do
     for engine in "$@"; do
         sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' - "$group" "$program" --engines "$engine" --operations update,read \
-            --clients 16 --seconds "$seconds" --rounds 1 --first-round "$round" --rows $rows --cache $cache --path "$directory" --json
+            --clients 16 --seconds "$seconds" --rounds 1 --first-round "$round" --rows $rows --cache $cache --path "$directory" --json ||
+            echo "$engine failed, or needs more memory" >&2
     done
     round=$((round + 1))
 done

@@ -131,9 +131,9 @@ fn act(arguments: Arguments) -> Result<(), Failure> {
 fn sizes(arguments: &Arguments) -> Result<(), Failure> {
     let clients = arguments.clients.first().map_or(1, |clients| *clients as usize);
     let plan = SizePlan { rows: arguments.rows, clients, time: arguments.seconds };
-    let engines = arguments.engines.iter().copied().filter(|engine| *engine != Kind::Postgres);
+    let mut engines = arguments.engines.iter().copied().filter(|engine| *engine != Kind::Postgres);
     if let Some(part) = &arguments.sizes_part {
-        let engine = engines.last().ok_or("no engine is named")?;
+        let engine = engines.next_back().ok_or("no engine is named")?;
         return match part.as_str() {
             "load" => load_and_crash(engine, &arguments.path, &plan),
             _ => open_again(engine, &arguments.path, &plan, arguments.updates),

@@ -69,7 +69,7 @@ impl Engine for Isles {
         // A transaction has at most a million rows.
         while let Some(first) = next {
             let rows = session.transaction(|t| {
-                let rows = t.scan(self.table, first..).fields((Micro::ID, Micro::COUNTER)).into_iter();
+                let rows = t.scan(self.table, first..).fields((Micro::ID, Micro::COUNTER));
                 rows.take(ROWS_PER_LOAD as usize).collect::<Result<Vec<_>, _>>()
             })?;
             rows.iter().for_each(|(_, counter)| total.add(*counter));
