@@ -1,7 +1,7 @@
 //! What a session has at hand for its transaction: locks, rows, changes; and how the transaction ends.
 
 use cc::{Abort, Category, Conflict, Meter, Stamp, WAIT_NANOS_MAX_PARTICIPANT};
-use engine::{Commit, Epoch};
+use engine::{Commit, Epoch, RowId};
 use platform::files::Files;
 use platform::{Nanos, Work};
 
@@ -26,6 +26,21 @@ pub(crate) struct FoundRow {
     pub is_locked: bool,
     /// Deleted by the transaction itself.
     pub is_gone: bool,
+}
+
+impl FoundRow {
+    /// That was just found.
+    #[inline]
+    pub(crate) fn of(table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> Self {
+        FoundRow { table, key, hint: Some(hint), is_locked, is_gone: false }
+    }
+
+    /// Enters it among the rows of an attempt.
+    #[inline]
+    pub(crate) fn enter(self, rows: &mut Vec<FoundRow>, attempt: u32) -> RowId {
+        rows.push(self);
+        RowId::new(rows.len() as u32 - 1, attempt)
+    }
 }
 
 /// One worker's transaction, and what is kept from one to the next.

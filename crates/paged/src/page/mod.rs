@@ -417,8 +417,8 @@ impl<'p, P: Platform> Page<'p, P> {
         let (moved, mut left) = (&self.words[from..end + stride], end - from);
         while left >= MOVED_TOGETHER {
             left -= MOVED_TOGETHER;
-            let words: [u64; MOVED_TOGETHER] =
-                std::array::from_fn(|word| P::peek(&moved[left..][..MOVED_TOGETHER][word]));
+            let from = &moved[left..][..MOVED_TOGETHER];
+            let words: [u64; MOVED_TOGETHER] = std::array::from_fn(|word| P::peek(&from[word]));
             let to = &moved[left + stride..][..MOVED_TOGETHER];
             to.iter().zip(words).for_each(|(to, word)| P::poke(to, word));
         }

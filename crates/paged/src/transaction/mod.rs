@@ -86,10 +86,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     fn add_row(&mut self, table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> RowId {
         P::work(self.core(), Work::Access, 1);
         let is_locked = is_locked && !self.session.shared.broken.read_locks;
-        let hint = Some(hint);
-        let rows = &mut self.session.rows;
-        rows.push(FoundRow { table, key, hint, is_locked, is_gone: false });
-        RowId::new(rows.len() as u32 - 1, self.session.attempt)
+        let Context { rows, attempt, .. } = &mut *self.session;
+        FoundRow::of(table, (key, hint), is_locked).enter(rows, *attempt)
     }
 
     /// The number of a row that this attempt has found, and not deleted.

@@ -15,7 +15,7 @@ use crate::log::record::Takeback;
 use crate::overflow::piece_key;
 use crate::page::RecordParts;
 use crate::tables::Table;
-use crate::tree::{Inserted, Tree};
+use crate::tree::{Inserted, NextKey, Tree};
 
 /// A database whose pieces and rows contradict each other.
 const LOST: &str = "a piece of a long row is not in its page";
@@ -119,7 +119,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let parts = RecordParts { words, tail_bytes: 0 };
         let session = &mut *self.session;
         let (before, ghost) =
-            match tree.insert(&mut session.worker, key, parts, None::<fn(crate::tree::NextKey) -> bool>)? {
+            match tree.insert(&mut session.worker, key, parts, None::<fn(NextKey) -> bool>)? {
                 Inserted::Done(ghost) => (ghost, true),
                 Inserted::Exists => (tree.replace(&mut session.worker, key, (parts, false))?, false),
                 Inserted::Refused => (None, false),

@@ -84,7 +84,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(entry.hint().map(|hint| self.add_row(table, (key, hint), mode.is_some())))
     }
 
-    /// Looks primary keys up; with a mode, their rows are locked so. `ahead` is what will be read of them.
+    /// Looks primary keys up; their rows are locked so, unless the table never changes. `ahead` is what will be read of them.
     pub(super) fn find_primaries(
         &mut self,
         number: usize,
@@ -108,9 +108,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let first = found.len();
         let outcome = tree.find_each(worker, keys, words, leaves, |key, entry| {
             found.push(entry.hint().map(|hint| {
-                let key = KeyWords::of(key);
-                rows.push(FoundRow { table: number, key, hint: Some(hint), is_locked, is_gone: false });
-                RowId::new(rows.len() as u32 - 1, *attempt)
+                FoundRow::of(number, (KeyWords::of(key), hint), is_locked).enter(rows, *attempt)
             }));
         });
         P::work(c, Work::Access, found[first..].iter().flatten().count() as u32);

@@ -24,25 +24,6 @@ pub(crate) struct Fences {
     pub high: Option<KeyWords>,
 }
 
-/// What a descent tells of the page that it comes to.
-pub(crate) trait Told {
-    /// Whether it tells what the page covers.
-    const FENCES: bool;
-}
-
-/// What it covers.
-pub(crate) struct WithFences;
-/// No more than where it is.
-pub(crate) struct Alone;
-
-impl Told for WithFences {
-    const FENCES: bool = true;
-}
-
-impl Told for Alone {
-    const FENCES: bool = false;
-}
-
 /// A page that was found on the way down.
 pub(crate) struct Way<'p, P: Files> {
     pub at: Read<'p, P>,
@@ -60,7 +41,7 @@ impl Tree {
         target: Target<'_>,
         level: usize,
     ) -> Result<Way<'p, P>, PagedError> {
-        self.descend_as::<P, WithFences>(worker, target, level)
+        self.descend_as::<P, true>(worker, target, level)
     }
 
     /// Goes down to the leaf that covers a key, as above.
@@ -70,18 +51,18 @@ impl Tree {
         worker: &mut Worker<'p, P>,
         key: &[u64],
     ) -> Result<Read<'p, P>, PagedError> {
-        Ok(self.descend_as::<P, Alone>(worker, Target::Key(key), 0)?.at)
+        Ok(self.descend_as::<P, false>(worker, Target::Key(key), 0)?.at)
     }
 
     #[inline]
-    fn descend_as<'p, P: Files, T: Told>(
+    fn descend_as<'p, P: Files, const FENCES: bool>(
         &self,
         worker: &mut Worker<'p, P>,
         target: Target<'_>,
         level: usize,
     ) -> Result<Way<'p, P>, PagedError> {
         loop {
-            if let Some(way) = self.try_descend::<P, T>(worker, target, level)? {
+            if let Some(way) = self.try_descend::<P, FENCES>(worker, target, level)? {
                 return Ok(way);
             }
         }
@@ -89,7 +70,7 @@ impl Tree {
 
     /// The same; `None` if something has changed on the way.
     #[inline]
-    fn try_descend<'p, P: Files, T: Told>(
+    fn try_descend<'p, P: Files, const FENCES: bool>(
         &self,
         worker: &mut Worker<'p, P>,
         target: Target<'_>,
@@ -113,10 +94,10 @@ impl Tree {
                 Target::Key(key) => page.child_for(c, key, false),
                 Target::Below(key) => page.child_for(c, key, true),
             };
-            if T::FENCES && entry > 0 {
+            if FENCES && entry > 0 {
                 fences.low = Some(page.key(c, entry));
             }
-            if T::FENCES && entry + 1 < count {
+            if FENCES && entry + 1 < count {
                 fences.high = Some(page.key(c, entry + 1));
             }
             let child = page.word(c, entry);
