@@ -1,13 +1,13 @@
 #!/bin/sh
 # Engines whose rows are four times their caches, each in a control group of its own that bounds its memory, and what the operating system
-# caches for it, to the cache and 192 MiB. Needs root, and control groups of version 1 or 2 with memory.
+# caches for it, to the cache and 96 MiB. Needs root, and control groups of version 1 or 2 with memory.
 #
 #   ./larger.sh PROGRAM DIR [MIB_OF_CACHE] [ROUNDS] [SECONDS] [ENGINE...] | tee larger.json
 #   PROGRAM --table larger.json
 set -eu
 program=$1 directory=$2 mib=${3:-256} rounds=${4:-3} seconds=${5:-10}
 [ $# -gt 5 ] && shift 5 || set -- isles-pages fjall fjall-group redb redb-group rocksdb heed rusqlite
-cache=$((mib << 20)) limit=$(((mib + 192) << 20))
+cache=$((mib << 20)) limit=$(((mib + 96) << 20))
 # Rows of 248 bytes.
 rows=$((cache * 4 / 248))
 if [ -d /sys/fs/cgroup/memory ]; then

@@ -26,9 +26,7 @@ impl KeyWords {
     /// A copy of these words.
     #[inline]
     pub(crate) fn of(key: &[u64]) -> Self {
-        let mut words = [0; KEY_WORDS_MAX];
-        words[..key.len()].copy_from_slice(key);
-        KeyWords { words, width: key.len() }
+        Self::from_fn(key.len(), |word| key[word])
     }
 }
 

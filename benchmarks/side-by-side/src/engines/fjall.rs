@@ -34,8 +34,14 @@ pub(super) struct Fjall {
 impl Fjall {
     pub(super) fn open(directory: &Path, setup: &Setup, flush: Flush) -> Result<Self, Failure> {
         let builder = OptimisticTxDatabase::builder(directory.join("fjall"));
-        let database = builder.cache_size(setup.cache_bytes()).open()?;
-        let rows = database.keyspace("micro", KeyspaceCreateOptions::default)?;
+        let database = builder.cache_size(setup.cache_beside_buffers()).open()?;
+        let rows = database.keyspace("micro", || {
+            let options = KeyspaceCreateOptions::default();
+            match setup.buffer_bytes() {
+                Some(bytes) => options.max_memtable_size(bytes),
+                None => options,
+            }
+        })?;
         Ok(Fjall { database, rows, flush, group: GroupFlush::default() })
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use heed::byteorder::BigEndian;
 use heed::types::{Bytes, U64};
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, WithTls};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 
 use super::setup::Setup;
 use crate::engine::{
@@ -33,6 +33,11 @@ impl Heed {
         let mut options = EnvOpenOptions::new();
         options.map_size(usize::try_from(setup.space_bytes().next_multiple_of(1 << 20))?);
         options.max_readers(u32::try_from(setup.clients_max)? + 8);
+        if setup.cache.is_some() {
+            // "It may be helpful for random read performance when the DB is larger than RAM" (`lmdb.h`, `MDB_NORDAHEAD`).
+            // SAFETY: it is none of the flags that leave out locks or flushes.
+            unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };
+        }
         // SAFETY: the directory is the benchmark's own; nothing else maps or changes its files.
         let environment = unsafe { options.open(&path)? };
         let transaction = environment.write_txn()?;

@@ -27,13 +27,16 @@ pub(super) struct Rocksdb {
 impl Rocksdb {
     pub(super) fn open(directory: &Path, setup: &Setup) -> Result<Self, Failure> {
         let mut blocks = BlockBasedOptions::default();
-        blocks.set_block_cache(&Cache::new_lru_cache(usize::try_from(setup.cache_bytes())?));
+        blocks.set_block_cache(&Cache::new_lru_cache(usize::try_from(setup.cache_beside_buffers())?));
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
         let mut options = Options::default();
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
         options.set_block_based_table_factory(&blocks);
+        if let Some(bytes) = setup.buffer_bytes() {
+            options.set_write_buffer_size(usize::try_from(bytes)?);
+        }
         Ok(Rocksdb { database: OptimisticTransactionDB::open(&options, directory.join("rocksdb"))? })
     }
 

@@ -26,4 +26,14 @@ impl Setup {
     pub(super) fn cache_bytes(&self) -> u64 {
         self.cache.unwrap_or_else(|| self.space_bytes())
     }
+
+    /// Bytes of the cache of an engine that has buffers beside it: three quarters of what all of it may take.
+    pub(super) fn cache_beside_buffers(&self) -> u64 {
+        self.cache.map_or_else(|| self.space_bytes(), |bytes| bytes / 4 * 3)
+    }
+
+    /// Bytes of a buffer of rows that were written, of which an engine has up to four; none: as the engine likes.
+    pub(super) fn buffer_bytes(&self) -> Option<u64> {
+        self.cache.map(|bytes| bytes / 16)
+    }
 }

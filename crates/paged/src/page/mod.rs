@@ -26,6 +26,7 @@ mod image;
 pub(crate) use image::level_of;
 
 use std::cmp::Ordering as Order;
+use std::hint::select_unpredictable;
 
 use platform::{Intent, Platform, Work};
 
@@ -183,10 +184,12 @@ impl<'p, P: Platform> Page<'p, P> {
         P::poke(&self.words[SHAPE], shape.pack());
     }
 
-    /// Entries, as far as the page has room for so many.
+    /// Entries; none, if the page has no room for so many: it is changing, and whoever reads it will notice.
     #[inline]
     pub(crate) fn count(self) -> usize {
-        self.shape().count.min((self.words.len() - HEADER) / self.stride())
+        let count = self.shape().count;
+        // No division: it takes as long as several steps of a search.
+        if self.entry_at(count) <= self.words.len() { count } else { 0 }
     }
 
     /// 0 in leaves.
@@ -255,31 +258,37 @@ impl<'p, P: Platform> Page<'p, P> {
     fn search(self, c: P::Core, key: &[u64], up_to: bool) -> usize {
         let (stride, count) = (self.stride(), self.count());
         let entries = &self.words[HEADER..HEADER + count * stride];
-        let (mut low, mut high, mut steps) = (0, count, 0);
         if let ([wanted], 2) = (key, stride) {
             // Most keys are one word.
-            while low < high {
-                let middle = (low + high) / 2;
-                let word = &entries[middle * 2];
+            let is_before = |entry: usize| {
+                let word = &entries[entry * 2];
                 P::touch(c, word, 8, Intent::Read);
                 let found = P::peek(word);
-                let is_before = found < *wanted || (up_to && found == *wanted);
-                (low, high) = if is_before { (middle + 1, high) } else { (low, middle) };
-                steps += 1;
-            }
-        } else {
-            while low < high {
-                let middle = (low + high) / 2;
-                match Self::compare(c, &entries[middle * stride..][..self.width], key) {
-                    Order::Less => low = middle + 1,
-                    Order::Equal if up_to => low = middle + 1,
-                    _ => high = middle,
-                }
-                steps += 1;
-            }
+                (found < *wanted) | (up_to & (found == *wanted))
+            };
+            return Self::partition(c, count, is_before);
+        }
+        let is_before = |entry: usize| match Self::compare(c, &entries[entry * stride..][..self.width], key) {
+            Order::Less => true,
+            Order::Equal => up_to,
+            Order::Greater => false,
+        };
+        Self::partition(c, count, is_before)
+    }
+
+    /// The number of entries, the first ones, of which this is true. No branch depends on a comparison: half of them would be predicted
+    /// wrongly.
+    #[inline(always)]
+    fn partition(c: P::Core, count: usize, is_before: impl Fn(usize) -> bool) -> usize {
+        let (mut base, mut size, mut steps) = (0, count, u32::from(count > 0));
+        while size > 1 {
+            let half = size / 2;
+            base = select_unpredictable(is_before(base + half - 1), base + half, base);
+            size -= half;
+            steps += 1;
         }
         P::work(c, Work::KeyCompare, steps);
-        low
+        base + usize::from(size > 0 && is_before(base))
     }
 
     #[inline]
@@ -300,6 +309,16 @@ impl<'p, P: Platform> Page<'p, P> {
         let (at, count) = (self.search(c, key, false), self.count());
         let from = self.entry_at(at);
         (at, at < count && Self::compare(c, &self.words[from..from + self.width], key) == Order::Equal)
+    }
+
+    /// Whether a key comes right behind that of an entry, before that of the next one.
+    #[inline]
+    pub(crate) fn comes_behind(self, c: P::Core, key: &[u64], entry: usize) -> bool {
+        let order = |entry: usize| {
+            let from = self.entry_at(entry);
+            Self::compare(c, &self.words[from..from + self.width], key)
+        };
+        entry + 1 < self.count() && order(entry) == Order::Less && order(entry + 1) == Order::Greater
     }
 
     /// The number of entries with keys up to this one, itself included.

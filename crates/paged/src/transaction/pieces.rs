@@ -119,7 +119,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let parts = RecordParts { words, tail_bytes: 0 };
         let session = &mut *self.session;
         let (before, ghost) =
-            match tree.insert(&mut session.worker, key, parts, None::<fn(NextKey) -> bool>)? {
+            match tree.insert(&mut session.worker, (key, &mut None), parts, None::<fn(NextKey) -> bool>)? {
                 Inserted::Done(ghost) => (ghost, true),
                 Inserted::Exists => (tree.replace(&mut session.worker, key, (parts, false))?, false),
                 Inserted::Refused => (None, false),

@@ -94,7 +94,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
     }
 
     fn insert(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
-        self.verb(|own| own.insert_row(table, keys, (fixed, tail)))
+        self.verb(|own| own.insert_row(table, (keys, &mut []), (fixed, tail)))
     }
 
     fn insert_all(&mut self, table: usize, rows: NewRows<'_>) -> Result<(), Abort> {
@@ -106,6 +106,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
                 return Err(Abort::Misuse("rows or keys of another length than those of the table"));
             }
             let mut keys = Vec::with_capacity(described.trees.len());
+            let mut behind: Vec<_> = described.trees.iter().map(|_| None).collect();
             for (mut words, fixed) in rows.keys.chunks_exact(width).zip(rows.fixed.chunks_exact(bytes)) {
                 keys.clear();
                 for tree in &described.trees {
@@ -113,7 +114,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
                     keys.push(key);
                     words = others;
                 }
-                own.insert_row(table, &keys, (fixed, &[]))?;
+                own.insert_row(table, (&keys, &mut behind), (fixed, &[]))?;
             }
             Ok(())
         })
@@ -140,7 +141,7 @@ impl<P: Files> AnyVerbs for Transaction<'_, '_, P> {
             }
             let table = own.session.rows[own.number(row)?].table;
             own.delete_row(row, before)?;
-            own.insert_row(table, after, (fixed, tail))
+            own.insert_row(table, (after, &mut []), (fixed, tail))
         })
     }
 

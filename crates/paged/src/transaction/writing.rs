@@ -11,14 +11,15 @@ use crate::locks::{Answer, LockMode, Place, name};
 use crate::log::record::Takeback;
 use crate::overflow::piece_key;
 use crate::page::RecordParts;
-use crate::tree::{Inserted, NextKey, Tree};
+use crate::tree::{Behind, Inserted, NextKey, Tree};
 
-impl<P: Files> Transaction<'_, '_, P> {
-    /// Inserts a row with these keys, one an index.
+impl<'d, P: Files> Transaction<'_, 'd, P> {
+    /// Inserts a row with these keys, one an index. `behind` is where the row before went, if it is one of several: empty, or a place an
+    /// index.
     pub(super) fn insert_row(
         &mut self,
         number: usize,
-        keys: &[&[u64]],
+        (keys, behind): (&[&[u64]], &mut [Option<Behind<'d, P>>]),
         (fixed, tail): (&[u8], &[u8]),
     ) -> Result<(), Abort> {
         let table = self.table(number)?;
@@ -36,7 +37,9 @@ impl<P: Files> Transaction<'_, '_, P> {
                 _ => RecordParts { words: keys[0], tail_bytes: 0 },
             };
             self.lock_key((number, *tree), key, LockMode::Exclude)?;
-            if !self.insert_entry((number, *tree), key, parts)? {
+            let mut unknown = None;
+            let behind = behind.get_mut(index).unwrap_or(&mut unknown);
+            if !self.insert_entry((number, *tree), (key, behind), parts)? {
                 return Err(Abort::duplicate(number, index));
             }
         }
@@ -49,7 +52,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     fn insert_entry(
         &mut self,
         (table, tree): (usize, Tree),
-        key: &[u64],
+        (key, behind): (&[u64], &mut Option<Behind<'d, P>>),
         parts: RecordParts<'_>,
     ) -> Result<bool, Abort> {
         let c = self.core();
@@ -78,7 +81,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             };
             let before = session.meter.enter::<P>(c, Category::Index);
             let guard = (!is_alone).then_some(&mut guard);
-            let inserted = tree.insert(&mut session.worker, key, parts, guard);
+            let inserted = tree.insert(&mut session.worker, (key, &mut *behind), parts, guard);
             session.meter.leave::<P>(c, before);
             match inserted? {
                 Inserted::Done(ghost) => {

@@ -9,7 +9,7 @@ use crate::key::KeyWords;
 use crate::log::record::{Change, Takeback};
 use crate::options::PagedError;
 use crate::page::{RecordParts, Slot};
-use crate::pool::{Held, Role, Worker};
+use crate::pool::{Held, Read, Role, Worker};
 
 /// What lies above a new key: the gap below it is split.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,20 @@ pub(crate) enum NextKey {
 pub(crate) trait Guard: FnMut(NextKey) -> bool {}
 
 impl<F: FnMut(NextKey) -> bool> Guard for F {}
+
+/// Where an insertion was: what is inserted next may come right behind it.
+pub(crate) struct Behind<'p, P: Files> {
+    leaf: Read<'p, P>,
+    place: usize,
+}
+
+impl<P: Files> Behind<'_, P> {
+    /// Whether a key comes there, as far as the leaf is as it was.
+    #[inline]
+    fn covers(&self, c: P::Core, width: usize, key: &[u64]) -> bool {
+        self.leaf.page(width).comes_behind(c, key, self.place)
+    }
+}
 
 /// Result of an insertion.
 #[derive(Debug)]
@@ -51,25 +65,31 @@ impl Replaced {
 }
 
 impl Tree {
-    /// Inserts a record; the guard is asked, if there is one. A ghost with the same key makes room without a question.
-    pub(crate) fn insert<P: Files>(
+    /// Inserts a record; the guard is asked, if there is one. A ghost with the same key makes room without a question. `behind` is where
+    /// the insertion before was, if that is known, and then where this one is.
+    pub(crate) fn insert<'p, P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        key: &[u64],
+        worker: &mut Worker<'p, P>,
+        (key, behind): (&[u64], &mut Option<Behind<'p, P>>),
         parts: RecordParts<'_>,
         mut guard: Option<impl Guard>,
     ) -> Result<Inserted, PagedError> {
         let (c, mut asks_fences) = (worker.c, false);
         loop {
-            let (leaf, fences) = match asks_fences {
-                true => {
+            let known = behind.take().filter(|behind| behind.covers(c, self.width, key));
+            let (leaf, fences) = match known {
+                Some(Behind { leaf, .. }) => (leaf, None),
+                None if asks_fences => {
                     let way = self.descend(worker, Target::Key(key), 0)?;
                     (way.at, Some(way.fences))
                 }
-                false => (self.leaf(worker, key)?, None),
+                None => (self.leaf(worker, key)?, None),
             };
             let page = leaf.page(self.width);
-            let (place, is_there) = page.find(c, key);
+            let (place, is_there) = match known {
+                Some(Behind { place, .. }) => (place + 1, false),
+                None => page.find(c, key),
+            };
             let slot = is_there.then(|| page.slot(c, place));
             if !leaf.validate(c) {
                 continue;
@@ -111,19 +131,20 @@ impl Tree {
                 Some(before) => Takeback::Put { parts: before.parts(), ghost: true },
                 None => Takeback::Mark { ghost: true },
             };
-            self.put(worker, held, (place, ghost.is_some()), (change, back))?;
+            let leaf = self.put(worker, held, (place, ghost.is_some()), (change, back))?;
+            *behind = Some(Behind { leaf, place });
             return Ok(Inserted::Done(ghost));
         }
     }
 
-    /// Logs and makes a change of a latched leaf.
-    fn put<P: Files>(
+    /// Logs and makes a change of a latched leaf; the leaf as it is then.
+    fn put<'p, P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        held: Held<'_, P>,
+        worker: &mut Worker<'p, P>,
+        held: Held<'p, P>,
         place: (usize, bool),
         (change, back): (Change<'_>, Takeback<'_>),
-    ) -> Result<(), PagedError> {
+    ) -> Result<Read<'p, P>, PagedError> {
         let c = worker.c;
         let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, back));
         if let Err(error) = logged {
@@ -132,8 +153,7 @@ impl Tree {
         }
         let is_made = held.page(self.width).apply(c, place, change);
         debug_assert!(is_made, "the entry fits");
-        held.changed(c);
-        Ok(())
+        Ok(held.changed(c))
     }
 
     /// Puts a record in place of that of a key, ghost or not, which is a ghost then or not; `None` if there is no such key.

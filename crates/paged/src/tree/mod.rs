@@ -26,7 +26,7 @@ mod scan;
 mod split;
 
 pub(crate) use get::Hint;
-pub(crate) use insert::{Inserted, NextKey};
+pub(crate) use insert::{Behind, Inserted, NextKey};
 pub(crate) use inspect::Fault;
 pub(crate) use scan::{Cursor, Look, ReadAhead};
 

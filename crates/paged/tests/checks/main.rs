@@ -12,5 +12,6 @@ mod merges;
 mod model;
 mod parts;
 mod read_ahead;
+mod runs;
 mod support;
 mod together;

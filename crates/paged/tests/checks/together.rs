@@ -12,12 +12,13 @@ use sim::VirtualMachine;
 
 use crate::support::{Random, assert_sound, options, session, sum, virtually};
 
+/// What belongs to somebody.
 #[derive(Row, Clone, Debug)]
 #[row(key(number), unique_index(by_owner(owner)))]
-struct Account {
-    number: u64,
-    owner: u64,
-    amount: u64,
+pub struct Account {
+    pub number: u64,
+    pub owner: u64,
+    pub amount: u64,
 }
 
 const ACCOUNTS: u64 = 60;
