@@ -1,15 +1,15 @@
 #!/bin/sh
-# Engines whose rows are four times their caches, each in a control group of its own that bounds its memory, and what the operating system
-# caches for it, to the cache and 96 MiB. Needs root, and control groups of version 1 or 2 with memory.
+# Engines whose rows are four times their memory, each in a control group that bounds what it takes and what the operating system
+# caches for it. Needs root, and control groups of version 1 or 2 with memory.
 #
-#   ./larger.sh PROGRAM DIR [MIB_OF_CACHE] [ROUNDS] [SECONDS] [ENGINE...] | tee larger.json
+#   ./larger.sh PROGRAM DIR [MIB_OF_MEMORY] [ROUNDS] [SECONDS] [ENGINE...] | tee larger.json
 #   PROGRAM --table larger.json
 set -eu
-program=$1 directory=$2 mib=${3:-256} rounds=${4:-3} seconds=${5:-10}
+program=$1 directory=$2 mib=${3:-320} rounds=${4:-3} seconds=${5:-10}
 [ $# -gt 5 ] && shift 5 || set -- isles-pages fjall fjall-group redb redb-group rocksdb heed rusqlite
-cache=$((mib << 20)) limit=$(((mib + 96) << 20))
+memory=$((mib << 20))
 # Rows of 248 bytes.
-rows=$((cache * 4 / 248))
+rows=$((memory * 4 / 248))
 if [ -d /sys/fs/cgroup/memory ]; then
     group=/sys/fs/cgroup/memory/side-by-side-$$ bound=memory.limit_in_bytes
 else
@@ -17,12 +17,12 @@ else
 fi
 mkdir "$group"
 trap 'rmdir "$group"' EXIT
-echo $limit >"$group/$bound"
+echo $memory >"$group/$bound"
 round=1
 while [ "$round" -le "$rounds" ]; do
     for engine in "$@"; do
         sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' - "$group" "$program" --engines "$engine" --operations update,read \
-            --clients 16 --seconds "$seconds" --rounds 1 --first-round "$round" --rows $rows --cache $cache --path "$directory" --json ||
+            --clients 16 --seconds "$seconds" --rounds 1 --first-round "$round" --rows $rows --memory $memory --path "$directory" --json ||
             echo "$engine failed, or needs more memory" >&2
     done
     round=$((round + 1))

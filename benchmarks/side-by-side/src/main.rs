@@ -16,8 +16,8 @@ use side_by_side::sizes::{SizePlan, load_and_crash, measure, open_again};
 const CLIENTS_MAX: u64 = 1_000;
 const ROWS_MAX: u64 = 1 << 32;
 const SECONDS_MAX: f64 = 3_600.0;
-/// Smallest cache.
-const CACHE_MIN: u64 = 1 << 20;
+/// Smallest memory.
+const MEMORY_MIN: u64 = 1 << 20;
 /// Rounds of runs that say something.
 const ROUNDS: u64 = 3;
 /// Shorter runs show that everything works, and little more.
@@ -39,10 +39,11 @@ struct Arguments {
     /// Rows of the table
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(ROWS_PER_SCAN as u64..=ROWS_MAX))]
     rows: u64,
-    /// Bytes of each engine's cache, such as 268435456, for more rows than it holds; Isles then has its rows in pages. LMDB, and what
-    /// others read past their caches, use the operating system's cache: bound that too, as larger.sh does [default: room for all rows]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(CACHE_MIN..))]
-    cache: Option<u64>,
+    /// Bytes that an engine may take in all, such as 335544320, for more rows than they hold; Isles then has its rows in pages. Caches and
+    /// buffers are made small enough; the rest is the operating system's cache of files: bound that too, as larger.sh does [default: room
+    /// for all rows]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(MEMORY_MIN..))]
+    memory: Option<u64>,
     /// Where the databases are made, and removed again: all on one file system, which should be that of a disk
     #[arg(long, value_name = "DIR", default_value = ".")]
     path: PathBuf,
@@ -189,7 +190,7 @@ fn results(files: &[PathBuf]) -> Result<Vec<Run>, Failure> {
 
 fn job(arguments: Arguments) -> Job {
     let mut engines = arguments.engines;
-    if arguments.cache.is_some() {
+    if arguments.memory.is_some() {
         // The one keeps all rows in memory, and the other's memory is its server's.
         engines.retain(|engine| !matches!(engine, Kind::Isles | Kind::Postgres));
     }
@@ -223,6 +224,6 @@ fn job(arguments: Arguments) -> Job {
         time: arguments.seconds,
         seed: arguments.seed,
         path: arguments.path,
-        setup: Setup { clients_max, rows: arguments.rows, cache: arguments.cache, postgres },
+        setup: Setup { clients_max, rows: arguments.rows, memory: arguments.memory, postgres },
     }
 }

@@ -316,7 +316,7 @@ mod tests {
             time: Duration::from_millis(5),
             seed: 1,
             path: PathBuf::new(),
-            setup: Setup { clients_max: 3, rows: 120, cache: None, postgres: None },
+            setup: Setup { clients_max: 3, rows: 120, memory: None, postgres: None },
         }
     }
 

@@ -78,7 +78,7 @@ fn disk_bytes(path: &Path) -> Result<u64, Failure> {
 }
 
 fn setup(plan: &SizePlan) -> Setup {
-    Setup { clients_max: plan.clients, rows: plan.rows, cache: None, postgres: None }
+    Setup { clients_max: plan.clients, rows: plan.rows, memory: None, postgres: None }
 }
 
 /// The first process: it does not return, unless something fails.

@@ -34,7 +34,7 @@ pub(super) struct Fjall {
 impl Fjall {
     pub(super) fn open(directory: &Path, setup: &Setup, flush: Flush) -> Result<Self, Failure> {
         let builder = OptimisticTxDatabase::builder(directory.join("fjall"));
-        let database = builder.cache_size(setup.cache_beside_buffers()).open()?;
+        let database = builder.cache_size(setup.cache_before_files()).open()?;
         let rows = database.keyspace("micro", || {
             let options = KeyspaceCreateOptions::default();
             match setup.buffer_bytes() {

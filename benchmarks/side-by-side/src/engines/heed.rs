@@ -33,7 +33,7 @@ impl Heed {
         let mut options = EnvOpenOptions::new();
         options.map_size(usize::try_from(setup.space_bytes().next_multiple_of(1 << 20))?);
         options.max_readers(u32::try_from(setup.clients_max)? + 8);
-        if setup.cache.is_some() {
+        if setup.memory.is_some() {
             // "It may be helpful for random read performance when the DB is larger than RAM" (`lmdb.h`, `MDB_NORDAHEAD`).
             // SAFETY: it is none of the flags that leave out locks or flushes.
             unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };

@@ -34,7 +34,7 @@ pub(super) struct Redb {
 impl Redb {
     pub(super) fn open(directory: &Path, setup: &Setup, flush: Flush) -> Result<Self, Failure> {
         let mut builder = Database::builder();
-        builder.set_cache_size(usize::try_from(setup.cache_beside_buffers())?);
+        builder.set_cache_size(usize::try_from(setup.cache_before_files())?);
         let database = builder.create(directory.join("micro.redb"))?;
         Ok(Redb { database, flush, group: GroupFlush::default() })
     }

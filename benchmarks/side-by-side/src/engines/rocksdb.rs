@@ -27,7 +27,7 @@ pub(super) struct Rocksdb {
 impl Rocksdb {
     pub(super) fn open(directory: &Path, setup: &Setup) -> Result<Self, Failure> {
         let mut blocks = BlockBasedOptions::default();
-        blocks.set_block_cache(&Cache::new_lru_cache(usize::try_from(setup.cache_beside_buffers())?));
+        blocks.set_block_cache(&Cache::new_lru_cache(usize::try_from(setup.cache_before_files())?));
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
         let mut options = Options::default();

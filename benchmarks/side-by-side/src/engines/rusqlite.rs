@@ -33,8 +33,11 @@ impl Rusqlite {
         let path = directory.join("micro.sqlite");
         // Each connection has a cache of its own.
         let connections = setup.clients_max as u64 + 1;
-        let cache_bytes = setup.cache.map_or_else(|| setup.space_bytes(), |bytes| bytes / connections);
-        let mapped_bytes = if setup.cache.is_some() { 0 } else { setup.space_bytes() };
+        let cache_bytes = match setup.memory {
+            Some(_) => setup.cache_before_files() / connections,
+            None => setup.space_bytes(),
+        };
+        let mapped_bytes = if setup.memory.is_some() { 0 } else { setup.space_bytes() };
         let engine = Rusqlite { path, cache_bytes, mapped_bytes, writer: Mutex::new(()) };
         engine.connect()?.execute_batch(
             "CREATE TABLE IF NOT EXISTS micro (id INTEGER PRIMARY KEY, counter INTEGER NOT NULL, payload BLOB NOT NULL)",

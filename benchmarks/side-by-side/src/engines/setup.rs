@@ -9,8 +9,8 @@ pub struct Setup {
     pub clients_max: usize,
     /// Rows of the table.
     pub rows: u64,
-    /// Bytes of caches, if they are not to hold all rows.
-    pub cache: Option<u64>,
+    /// Bytes that the engine may take, with what the operating system caches for it, if that is not to hold all rows.
+    pub memory: Option<u64>,
     /// Where PostgreSQL's programs are; without it there is no such engine.
     pub postgres: Option<Binaries>,
 }
@@ -22,18 +22,19 @@ impl Setup {
         (4 << 30) + self.rows * 2 * 1024
     }
 
-    /// Bytes of a cache: it holds everything, unless another size was asked for.
+    /// Bytes of a cache that is all that an engine has, but for what it works with: it holds everything, or three quarters of the memory.
     pub(super) fn cache_bytes(&self) -> u64 {
-        self.cache.unwrap_or_else(|| self.space_bytes())
+        self.memory.map_or_else(|| self.space_bytes(), |bytes| bytes / 4 * 3)
     }
 
-    /// Bytes of the cache of an engine that has buffers beside it: three quarters of what all of it may take.
-    pub(super) fn cache_beside_buffers(&self) -> u64 {
-        self.cache.map_or_else(|| self.space_bytes(), |bytes| bytes / 4 * 3)
+    /// Bytes of the cache of an engine that has buffers of its own beside it, and reads its files through the operating system's: a quarter
+    /// of the memory. The operating system has what is left.
+    pub(super) fn cache_before_files(&self) -> u64 {
+        self.memory.map_or_else(|| self.space_bytes(), |bytes| bytes / 4)
     }
 
-    /// Bytes of a buffer of rows that were written, of which an engine has up to four; none: as the engine likes.
+    /// Bytes of a buffer of rows that were written, of which an engine has several; none: as the engine likes.
     pub(super) fn buffer_bytes(&self) -> Option<u64> {
-        self.cache.map(|bytes| bytes / 16)
+        self.memory.map(|bytes| bytes / 16)
     }
 }
