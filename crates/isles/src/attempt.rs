@@ -131,7 +131,7 @@ impl Transaction<'_> {
         let number = table.inner.number();
         let stops = self.state.failed.is_some()
             || table.database != self.shared.id
-            || self.shared.is_dropped(number)
+            || self.shared.is_absent(number)
             || self.cancel.is_some();
         if stops { self.stop(table.database, number) } else { Ok(()) }
     }
@@ -145,16 +145,21 @@ impl Transaction<'_> {
         if database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
-        if self.shared.is_dropped(table) {
-            return Err(self.dropped(table));
+        if self.shared.is_absent(table) {
+            return Err(self.absent(table));
         }
         self.check_cancelled()
     }
 
     #[cold]
-    fn dropped(&self, number: usize) -> Error {
+    fn absent(&self, number: usize) -> Error {
         let name = self.shared.tables().get(number).map_or("", |table| table.name());
-        Error::NoSuchTable(format!("table {name} was dropped: create it again, or do without"))
+        Error::NoSuchTable(match self.shared.is_changed(number) {
+            true => format!(
+                "table {name} has other rows by now: use the handle that `Database::change_table` gave, or ask for one"
+            ),
+            false => format!("table {name} was dropped: create it again, or do without"),
+        })
     }
 
     /// Checks before a verb over described rows that the attempt goes on.

@@ -154,6 +154,12 @@ pub trait AnyVerbs {
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort>;
 
+    /// The number of the table of a row that a verb has given.
+    fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {
+        let _ = row;
+        self.refuse("rows of this storage manager do not say of which table they are").map(|()| 0)
+    }
+
     /// Ends the transaction for a wrong use that a layer above the verbs has found.
     ///
     /// # Errors
