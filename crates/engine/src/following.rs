@@ -264,6 +264,10 @@ impl<V: HasVerbs> AnyVerbs for Following<'_, V> {
         self.inner.verbs().table_of(row)
     }
 
+    fn keeps_form(&self, table: usize) -> bool {
+        self.reads == Reads::Before && table == self.conversion.before()
+    }
+
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {
         self.inner.verbs().refuse(what)
     }

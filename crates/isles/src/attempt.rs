@@ -145,10 +145,15 @@ impl Transaction<'_> {
         if database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
-        if self.shared.is_absent(table) {
+        if self.shared.is_absent(table) && !self.keeps_form(table) {
             return Err(self.absent(table));
         }
         self.check_cancelled()
+    }
+
+    /// Whether the transaction began before a table got other rows, and goes on with those that it had.
+    fn keeps_form(&self, table: usize) -> bool {
+        self.shared.is_changed(table) && self.verbs.keeps_form(table)
     }
 
     #[cold]

@@ -132,16 +132,17 @@ impl Database {
     /// the change is on disk, in a directory; a crash before leaves the table as it was. If the table has rows of this type, nothing
     /// happens: a program may call this whenever it starts.
     ///
-    /// Sessions go on meanwhile. Until the change is complete transactions use the table by the handles that they have; from then on
-    /// those give [`Error::NoSuchTable`], and [`Self::table`] gives one for the new rows. A transaction that uses the table while it changes
-    /// does everything twice. If it makes two rows with one key in a new unique index, it gets [`Error::Duplicate`], as if the index were
+    /// Sessions go on meanwhile. Until the change is complete transactions use the table by the handles that they have, and those that have
+    /// begun go on so to their end; in transactions that begin later such handles give [`Error::NoSuchTable`], and [`Self::table`] gives
+    /// one for the new rows. A transaction that uses it and has begun before conflicts, and is tried again. A transaction that uses the
+    /// table while it changes does everything twice. If it makes two rows with one key in a new unique index, it gets [`Error::Duplicate`], as if the index were
     /// there. Rows are copied: the table takes its memory twice until those that it had are gone, and one of the places for further
     /// tables ([`Builder::spare_tables`](crate::Builder::spare_tables)).
     ///
     /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if rows cannot get this form, if two of them have one key in an index that is to
     /// be unique, or if transactions that began before do not end in time ([`TableChange::wait`]); [`Error::Cancelled`];
     /// [`Error::Declaration`] and [`Error::OutOfMemory`], as [`Self::create_table`]; [`Error::NotDurable`] if the files refuse: then the
-    /// table may be found in either form at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction;
+    /// table is as it was, but if the log has stopped it may be found in either form at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction;
     /// [`Error::Misuse`] in an instance of a deployment, and where rows lie in pages.
     ///
     /// [`TableChange`] has an example.

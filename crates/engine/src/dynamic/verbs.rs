@@ -160,6 +160,12 @@ pub trait AnyVerbs {
         self.refuse("rows of this storage manager do not say of which table they are").map(|()| 0)
     }
 
+    /// Whether the transaction goes on with the rows of this table, which has others for transactions that begin now.
+    fn keeps_form(&self, table: usize) -> bool {
+        let _ = table;
+        false
+    }
+
     /// Ends the transaction for a wrong use that a layer above the verbs has found.
     ///
     /// # Errors
