@@ -6,32 +6,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use cc::{Abort, InstanceOptions, SchemeName};
 use engine::durable::OpenError;
-use engine::{
-    Bounds, ChangeError, ChangeStep, Ending, Row, SchemaBuilder, Swept, Table, TableChange, Verbs, dynamic,
-};
+use engine::{Bounds, ChangeError, Ending, Row, SchemaBuilder, Swept, Table, Verbs};
 use platform::{Intent, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 
 use crate::changing::{
-    ByA, Content, Database, Item, P, Plain, checked, config, contents, durable, insert, instance, item, run,
-    table, transact,
+    ByA, Content, Database, Item, P, checked, config, contents, durable, insert, instance, item, run, table,
+    transact,
 };
 use crate::support::Random;
 
 /// Room for tables.
 const SPARE: usize = 12;
 const NAMES: [&str; 3] = ["north", "east", "south"];
-const SCHEMES: [SchemeName; 4] = [SchemeName::Silo, SchemeName::NoWait, SchemeName::Mvcc, SchemeName::Hstore];
+pub(crate) const SCHEMES: [SchemeName; 4] =
+    [SchemeName::Silo, SchemeName::NoWait, SchemeName::Mvcc, SchemeName::Hstore];
 
 type Rows = BTreeMap<u32, Content>;
 type Model = BTreeMap<&'static str, Rows>;
-type Handles = BTreeMap<&'static str, Table<ByA>>;
+pub(crate) type Handles = BTreeMap<&'static str, Table<ByA>>;
 
-fn options() -> InstanceOptions {
+pub(crate) fn options() -> InstanceOptions {
     InstanceOptions { spare_tables: SPARE, sessions_max: 3, ..instance() }
 }
 
-fn open<'n>(
+pub(crate) fn open<'n>(
     scheme: SchemeName,
     c: VirtualCore,
     names: impl Iterator<Item = &'n &'static str>,
@@ -344,6 +343,35 @@ fn what_a_disk_refuses_has_not_happened() {
     }
 }
 
+/// A checkpoint that begins while the manifest is written has files of its own: it is whole, and so is the one before until then.
+#[test]
+fn checkpoints_that_begin_while_tables_are_created_are_whole() {
+    for operation in (20..180).step_by(16) {
+        let disk = Disk::new(DiskModel::NVME, Faults { seed: operation, ..Faults::default() });
+        run(&disk, |c| {
+            let (database, handles) = open(SchemeName::Silo, c, [&"kept"].into_iter());
+            assert!((0..5).all(|id| insert(&database, c, handles["kept"], item(id, id))));
+            assert_eq!(database.session(c, None, false).expect("a session").checkpoint(), Ok(true));
+        });
+        let crashing = config(&disk).with_seed(operation).crashing(Crash::DiskOperation(operation));
+        let ended = VirtualMachine::run(&crashing, |c| {
+            let (database, _) = open(SchemeName::Silo, c, [&"kept"].into_iter());
+            let work = |c: VirtualCore, worker: usize| {
+                let mut session = database.session(c, None, false).expect("a session");
+                for name in NAMES {
+                    match worker {
+                        0 => drop(session.object().create_table(one_table(name)).expect("there is room")),
+                        _ => assert_eq!(session.checkpoint(), Ok(true)),
+                    }
+                }
+            };
+            P::parallel(c, &[Place { thread: None }; 2], &work, &mut |_| ());
+        });
+        assert!(matches!(ended, Ok(_) | Err(SimError::Crashed { .. })), "{:?}", ended.err());
+        assert_eq!(checked(&disk).rows[0], ("kept".to_owned(), 5), "crash at {operation}");
+    }
+}
+
 /// The table that others may use; none.
 const NONE: usize = usize::MAX;
 
@@ -501,167 +529,4 @@ fn a_transaction_that_began_before_reads_on() {
             assert_eq!(contents(&database, c, handles["north"]), []);
         });
     }
-}
-
-/// A part of a transaction over several databases may end long after a table: none is dropped or changed while there is one, and a part
-/// that comes later, and has changed the table, is not prepared.
-#[test]
-fn no_table_is_dropped_while_a_part_is_prepared() {
-    for (scheme, durable) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, true), (scheme, false)]) {
-        run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
-            let (database, handles) = match durable {
-                true => open(scheme, c, [&"north", &"east"].into_iter()),
-                false => {
-                    let mut schema = SchemaBuilder::new();
-                    let handles = ["north", "east"].map(|name| (name, table::<ByA>(&mut schema, name)));
-                    let made = engine_virtual::create(scheme, c, &options(), schema, &|_| None);
-                    (made.expect("memory"), handles.into_iter().collect())
-                }
-            };
-            let (north, east) = (handles["north"], handles["east"]);
-            let mut session = database.session(c, None, false).expect("a session");
-            let mut other = database.session(c, None, false).expect("a session");
-            let insert =
-                |id| move |t: &mut dynamic::Transaction<'_>| t.insert(north, &ByA::make(item(id, id)));
-            let ((), part) = session.prepare(&Bounds::default(), insert(1)).expect("prepared");
-            for table in [north, east] {
-                assert_eq!(other.object().drop_table(table.number()), Err(ChangeError::Parts));
-            }
-            let to_plain = || {
-                let mut schema = SchemaBuilder::new();
-                table::<Plain>(&mut schema, "north");
-                schema
-            };
-            let change = |schema| TableChange {
-                schema,
-                template: None,
-                patience_nanos: None,
-                watch: Box::leak(Box::new(|_| true)),
-            };
-            assert_eq!(
-                other.object().change_table(north.number(), change(to_plain())),
-                Err(ChangeError::Parts)
-            );
-            assert!(session.finish(part, true).is_some());
-            session.idle();
-            assert_eq!(contents(&database, c, north), [item(1, 1)]);
-
-            // While rows get another form, parts wait.
-            let mut waits = 0;
-            let mut watch = |step| {
-                if let ChangeStep::Rows { .. } = step {
-                    let refused = session.prepare(&Bounds::default(), insert(2)).map(drop);
-                    waits += u32::from(refused.is_err_and(|abort| abort.is_conflict()));
-                    session.idle();
-                }
-                true
-            };
-            let to_plain = TableChange { watch: &mut watch, ..change(to_plain()) };
-            let number = other.object().change_table(north.number(), to_plain).expect("changed");
-            let north: Table<Plain> = Table::new(number);
-            assert!(waits > 0 && contents(&database, c, north) == [item(1, 1)]);
-
-            // A part that began before the drop, and is prepared after it.
-            let refused = session.prepare(&Bounds::default(), |t| {
-                t.insert(north, &Plain::make(item(3, 3)))?;
-                assert_eq!(other.object().drop_table(number), Ok(()));
-                Ok(())
-            });
-            assert!(matches!(refused.map(drop), Err(Abort::Misuse(_))));
-            let ((), part) = session
-                .prepare(&Bounds::default(), |t| t.insert(east, &ByA::make(item(4, 4))))
-                .expect("another table");
-            assert!(session.finish(part, true).is_some());
-            drop(session);
-            while other.object().sweep() != Swept::All {}
-            assert_eq!(contents(&database, c, north), []);
-        });
-    }
-}
-
-/// Nobody changes rows while their table gets another form and another: whoever reads them commits, with the rows that the table had when
-/// the transaction began. Only one that began a moment before the others counted, and asks for those, begins again.
-#[test]
-fn readers_are_not_disturbed_by_a_change_of_the_form() {
-    // Transactions that ended when another form counted than the one that they have read.
-    let crossed = AtomicU64::new(0);
-    for (seed, scheme) in
-        (0..).zip(SchemeName::ALL.into_iter().filter(|scheme| *scheme != SchemeName::Hstore))
-    {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
-        // The last change that counts, with the number of the table; and the last one that is complete.
-        let (now, complete) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (over, read) = (AtomicBool::new(false), AtomicU64::new(0));
-        let program = |c: VirtualCore| {
-            let (database, handles) = open(scheme, c, [&"north"].into_iter());
-            let rows: Vec<ByA> = (0..150).map(|id| ByA::make(item(id, id))).collect();
-            transact(&database, c, |t| rows.iter().try_for_each(|row| t.insert(handles["north"], row)));
-            let changes = |c: VirtualCore| {
-                let mut session = database.session(c, None, false).expect("a session");
-                for change in 1..=6 {
-                    let mut schema = SchemaBuilder::new();
-                    match change % 2 {
-                        0 => _ = table::<ByA>(&mut schema, "north"),
-                        _ => _ = table::<Plain>(&mut schema, "north"),
-                    }
-                    let mut watch = |step: ChangeStep| {
-                        if let ChangeStep::Counts { after, .. } = step {
-                            now.store(change << 32 | after as u64, Ordering::SeqCst);
-                        }
-                        true
-                    };
-                    let number = (now.load(Ordering::SeqCst) & 0xffff_ffff) as usize;
-                    let form =
-                        TableChange { schema, template: None, patience_nanos: None, watch: &mut watch };
-                    session.object().change_table(number, form).expect("changed");
-                    complete.store(change, Ordering::SeqCst);
-                }
-                over.store(true, Ordering::SeqCst);
-            };
-            let reads = |c: VirtualCore, worker: u64| {
-                let mut session = database.session(c, None, false).expect("a session");
-                let mut random = Random::new(seed, worker);
-                let bounds = Bounds { attempts_max: Some(1), ..Bounds::default() };
-                while !over.load(Ordering::SeqCst) {
-                    let (was_complete, mut known) = (complete.load(Ordering::SeqCst), 0);
-                    let pause = random.below(60_000);
-                    let ended = session.transact(&bounds, |t| {
-                        known = now.load(Ordering::SeqCst);
-                        let (change, number) = (known >> 32, (known & 0xffff_ffff) as usize);
-                        for id in [7, 149, 200] {
-                            let found = match change % 2 {
-                                0 => {
-                                    t.find(Table::<ByA>::new(number).primary(), &id, Intent::Read)?.is_some()
-                                }
-                                _ => t
-                                    .find(Table::<Plain>::new(number).primary(), &id, Intent::Read)?
-                                    .is_some(),
-                            };
-                            assert_eq!(found, id < 150);
-                            P::pause(c, pause);
-                        }
-                        Ok(())
-                    });
-                    match ended {
-                        Ok(_) => {
-                            read.fetch_add(1, Ordering::SeqCst);
-                            let is_past = now.load(Ordering::SeqCst) != known;
-                            crossed.fetch_add(u64::from(is_past), Ordering::SeqCst);
-                        }
-                        Err(abort) if abort.is_conflict() && known >> 32 > was_complete => {}
-                        Err(abort) => panic!("{scheme:?}, change {}: {abort}", known >> 32),
-                    }
-                    session.idle();
-                }
-            };
-            let work = |c: VirtualCore, worker: usize| match worker {
-                0 => changes(c),
-                _ => reads(c, worker as u64),
-            };
-            P::parallel(c, &[Place { thread: None }; 2], &work, &mut |_| ());
-        };
-        VirtualMachine::run(&config(&disk).with_seed(seed).perturbed(), program).expect("a run");
-        assert!(read.into_inner() > 20, "{scheme:?}");
-    }
-    assert!(crossed.into_inner() > 0);
 }
