@@ -25,7 +25,7 @@ const SEEDS_OF_MUTANTS: u64 = 400;
 /// Seeds of each scheme with prepared parts.
 const SEEDS_OF_PARTS: u64 = 24;
 /// Seeds of each scheme with tables that get another form.
-const SEEDS_OF_FORMS: u64 = 6;
+const SEEDS_OF_FORMS: u64 = 16;
 /// Seeds of each scheme with several instances.
 const SEEDS_OF_DEPLOYMENTS: u64 = 4;
 /// Seeds of each scheme in which one of several instances crashes, or connections break.
