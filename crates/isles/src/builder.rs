@@ -34,6 +34,7 @@ pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
 /// Tells the databases of a process apart.
 static DATABASES: AtomicU64 = AtomicU64::new(1);
+
 /// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a builder.
 ///
 /// ```
@@ -111,9 +112,9 @@ impl Builder {
         self
     }
 
-    /// How many tables [`Database::create_table`] can make before the database is opened again, up to [`SPARE_TABLES_MAX`];
-    /// [`SPARE_TABLES_DEFAULT`] unless set. A place takes some hundred bytes, and is not given to another table when its own is dropped.
-    /// Without any, tables cannot be dropped either while the database is open.
+    /// How many tables [`Database::create_table`] and [`Database::change_table`] can make before the database is opened again, up to
+    /// [`SPARE_TABLES_MAX`]; [`SPARE_TABLES_DEFAULT`] unless set. A place takes some hundred bytes, and is not given to another table when its own is dropped.
+    /// Without any, tables cannot be dropped or changed either while the database is open.
     ///
     /// ```
     /// use isles::{Database, Error, Row};
