@@ -477,10 +477,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Participant, bounds.deadline);
         // A part would not end with the other transactions that a change of a table waits for.
-        let changes = self.tables.changes().and_then(|changes| changes.conversion(c));
-        let outcome = match changes {
-            Some(_) => Err(Abort::Conflict(Conflict::Locked)),
-            None => body(&mut transaction),
+        let outcome = match self.tables.changes().is_some_and(|changes| changes.has_form()) {
+            true => Err(Abort::Conflict(Conflict::Locked)),
+            false => body(&mut transaction),
         };
         let prepared = match outcome {
             Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),

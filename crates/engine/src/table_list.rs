@@ -200,17 +200,14 @@ impl<P: Platform> Changes<P> {
         P::store(c, self.word_of(table), P::peek(self.word_of(table)) | GONE, Ordering::Relaxed);
     }
 
-    /// The table that changes its form, and the form that a transaction reads which begins now: it has entered its epoch.
+    /// Whether a table changes its form. The caller has entered its epoch, if the answer is to hold for its transaction.
     #[inline(always)]
-    pub(crate) fn conversion(&self, c: P::Core) -> Option<(&Conversion, Reads)> {
-        match P::peek(self.form_word()) {
-            0 => None,
-            _ => self.conversion_of(c),
-        }
+    pub(crate) fn has_form(&self) -> bool {
+        P::peek(self.form_word()) != 0
     }
 
-    #[cold]
-    fn conversion_of(&self, c: P::Core) -> Option<(&Conversion, Reads)> {
+    /// The table that changes its form, and the form that a transaction reads which begins now: it has entered its epoch.
+    pub(crate) fn conversion(&self, c: P::Core) -> Option<(&Conversion, Reads)> {
         // Acquire: pairs with the fence in `set_form`, for the conversion itself.
         let word = P::load(c, self.form_word(), Ordering::Acquire);
         let reads = if word % 2 == 0 { Reads::Before } else { Reads::After };

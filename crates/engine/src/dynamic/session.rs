@@ -13,7 +13,6 @@ use super::branches::Branches;
 use super::verbs::{AnyVerbs, Body};
 use crate::changing::{ChangeError, Swept};
 use crate::contention::Pauses;
-use crate::conversion::{Conversion, Reads};
 use crate::converting::TableChange;
 use crate::declaration::SchemaBuilder;
 use crate::durable::{GlobalId, PartOf};
@@ -306,9 +305,11 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 fn follow<P: Platform, S: Scheme<P>>(
     transaction: &mut Transaction<'_, '_, P, S>,
     (changes, c): (&Changes<P>, P::Core),
-    forms: (&Conversion, Reads),
     body: &mut Body<'_>,
 ) -> Result<(), Abort> {
+    let forms = changes.conversion(c).filter(|forms| transaction.knows_table(forms.0.after()));
+    // A transaction that began before the table was made has begun before rows get its form.
+    let Some(forms) = forms else { return body(transaction) };
     let mut following = Following::new(transaction as &mut dyn AnyVerbs, forms);
     body(&mut following)?;
     following.bring_along(changes.keeps_both(c, forms.0))
@@ -317,14 +318,9 @@ fn follow<P: Platform, S: Scheme<P>>(
 impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let (c, changes) = (self.core(), self.tables.changes());
-        self.transact_as(mode, bounds, |transaction| {
-            match changes.and_then(|changes| changes.conversion(c).zip(Some(changes))) {
-                // A transaction that began before the table was made has begun before rows get its form.
-                Some((forms, changes)) if transaction.knows_table(forms.0.after()) => {
-                    follow(transaction, (changes, c), forms, body)
-                }
-                _ => body(transaction),
-            }
+        self.transact_as(mode, bounds, |transaction| match changes {
+            Some(changes) if changes.has_form() => follow(transaction, (changes, c), body),
+            _ => body(transaction),
         })
     }
 

@@ -42,7 +42,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Attempt<'s, 'i, P, S> {
         stats: &'s mut Stats,
     ) -> Self {
         let c = transaction.session.core();
-        let transaction = match tables.changes().and_then(|changes| changes.conversion(c)) {
+        let changing = tables.changes().filter(|changes| changes.has_form());
+        let transaction = match changing.and_then(|changes| changes.conversion(c)) {
             Some(forms) if transaction.knows_table(forms.0.after()) => {
                 Followed::Both(Following::new(transaction, forms))
             }
