@@ -68,6 +68,12 @@ pub enum Rule {
     Adopting,
     /// Of the engine: a checkpoint carries the records of parts that are not decided.
     Carrying,
+    /// Of the engine: while a table gets another form, transactions say what they change of both forms.
+    BothForms,
+    /// Of the engine: rows get another form when transactions have ended that do not know of it.
+    FormsWait,
+    /// Of the engine: another form of a table counts when its rows are durable.
+    FormsSettle,
 }
 
 /// The rules that a scheme keeps.

@@ -15,6 +15,7 @@ use storage::index::Shape;
 use storage::log::{LogError, complete};
 use storage::{Epoch, Optimisation};
 
+use crate::conversion::{Conversion, Reads};
 use crate::declaration::{Declared, SchemaBuilder};
 use crate::description::TableDescription;
 use crate::durable::SchemaError;
@@ -23,7 +24,7 @@ use crate::dynamic::verbs::{AnyVerbs, Span};
 use crate::key::{KeyBuffer, key_words};
 use crate::session::Session;
 use crate::table_limits::{TableError, TableFault};
-use crate::table_list::{Changes, Leaving, Turn};
+use crate::table_list::{Changes, End, Leaving, Turn};
 use crate::transaction::Transaction;
 
 /// Rows of a dropped table that go together.
@@ -46,9 +47,41 @@ pub enum ChangeError {
     /// There is no table of this number, or it was dropped before.
     #[error("there is no such table")]
     NoSuchTable,
-    /// There are prepared parts, which may end long after the table.
+    /// Another change of a table's rows is under way.
+    #[error("rows of a table get another form: change tables when that is over")]
+    Busy,
+    /// There are prepared parts.
     #[error("parts of transactions over several databases are prepared: finish them before")]
     Parts,
+    /// Rows of the table cannot get the form that is declared.
+    #[error("the rows of table {table:?} cannot get this form: {reason}")]
+    Form {
+        /// The table.
+        table: String,
+        /// What is in the way.
+        reason: String,
+    },
+    /// Two rows have the same key in an index that is to be unique.
+    #[error(
+        "two rows of table {table:?} have the same key in {index:?}, which is to be unique: one of them is {row}"
+    )]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// The primary key of one of the rows.
+        row: String,
+    },
+    /// Transactions that began before are still open.
+    #[error("transactions that began before are still open: end them, or wait longer")]
+    Waits,
+    /// The caller wants it no more.
+    #[error("cancelled")]
+    Cancelled,
+    /// Rows cannot be read or written.
+    #[error(transparent)]
+    Rows(Abort),
     /// The directory has given out all ids.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -81,22 +114,34 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let (Some(declared), true) = (schema.tables.pop(), schema.tables.is_empty()) else {
             return Err(ChangeError::NoSuchTable);
         };
-        let Declared { description, mut shape, mut codec } = declared;
+        let (c, tables) = (self.inner.core(), self.tables);
+        let Some(changes) = tables.changes() else { return Err(ChangeError::NoRoom) };
+        let turn = changes.turn(c);
+        let name = declared.description.name();
+        let mut present = (0..).zip(tables.get()).filter(|(number, _)| !changes.is_dropped(*number));
+        if present.any(|(_, table)| table.name() == name) {
+            let (table, fault) = (name.to_owned(), TableFault::DuplicateTable);
+            return Err(TableError { table, fault }.into());
+        }
+        self.add_table(&turn, declared, None)
+    }
+
+    /// Makes a table and takes its place for it; `dropped`: what the directory is to say of its end.
+    pub(crate) fn add_table(
+        &mut self,
+        turn: &Turn<'_, P>,
+        Declared { description, mut shape, mut codec }: Declared,
+        dropped: Option<u64>,
+    ) -> Result<usize, ChangeError> {
         let (c, tables) = (self.inner.core(), self.tables);
         let optimisations = self.inner.instance().optimisations();
-        let Some(changes) = tables.changes().filter(|_| optimisations.has(Optimisation::CompiledRows)) else {
+        if !optimisations.has(Optimisation::CompiledRows) {
             return Err(ChangeError::NoRoom);
-        };
+        }
         if !optimisations.has(Optimisation::HashIndex) {
             for index in &mut shape.indexes {
                 index.partitions.iter_mut().for_each(|(shape, _)| *shape = Shape::Tree(index.words));
             }
-        }
-        let turn = changes.turn(c);
-        let mut present = (0..).zip(tables.get()).filter(|(number, _)| !changes.is_dropped(*number));
-        if present.any(|(_, table)| table.name() == description.name()) {
-            let (table, fault) = (description.name().to_owned(), TableFault::DuplicateTable);
-            return Err(TableError { table, fault }.into());
         }
         let durable = self.redo.as_ref().map(|redo| redo.durable);
         if let Some(stopped) = durable.and_then(|durable| durable.journal.stopped(c)) {
@@ -111,7 +156,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
                 known.next_id = next.next_id;
                 turn.describe(known);
                 let (id, table) = (codec.id, description.clone());
-                next.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
+                next.tables.push(DirectoryTable { id, dropped, continued_by: None, table });
                 durable.journal.describe(c, next.encode())?;
                 turn.describe(next);
                 let pushed = durable.codecs.push(c, codec);
@@ -133,29 +178,48 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// [`ChangeError`]; the table is as before, but for commits that were refused meanwhile. If the log has stopped the table may be gone at
     /// the next opening.
     pub fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
-        let (c, tables) = (self.inner.core(), self.tables);
-        let changes = tables.changes().ok_or(ChangeError::Unsupported)?;
+        let changes = self.tables.changes().ok_or(ChangeError::Unsupported)?;
+        self.end_table(changes, table, End::Dropped)
+    }
+
+    /// Drops a table, or a form of one.
+    pub(crate) fn end_table(
+        &mut self,
+        changes: &Changes<P>,
+        table: usize,
+        end: End,
+    ) -> Result<(), ChangeError> {
+        let c = self.inner.core();
         self.inner.leave();
         let turn = changes.turn(c);
-        if table >= tables.get().len() || changes.is_dropped(table) {
+        if table >= self.tables.get().len() || changes.is_dropped(table) {
             return Err(ChangeError::NoSuchTable);
         }
-        if changes.has_parts(c) {
+        let is_form = |(forms, _): (&Conversion, Reads)| table == forms.before() || table == forms.after();
+        if end == End::Dropped && changes.conversion(c).is_some_and(is_form) {
+            return Err(ChangeError::Busy);
+        }
+        // No part is prepared while a table changes its form.
+        if end == End::Dropped && changes.has_parts(c) {
             return Err(ChangeError::Parts);
         }
-        changes.mark(c, table);
-        if let Err(error) = self.drop_on_disk(changes, &turn, table) {
-            changes.unmark(c, table);
-            return Err(error);
+        changes.mark(c, table, end);
+        match self.end_on_disk(changes, &turn, table) {
+            Ok(()) => changes.set_gone(c, table),
+            // No transaction uses a form that was replaced.
+            Err(error) if end == End::Replaced => return Err(error),
+            Err(error) => {
+                changes.unmark(c, table);
+                return Err(error);
+            }
         }
-        changes.set_gone(c, table);
         // Later transactions enter in later epochs, or are told by the caller.
         changes.begin_leaving(c, table, self.inner.instance().epochs().current(c));
         Ok(())
     }
 
     /// Has the directory, if there is one, say that a table is gone which is marked, unless parts were prepared meanwhile.
-    fn drop_on_disk(
+    fn end_on_disk(
         &mut self,
         changes: &Changes<P>,
         turn: &Turn<'_, P>,
@@ -168,25 +232,29 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             None => self.await_commits(epochs.current(c)),
         }
         // What was announced before the mark is over: a part is prepared by now, or finds the mark.
-        if changes.has_parts(c) {
+        if changes.end(table) == End::Dropped && changes.has_parts(c) {
             return Err(ChangeError::Parts);
         }
         let Some(durable) = durable else { return Ok(()) };
         let id = durable.codecs.get(c)[table].id;
-        let mut next = turn.description();
+        let before = turn.description();
+        let mut next = before.clone();
         next.tables
             .iter_mut()
             .filter(|table| table.id == id)
             .for_each(|table| table.dropped = Some(NOT_COUNTED));
         let forms = next.tables.iter_mut().filter(|table| table.continued_by == Some(id));
         forms.for_each(|table| table.continued_by = None);
-        durable.journal.describe(c, next.encode())?;
-        turn.describe(next);
+        // Of a form that does not count it says so already.
+        if next != before {
+            durable.journal.describe(c, next.encode())?;
+            turn.describe(next);
+        }
         Ok(())
     }
 
-    /// Waits until all commits are over that were announced in this epoch, or before.
-    fn await_commits(&mut self, epoch: Epoch) {
+    /// Waits until all commits are over that were announced in this epoch, or before. The session is in no transaction.
+    pub(crate) fn await_commits(&mut self, epoch: Epoch) {
         let c = self.inner.core();
         self.inner.leave();
         let epochs = self.inner.instance().epochs();
@@ -208,6 +276,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let epochs = self.inner.instance().epochs();
         // Also tells the horizon.
         epochs.try_advance(c);
+        if let Some(form) = changes.take_outgoing(c, epochs.horizon(c)) {
+            self.end_form(changes, form);
+            return Swept::More;
+        }
         let Some(mut leaving) = changes.take_leaving(c, epochs.horizon(c)) else { return Swept::Waits };
         let description = &tables.get()[leaving.table];
         let is_over = self.sweep_slice(&mut leaving, description);

@@ -58,6 +58,20 @@ impl ColumnDescription {
     pub fn absent_value(&self) -> &Datum {
         self.default.as_ref().unwrap_or(&Datum::Null)
     }
+
+    /// The value of a row of which nothing is known: none, the default, zeros or an empty text.
+    pub(crate) fn empty_value(&self) -> Datum {
+        match (self.absent_value(), self.kind.bytes()) {
+            (Datum::Null, Some(bytes)) if !self.nullable => {
+                Datum::fetch(&self.kind, &vec![0; bytes]).unwrap_or(Datum::Null)
+            }
+            (Datum::Null, None) if !self.nullable => match self.kind {
+                ValueType::String => Datum::Text(String::new()),
+                _ => Datum::Bytes(Vec::new()),
+            },
+            (absent, _) => absent.clone(),
+        }
+    }
 }
 
 /// Where rows have a column.

@@ -11,9 +11,9 @@ use storage::Epoch;
 
 use crate::durable::checkpoint::Phase;
 use crate::durable::global::Item;
-use crate::durable::{DROPPED, Decision, GlobalId, PartOf, RedoWriter};
+use crate::durable::{Decision, GlobalId, PartOf, RedoWriter};
 use crate::ending::Commit;
-use crate::table_list::TableList;
+use crate::table_list::{End, TableList};
 use crate::transaction::end_commit;
 use crate::undecided::{PartRecord, TakenPart, Undecided};
 
@@ -86,21 +86,22 @@ pub enum Outcome<'o> {
     },
 }
 
-/// Notes whether anything changes, and whether a table that was dropped does.
+/// Notes whether anything changes, and how the tables have ended that change.
 struct Changes<'d, P: Platform> {
     any: bool,
     tables: &'d TableList<P>,
-    dropped: bool,
+    end: End,
 }
 
 impl<'d, P: Platform> Changes<'d, P> {
     fn none(tables: &'d TableList<P>) -> Self {
-        Changes { any: false, tables, dropped: false }
+        Changes { any: false, tables, end: End::None }
     }
 
     fn note(&mut self, table: usize) {
         self.any = true;
-        self.dropped |= self.tables.is_dropped(table);
+        let changes = self.tables.changes();
+        self.end = self.end.max(changes.map_or(End::None, |changes| changes.end(table)));
     }
 }
 
@@ -146,11 +147,11 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         if tables.changes().is_some_and(|changes| changes.has_dropped()) {
             let mut changes = Changes::none(tables);
             S::redo(&prepared, &mut cx, &mut changes);
-            if changes.dropped {
+            if let Some(refusal) = changes.end.refusal() {
                 S::rollback(prepared, &mut cx);
                 let epoch = cx.worker.local.epochs_shared().current(cx.c);
                 end_commit(self.session);
-                return Err((DROPPED, epoch));
+                return Err((refusal, epoch));
             }
         }
         self.count(true);

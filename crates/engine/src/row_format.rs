@@ -385,26 +385,28 @@ impl TableDescription {
         Ok(self.key_of(index, &fixed))
     }
 
-    /// A row of this table as a row of `to`, which has the same columns and others that rows can do without. Columns are known
-    /// by their names.
+    /// A row of this table as a row of `to`. Columns are known by their names. Those that this table does not have are as in `template`, a
+    /// row of `to`, or have their defaults. So are those that must have a value and have none here.
     pub(crate) fn convert(
         &self,
         to: &TableDescription,
-        fixed: &[u8],
-        tail: &[u8],
+        (fixed, tail): (&[u8], &[u8]),
+        template: Option<(&[u8], &[u8])>,
     ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
         let (mut new, mut new_tail) = (vec![0; to.row_bytes], Vec::new());
         let mut writer = TailWriter::default();
         for (number, column) in to.columns.iter().enumerate() {
-            let stored = match self.counterpart(to, number) {
-                Some(own) => match self.stored(own, fixed, tail)? {
-                    Stored::Value(bytes) => Ok(bytes),
-                    Stored::Null => Err(&Datum::Null),
-                    Stored::Absent => Err(self.columns[own].absent_value()),
-                },
-                None => Err(column.absent_value()),
+            let own = match self.counterpart(to, number) {
+                Some(own) => Some(self.value(own, fixed, tail)?),
+                None => None,
             };
-            let bytes = match stored {
+            let own = own.filter(|value| *value != Err(&Datum::Null) || column.nullable);
+            let value = match (own, template) {
+                (Some(own), _) => own,
+                (None, Some((fixed, tail))) => to.value(number, fixed, tail)?,
+                (None, None) => Err(column.absent_value()),
+            };
+            let bytes = match value {
                 Ok(bytes) => bytes,
                 Err(value) => {
                     to.put(number, value, (&mut new, &mut new_tail, &mut writer))?;
@@ -422,6 +424,20 @@ impl TableDescription {
         }
         to.finish_tail(&writer, &mut new_tail)?;
         Ok((new, new_tail))
+    }
+
+    /// What a row has in a column: bytes, or a value that it has without them.
+    fn value<'a>(
+        &'a self,
+        column: usize,
+        fixed: &'a [u8],
+        tail: &'a [u8],
+    ) -> Result<Result<&'a [u8], &'a Datum>, RowError> {
+        Ok(match self.stored(column, fixed, tail)? {
+            Stored::Value(bytes) => Ok(bytes),
+            Stored::Null => Err(&Datum::Null),
+            Stored::Absent => Err(self.columns[column].absent_value()),
+        })
     }
 }
 

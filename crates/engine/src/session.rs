@@ -1,6 +1,6 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, Mode, Scheme, Use};
+use cc::{Abort, Category, Conflict, Mode, Scheme, Use};
 use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
@@ -271,7 +271,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
         let (redo, stats) = (self.redo.as_mut(), &mut self.stats);
         let transaction = Transaction::begin(&mut self.inner, &mut self.scratch, redo, mode, bounds.deadline);
-        Ok(Attempt::new(transaction, stats))
+        Ok(Attempt::new(transaction, self.tables, stats))
     }
 
     /// Runs a transaction until it commits, rolls back, or fails for good.
@@ -476,7 +476,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().meter.attempt_begins();
         let mut transaction =
             Transaction::begin(&mut self.inner, &mut self.scratch, None, Mode::Participant, bounds.deadline);
-        let prepared = match body(&mut transaction) {
+        // A part would not end with the other transactions that a change of a table waits for.
+        let outcome = match self.tables.changes().is_some_and(|changes| changes.has_form()) {
+            true => Err(Abort::Conflict(Conflict::Locked)),
+            false => body(&mut transaction),
+        };
+        let prepared = match outcome {
             Ok(value) => transaction.prepare().map(|prepared| (value, prepared)),
             Err(abort) => Err(transaction.explain(abort)),
         };

@@ -2,19 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
+use cc::mutants::{Broken, Rule, Rules};
+use cc::{Abort, Conflict};
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 use storage::{Epoch, Latched, Places, Walk};
 
+use crate::conversion::{Conversion, Reads};
 use crate::description::TableDescription;
 use crate::durable::description::Description;
 
 /// Between two looks whether another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;
 
-/// A table that is being dropped, and is refused to commits that are announced from now on.
-const MARKED: u64 = 1;
-/// A table that was dropped. The directory says so, if there is one.
-const GONE: u64 = 2;
+/// Of the word of a table that has ended: the directory says so, if there is one.
+const GONE: u64 = 4;
 
 /// The tables of a database, by their numbers.
 pub(crate) struct TableList<P: Platform> {
@@ -25,11 +26,48 @@ pub(crate) struct TableList<P: Platform> {
 
 /// What becomes of tables while the database is open.
 pub(crate) struct Changes<P: Platform> {
-    /// Words: how many tables were dropped, how many of these have rows left; then, a line further, one a table: whether it was
-    /// dropped ([`MARKED`]), and whether that is for good ([`GONE`]).
+    /// Words: how many tables were dropped, how many of these have rows left, which table changes its form; then, a line further, one a
+    /// table: how it ended ([`End`]), and whether that is for good ([`GONE`]).
     words: P::Region,
     state: Latched<P, State>,
+    /// Tables that have changed their form, and the one that does.
+    conversions: Places<P, Conversion>,
+    broken: Broken,
 }
+
+/// How a table has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    /// It is there.
+    None = 0,
+    /// It is one form of a table that has another form, so that a transaction which has changed it tries again.
+    Replaced = 1,
+    /// It was dropped.
+    Dropped = 2,
+}
+
+impl End {
+    fn of(word: u64) -> Self {
+        match word & !GONE {
+            0 => End::None,
+            1 => End::Replaced,
+            _ => End::Dropped,
+        }
+    }
+
+    /// What becomes of the commit of a transaction that has changed the table.
+    pub(crate) fn refusal(self) -> Option<Abort> {
+        match self {
+            End::None => None,
+            End::Replaced => Some(Abort::Conflict(Conflict::ReadChanged)),
+            End::Dropped => Some(DROPPED),
+        }
+    }
+}
+
+/// The error of a commit that comes after the end of a table that it has changed.
+pub(crate) const DROPPED: Abort =
+    Abort::Misuse("a table that the transaction has changed was dropped before its commit");
 
 #[derive(Default)]
 struct State {
@@ -39,6 +77,10 @@ struct State {
     description: Description,
     /// Dropped tables whose rows are still there, but for those that a session is at.
     leaving: Vec<Leaving>,
+    /// Whether a table changes its form.
+    converts: bool,
+    /// The form that only transactions read which entered in this epoch, or before.
+    outgoing: Option<(usize, Epoch)>,
     /// Prepared parts of transactions over several databases that are not finished.
     parts: usize,
 }
@@ -57,12 +99,18 @@ pub(crate) struct Leaving {
 
 impl<P: Platform> TableList<P> {
     /// Tables, with room for `spare` others.
-    pub(crate) fn new(c: P::Core, tables: Vec<TableDescription>, spare: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(
+        c: P::Core,
+        tables: Vec<TableDescription>,
+        (spare, broken): (usize, Broken),
+    ) -> Result<Self, OutOfMemory> {
         let changes = match spare {
             0 => None,
             _ => Some(Changes {
                 words: P::region(c, None, LINE_BYTES + (tables.len() + spare) * 8, "tables")?,
                 state: Latched::new(c, "tables", State::default())?,
+                conversions: Places::new(c, "tables", Vec::new(), spare)?,
+                broken,
             }),
         };
         let descriptions = Places::new(c, "tables", tables, spare)?;
@@ -84,14 +132,9 @@ impl<P: Platform> TableList<P> {
         self.changes.as_ref()
     }
 
-    /// Whether a table was dropped, or is being dropped.
-    pub(crate) fn is_dropped(&self, table: usize) -> bool {
-        self.changes.as_ref().is_some_and(|changes| changes.is_dropped(table))
-    }
-
     /// Whether a table was dropped for good: nobody needs its rows.
     pub(crate) fn is_gone(&self, table: usize) -> bool {
-        self.changes.as_ref().is_some_and(|changes| P::peek(changes.word_of(table)) == GONE)
+        self.changes.as_ref().is_some_and(|changes| P::peek(changes.word_of(table)) & GONE != 0)
     }
 }
 
@@ -108,6 +151,10 @@ impl<P: Platform> Changes<P> {
         P::word_of(&self.words, LINE_BYTES + table * 8)
     }
 
+    fn form_word(&self) -> &P::Word {
+        P::word_of(&self.words, 16)
+    }
+
     /// Whether any table was dropped. A commit that has been announced before it asks learns of each drop whose
     /// [`mark`](Self::mark) came before that announcement.
     #[inline(always)]
@@ -119,6 +166,11 @@ impl<P: Platform> Changes<P> {
         P::peek(self.word_of(table)) > 0
     }
 
+    /// How a table has ended.
+    pub(crate) fn end(&self, table: usize) -> End {
+        End::of(P::peek(self.word_of(table)))
+    }
+
     /// Whether dropped tables have rows left.
     #[inline(always)]
     pub(crate) fn is_leaving(&self) -> bool {
@@ -127,25 +179,108 @@ impl<P: Platform> Changes<P> {
 
     /// Marks a table as dropped. Commits that are announced after this has returned learn of it; those that were announced before
     /// hold the global epoch until they are over. The caller has the turn until [`Self::set_gone`] or [`Self::unmark`].
-    pub(crate) fn mark(&self, c: P::Core, table: usize) {
+    pub(crate) fn mark(&self, c: P::Core, table: usize, end: End) {
         // Relaxed, both: published by the fence.
-        P::store(c, self.word_of(table), MARKED, Ordering::Relaxed);
+        P::store(c, self.word_of(table), end as u64, Ordering::Relaxed);
         P::store(c, self.dropped_word(), P::peek(self.dropped_word()) + 1, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `storage::Participant::announce_commit`.
         P::fence(c, Ordering::SeqCst);
     }
 
-    /// The table that was marked stays.
+    /// The table that was marked last stays. The caller has had the turn since.
     pub(crate) fn unmark(&self, c: P::Core, table: usize) {
-        // Relaxed, both: who still finds the mark refuses what could go through.
-        P::store(c, self.word_of(table), 0, Ordering::Relaxed);
+        // Relaxed, both: whoever still finds the mark refuses what could go through.
+        P::store(c, self.word_of(table), End::None as u64, Ordering::Relaxed);
         P::store(c, self.dropped_word(), P::peek(self.dropped_word()) - 1, Ordering::Relaxed);
     }
 
     /// The table that was marked is gone.
     pub(crate) fn set_gone(&self, c: P::Core, table: usize) {
         // Relaxed: who does not know it yet copies rows that nobody needs.
-        P::store(c, self.word_of(table), GONE, Ordering::Relaxed);
+        P::store(c, self.word_of(table), P::peek(self.word_of(table)) | GONE, Ordering::Relaxed);
+    }
+
+    /// Whether a table changes its form. The caller has entered its epoch, if the answer is to hold for its transaction.
+    #[inline(always)]
+    pub(crate) fn has_form(&self) -> bool {
+        P::peek(self.form_word()) != 0
+    }
+
+    /// The table that changes its form, and the form that a transaction reads which begins now: it has entered its epoch.
+    pub(crate) fn conversion(&self, c: P::Core) -> Option<(&Conversion, Reads)> {
+        // Acquire: pairs with the fence in `set_form`, for the conversion itself.
+        let word = P::load(c, self.form_word(), Ordering::Acquire);
+        let reads = if word % 2 == 0 { Reads::Before } else { Reads::After };
+        let number = (word / 2).checked_sub(1)?;
+        self.conversions.get(c).get(number as usize).map(|conversion| (conversion, reads))
+    }
+
+    /// Whether transactions that began while this table changed its form have to keep both forms still.
+    pub(crate) fn keeps_both(&self, c: P::Core, conversion: &Conversion) -> bool {
+        self.keeps(Rule::BothForms)
+            && self.conversion(c).is_some_and(|(now, _)| std::ptr::eq(now, conversion))
+    }
+
+    /// Whether a rule is kept that tests break.
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.broken.keeps(rule)
+    }
+
+    /// Keeps a conversion; its number.
+    pub(crate) fn keep_conversion(&self, c: P::Core, conversion: Conversion) -> usize {
+        let kept = self.conversions.push(c, conversion);
+        kept.unwrap_or_else(|_| unreachable!("there is as much room for conversions as for tables"))
+    }
+
+    /// Transactions that enter in later epochs than the current one keep both forms, and read this one; `None`: they use what is there.
+    pub(crate) fn set_form(&self, c: P::Core, form: Option<(usize, Reads)>) {
+        let word = match form {
+            None => 0,
+            Some((number, Reads::Before)) => (number as u64 + 1) * 2,
+            Some((number, Reads::After)) => (number as u64 + 1) * 2 + 1,
+        };
+        // Release: a transaction that reads the word finds the conversion.
+        P::store(c, self.form_word(), word, Ordering::Release);
+        // SeqCst: pairs with the fence in `storage::Participant::enter`: who enters in a later epoch than the one that the caller reads
+        // next finds the word.
+        P::fence(c, Ordering::SeqCst);
+    }
+
+    /// Whether no other table changes its form; from then on one does.
+    pub(crate) fn begin_conversion(&self, c: P::Core) -> bool {
+        self.state.with(c, |state| !std::mem::replace(&mut state.converts, true))
+    }
+
+    /// Whether a table changes its form, or transactions are open that read the form before.
+    pub(crate) fn converts(&self, c: P::Core) -> bool {
+        self.state.with(c, |state| state.converts)
+    }
+
+    /// No table changes its form any more.
+    pub(crate) fn end_conversion(&self, c: P::Core) {
+        self.state.with(c, |state| state.converts = false);
+    }
+
+    /// A form is read by no transaction that enters after this epoch: it goes when the others have ended.
+    pub(crate) fn let_go(&self, c: P::Core, table: usize, since: Epoch) {
+        self.state.with(c, |state| {
+            state.outgoing = Some((table, since));
+            self.add_leaving(c, 1);
+        });
+    }
+
+    /// The form that goes, if no worker is inside that entered before this epoch; no other core is given it.
+    pub(crate) fn take_outgoing(&self, c: P::Core, horizon: Epoch) -> Option<usize> {
+        let is_due = |(_, since): &mut (usize, Epoch)| *since < horizon;
+        self.state.with(c, |state| state.outgoing.take_if(is_due).map(|(table, _)| table))
+    }
+
+    /// The form that [`Self::take_outgoing`] gave is gone, and another table may change its form.
+    pub(crate) fn end_outgoing(&self, c: P::Core) {
+        self.state.with(c, |state| {
+            self.add_leaving(c, u64::MAX);
+            state.converts = false;
+        });
     }
 
     /// A part of a transaction over several databases was prepared, or finished.

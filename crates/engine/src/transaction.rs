@@ -24,7 +24,7 @@ use storage::{Epoch, Optimisation, Optimisations};
 
 use crate::column_set::extent;
 use crate::columns::Columns;
-use crate::durable::{DROPPED, RedoWriter};
+use crate::durable::RedoWriter;
 use crate::ending::Commit;
 use crate::key::KeyBuffer;
 use crate::routes::{KeyRange, Routes};
@@ -163,6 +163,11 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         let attempt = session.next_attempt().max(1);
         let (until_look, failed) = (VERBS_PER_LOOK, None);
         Transaction { session, scratch, redo, inner, attempt, deadline, until_look, failed }
+    }
+
+    /// Whether a table was there when the transaction began.
+    pub(crate) fn knows_table(&mut self, table: usize) -> bool {
+        table < self.session.context().tables.len()
     }
 
     /// Checks that the transaction can commit, and lets go of the session. The caller calls [`end_commit`] when the log has what
@@ -437,7 +442,7 @@ fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
 }
 
 /// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so that the epoch is not complete
-/// before the log has the commit. A transaction that has changed a table which was dropped meanwhile is undone; the error is as
+/// before the log has the commit. A transaction that has changed a table which has ended meanwhile is undone; the error is as
 /// [`Transaction::explain`] gives it.
 fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
@@ -450,9 +455,9 @@ fn commit_logged<P: Platform, S: Scheme<P>>(
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
     cx.worker.meter.leave::<P>(cx.c, before);
-    if redo.met_dropped() {
+    if let Some(refusal) = redo.refusal() {
         S::rollback(prepared, &mut cx);
-        return Err((DROPPED, cx.worker.local.epochs_shared().current(cx.c)));
+        return Err((refusal, cx.worker.local.epochs_shared().current(cx.c)));
     }
     let stamp = S::commit(prepared, &mut cx);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);

@@ -131,7 +131,7 @@ impl Transaction<'_> {
         let number = table.inner.number();
         let stops = self.state.failed.is_some()
             || table.database != self.shared.id
-            || self.shared.is_dropped(number)
+            || self.shared.is_absent(number)
             || self.cancel.is_some();
         if stops { self.stop(table.database, number) } else { Ok(()) }
     }
@@ -145,16 +145,26 @@ impl Transaction<'_> {
         if database != self.shared.id {
             return self.check(Err(Abort::Misuse("a table of another database")));
         }
-        if self.shared.is_dropped(table) {
-            return Err(self.dropped(table));
+        if self.shared.is_absent(table) && !self.keeps_form(table) {
+            return Err(self.absent(table));
         }
         self.check_cancelled()
     }
 
+    /// Whether the transaction began before a table got other rows, and goes on with those that it had.
+    fn keeps_form(&self, table: usize) -> bool {
+        self.shared.is_changed(table) && self.verbs.keeps_form(table)
+    }
+
     #[cold]
-    fn dropped(&self, number: usize) -> Error {
+    fn absent(&self, number: usize) -> Error {
         let name = self.shared.tables().get(number).map_or("", |table| table.name());
-        Error::NoSuchTable(format!("table {name} was dropped: create it again, or do without"))
+        Error::NoSuchTable(match self.shared.is_changed(number) {
+            true => format!(
+                "table {name} has other rows by now: use the handle that `Database::change_table` gave, or ask for one"
+            ),
+            false => format!("table {name} was dropped: create it again, or do without"),
+        })
     }
 
     /// Checks before a verb over described rows that the attempt goes on.

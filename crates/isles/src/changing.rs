@@ -5,8 +5,9 @@ use engine::{ChangeError, Row, SchemaBuilder, Swept};
 use platform::{Hardware, Platform};
 
 use crate::database::Database;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::nesting::check_outside;
+use crate::shared::Presence;
 use crate::table::{Table, TableOptions};
 
 /// How long [`Database::drop_table`] waits for transactions that began before; then sessions see to the rows.
@@ -70,6 +71,8 @@ impl Database {
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
         let number = session.create_table(schema).map_err(|error| of_change(error, name))?;
+        // A table with other rows may have been about to take the number.
+        self.shared.set_presence(number, Presence::There);
         Ok(Table { inner: engine::Table::new(number), database: self.shared.id })
     }
 
@@ -81,8 +84,9 @@ impl Database {
     /// The rows go at once if no transaction is open that began before, or else little by little, by sessions that run transactions,
     /// when none is any more. Their memory is used again.
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotDurable`] if the files refuse: then the table is there with its rows as before, but if the
-    /// log has stopped it may be gone at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] while the table gets other rows ([`Self::change_table`]); [`Error::NotDurable`] if the
+    /// files refuse: then the table is there with its rows as before, but if the log has stopped it may be gone at the next opening;
+    /// [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in
     /// an instance of a deployment, or in a database that was opened without [`Builder::spare_tables`](crate::Builder::spare_tables).
     /// [`Self::create_table`] has an example.
     pub fn drop_table(&self, name: &str) -> Result<()> {
@@ -97,14 +101,15 @@ impl Database {
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let c = Hardware::core();
         let mut session = shared.inner.session(c, None, false).map_err(limit)?;
-        // Another thread may be at it.
-        if !shared.set_dropped(number, true) {
+        // It may have been dropped since, or have got other rows.
+        if !shared.move_presence(number, Presence::There, Presence::Dropped) {
             return Err(of_change(ChangeError::NoSuchTable, name));
         }
-        if let Err(error) = session.drop_table(number) {
-            shared.set_dropped(number, false);
-            return Err(of_change(error, name));
+        let dropped = session.drop_table(number);
+        if dropped.as_ref().is_err_and(|error| *error != ChangeError::NoSuchTable) {
+            shared.move_presence(number, Presence::Dropped, Presence::There);
         }
+        dropped.map_err(|error| of_change(error, name))?;
         let until = Hardware::now(c).plus(SWEEP_WAIT_NANOS);
         loop {
             match session.sweep() {
@@ -116,7 +121,7 @@ impl Database {
         }
     }
 
-    fn check_changeable(&self) -> Result<()> {
+    pub(crate) fn check_changeable(&self) -> Result<()> {
         check_outside(self.shared.id)?;
         match self.shared.share {
             Some(_) => Err(Error::Misuse("tables of a deployment come and go between openings")),
@@ -126,7 +131,7 @@ impl Database {
 }
 
 /// What stands in the way of a change of this table.
-fn of_change(error: ChangeError, table: &str) -> Error {
+pub(crate) fn of_change(error: ChangeError, table: &str) -> Error {
     match error {
         ChangeError::Table(error) => error.into(),
         ChangeError::Memory(out) => out.into(),
@@ -141,9 +146,15 @@ fn of_change(error: ChangeError, table: &str) -> Error {
         ChangeError::Schema(error) => {
             Error::Declaration { table: table.to_owned(), reason: error.to_string() }
         }
-        ChangeError::Parts => {
-            Error::Misuse("a part of a transaction over several databases is prepared: finish it before")
-        }
         ChangeError::Log(_) => Error::NotDurable(error.to_string()),
+        ChangeError::Cancelled => Error::Cancelled,
+        ChangeError::Rows(abort) => Error::from_abort(&abort, &[], 1),
+        ChangeError::Busy
+        | ChangeError::Parts
+        | ChangeError::Waits
+        | ChangeError::Form { .. }
+        | ChangeError::NotUnique { .. } => {
+            Error::NotChanged { table: table.to_owned(), source: Cause::new(error) }
+        }
     }
 }

@@ -40,9 +40,8 @@ use platform::{Hardware, Place, Platform};
 
 pub use procedure::{NoProcedure, Procedure};
 
-use crate::database::{
-    Database, EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, Scheme, new_id,
-};
+use crate::builder::{EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, new_id};
+use crate::database::{Database, Scheme};
 use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
 use crate::options::TransactionOptions;

@@ -135,6 +135,14 @@ pub enum Error {
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),
+    /// The rows of a table do not get another form, or the table is not dropped while they do. The table is as it was.
+    #[error("table {table} stays as it is: {source}")]
+    NotChanged {
+        /// The table.
+        table: String,
+        /// What is in the way.
+        source: Cause,
+    },
     /// All sessions of the database are in use.
     #[error(
         "all {limit} sessions are in use: drop one, or open the database with more through `Builder::sessions`"
@@ -211,7 +219,7 @@ pub enum OpenReason {
     InUse,
     /// The operating system does not let the program: permissions, a read-only mount, or no directory.
     Denied,
-    /// The disk is full.
+    /// The disk is full, or no file may be as large as it has to be.
     DiskFull,
     /// Another operation on its files failed.
     Files,
@@ -238,7 +246,7 @@ pub enum OpenReason {
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
-    fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Cause(Arc::new(error))
     }
 }
@@ -279,7 +287,7 @@ fn of_file(error: &FileError) -> OpenReason {
     match error.kind {
         FileErrorKind::InUse => OpenReason::InUse,
         FileErrorKind::Denied | FileErrorKind::ReadOnly | FileErrorKind::NotADirectory => OpenReason::Denied,
-        FileErrorKind::Full => OpenReason::DiskFull,
+        FileErrorKind::Full | FileErrorKind::TooLarge => OpenReason::DiskFull,
         _ => OpenReason::Files,
     }
 }

@@ -9,7 +9,7 @@ use engine::durable::description::Description;
 use engine::{OpenError, TableDescription};
 use storage::log::{MANIFEST, Manifest};
 
-use crate::database::Builder;
+use crate::builder::Builder;
 use crate::error::{Error, OpenReason, Result};
 
 impl Builder {

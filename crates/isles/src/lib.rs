@@ -87,6 +87,7 @@
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
 //! | [`Error::InUse`] | `close` while other handles are there, which the error counts by kind | drop them, and close the last one |
 //! | [`Error::Backup`] | a directory cannot be copied | the text names the file, and says why |
+//! | [`Error::NotChanged`] | the rows of a table do not get the form that was asked for | the text says what is in the way |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text says which |
@@ -118,8 +119,10 @@
 
 mod attempt;
 mod backup;
+mod builder;
 mod changing;
 mod check;
+mod converting;
 mod database;
 mod deployment;
 mod described;
@@ -149,11 +152,12 @@ mod waiting;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
-pub use check::Check;
-pub use database::{
-    Builder, Database, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT,
-    SPARE_TABLES_MAX, Scheme,
+pub use builder::{
+    Builder, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
 };
+pub use check::Check;
+pub use converting::TableChange;
+pub use database::{Database, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, NullableField, Row, Value};

@@ -55,7 +55,7 @@ pub struct Prefixes<B> {
 /// All keys that begin with these columns.
 ///
 /// ```
-/// use isles::{Database, Row, prefix};
+/// use isles::{Database, Row, prefix, prefixes};
 ///
 /// #[derive(Row, Debug, PartialEq)]
 /// #[row(key(order, line))]
@@ -70,6 +70,7 @@ pub struct Prefixes<B> {
 ///     }
 ///     t.insert(lines, &Line { order: 8, line: 1, amount: 99 })?;
 ///     let found = t.scan(lines, prefix(7)).collect()?;
+///     assert_eq!(t.scan(lines, prefixes(7..=8)).count()?, 4);
 ///     Ok(found.iter().map(|line| line.amount).sum::<i64>())
 /// })?;
 /// assert_eq!(total, 30);

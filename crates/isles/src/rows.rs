@@ -204,6 +204,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// An iterator over one field of each row, or a tuple of fields: see [`Self::rows`].
+    ///
+    /// [`Self::rows`] has an example.
     pub fn fields<F: Select<R>>(self, fields: F) -> Rows<'a, R, K, Only<F>> {
         Rows::new(self, Only(fields))
     }

@@ -1,10 +1,10 @@
 //! What all handles of a database share.
-// The number of sessions, and which tables were dropped, are no shared words of the engine.
+// The number of sessions, and which tables are there, are no shared words of the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use cc::SchemeName;
 use engine::TableDescription;
@@ -19,8 +19,8 @@ use crate::waiting::Waiting;
 /// What all handles of a database share.
 pub(crate) struct Shared {
     pub(crate) inner: Box<dyn AnyDatabase<Hardware>>,
-    /// By table, those that may be added included: whether it was dropped.
-    dropped: Box<[AtomicBool]>,
+    /// By table, those that may be added included: whether it is there ([`Presence`]).
+    presence: Box<[AtomicU8]>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     /// Sessions begun so far: seeds of their backoff times.
@@ -44,6 +44,18 @@ pub(crate) struct Made {
     pub(crate) limits: Limits,
 }
 
+/// Whether transactions can use a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Presence {
+    There,
+    Dropped,
+    /// Its name is that of a table with other rows.
+    Changed,
+    /// It is filled, and has no name yet.
+    Coming,
+}
+
 /// What a database was opened for.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
@@ -59,11 +71,12 @@ impl Shared {
     pub(crate) fn new(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
         let Made { inner, id, scheme, limits } = made;
         let inner = inner.into_object();
-        let dropped =
-            (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicBool::new(false)).collect();
+        let presence =
+            (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicU8::new(Presence::There as u8));
+        let presence = presence.collect();
         let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
         let ledger = Arc::new(Ledger::new(limits.latencies));
-        Shared { inner, dropped, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
+        Shared { inner, presence, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
     }
 
     /// What its tables are, by their numbers; those too that were dropped.
@@ -71,25 +84,40 @@ impl Shared {
         self.inner.tables()
     }
 
-    /// Whether a table was dropped.
+    /// Whether a table cannot be used: it was dropped, or has another form, or comes to be one.
     #[inline]
-    pub(crate) fn is_dropped(&self, table: usize) -> bool {
-        // Relaxed: who has heard of the drop has heard of this; for others the transaction began before.
-        self.dropped.get(table).is_some_and(|dropped| dropped.load(Ordering::Relaxed))
+    pub(crate) fn is_absent(&self, table: usize) -> bool {
+        // Relaxed: who has heard of the change has heard of this; for others the transaction began before.
+        self.presence
+            .get(table)
+            .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::There as u8)
     }
 
-    /// Transactions that begin from now on cannot use the table, or can again; false if that was so before.
-    pub(crate) fn set_dropped(&self, table: usize, is_dropped: bool) -> bool {
-        // Release: before the epoch is read after which no transaction uses the table; a transaction of a later epoch has read that,
-        // with acquire.
-        self.dropped
-            .get(table)
-            .is_some_and(|dropped| dropped.swap(is_dropped, Ordering::Release) != is_dropped)
+    /// Whether a table has other rows by now than those that its number stands for.
+    pub(crate) fn is_changed(&self, table: usize) -> bool {
+        let presence = self.presence.get(table);
+        presence.is_some_and(|presence| presence.load(Ordering::Relaxed) == Presence::Changed as u8)
+    }
+
+    /// Says of a table whether transactions that begin from now on can use it.
+    pub(crate) fn set_presence(&self, table: usize, presence: Presence) {
+        if let Some(now) = self.presence.get(table) {
+            // Release: before the epoch is read after which no transaction uses the table otherwise; a transaction of a later epoch
+            // has read that, with acquire.
+            now.store(presence as u8, Ordering::Release);
+        }
+    }
+
+    /// As [`Self::set_presence`], if it was so before; whether it was.
+    pub(crate) fn move_presence(&self, table: usize, from: Presence, to: Presence) -> bool {
+        let Some(now) = self.presence.get(table) else { return false };
+        // Release: as there. Relaxed if it fails: nothing follows from it.
+        now.compare_exchange(from as u8, to as u8, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// The tables that there are, with their numbers.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &TableDescription)> {
-        self.tables().iter().enumerate().filter(|(number, _)| !self.is_dropped(*number))
+        self.tables().iter().enumerate().filter(|(number, _)| !self.is_absent(*number))
     }
 
     /// The number of the table of this name.

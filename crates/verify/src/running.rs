@@ -10,6 +10,9 @@ use crate::subject::{MakeDatabase, Subject};
 use crate::task::{Machine, Observed, Task, Work};
 use crate::{bank, benchmark, crashes, histories};
 
+/// Of so many seeds of crashes one is of tables that get another form, where rows are in memory.
+const SEEDS_PER_FORMS: u64 = 8;
+
 pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Result<Observed, SimError> {
     match (task.work, subject.driven()) {
         (Work::Islands, Ok(driven)) if task.seed % 4 == 3 && !matches!(task.machine, Machine::Hardware) => {
@@ -27,6 +30,9 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
         }
         (Work::Owners, Ok(driven)) if !task.seed.is_multiple_of(4) => {
             benchmark::run_owners(task, (driven, subject.owners), journal)
+        }
+        (Work::Crashes, _) if task.seed % SEEDS_PER_FORMS == 5 && !subject.has_pages() => {
+            crashes::forms::run(subject, task)
         }
         (Work::Crashes, _) => crashes::run(subject, task),
         _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {

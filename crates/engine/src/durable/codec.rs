@@ -195,7 +195,7 @@ impl Codecs {
         (from, to): (Form, Form),
         (fixed, tail): (&[u8], &[u8]),
     ) -> Result<(Vec<u8>, Vec<u8>), RowError> {
-        self.description(table, from).convert(self.description(table, to), fixed, tail)
+        self.description(table, from).convert(self.description(table, to), (fixed, tail), None)
     }
 }
 

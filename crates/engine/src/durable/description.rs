@@ -38,7 +38,7 @@ const CONTINUED: u64 = 16;
 const NULLABLE: u64 = 1;
 const ADDED: u64 = 2;
 const DEFAULT: u64 = 4;
-/// The first epoch without a table that was dropped since the last opening: the next one finds out.
+/// The first epoch without a table that was dropped since the last opening, or that does not count yet: the next one finds out.
 pub(crate) const NOT_COUNTED: u64 = u64::MAX;
 /// Most ids that a directory ever gives out.
 pub const TABLE_IDS_MAX: u32 = 1 << 20;
@@ -58,7 +58,8 @@ pub struct DirectoryTable {
     /// How records name it.
     pub id: u32,
     /// If it was dropped, the first epoch without it. Another table may have its name by now. While the database is open in which it was
-    /// dropped this is the last number there is: a checkpoint that began before may have copied some of its rows.
+    /// dropped this is the last number there is: a checkpoint that began before may have copied some of its rows. A table whose rows get
+    /// another form while the database is open is two tables, of which one counts, and of the other that number is said.
     pub dropped: Option<u64>,
     /// If its rows have had other columns since that epoch, the id by which records name them since. The table's earlier records
     /// still count.

@@ -22,5 +22,5 @@ pub(crate) mod wire;
 
 pub use global::{Decision, GlobalId, PartOf};
 pub use options::{DurableOptions, OpenError, Progress, Recovered, Stage};
-pub(crate) use redo::{DROPPED, Durable, RedoWriter, not_durable};
+pub(crate) use redo::{Durable, RedoWriter, not_durable};
 pub use tables::SchemaError;

@@ -9,7 +9,7 @@ use super::checkpoint::Checkpoints;
 use super::codec::{Encoder, TableCodec};
 use super::global::Item;
 use super::journal::Journal;
-use crate::table_list::TableList;
+use crate::table_list::{End, TableList};
 
 /// What a database has if it is durable.
 pub(crate) struct Durable<P: Platform> {
@@ -27,14 +27,14 @@ pub(crate) struct RedoWriter<'d, P: Platform> {
     tables: &'d TableList<P>,
     /// Whether tables were dropped that the changes may belong to, and whether some do.
     looks: bool,
-    met_dropped: bool,
+    met: End,
 }
 
 impl<'d, P: Platform> RedoWriter<'d, P> {
     pub(crate) fn new(durable: &'d Durable<P>, tables: &'d TableList<P>, node: Option<Node>) -> Self {
         let stream = durable.journal.stream_for(node);
         let encoder = Encoder::new(durable.codecs.seen());
-        RedoWriter { durable, stream, encoder, tables, looks: false, met_dropped: false }
+        RedoWriter { durable, stream, encoder, tables, looks: false, met: End::None }
     }
 
     pub(crate) fn journal(&self) -> &'d dyn Journal<P> {
@@ -47,20 +47,22 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         if let Some(changes) = self.tables.changes() {
             self.encoder.know(self.durable.codecs.seen());
             self.looks = changes.has_dropped();
-            self.met_dropped = false;
+            self.met = End::None;
         }
     }
 
-    /// Whether changes were added since [`Self::clear`] of a table that was dropped before the commit was announced.
-    pub(crate) fn met_dropped(&self) -> bool {
-        self.met_dropped
+    /// Why the commit is refused, if changes were added since [`Self::clear`] of a table that had ended before the commit was announced.
+    pub(crate) fn refusal(&self) -> Option<Abort> {
+        self.met.refusal()
     }
 
-    /// Looks whether the table of a change was dropped.
+    /// Looks whether the table of a change has ended.
     #[inline(always)]
     fn look(&mut self, table: usize) {
-        if self.looks {
-            self.met_dropped |= self.tables.is_dropped(table);
+        if self.looks
+            && let Some(changes) = self.tables.changes()
+        {
+            self.met = self.met.max(changes.end(table));
         }
     }
 
@@ -129,10 +131,6 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
         self.encoder.delete(table, &mut |word| P::peek(&row[word]));
     }
 }
-
-/// The error of a commit that comes after the end of a table that it has changed.
-pub(crate) const DROPPED: Abort =
-    Abort::Misuse("a table that the transaction has changed was dropped before its commit");
 
 /// The error of a transaction that cannot be durable.
 pub(crate) fn not_durable(error: &LogError) -> Abort {

@@ -105,7 +105,7 @@ impl Tables {
         let mut description = Description { next_id: found.next_id, tables: Vec::new() };
         for table in &found.tables {
             match table.dropped {
-                // It was dropped when the database was open last, before it ended.
+                // A table that was dropped, or was to come or to go, when the database was open last.
                 Some(NOT_COUNTED) => {
                     description.tables.push(DirectoryTable { dropped: Some(first), ..table.clone() });
                 }

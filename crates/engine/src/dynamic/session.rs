@@ -10,14 +10,18 @@ use storage::log::LogError;
 
 use super::attempt::AnyAttempt;
 use super::branches::Branches;
-use super::verbs::Body;
+use super::verbs::{AnyVerbs, Body};
 use crate::changing::{ChangeError, Swept};
 use crate::contention::Pauses;
+use crate::converting::TableChange;
 use crate::declaration::SchemaBuilder;
 use crate::durable::{GlobalId, PartOf};
 use crate::ending::{Bounds, Commit, Ending, Stats};
+use crate::following::Following;
 use crate::parts::{KeptPart, Outcome, Prepared, Vote};
 use crate::session::Session;
+use crate::table_list::Changes;
+use crate::transaction::Transaction;
 
 /// A [`Prepared`] part of a transaction over several databases, whatever its scheme.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]
@@ -195,6 +199,15 @@ pub trait AnySession<'d>: Upkeep {
         Err(ChangeError::Unsupported)
     }
 
+    /// Gives rows of a table another form: see [`Session::change_table`].
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    fn change_table(&mut self, table: usize, change: TableChange<'_>) -> Result<usize, ChangeError> {
+        let _ = (table, change);
+        Err(ChangeError::Unsupported)
+    }
+
     /// Lets some rows of dropped tables go: see [`Session::sweep`].
     fn sweep(&mut self) -> Swept {
         Swept::All
@@ -287,9 +300,28 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
     }
 }
 
+/// Runs the body of a transaction that began while a table changes its form.
+#[cold]
+fn follow<P: Platform, S: Scheme<P>>(
+    transaction: &mut Transaction<'_, '_, P, S>,
+    (changes, c): (&Changes<P>, P::Core),
+    body: &mut Body<'_>,
+) -> Result<(), Abort> {
+    let forms = changes.conversion(c).filter(|forms| transaction.knows_table(forms.0.after()));
+    // A transaction that began before the table was made has begun before rows get its form.
+    let Some(forms) = forms else { return body(transaction) };
+    let mut following = Following::new(transaction as &mut dyn AnyVerbs, forms);
+    body(&mut following)?;
+    following.bring_along(changes.keeps_both(c, forms.0))
+}
+
 impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
-        self.transact_as(mode, bounds, |transaction| body(transaction))
+        let (c, changes) = (self.core(), self.tables.changes());
+        self.transact_as(mode, bounds, |transaction| match changes {
+            Some(changes) if changes.has_form() => follow(transaction, (changes, c), body),
+            _ => body(transaction),
+        })
     }
 
     fn step_ahead(&mut self) {
@@ -344,6 +376,10 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
 
     fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
         self.drop_table(table)
+    }
+
+    fn change_table(&mut self, table: usize, change: TableChange<'_>) -> Result<usize, ChangeError> {
+        self.change_table(table, change)
     }
 
     fn sweep(&mut self) -> Swept {

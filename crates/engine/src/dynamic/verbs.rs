@@ -154,6 +154,18 @@ pub trait AnyVerbs {
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort>;
 
+    /// The number of the table of a row that a verb has given.
+    fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {
+        let _ = row;
+        self.refuse("rows of this storage manager do not say of which table they are").map(|()| 0)
+    }
+
+    /// Whether the transaction goes on with the rows of this table, which has others for transactions that begin now.
+    fn keeps_form(&self, table: usize) -> bool {
+        let _ = table;
+        false
+    }
+
     /// Ends the transaction for a wrong use that a layer above the verbs has found.
     ///
     /// # Errors

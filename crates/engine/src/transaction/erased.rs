@@ -321,6 +321,12 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         self.note(scanned)
     }
 
+    fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {
+        let row = self.number(row)?;
+        let (inner, _) = self.parts();
+        Ok(S::table_of(inner, row))
+    }
+
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort> {
         self.misuse(what)
     }

@@ -5,6 +5,7 @@
 
 mod both_ways;
 mod changing;
+mod changing_forms;
 mod changing_open;
 mod columns;
 mod constant;

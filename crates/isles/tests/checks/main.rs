@@ -4,6 +4,7 @@
 mod bad_input;
 mod changing;
 mod common;
+mod converting;
 mod deployments;
 mod described;
 mod durabilities;

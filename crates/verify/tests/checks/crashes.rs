@@ -8,6 +8,7 @@ use cc::mutants::{Broken, Rule};
 use cc::{Hstore, Mvcc, Occ, SchemeName, Silo, TicToc};
 use platform::files::Access;
 use sim::Faults;
+use verify::crashes::forms::{self, FormMarks};
 use verify::crashes::killed::{self, Life};
 use verify::crashes::lives::{Marks, Rules, Story};
 use verify::crashes::parts::{self, PartMarks};
@@ -23,6 +24,8 @@ const SEEDS_OF_LIES: u64 = 60;
 const SEEDS_OF_MUTANTS: u64 = 400;
 /// Seeds of each scheme with prepared parts.
 const SEEDS_OF_PARTS: u64 = 24;
+/// Seeds of each scheme with tables that get another form.
+const SEEDS_OF_FORMS: u64 = 16;
 /// Seeds of each scheme with several instances.
 const SEEDS_OF_DEPLOYMENTS: u64 = 4;
 /// Seeds of each scheme in which one of several instances crashes, or connections break.
@@ -123,6 +126,41 @@ fn mutants_of_parts_are_caught() {
             Ok(wrong) => wrong.into_iter().next().map(|what| (seed, what)),
             Err(error) => Some((seed, error.to_string())),
         });
+        println!("{name}: {first:?}");
+        assert!(first.is_some(), "{name} was not caught");
+    }
+}
+
+/// A table gets another form again and again, under crashes.
+#[test]
+fn tables_change_their_form_through_crashes() {
+    for subject in schemes() {
+        let mut sum = FormMarks::default();
+        for seed in 0..SEEDS_OF_FORMS {
+            let (violations, marks) = forms::violations(&subject, seed, faults(seed)).expect("a run");
+            assert_eq!(violations, Vec::<String>::new(), "{}, seed {seed}", subject.name);
+            sum.add(marks);
+        }
+        println!("{}: {sum:?}", subject.name);
+        assert!(sum.changed > 0 && sum.meanwhile > 0, "{}: {sum:?}", subject.name);
+    }
+}
+
+/// Databases that change tables as they must not.
+#[test]
+fn mutants_of_forms_are_caught() {
+    let mutants = [
+        (0, "a transaction that changes one form alone", Rule::BothForms),
+        (0, "rows that change before older transactions have ended", Rule::FormsWait),
+        (225, "a form that counts before it is durable", Rule::FormsSettle),
+    ];
+    for (begin, name, rule) in mutants {
+        let mutant = Subject::mutant::<Silo<Broken>>(name, &[rule]);
+        let found = |seed| match forms::violations(&mutant, seed, Faults { seed, ..Faults::default() }) {
+            Ok((wrong, _)) => wrong.into_iter().next(),
+            Err(error) => Some(error.to_string()),
+        };
+        let first = (begin..begin + SEEDS_OF_MUTANTS).find_map(|seed| found(seed).map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
     }

@@ -1,0 +1,216 @@
+//! A table whose rows get another form while it is in use: both forms, and how a row of one becomes a row of the other.
+//!
+//! The rows of the two forms are rows of two tables with the same primary keys. [`Conversion::carry`] brings one row of one table to
+//! what the other table says, within a transaction: whoever reads or writes rows of the first does that for each row that has changed
+//! (`following.rs`), and the session that changes the table does it for all rows (`converting.rs`). It may be done any number of times.
+
+use cc::Abort;
+use platform::Intent;
+
+use crate::description::TableDescription;
+use crate::dynamic::verbs::{AnyVerbs, Span};
+use crate::key::{KeyBuffer, key_words};
+use crate::row_format::{RowBytes, RowError};
+use crate::table::RowId;
+
+/// A row that no description can read.
+const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
+
+/// From which of the two tables transactions read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// The table as it was.
+    Before,
+    /// The table as it will be.
+    After,
+}
+
+/// A row: fixed part and tail.
+pub(crate) type RowImage = (Vec<u8>, Vec<u8>);
+
+/// One of the two tables.
+struct Side {
+    /// Its number.
+    table: usize,
+    description: TableDescription,
+    /// The columns that only this form has are as in this row, where the other form says nothing of them.
+    template: RowImage,
+}
+
+/// Both forms of a table.
+pub(crate) struct Conversion {
+    before: Side,
+    after: Side,
+    /// Words of a primary key.
+    pub(crate) key_words: usize,
+}
+
+impl TableDescription {
+    /// What is in the way of giving rows of this table the form of `to`, if anything is; `has_template`: columns that are new have
+    /// values.
+    fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
+        let key = |table: &TableDescription| {
+            let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);
+            columns.map(|column| format!("{} {}", column.name, column.kind)).collect::<Vec<_>>().join(", ")
+        };
+        if key(self) != key(to) {
+            return Some(format!("the primary key ({}) stays as it is", key(self)));
+        }
+        to.columns.iter().enumerate().find_map(|(number, column)| match self.counterpart(to, number) {
+            None if column.is_optional() || has_template => None,
+            None => Some(format!(
+                "column {:?} is new, and rows that are there have no value for it: give one",
+                column.name
+            )),
+            Some(own) => {
+                let own = &self.columns[own];
+                if own.kind != column.kind {
+                    return Some(format!(
+                        "column {:?} is {}, and cannot be {}",
+                        own.name, own.kind, column.kind
+                    ));
+                }
+                let lacks = own.nullable && !column.nullable;
+                lacks.then(|| format!("column {:?} may be without a value in rows that are there", own.name))
+            }
+        })
+    }
+}
+
+impl Conversion {
+    /// From a table to another one, each with its number. Columns that rows do not have yet are as in `template`, a row of the table
+    /// as it will be, or have no value.
+    ///
+    /// # Errors
+    /// What is in the way, in words.
+    pub(crate) fn new(
+        (before, after): ((usize, &TableDescription), (usize, &TableDescription)),
+        template: Option<RowImage>,
+    ) -> Result<Self, String> {
+        if let Some(obstacle) = before.1.obstacle(after.1, template.is_some()) {
+            return Err(obstacle);
+        }
+        let template = match template {
+            Some((fixed, _)) if fixed.len() != after.1.row_bytes => {
+                return Err("the row with the values of new columns is none of the table".to_owned());
+            }
+            Some(template) => template,
+            None => after.1.empty_row().map_err(|error| error.to_string())?,
+        };
+        let side = |(table, description): (usize, &TableDescription), template| Side {
+            table,
+            description: description.clone(),
+            template,
+        };
+        let template_before = before.1.empty_row().map_err(|error| error.to_string())?;
+        let key_words = key_words(before.1.indexes[0].key_bits);
+        Ok(Conversion { before: side(before, template_before), after: side(after, template), key_words })
+    }
+
+    /// The number of the table as it was.
+    pub(crate) fn before(&self) -> usize {
+        self.before.table
+    }
+
+    /// The number of the table as it will be.
+    pub(crate) fn after(&self) -> usize {
+        self.after.table
+    }
+
+    fn sides(&self, reads: Reads) -> (&Side, &Side) {
+        match reads {
+            Reads::Before => (&self.before, &self.after),
+            Reads::After => (&self.after, &self.before),
+        }
+    }
+
+    /// The tables that transactions use, and do not use.
+    pub(crate) fn tables(&self, reads: Reads) -> (usize, usize) {
+        let (used, other) = self.sides(reads);
+        (used.table, other.table)
+    }
+
+    /// The primary key of a row that transactions use.
+    pub(crate) fn key_of(
+        &self,
+        verbs: &mut dyn AnyVerbs,
+        reads: Reads,
+        row: RowId,
+    ) -> Result<KeyBuffer, Abort> {
+        let description = &self.sides(reads).0.description;
+        let mut words = vec![0; description.row_bytes / 8];
+        verbs.read(row, Span { offset: 0, bytes: description.row_bytes }, &mut words)?;
+        Ok(description.key_of(0, bytemuck::cast_slice(&words)))
+    }
+
+    /// Where the primary keys of rows that are inserted together lie in what their keys are together.
+    pub(crate) fn key_stride(&self, reads: Reads) -> usize {
+        let indexes = self.sides(reads).0.description.indexes();
+        indexes.iter().map(|index| key_words(index.key_bits)).sum()
+    }
+
+    /// Has the other table say of this primary key what the table says that transactions use.
+    pub(crate) fn carry(&self, verbs: &mut dyn AnyVerbs, reads: Reads, key: &[u64]) -> Result<(), Abort> {
+        let (from, to) = self.sides(reads);
+        let found = verbs.find(from.table, 0, key, Intent::Read)?;
+        let there = verbs.find(to.table, 0, key, Intent::Write)?;
+        let row = found.map(|found| from.read(verbs, found)).transpose()?;
+        let old = there.map(|there| to.read(verbs, there)).transpose()?;
+        match (row, there.zip(old)) {
+            (None, None) => Ok(()),
+            (None, Some((there, old))) => to.with_keys(&old.0, |keys| verbs.delete(there, keys)),
+            (Some(row), None) => {
+                let (fixed, tail) = from.convert(to, &row, &to.template)?;
+                to.with_keys(&fixed, |keys| verbs.insert(to.table, keys, &fixed, &tail))
+            }
+            (Some(row), Some((there, old))) => {
+                let new = from.convert(to, &row, &old)?;
+                if new == old {
+                    return Ok(());
+                }
+                to.with_keys(&old.0, |before| {
+                    to.with_keys(&new.0, |after| verbs.replace(there, (before, after), &new.0, &new.1))
+                })
+            }
+        }
+    }
+}
+
+impl Side {
+    fn read(&self, verbs: &mut dyn AnyVerbs, row: RowId) -> Result<RowImage, Abort> {
+        let span = Span { offset: 0, bytes: self.description.row_bytes };
+        let (mut words, mut tail) = (vec![0_u64; span.words()], Vec::new());
+        verbs.read(row, span, &mut words)?;
+        if self.description.has_tail() {
+            verbs.read_tail(row, &mut tail)?;
+        }
+        Ok((bytemuck::cast_slice(&words).to_vec(), tail))
+    }
+
+    /// A row of this table as a row of the other one, with columns that this table does not have as in `template`.
+    fn convert(&self, to: &Side, (fixed, tail): &RowImage, template: &RowImage) -> Result<RowImage, Abort> {
+        let template = Some((&*template.0, &*template.1));
+        let converted = self.description.convert(&to.description, (fixed, tail), template);
+        converted.map_err(|_: RowError| Abort::Misuse(DAMAGED))
+    }
+
+    /// Calls `with` with the keys of a row, one an index.
+    fn with_keys<T>(&self, fixed: &[u8], with: impl FnOnce(&[&[u64]]) -> T) -> T {
+        let indexes = self.description.indexes();
+        let keys: Vec<KeyBuffer> =
+            (0..indexes.len()).map(|number| self.description.key_of(number, fixed)).collect();
+        let words: Vec<&[u64]> =
+            keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect();
+        with(&words)
+    }
+}
+
+impl TableDescription {
+    /// A row without values, and with zeros and empty texts where there must be some.
+    fn empty_row(&self) -> Result<RowImage, RowError> {
+        let mut row = RowBytes::default();
+        let values: Vec<_> = self.columns.iter().map(|column| column.empty_value()).collect();
+        self.encode_row(&values, &mut row)?;
+        Ok((row.fixed, row.tail))
+    }
+}
