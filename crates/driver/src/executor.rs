@@ -55,6 +55,14 @@ pub trait Executor<'d, Q: Procedure> {
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 
+    /// Shifts so many borders between partitions: how many have shifted, by how many changes of the map.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn shift(&mut self, _count: usize) -> Result<(usize, usize), Abort> {
+        Ok((0, 0))
+    }
+
     /// The worker runs no transaction any more; returns when no other worker needs it.
     ///
     /// # Errors
@@ -235,6 +243,13 @@ impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()
+    }
+
+    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
+        let shifts = self.worker.latest_map().partitions().shifts(count);
+        let changes = shifts.as_flattened();
+        self.worker.rearrange(self.session.object(), changes)?.expect("nobody else changes the map");
+        Ok((shifts.len(), changes.len()))
     }
 
     fn leave(&mut self) -> Result<(), Abort> {

@@ -13,7 +13,7 @@ use workloads::{Random, Workload};
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::error::RunError;
-use crate::executor::{Executors, Seat};
+use crate::executor::{Executor, Executors, Seat};
 use crate::failing::Failing;
 use crate::host::Host;
 use crate::owners::Owners;
@@ -21,6 +21,8 @@ use crate::plan::Plan;
 use crate::preparation::Preparation;
 use crate::retry::{Buffer, Next, Retry};
 use crate::schedule::{BINS, Schedule};
+use crate::shifting::{Shifted, Shifting};
+use crate::summary::seconds;
 use crate::upcoming::Upcoming;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
@@ -101,6 +103,8 @@ pub(crate) struct WorkerResult {
     pub losses: u64,
     /// Messages that it has heard twice.
     pub echoes: u64,
+    /// Partitions that it was asked to move.
+    pub shifted: Vec<Shifted>,
     /// When its warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
@@ -160,6 +164,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             None => self.end(worker, result.warm),
         };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
+        let mut shifting = Shifting::of(self.plan, worker, self.failing);
         let mut warm = false;
         let mut counts_before = executor.counts();
         let (mut commits, mut aborts) = (0, 0);
@@ -270,7 +275,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             if self.schedule.commits_max.is_some_and(|most| commits >= most) {
                 P::store(c, self.board.stop(), 1, Ordering::Relaxed);
             }
-            now = after;
+            now = match shifting.due(result.warm, after).filter(|_| warm) {
+                Some(count) => self.shift(c, &mut result, (&mut *executor, count))?,
+                None => after,
+            };
         }
         // What is done for others from here on is no part of the run.
         let counts = executor.counts();
@@ -288,6 +296,22 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.ended = end;
         executor.leave().map_err(RunError::of)?;
         Ok(result)
+    }
+
+    /// Shifts so many borders between partitions. The moment afterwards.
+    fn shift<'d>(
+        &self,
+        c: P::Core,
+        result: &mut WorkerResult,
+        (executor, count): (&mut (dyn Executor<'d, W::Procedure> + 'd), usize),
+    ) -> Result<Nanos, RunError> {
+        let began = P::now(c);
+        let (rearrangements, changes) = executor.shift(count).map_err(RunError::of)?;
+        let ended = P::now(c);
+        let at_seconds = seconds(began.since(result.warm));
+        let took_seconds = seconds(ended.since(began));
+        result.shifted.push(Shifted { at_seconds, rearrangements, changes, took_seconds });
+        Ok(ended)
     }
 
     /// When a worker runs no transaction any more, of a run whose measured time begins at `warm`.
@@ -329,6 +353,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             refused: 0,
             losses: 0,
             echoes: 0,
+            shifted: Vec::new(),
             warm: Nanos(0),
             ended: Nanos(0),
         })

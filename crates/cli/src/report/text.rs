@@ -68,6 +68,7 @@ pub fn render(report: &Report, style: Style) -> String {
     }
     summary(&mut text, report, style);
     simulation(&mut text, report);
+    rearrangements(&mut text, report);
     adaptation(&mut text, report);
     kinds(&mut text, &report.transactions, style);
     if let Some(breakdown) = &report.breakdown {
@@ -226,6 +227,15 @@ fn simulation(text: &mut String, report: &Report) {
             cost.peak_memory_bytes.map_or_else(String::new, |most| format!(", at most {}", bytes(most)));
         let (second, events) = (seconds(cost.host_seconds_per_second), si(cost.events_per_host_second));
         line(text, "simulation", &format!("{second} of the host a second, {events} events/s{memory}"));
+    }
+}
+
+/// What it cost to move partitions, where that was asked for.
+fn rearrangements(text: &mut String, report: &Report) {
+    for one in &report.rearrangements {
+        let (at, took) = (seconds(one.at_seconds), seconds(one.took_seconds));
+        let words = format!("at {at}: {}, {} changes of the map, in {took}", one.rearrangements, one.changes);
+        line(text, "rearranged", &words);
     }
 }
 

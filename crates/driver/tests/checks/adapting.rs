@@ -1,7 +1,9 @@
 //! Partitions that follow the workload: skew is noticed, keys change their owners while transactions run, and nothing is lost.
 
 use adapt::{Core, Settings, Story};
-use driver::{Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Workload};
+use driver::{
+    Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Shift, Workload,
+};
 use sim::Config;
 use workloads::tatp::{Hot, Tatp};
 
@@ -99,5 +101,23 @@ fn a_failed_socket_loses_its_partitions() {
     for execution in [Execution::Inline, Execution::Plp] {
         let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(4.0, 3) };
         assert_eq!(run(&tatp(None), &still).adaptation, None);
+    }
+}
+
+/// Exactly so many borders shift at a moment, in one pause, whoever shares what; nothing is lost.
+#[test]
+fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
+    for execution in [Execution::Plp, Execution::Atrapos] {
+        let shift = |seconds, count| Shift { seconds, count };
+        let shifts = vec![shift(0.002, 1_000), shift(0.001, 3)];
+        let still = Plan { adaptation: None, execution, shifts, ..plan(3.0, 4) };
+        let shifted = run(&tatp(None), &still).shifted;
+        // The last three workers of four have nine columns each to give, and the last of them again what it gets.
+        let counts = shifted.iter().map(|one| (one.rearrangements, one.changes)).collect::<Vec<_>>();
+        assert_eq!(counts[0], (3, 9));
+        assert!(counts[1].0 > 24 && counts[1].0 < 100 && counts[1].1 == 3 * counts[1].0, "{counts:?}");
+        for (one, at) in shifted.iter().zip([0.001, 0.002]) {
+            assert!((at..at + 0.0002).contains(&one.at_seconds) && one.took_seconds < 0.0005, "{one:?}");
+        }
     }
 }
