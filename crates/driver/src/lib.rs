@@ -14,7 +14,7 @@
 //!
 //! - `any`: the workloads of the list as one type;
 //! - `executor`: how a procedure's phases and actions run;
-//! - `owners`: what workers share that own partitions; `adapting`, `shifting`: what moves partitions;
+//! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what moves partitions;
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
@@ -54,6 +54,7 @@ mod owners;
 mod plan;
 mod preparation;
 mod processes;
+mod processors;
 mod pulse;
 mod retry;
 mod run;
