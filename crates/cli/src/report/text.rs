@@ -243,6 +243,9 @@ fn rearrangements(text: &mut String, report: &Report) {
 fn adaptation(text: &mut String, report: &Report) {
     let Some(story) = &report.adaptation else { return };
     line(text, "adaptation", &story.counts());
+    for note in &story.notes {
+        line(text, "", &format!("at {}: {}", seconds(note.at_seconds), note.words));
+    }
     for one in &story.repartitionings {
         line(text, "", &format!("at {}: {}", seconds(one.at_seconds), one.reason));
     }
