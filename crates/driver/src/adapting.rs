@@ -64,9 +64,11 @@ const CHANGES: u64 = 1 << WORKER_BITS;
 /// One question.
 const ONE: u64 = CHANGES << 1;
 
-/// Words that the workers look at: the question that is asked, and how often processors have come or gone.
-const QUESTION: usize = 0;
-const STANDINGS: usize = 8;
+/// Words that the workers look at: the question that is asked, and how often processors have come or gone. Not in the first line of their region: regions
+/// and pages begin with pages of memory, and what all transactions look at there competes for one set of the nearest cache.
+const QUESTION: usize = 21 * LINE_BYTES;
+const STANDINGS: usize = QUESTION + 8;
+const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
 
 /// What a worker hands over.
 struct Handed {
@@ -116,7 +118,7 @@ impl<P: Platform> Adapting<P> {
         Ok(Adapting {
             adaptation: adaptation.clone(),
             cores: cores.unwrap_or_else(|| equally_far(&deployment.sockets())),
-            words: P::region(c, None, LINE_BYTES, "questions of the monitor")?,
+            words: P::region(c, None, WORDS_BYTES, "questions of the monitor")?,
             desk: Latched::new(c, "answers to the monitor", Desk::default())?,
             standing: Latched::new(c, "processors of workers", Arc::new(Standing::of(deployment)))?,
         })
@@ -479,10 +481,11 @@ impl<'a, P: Platform> Monitor<'a, P> {
         let map = self.controller.map();
         // A worker that has begun no transaction since the map changed counts by the former one.
         let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
-        let sub_partitions = adapt::Grid::of(map).count();
+        let grid = adapt::Grid::of(map);
         let idle: f64 = arrays.clone().map(|one| one.idle_nanos() as f64).sum();
-        let load = Load::gathered(map.version(), sub_partitions, arrays);
-        let load = load.expect("the arrays of a version are of its sub-partitions");
+        let load = Load::gathered(map.version(), grid.count(), arrays);
+        let mut load = load.expect("the arrays of a version are of its sub-partitions");
+        load.fit_in(nanos, grid.owners());
         let spent = Spent { nanos, busy_nanos: (nanos - idle / present.max(1) as f64).max(0.0) };
         let throughput = self.times * transactions as f64 / (nanos / 1e9);
         Some(Event::Measured { throughput, load, spent })
