@@ -31,8 +31,7 @@ impl Serialize for At {
 }
 
 /// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are not known. Its workers are on so many sockets, in so
-/// many instances; its partitions are moved so, and
-/// follow the workload or not.
+/// many instances; it is executed so, and its partitions follow the workload or not.
 pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,
