@@ -298,12 +298,15 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         let before = branches.meter().enter::<P>(c, Category::Backoff);
         let until = P::now(c).plus(branches.pause_nanos(attempts));
         loop {
-            while self.hear(branches)? {}
+            // The pause ends even if others never stop asking.
+            let has_heard = self.hear(branches)?;
             let now = P::now(c);
             if now >= until {
                 break;
             }
-            self.rest(until.since(now));
+            if !has_heard {
+                self.rest(until.since(now));
+            }
         }
         branches.meter().leave::<P>(c, before);
         branches.meter().attempt_begins();

@@ -109,7 +109,7 @@ fn a_failed_socket_loses_its_partitions() {
 #[test]
 fn who_is_asked_for_too_much_is_heard() {
     const MANY: usize = 24;
-    let hot = Some(Hot { requests: 1.0, data: 0.001 });
+    let hot = Some(Hot { requests: 1.0, data: 0.04 });
     let workload = Workload::Tatp(Tatp { hot, parts_each: 1, ..Tatp::new(480, MANY as u16) });
     let config = Config { perturb: false, ..config(MANY, 2) };
     let deployment = Deployment { partitioning: Partitioning::Blocks, ..two_sockets(MANY) };
