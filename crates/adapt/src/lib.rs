@@ -34,4 +34,4 @@ pub use map::{Change, MapError, Partition, PartitionMap, Range, Table, TablePart
 pub use model::{Figures, Model};
 pub use search::{Proposal, Search, SearchError, Way, search};
 pub use settings::{Rules, Settings};
-pub use story::{Piece, Repartitioning, Story, View};
+pub use story::{Note, Piece, Repartitioning, Story, View};

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cores::Core;
 use crate::grid::SubPartition;
 
 /// Sub-partitions of one synchronization point that are told apart. Of points where more meet, the first so many are counted.
@@ -273,6 +274,21 @@ impl Load {
         })
     }
 
+    /// Actions of no core take longer than the time in which they were counted: where the sum says so, they cost less there than they do on the average of all
+    /// workers. `owners` has the core of each sub-partition.
+    ///
+    /// A worker whose data are in caches already, while others still bring theirs in, does more of its own actions than they do, and would pass for one
+    /// that has too many.
+    pub fn fit_in(&mut self, nanos: f64, owners: &[Core]) {
+        let mut sums: BTreeMap<Core, f64> = BTreeMap::new();
+        for (cost, owner) in self.costs.iter().zip(owners) {
+            *sums.entry(*owner).or_default() += cost;
+        }
+        for (cost, owner) in self.costs.iter_mut().zip(owners) {
+            *cost *= (nanos / sums[owner].max(f64::MIN_POSITIVE)).min(1.0);
+        }
+    }
+
     /// Nanoseconds of all actions.
     pub fn total(&self) -> f64 {
         self.costs.iter().sum()
@@ -326,6 +342,14 @@ mod tests {
         assert_eq!(one, Arrays::new(4, (4, 3), 16));
         assert_eq!(Load::gathered(3, 4, [&one]), Err(LoadError::Version { wanted: 3, found: 4 }));
         assert_eq!(Load::gathered(4, 5, [&one]), Err(LoadError::Count { wanted: 5, found: 4 }));
+    }
+
+    #[test]
+    fn no_core_works_longer_than_there_is_time() {
+        let costs = vec![30.0, 10.0, 150.0, 50.0, 0.0];
+        let mut load = Load { version: 0, costs, meetings: Vec::new(), unrecorded: 0.0 };
+        load.fit_in(100.0, &[0, 0, 1, 1, 2].map(Core));
+        assert_eq!(load.costs, [30.0, 10.0, 75.0, 25.0, 0.0]);
     }
 
     #[test]

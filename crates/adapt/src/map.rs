@@ -282,6 +282,49 @@ impl PartitionMap {
         Ok(next)
     }
 
+    /// So many rearrangements, one after the other, along all tables again and again: the owner of a partition takes the first position of the next one,
+    /// which is split off, moved and merged. Fewer, if partitions that others own become too small.
+    pub fn shifts(&self, count: usize) -> Vec<[Change; 3]> {
+        let mut after = self.clone();
+        let mut shifts = Vec::with_capacity(count);
+        loop {
+            let before = shifts.len();
+            for (table, place) in after.places() {
+                if shifts.len() == count {
+                    return shifts;
+                }
+                if let Some(shift) = after.shift(table, place) {
+                    shift.iter().try_for_each(|change| after.apply(change)).expect("partitions as they are");
+                    shifts.push(shift);
+                }
+            }
+            if shifts.len() == before {
+                return shifts;
+            }
+        }
+    }
+
+    /// All partitions, by place of their table and place in it.
+    fn places(&self) -> Vec<(usize, usize)> {
+        let of_table = |(number, table): (usize, &TablePartitions)| {
+            (0..table.partitions.len()).map(move |place| (number, place))
+        };
+        self.tables.iter().enumerate().flat_map(of_table).collect()
+    }
+
+    /// What the first position of a partition is given away by, to the owner of the one before; `None` if it has no other, or the same owner.
+    fn shift(&self, table: usize, place: usize) -> Option<[Change; 3]> {
+        let TablePartitions { table, partitions, .. } = &self.tables[table];
+        let (one, next) = (partitions[place.checked_sub(1)?], partitions[place]);
+        let (table, low) = (*table, next.range.low);
+        let fits = one.owner != next.owner && next.range.len() > 1;
+        fits.then_some([
+            Change::Split { table, at: low + 1 },
+            Change::Move { table, low, to: one.owner },
+            Change::Merge { table, at: low },
+        ])
+    }
+
     fn apply(&mut self, change: &Change) -> Result<(), MapError> {
         let wanted = change.table();
         let place = self.tables.binary_search_by_key(&wanted, |one| one.table);
@@ -358,6 +401,18 @@ mod tests {
         assert_eq!((map.owner(Table(0), 0), map.owner(Table(0), 99)), (Some(Core(0)), Some(Core(3))));
         assert_eq!(map.owner(Table(1), 5), None);
         assert!(PartitionMap::even(&[(T, "none", Range { low: 1, end: 1 })], &owners).is_err());
+    }
+
+    #[test]
+    fn borders_shift_until_nothing_is_left_to_give() {
+        let before = map(&[(0, 10, 0), (10, 13, 1), (13, 15, 2), (15, 20, 2)]);
+        let after = |count| before.changed(before.shifts(count).as_flattened()).expect("changes that fit");
+        assert_eq!(after(0).tables(), before.tables());
+        assert_eq!(after(1).tables(), map(&[(0, 11, 0), (11, 13, 1), (13, 15, 2), (15, 20, 2)]).tables());
+        assert_eq!(after(3).tables(), map(&[(0, 12, 0), (12, 14, 1), (14, 15, 2), (15, 20, 2)]).tables());
+        // The second of two has one position more to give after each that it gets.
+        assert_eq!(before.shifts(9).len(), 4);
+        assert_eq!(after(9).tables(), map(&[(0, 13, 0), (13, 14, 1), (14, 15, 2), (15, 20, 2)]).tables());
     }
 
     #[test]

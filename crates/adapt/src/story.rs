@@ -93,6 +93,15 @@ pub struct Repartitioning {
     pub seen: Option<Vec<f64>>,
 }
 
+/// Something that has happened to the cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// When, in seconds of the run.
+    pub at_seconds: f64,
+    /// What, in words.
+    pub words: String,
+}
+
 /// What adaptation did in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
@@ -108,6 +117,8 @@ pub struct Story {
     pub repartitionings: Vec<Repartitioning>,
     /// Repartitionings that are not told.
     pub untold: u64,
+    /// Cores that came and went, the first ones if there were many.
+    pub notes: Vec<Note>,
     /// What was decided last, in words.
     pub last: String,
 }
@@ -124,6 +135,7 @@ impl Story {
             steps: 0,
             repartitionings: Vec::new(),
             untold: 0,
+            notes: Vec::new(),
             last,
         }
     }
@@ -134,6 +146,13 @@ impl Story {
             self.repartitionings.push(one);
         } else {
             self.untold += 1;
+        }
+    }
+
+    /// Something has happened to the cores.
+    pub(crate) fn note(&mut self, at_seconds: f64, words: String) {
+        if self.notes.len() < TOLD_MAX {
+            self.notes.push(Note { at_seconds, words });
         }
     }
 
@@ -166,6 +185,9 @@ impl Story {
     pub fn text(&self) -> String {
         let mut text = String::new();
         line(&mut text, format_args!("{}; last: {}", self.counts(), self.last));
+        for Note { at_seconds, words } in &self.notes {
+            line(&mut text, format_args!("at {}: {words}", seconds(*at_seconds)));
+        }
         for (number, one) in self.repartitionings.iter().enumerate() {
             line(&mut text, format_args!(""));
             line(

@@ -54,16 +54,29 @@ pub(crate) fn why_not(proposal: &Proposal, balance: &Balance) -> String {
 fn lost(map: &PartitionMap, cores: &Cores) -> String {
     let owned = map.partitions().filter(|(_, partition)| !cores.is_present(partition.owner));
     let owners: Vec<Core> = owned.map(|(_, partition)| partition.owner).collect();
-    let names: BTreeSet<Core> = owners.iter().copied().collect();
-    let (first, last) = (names.first().copied(), names.last().copied());
-    let are = match (first, last) {
-        (Some(first), Some(last)) if first == last => format!("{first} is gone and owned"),
-        (Some(first), Some(last)) if usize::from(last.0 - first.0) + 1 == names.len() => {
-            format!("cores {} to {} are gone and owned", first.0, last.0)
+    let are = these_are(&owners.iter().copied().collect());
+    format!("{are} gone and owned {}", counted(owners.len() as u64, "partition"))
+}
+
+/// These cores by their names, if they follow each other.
+fn these_are(cores: &BTreeSet<Core>) -> String {
+    match (cores.first(), cores.last()) {
+        (Some(first), Some(last)) if first == last => format!("{first} is"),
+        (Some(first), Some(last)) if usize::from(last.0 - first.0) + 1 == cores.len() => {
+            format!("cores {} to {} are", first.0, last.0)
         }
-        _ => format!("{} cores are gone and owned", names.len()),
-    };
-    format!("{are} {}", counted(owners.len() as u64, "partition"))
+        _ => format!("{} cores are", cores.len()),
+    }
+}
+
+/// Which cores have come and gone, and how many are there.
+pub(crate) fn come_and_gone(before: &Cores, now: &Cores) -> String {
+    let gone: BTreeSet<Core> = before.present().filter(|core| !now.is_present(*core)).collect();
+    let come: BTreeSet<Core> = now.present().filter(|core| !before.is_present(*core)).collect();
+    let some = [(gone, "gone"), (come, "back")].into_iter().filter(|(cores, _)| !cores.is_empty());
+    let mut parts: Vec<String> = some.map(|(cores, how)| format!("{} {how}", these_are(&cores))).collect();
+    parts.push(format!("{} of {} can work", now.present().count(), counted(now.count() as u64, "core")));
+    parts.join("; ")
 }
 
 /// What synchronization costs, and between which sockets most of it, if it is worth a word.

@@ -343,7 +343,8 @@ pub struct CommonFlags {
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub warmup: Option<String>,
     /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc, tatp), hot=F:F (micro, tatp),
-    /// multisite=F (micro, tatp, dependent) or fail-socket=N (all that have a database), as in 0.2=hot=0.5:0.2
+    /// multisite=F (micro, tatp, dependent), fail-socket=N (all that have a database) or rearrange=N (plp and atrapos whose
+    /// partitions stay), as in 0.2=hot=0.5:0.2
     #[arg(long, value_name = "SECONDS=CHANGE", help_heading = "Run")]
     pub at: Vec<String>,
     /// Breakdown of time and counters: on or off [default: on]

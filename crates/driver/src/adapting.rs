@@ -8,9 +8,13 @@
 //! Workers look at one word after each transaction, which changes with each question. A worker whose run is over answers no more, and nothing is
 //! decided from then on.
 //!
-//! Sockets that fail ([`crate::failing`]) are told to the controller at once: it gives their partitions to the cores that are left.
+//! Sockets that fail ([`crate::failing`]), and processors that come and go ([`crate::processors`]), are told to the controller at once: it gives the
+//! partitions of those that are gone to the cores that are left. A worker whose processor is gone hears of it with the next question, which it
+//! gets at once. From then on it runs no transactions of its own, and others draw for its clients; it does for others what belongs to it until
+//! that is taken from it, and takes part again when its processor is back.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use adapt::{
@@ -25,6 +29,7 @@ use storage::Latched;
 
 use crate::deployment::Deployment;
 use crate::failing::Failing;
+use crate::processors::Standing;
 use crate::pulse::{Beat, Pulse};
 
 /// How partitions follow the workload of a run.
@@ -59,6 +64,12 @@ const CHANGES: u64 = 1 << WORKER_BITS;
 /// One question.
 const ONE: u64 = CHANGES << 1;
 
+/// Words that the workers look at: the question that is asked, and how often processors have come or gone. Not in the first line of their region: regions
+/// and pages begin with pages of memory, and what all transactions look at there competes for one set of the nearest cache.
+const QUESTION: usize = 21 * LINE_BYTES;
+const STANDINGS: usize = QUESTION + 8;
+const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
+
 /// What a worker hands over.
 struct Handed {
     worker: usize,
@@ -87,9 +98,10 @@ struct Desk {
 pub(crate) struct Adapting<P: Platform> {
     adaptation: Adaptation,
     cores: Cores,
-    /// The question that is asked.
-    word: P::Region,
+    words: P::Region,
     desk: Latched<P, Desk>,
+    /// Who has a processor.
+    standing: Latched<P, Arc<Standing>>,
 }
 
 impl<P: Platform> Adapting<P> {
@@ -106,13 +118,30 @@ impl<P: Platform> Adapting<P> {
         Ok(Adapting {
             adaptation: adaptation.clone(),
             cores: cores.unwrap_or_else(|| equally_far(&deployment.sockets())),
-            word: P::region(c, None, LINE_BYTES, "questions of the monitor")?,
+            words: P::region(c, None, WORDS_BYTES, "questions of the monitor")?,
             desk: Latched::new(c, "answers to the monitor", Desk::default())?,
+            standing: Latched::new(c, "processors of workers", Arc::new(Standing::of(deployment)))?,
         })
     }
 
     fn question(&self) -> &P::Word {
-        P::word_of(&self.word, 0)
+        P::word_of(&self.words, QUESTION)
+    }
+
+    /// How often processors have come or gone.
+    fn standings(&self) -> &P::Word {
+        P::word_of(&self.words, STANDINGS)
+    }
+
+    fn standing(&self, c: P::Core) -> Arc<Standing> {
+        self.standing.with(c, |standing| Arc::clone(standing))
+    }
+
+    /// Processors have come or gone: workers hear of it with the next question.
+    fn stand(&self, c: P::Core, standing: Standing) {
+        self.standing.with(c, |old| *old = Arc::new(standing));
+        // Relaxed: the next question orders it.
+        P::fetch_add(c, self.standings(), 1, Ordering::Relaxed);
     }
 }
 
@@ -134,6 +163,9 @@ pub(crate) struct Part<'d, P: Platform> {
     question: u64,
     /// The version of the map in its last transaction.
     version: u64,
+    /// How often processors have come or gone, as far as it knows, and who has one.
+    standings: u64,
+    standing: Option<Arc<Standing>>,
     /// Transactions since it was asked, or since the map changed.
     transactions: u64,
 }
@@ -141,7 +173,15 @@ pub(crate) struct Part<'d, P: Platform> {
 impl<'d, P: Platform> Part<'d, P> {
     /// Of the worker with this number.
     pub(crate) fn new(shared: &'d Adapting<P>, worker: usize) -> Self {
-        Part { shared, worker, question: 0, version: 0, transactions: 0 }
+        Part { shared, worker, question: 0, version: 0, standings: 0, standing: None, transactions: 0 }
+    }
+
+    /// Workers whose processors are gone, as far as it knows, and whether its own is.
+    #[inline]
+    pub(crate) fn absent(&self) -> (&[usize], bool) {
+        self.standing
+            .as_ref()
+            .map_or((&[], false), |standing| (standing.absent(), standing.is_absent(self.worker)))
     }
 
     /// After a transaction of the worker: does what it is asked for.
@@ -160,12 +200,34 @@ impl<'d, P: Platform> Part<'d, P> {
             (self.version, self.transactions) = (version, 0);
         }
         self.transactions += 1;
+        self.answer(c, worker, session)
+    }
+
+    /// Does what the worker is asked for.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    #[inline]
+    pub(crate) fn answer<Q: Procedure>(
+        &mut self,
+        c: P::Core,
+        worker: &mut oriented::Worker<'d, P, Q>,
+        session: &mut dyn AnySession<'_>,
+    ) -> Result<(), Abort> {
         // Acquire: pairs with the release of the main thread, whose question is on the desk.
         let question = P::load(c, self.shared.question(), Ordering::Acquire);
         if question == self.question {
             return Ok(());
         }
         self.question = question;
+        // Relaxed: ordered by the question.
+        let standings = P::load(c, self.shared.standings(), Ordering::Relaxed);
+        if standings != self.standings {
+            let standing = self.shared.standing(c);
+            // Where that is refused the thread goes where the kernel lets it.
+            let _stays = P::bind(c, &standing.binding(self.worker));
+            (self.standings, self.standing) = (standings, Some(standing));
+        }
         match question & CHANGES {
             0 => self.hand_over(c, worker),
             _ if question as u16 == self.worker as u16 => return self.change(c, worker, session),
@@ -239,7 +301,11 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         commits: u64,
         say: &mut dyn FnMut(&str),
     ) {
-        let new = || Monitor::new(self.shared, self.failing, self.map, (began, warm));
+        let (shared, failing, map) = (self.shared, self.failing, self.map);
+        let new = || {
+            let standing = shared.standing(c).as_ref().clone();
+            Monitor::new(shared, failing, map, (began, warm), standing)
+        };
         self.monitor.get_or_insert_with(new).look(c, commits, say);
     }
 
@@ -255,6 +321,9 @@ struct Monitor<'a, P: Platform> {
     failing: Option<&'a Failing>,
     controller: Controller,
     cores: Cores,
+    standing: Standing,
+    /// Whether workers are still to hear of processors that have come or gone.
+    is_unheard: bool,
     /// When the measured time begins.
     warm: Nanos,
     waiting: Waiting,
@@ -275,6 +344,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         failing: Option<&'a Failing>,
         map: &PartitionMap,
         (began, warm): (Nanos, Nanos),
+        standing: Standing,
     ) -> Self {
         let mut act = Vec::new();
         let settings = shared.adaptation.settings;
@@ -286,6 +356,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
             failing,
             controller,
             cores: shared.cores.clone(),
+            standing,
+            is_unheard: false,
             warm,
             waiting: Waiting::Until(until),
             since: began,
@@ -299,13 +371,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
     /// Does what is to be done now, after so many commits; `say` hears what is decided.
     fn look(&mut self, c: P::Core, commits: u64, say: &mut dyn FnMut(&str)) {
         let now = P::now(c);
-        let failing = self.failing.filter(|_| now >= self.warm);
-        let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
-        let cores = self.cores.with(|core| !gone.contains(&core.index()));
-        if cores != self.cores {
-            self.cores = cores.clone();
-            self.tell(c, Event::Cores(cores), say);
-        }
+        self.look_at_cores(c, now, say);
         match self.waiting {
             Waiting::Until(until) => {
                 // Nothing is announced before.
@@ -329,6 +395,28 @@ impl<'a, P: Platform> Monitor<'a, P> {
                 }
                 None => self.ask_again(c),
             },
+        }
+    }
+
+    /// Tells the controller which cores have come or gone, and the workers which processors.
+    fn look_at_cores(&mut self, c: P::Core, now: Nanos, say: &mut dyn FnMut(&str)) {
+        if self.standing.look::<P>(c) {
+            self.shared.stand(c, self.standing.clone());
+            self.is_unheard = true;
+        }
+        let failing = self.failing.filter(|_| now >= self.warm);
+        let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
+        let is_gone = |core: Core| gone.contains(&core.index()) || self.standing.is_absent(core.index());
+        let cores = self.cores.with(|core| !is_gone(core));
+        // Somebody has to run.
+        if cores != self.cores && cores.present().next().is_some() {
+            self.cores = cores.clone();
+            self.tell(c, Event::Cores(cores), say);
+        }
+        // A change that was asked for is not to be forgotten.
+        if self.is_unheard && !matches!(self.waiting, Waiting::Change) {
+            self.ask(c, None);
+            self.since = now;
         }
     }
 
@@ -363,6 +451,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
             Some(_) => number | CHANGES | u64::from(self.first_present()),
         };
         let question = self.question;
+        self.is_unheard = false;
         self.shared.desk.with(c, |desk| *desk = Desk { question, changes, ..Desk::default() });
         // Release: pairs with the acquire of the workers.
         P::store(c, self.shared.question(), question, Ordering::Release);
@@ -392,10 +481,11 @@ impl<'a, P: Platform> Monitor<'a, P> {
         let map = self.controller.map();
         // A worker that has begun no transaction since the map changed counts by the former one.
         let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
-        let sub_partitions = adapt::Grid::of(map).count();
+        let grid = adapt::Grid::of(map);
         let idle: f64 = arrays.clone().map(|one| one.idle_nanos() as f64).sum();
-        let load = Load::gathered(map.version(), sub_partitions, arrays);
-        let load = load.expect("the arrays of a version are of its sub-partitions");
+        let load = Load::gathered(map.version(), grid.count(), arrays);
+        let mut load = load.expect("the arrays of a version are of its sub-partitions");
+        load.fit_in(nanos, grid.owners());
         let spent = Spent { nanos, busy_nanos: (nanos - idle / present.max(1) as f64).max(0.0) };
         let throughput = self.times * transactions as f64 / (nanos / 1e9);
         Some(Event::Measured { throughput, load, spent })

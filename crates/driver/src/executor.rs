@@ -55,6 +55,23 @@ pub trait Executor<'d, Q: Procedure> {
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 
+    /// Between two transactions, of a worker whose processor is gone: does for others what belongs to it, for a while. Whether it is gone. `absent`
+    /// becomes the workers of which that is known.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn stand_by(&mut self, _absent: &mut Vec<usize>) -> Result<bool, Abort> {
+        Ok(false)
+    }
+
+    /// Shifts so many borders between partitions: how many have shifted, by how many changes of the map.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn shift(&mut self, _count: usize) -> Result<(usize, usize), Abort> {
+        Ok((0, 0))
+    }
+
     /// The worker runs no transaction any more; returns when no other worker needs it.
     ///
     /// # Errors
@@ -235,6 +252,26 @@ impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()
+    }
+
+    fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
+        let Some(part) = &mut self.part else { return Ok(false) };
+        let (known, is_absent) = part.absent();
+        if known != absent {
+            known.clone_into(absent);
+        }
+        if is_absent {
+            self.worker.stand_by(self.session.object())?;
+            part.answer(self.c, &mut self.worker, self.session.object())?;
+        }
+        Ok(is_absent)
+    }
+
+    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
+        let shifts = self.worker.latest_map().partitions().shifts(count);
+        let changes = shifts.as_flattened();
+        self.worker.rearrange(self.session.object(), changes)?.expect("nobody else changes the map");
+        Ok((shifts.len(), changes.len()))
     }
 
     fn leave(&mut self) -> Result<(), Abort> {

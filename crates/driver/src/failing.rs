@@ -86,13 +86,12 @@ impl Failing {
         let is_gone = |at: &Option<u64>| at.is_some_and(|at| at <= elapsed_nanos);
         self.at.iter().enumerate().filter(|(_, at)| is_gone(at)).map(|(worker, _)| worker).collect()
     }
+}
 
-    /// In whose name a worker draws its next transaction, after so long.
-    pub(crate) fn name(&self, worker: usize, elapsed_nanos: u64, random: &mut Random) -> usize {
-        let gone = self.gone(elapsed_nanos);
-        let drawn = random.below(self.at.len() as u64) as usize;
-        gone.get(drawn).copied().unwrap_or(worker)
-    }
+/// In whose name a worker draws its next transaction, of so many workers of which these are gone.
+pub(crate) fn stand_in((worker, workers): (usize, usize), gone: &[usize], random: &mut Random) -> usize {
+    let drawn = random.below(workers as u64) as usize;
+    gone.get(drawn).copied().unwrap_or(worker)
 }
 
 #[cfg(test)]
@@ -113,10 +112,10 @@ mod tests {
         assert_eq!((failing.gone(999), failing.gone(1_000)), (vec![], vec![2, 3]));
         let mut random = Random::new(1, 1);
         let mut drawn = [0u32; 6];
-        (0..6_000).for_each(|_| drawn[failing.name(4, 1_000, &mut random)] += 1);
+        (0..6_000).for_each(|_| drawn[stand_in((4, 6), &failing.gone(1_000), &mut random)] += 1);
         assert!(drawn[4] > 3_700 && drawn[2] > 900 && drawn[3] > 900 && drawn.iter().sum::<u32>() == 6_000);
         assert_eq!(drawn[2] + drawn[3] + drawn[4], 6_000);
-        assert_eq!(failing.name(4, 0, &mut random), 4);
+        assert_eq!(stand_in((4, 6), &failing.gone(0), &mut random), 4);
         assert!(of(&[]).expect("nothing fails").is_none());
         let refused = |failures: &[Failure]| of(failures).expect_err("refused").to_string();
         assert_eq!(refused(&[failure(1.0, 7)]), "socket 7 cannot fail: no worker is there");

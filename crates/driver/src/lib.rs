@@ -14,7 +14,7 @@
 //!
 //! - `any`: the workloads of the list as one type;
 //! - `executor`: how a procedure's phases and actions run;
-//! - `owners`: what workers share that own partitions;
+//! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what moves partitions;
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
@@ -54,12 +54,14 @@ mod owners;
 mod plan;
 mod preparation;
 mod processes;
+mod processors;
 mod pulse;
 mod retry;
 mod run;
 mod schedule;
 mod seats;
 mod several;
+mod shifting;
 mod summary;
 mod transactions;
 mod troubles;
@@ -93,5 +95,6 @@ pub use plan::{Durability, Engine, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};
 pub use run::{in_virtual_machine, on_hardware, run_and_inspect};
+pub use shifting::{Shift, Shifted};
 pub use troubles::{Troubles, TroublesMet};
 pub use workload::{CounterGroups, Workload};

@@ -7,6 +7,7 @@ use workloads::Outcome;
 use crate::deployment::Instance;
 use crate::machine_use::MachineUse;
 use crate::memory_figures::MemoryFigures;
+use crate::shifting::Shifted;
 use crate::troubles::TroublesMet;
 
 /// What a run counted. Times are the platform's own, except where a name says host.
@@ -34,6 +35,8 @@ pub struct Measurement {
     pub simulation: Option<Simulation>,
     /// What adaptation did; `None` where nobody adapts.
     pub adaptation: Option<adapt::Story>,
+    /// Partitions that moved because somebody wanted to see what that costs.
+    pub shifted: Vec<Shifted>,
     /// Instances of the engine.
     pub instances: usize,
     /// Share of commits that involved more than one instance.

@@ -11,6 +11,7 @@ use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::failing::Failing;
 use crate::plan::{Engine, Plan};
+use crate::shifting;
 
 /// What they share, and where they are.
 pub(crate) struct Owners<P: Platform> {
@@ -33,6 +34,7 @@ impl<P: Platform> Owners<P> {
         workload: &W,
         (plan, deployment): (&Plan, &Deployment),
     ) -> Result<Option<Self>, RunError> {
+        shifting::check(plan)?;
         let Some(sharing) = plan.execution.sharing() else { return Ok(None) };
         check(plan, deployment)?;
         let mut schema = SchemaBuilder::new();

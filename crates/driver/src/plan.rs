@@ -12,6 +12,7 @@ use crate::deployment::Deployment;
 use crate::executor::Execution;
 use crate::failing::Failure;
 use crate::retry::Retry;
+use crate::shifting::Shift;
 use crate::troubles::Troubles;
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
@@ -117,6 +118,8 @@ pub struct Plan {
     pub protocol: islands::Rules,
     /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
     pub adaptation: Option<Adaptation>,
+    /// When partitions move because somebody wants to see what that costs; then nothing else moves them.
+    pub shifts: Vec<Shift>,
     /// Whether workers change the map of partitions at random, which tests ask for.
     pub restless: bool,
     /// Sockets that fail meanwhile, if there is one instance.
@@ -152,6 +155,7 @@ impl Plan {
             troubles: None,
             protocol: islands::Rules::SOUND,
             adaptation: None,
+            shifts: Vec::new(),
             restless: false,
             failures: Vec::new(),
             owners_broken: oriented::Broken::default(),

@@ -85,6 +85,7 @@ fn summarise(
         measured.bins.iter_mut().zip(&result.bins).for_each(|(sum, bin)| *sum += bin);
         breakdown.iter_mut().zip(&result.breakdown).for_each(|(sum, nanos)| *sum += nanos);
     }
+    measured.shifted = results.iter().flat_map(|result| result.shifted.iter().copied()).collect();
     measured.attempts_max = results.iter().map(|result| result.attempts_max).max();
     measured.latency = all.map_or_else(Latency::default, |all| Latency::of_nanos(&all));
     measured.breakdown = Breakdown::of_times(breakdown);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use engine::dynamic::Database;
+use engine::dynamic::{Database, Upkeep};
 use engine::{Bounds, Ending, Procedure};
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
@@ -13,14 +13,16 @@ use workloads::{Random, Workload};
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::error::RunError;
-use crate::executor::{Executors, Seat};
-use crate::failing::Failing;
+use crate::executor::{Executor, Executors, Seat};
+use crate::failing::{Failing, stand_in};
 use crate::host::Host;
 use crate::owners::Owners;
 use crate::plan::Plan;
 use crate::preparation::Preparation;
 use crate::retry::{Buffer, Next, Retry};
 use crate::schedule::{BINS, Schedule};
+use crate::shifting::{Shifted, Shifting};
+use crate::summary::seconds;
 use crate::upcoming::Upcoming;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
@@ -101,6 +103,8 @@ pub(crate) struct WorkerResult {
     pub losses: u64,
     /// Messages that it has heard twice.
     pub echoes: u64,
+    /// Partitions that it was asked to move.
+    pub shifted: Vec<Shifted>,
     /// When its warm-up ended.
     #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
     pub warm: Nanos,
@@ -160,6 +164,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             None => self.end(worker, result.warm),
         };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
+        let mut absent = Vec::new();
+        let mut shifting = Shifting::of(self.plan, worker, self.failing);
         let mut warm = false;
         let mut counts_before = executor.counts();
         let (mut commits, mut aborts) = (0, 0);
@@ -173,11 +179,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             // Without warm-up from the first transaction on: clocks of threads may differ by a little.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 if let Some(preparation) = preparation.take() {
-                    acknowledgements.finish(executor.session())?;
-                    while let Some(done) = acknowledgements.next(executor.session()) {
-                        self.workload.acknowledged(worker, done.began.0);
-                        self.acknowledge(&mut result, false, (done.kind, done.began, now));
-                    }
+                    let moment = (worker, false, now);
+                    self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
                     let went_on = preparation.provide::<P>(c, self.board, executor.session());
                     let Some(went_on) = went_on else { break };
                     (result.warm, ends) = (went_on, self.end(worker, went_on));
@@ -192,6 +195,18 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 counts_before = executor.counts();
                 aborts = 0;
                 result.attempts_max = 0;
+            }
+            // A run that ends with a number of transactions of each worker needs all of them.
+            if self.schedule.transactions_max.is_none()
+                && executor.stand_by(&mut absent).map_err(RunError::of)?
+            {
+                if !acknowledgements.is_empty() {
+                    let moment = (worker, warm, P::now(c));
+                    self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
+                }
+                now = P::now(c);
+                executor.session().tend(now);
+                continue;
             }
             let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
             // Used where it is made: procedures are long.
@@ -208,10 +223,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     }
                     let elapsed = if warm { now.since(result.warm) } else { 0 };
                     let draw = || {
-                        let name = match self.failing {
-                            Some(failing) => failing.name(worker, elapsed, &mut random),
-                            None => worker,
-                        };
+                        let name = self.name(worker, elapsed, &absent, &mut random);
                         self.workload.next_at(elapsed, name, &mut random, now.0)
                     };
                     let place = upcoming.begin((now, left), draw, &mut *executor);
@@ -270,7 +282,10 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             if self.schedule.commits_max.is_some_and(|most| commits >= most) {
                 P::store(c, self.board.stop(), 1, Ordering::Relaxed);
             }
-            now = after;
+            now = match shifting.due(result.warm, after).filter(|_| warm) {
+                Some(count) => self.shift(c, &mut result, (&mut *executor, count))?,
+                None => after,
+            };
         }
         // What is done for others from here on is no part of the run.
         let counts = executor.counts();
@@ -279,15 +294,57 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let session = executor.session();
         acknowledgements.finish(session)?;
         let end = P::now(c);
-        while let Some(done) = acknowledgements.next(session) {
-            self.workload.acknowledged(worker, done.began.0);
-            self.acknowledge(&mut result, warm, (done.kind, done.began, end));
-        }
+        self.acknowledge_all(&mut acknowledgements, session, &mut result, (worker, warm, end))?;
         result.breakdown = session.breakdown();
         result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
         result.ended = end;
         executor.leave().map_err(RunError::of)?;
         Ok(result)
+    }
+
+    /// In whose name a worker draws its next transaction, after so long, where the processors of some workers are gone.
+    #[inline]
+    fn name(&self, worker: usize, elapsed: u64, absent: &[usize], random: &mut Random) -> usize {
+        if self.failing.is_none() && absent.is_empty() {
+            return worker;
+        }
+        let mut gone = self.failing.map_or_else(Vec::new, |failing| failing.gone(elapsed));
+        gone.extend(absent);
+        gone.sort_unstable();
+        gone.dedup();
+        stand_in((worker, self.board.workers().len()), &gone, random)
+    }
+
+    /// Waits until all that has committed can be acknowledged, and acknowledges it, as at `now`.
+    fn acknowledge_all(
+        &self,
+        acknowledgements: &mut Acknowledgements,
+        session: &mut dyn Upkeep,
+        result: &mut WorkerResult,
+        (worker, warm, now): (usize, bool, Nanos),
+    ) -> Result<(), RunError> {
+        acknowledgements.finish(session)?;
+        while let Some(done) = acknowledgements.next(session) {
+            self.workload.acknowledged(worker, done.began.0);
+            self.acknowledge(result, warm, (done.kind, done.began, now));
+        }
+        Ok(())
+    }
+
+    /// Shifts so many borders between partitions. The moment afterwards.
+    fn shift<'d>(
+        &self,
+        c: P::Core,
+        result: &mut WorkerResult,
+        (executor, count): (&mut (dyn Executor<'d, W::Procedure> + 'd), usize),
+    ) -> Result<Nanos, RunError> {
+        let began = P::now(c);
+        let (rearrangements, changes) = executor.shift(count).map_err(RunError::of)?;
+        let ended = P::now(c);
+        let at_seconds = seconds(began.since(result.warm));
+        let took_seconds = seconds(ended.since(began));
+        result.shifted.push(Shifted { at_seconds, rearrangements, changes, took_seconds });
+        Ok(ended)
     }
 
     /// When a worker runs no transaction any more, of a run whose measured time begins at `warm`.
@@ -329,6 +386,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             refused: 0,
             losses: 0,
             echoes: 0,
+            shifted: Vec::new(),
             warm: Nanos(0),
             ended: Nanos(0),
         })

@@ -1,5 +1,7 @@
 //! How a worker changes the map.
 
+use std::sync::Arc;
+
 use adapt::{Change, MapError, Partition};
 use cc::Abort;
 use engine::Procedure;
@@ -70,6 +72,11 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 State::Over => return Ok(changed.unwrap_or(Ok(()))),
             }
         }
+    }
+
+    /// The map as it is now, if nobody else changes it.
+    pub fn latest_map(&self) -> Arc<Map> {
+        self.shared.map(self.c)
     }
 
     /// What the map becomes by these changes, and the version that they are changes of.

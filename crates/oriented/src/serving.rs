@@ -12,14 +12,19 @@ use crate::owned::{Request, owned_routes};
 use crate::worker::{WORKER_BITS, Worker};
 
 impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
-    /// Does what others have asked for, and says that its time is no part of a transaction's.
+    /// Does what others have asked for, and says that its time is no part of a transaction's. Of an owner that is asked for more than it can do it is no more than each
+    /// of the others may have asked for at the beginning: else its own transactions would never run, nor would it be heard of.
     pub(crate) fn serve(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
         let looked = self.begin_look();
         let Some((from, heard)) = self.post.take()? else { return Ok(()) };
         branches.meter().begin_aside::<P>(self.c, Category::Communication);
         let began = self.end_look(looked);
         self.answer(branches, (from, heard), began)?;
-        while self.hear(branches)? {}
+        for _ in 1..self.shared.workers() {
+            if !self.hear(branches)? {
+                break;
+            }
+        }
         branches.meter().end::<P>(self.c);
         Ok(())
     }

@@ -183,6 +183,20 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         result
     }
 
+    /// Serves others for a while, between two transactions.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    pub fn stand_by(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
+        let branches = session.branches().ok_or(NO_BRANCHES)?;
+        self.serve(branches)?;
+        self.rest(LEAVING_LOOK_NANOS);
+        match self.shared.has_lost(self.c) {
+            true => Err(gone()),
+            false => Ok(()),
+        }
+    }
+
     /// Says that it has no transactions any more, and serves others until nobody has.
     ///
     /// # Errors
@@ -284,12 +298,15 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         let before = branches.meter().enter::<P>(c, Category::Backoff);
         let until = P::now(c).plus(branches.pause_nanos(attempts));
         loop {
-            while self.hear(branches)? {}
+            // The pause ends even if others never stop asking.
+            let has_heard = self.hear(branches)?;
             let now = P::now(c);
             if now >= until {
                 break;
             }
-            self.rest(until.since(now));
+            if !has_heard {
+                self.rest(until.since(now));
+            }
         }
         branches.meter().leave::<P>(c, before);
         branches.meter().attempt_begins();

@@ -188,6 +188,17 @@ pub trait Platform: Copy + Send + Sync + 'static {
         false
     }
 
+    /// The hardware threads that the caller may use now; `None`: all that there are. They may become fewer and more while the program runs. Where the
+    /// caller is bound to some of them, it is told of these only.
+    fn usable(_: Self::Core) -> Option<Vec<HardwareThread>> {
+        None
+    }
+
+    /// Binds the caller to these hardware threads from now on. False: it may use none of them, and stays where it is. Of no threads it means nothing.
+    fn bind(_: Self::Core, _: &[HardwareThread]) -> bool {
+        true
+    }
+
     /// Runs `worker(core, index)` once for each place, all at the same time, each on its own thread, while the caller
     /// runs `main` (progress, deadlines: it occupies no simulated core). Returns when all are done. A panic of any of
     /// them is raised again here: on hardware after the others have finished, in the virtual machine at once, the others

@@ -1,7 +1,7 @@
 //! What is simulated: machine, seed and limits.
 
 use machine::Description;
-use platform::Nanos;
+use platform::{HardwareThread, Nanos};
 
 use crate::model::{Model, Shape};
 use crate::{Costs, Disk, NetworkFaults, SimError};
@@ -30,6 +30,17 @@ pub struct Fall {
     /// When so many times one of them was resumed that had waited for its turn, since
     /// [falls are allowed](crate::VirtualMachine::allow_falls) to it; later, if they are not allowed to all of them then.
     pub event: u64,
+}
+
+/// A hardware thread that the program may not use for a while: [`platform::Platform::usable`] says so, and what runs there goes on all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Which.
+    pub thread: HardwareThread,
+    /// From when on, after [counting began](crate::VirtualMachine::count_from_here).
+    pub from: Nanos,
+    /// The moment from which on it may be used again.
+    pub until: Nanos,
 }
 
 /// One run of a virtual machine.
@@ -61,6 +72,8 @@ pub struct Config {
     pub crash: Option<Crash>,
     /// Some workers end before the others. Others may have begun again in their place, which may fall as well.
     pub falls: Vec<Fall>,
+    /// Hardware threads that may not be used for a while.
+    pub taken: Vec<Taken>,
 }
 
 impl Config {
@@ -104,6 +117,7 @@ impl Config {
             network: NetworkFaults::default(),
             crash: None,
             falls: Vec::new(),
+            taken: Vec::new(),
         }
     }
 

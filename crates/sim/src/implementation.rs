@@ -2,9 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use platform::{Address, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work};
+use platform::{
+    Address, HardwareThread, Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes, Work,
+};
 
 use crate::VirtualMachine;
+use crate::config::Config;
 use crate::cost::Ready;
 use crate::error::WaitReason;
 use crate::line::{Access, LineNumber, PRIVATE_LINE};
@@ -470,6 +473,17 @@ impl Platform for VirtualMachine {
 
     fn is_gone(c: VirtualCore) -> bool {
         c.fiber().is_suppressed()
+    }
+
+    fn usable(c: VirtualCore) -> Option<Vec<HardwareThread>> {
+        let simulation = c.simulation();
+        let Config { model, taken, .. } = &simulation.config;
+        let elapsed = Nanos(Self::now(c).since(simulation.counted_from.get()));
+        let is_taken = |thread: &HardwareThread| {
+            taken.iter().any(|one| one.thread == *thread && one.from <= elapsed && elapsed < one.until)
+        };
+        let threads = model.threads.iter().map(|(thread, _)| *thread);
+        (!taken.is_empty()).then(|| threads.filter(|thread| !is_taken(thread)).collect())
     }
 
     fn parallel(

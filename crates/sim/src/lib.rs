@@ -104,7 +104,7 @@ mod waiting;
 mod word;
 mod work;
 
-pub use config::{Config, Crash, Fall};
+pub use config::{Config, Crash, Fall, Taken};
 pub use disk::{Disk, DiskModel, DiskUse, Faults, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};
 pub use faults::{Cut, NetworkFaults};

@@ -24,7 +24,7 @@ use crate::model::{Figures, Model};
 use crate::search::{Proposal, SearchError, search};
 use crate::settings::{Rules, Settings};
 use crate::story::{Repartitioning, Story, View};
-use crate::words::{reason, seconds, why_not};
+use crate::words::{come_and_gone, reason, seconds, why_not};
 
 use legal::{Kind, check, check_event};
 
@@ -390,8 +390,9 @@ impl Controller {
     }
 
     fn cores_changed(&mut self, at_seconds: f64, cores: Cores, act: &mut Vec<Action>) {
-        let count = cores.present().count();
-        self.say(format!("{count} of {} cores are present", cores.count()), act);
+        let words = come_and_gone(&self.cores, &cores);
+        self.story.note(at_seconds, words.clone());
+        self.say(words, act);
         self.cores = cores;
         if self.state == State::Changing {
             return;

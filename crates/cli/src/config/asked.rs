@@ -4,12 +4,13 @@ use driver::FailureError;
 
 use super::hot::Hot;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, choose};
+use crate::choices::{Choice, Execution, choose};
 use crate::values;
 
 const FLAG: &str = "--at";
 /// What there is, for messages.
-const CHANGES: &str = "SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F or fail-socket=N";
+const CHANGES: &str =
+    "SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F, fail-socket=N or rearrange=N";
 
 /// One change as it is asked for.
 pub struct Asked<'a> {
@@ -48,6 +49,8 @@ pub(super) enum What<'a> {
     Changes(Asked<'a>),
     /// A socket fails.
     SocketFails(u32),
+    /// So many borders between partitions shift.
+    Rearranges(usize),
 }
 
 impl<'a> Moment<'a> {
@@ -73,6 +76,10 @@ impl<'a> Moment<'a> {
                 let fault = |_| fault("no number of a socket", "fail-socket=N");
                 What::SocketFails(value.parse().map_err(fault)?)
             }
+            "rearrange" => {
+                let fault = |_| fault("no number of rearrangements", "rearrange=N");
+                What::Rearranges(value.parse().map_err(fault)?)
+            }
             _ => return Err(fault("unknown change", CHANGES)),
         };
         Ok(Moment { text, seconds, said, what })
@@ -87,6 +94,16 @@ impl<'a> Moment<'a> {
                 "nobody knows how many seconds a number of transactions takes",
                 "--seconds instead of --transactions".to_owned(),
             ),
+        };
+        Err(BadInput::value(FLAG, self.text, problem, accepted))
+    }
+
+    /// Refuses rearrangements where nobody owns partitions, or where they follow the workload.
+    pub(super) fn check_rearranges(&self, execution: Execution, adapts: bool) -> Result<(), BadInput> {
+        let (problem, accepted) = match execution {
+            Execution::Inline => ("workers own no partitions", "--execution plp or atrapos"),
+            _ if adapts => ("partitions follow the workload", "--adaptive off"),
+            _ => return Ok(()),
         };
         Err(BadInput::value(FLAG, self.text, problem, accepted))
     }

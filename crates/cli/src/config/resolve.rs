@@ -112,7 +112,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         Length::Seconds(seconds) => Some(seconds),
         Length::Transactions(_) => None,
     };
-    let at = changes(common, &workload, seconds_max, (units.1, deploy.instances()))?;
+    let moves = (execution, adapt_interval_seconds.is_some());
+    let at = changes(common, &workload, seconds_max, ((units.1, deploy.instances()), moves))?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,

@@ -291,12 +291,12 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "tatp --seconds 1 --at hot=0.5:0.2",
         "--at hot=0.5:0.2: the moment is no number of seconds (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, \
-         multisite=F or fail-socket=N)",
+         multisite=F, fail-socket=N or rearrange=N)",
     ),
     (
         "tatp --seconds 1 --at 0.5=colour=red",
-        "--at 0.5=colour=red: unknown change (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F or \
-         fail-socket=N)",
+        "--at 0.5=colour=red: unknown change (accepted: SECONDS=CHANGE, a change being mix=NAME, hot=F:F, multisite=F, \
+         fail-socket=N or rearrange=N)",
     ),
     (
         "tatp --seconds 1 --at 0.5=multisite=2",
@@ -321,6 +321,18 @@ const FAULTS: &[(&str, &str)] = &[
     (
         "tatp --seconds 1 --deploy 2isl --at 0.5=fail-socket=0",
         "--at 0.5=fail-socket=0: other instances wait for those of the socket (accepted: --deploy 1isl)",
+    ),
+    (
+        "tatp --seconds 1 --execution plp --at 0.5=rearrange=some",
+        "--at 0.5=rearrange=some: no number of rearrangements (accepted: rearrange=N)",
+    ),
+    (
+        "tatp --seconds 1 --at 0.5=rearrange=80",
+        "--at 0.5=rearrange=80: workers own no partitions (accepted: --execution plp or atrapos)",
+    ),
+    (
+        "tatp --seconds 1 --execution atrapos --at 0.5=rearrange=80",
+        "--at 0.5=rearrange=80: partitions follow the workload (accepted: --adaptive off)",
     ),
     (
         "tatp --seconds 1 --at 1=mix=full",

@@ -2,7 +2,7 @@
 
 use driver::{
     Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, MemoryFigures,
-    Recovery, RoundTrip, Simulation, ThreadFigures, abort_ratio,
+    Recovery, RoundTrip, Shifted, Simulation, ThreadFigures, abort_ratio,
 };
 use serde::Serialize;
 use sim::CacheSizes;
@@ -49,6 +49,9 @@ pub struct Report {
     /// What adaptation did and why; absent where nobody adapts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptation: Option<adapt::Story>,
+    /// Partitions that moved at moments that were asked for; absent if none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rearrangements: Vec<Shifted>,
     /// Instances of the engine.
     pub instances: usize,
     /// Share of commits that involved more than one instance.
@@ -173,6 +176,7 @@ impl Report {
             simulation: measurement.simulation.map(SimulationCost::of),
             caches: None,
             adaptation: measurement.adaptation,
+            rearrangements: measurement.shifted,
             instances: config.deploy.instances(),
             distributed_ratio: measurement.distributed_ratio,
             messages_per_distributed: measurement.messages_per_distributed,

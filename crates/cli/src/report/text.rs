@@ -68,6 +68,7 @@ pub fn render(report: &Report, style: Style) -> String {
     }
     summary(&mut text, report, style);
     simulation(&mut text, report);
+    rearrangements(&mut text, report);
     adaptation(&mut text, report);
     kinds(&mut text, &report.transactions, style);
     if let Some(breakdown) = &report.breakdown {
@@ -229,10 +230,22 @@ fn simulation(text: &mut String, report: &Report) {
     }
 }
 
+/// What it cost to move partitions, where that was asked for.
+fn rearrangements(text: &mut String, report: &Report) {
+    for one in &report.rearrangements {
+        let (at, took) = (seconds(one.at_seconds), seconds(one.took_seconds));
+        let words = format!("at {at}: {}, {} changes of the map, in {took}", one.rearrangements, one.changes);
+        line(text, "rearranged", &words);
+    }
+}
+
 /// What adaptation decided, a line for each repartitioning.
 fn adaptation(text: &mut String, report: &Report) {
     let Some(story) = &report.adaptation else { return };
     line(text, "adaptation", &story.counts());
+    for note in &story.notes {
+        line(text, "", &format!("at {}: {}", seconds(note.at_seconds), note.words));
+    }
     for one in &story.repartitionings {
         line(text, "", &format!("at {}: {}", seconds(one.at_seconds), one.reason));
     }

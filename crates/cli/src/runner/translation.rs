@@ -22,7 +22,7 @@ pub(super) fn workload(config: &Config) -> Result<driver::Workload, Failure> {
     };
     let for_driver = |workload: &config::Workload| workload.for_driver(config.cores, split);
     let first = for_driver(&config.workload)?;
-    let changes = config.at.iter().filter(|at| at.fails.is_none());
+    let changes = config.at.iter().filter(|at| at.fails.is_none() && at.shifts.is_none());
     let later = changes.map(|at| Ok((at.seconds, for_driver(&at.workload)?)));
     let later = later.collect::<Result<Vec<_>, Failure>>()?;
     if later.is_empty() {
@@ -47,11 +47,13 @@ pub(super) fn plan(config: &Config) -> Plan {
         choices::Execution::Atrapos => Execution::Atrapos,
     };
     let failure = |at: &config::At| Some(driver::Failure { seconds: at.seconds, socket: at.fails? });
+    let shift = |at: &config::At| Some(driver::Shift { seconds: at.seconds, count: at.shifts? });
     Plan {
         engine,
         execution,
         adaptation: config.adapt_interval_seconds.map(Adaptation::every),
         failures: config.at.iter().filter_map(failure).collect(),
+        shifts: config.at.iter().filter_map(shift).collect(),
         durability: config.durability,
         path: config.path.as_ref().map(PathBuf::from),
         warm_up_seconds: config.warmup_seconds,

@@ -1,8 +1,11 @@
 //! Partitions that follow the workload: skew is noticed, keys change their owners while transactions run, and nothing is lost.
 
 use adapt::{Core, Settings, Story};
-use driver::{Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Workload};
-use sim::Config;
+use driver::{
+    Adaptation, Deployment, Execution, Failure, Length, Measurement, Partitioning, Plan, Shift, Workload,
+};
+use platform::{HardwareThread, Nanos};
+use sim::{Config, Taken};
 use workloads::tatp::{Hot, Tatp};
 
 use crate::owners::{over_pages, simulated_by, two_sockets};
@@ -99,5 +102,73 @@ fn a_failed_socket_loses_its_partitions() {
     for execution in [Execution::Inline, Execution::Plp] {
         let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(4.0, 3) };
         assert_eq!(run(&tatp(None), &still).adaptation, None);
+    }
+}
+
+/// An owner that all others ask for more than it can do is heard of all the same: what it counts is measured in each interval.
+#[test]
+fn who_is_asked_for_too_much_is_heard() {
+    const MANY: usize = 24;
+    let hot = Some(Hot { requests: 1.0, data: 0.04 });
+    let workload = Workload::Tatp(Tatp { hot, parts_each: 1, ..Tatp::new(480, MANY as u16) });
+    let config = Config { perturb: false, ..config(MANY, 2) };
+    let deployment = Deployment { partitioning: Partitioning::Blocks, ..two_sockets(MANY) };
+    let measured = simulated_by(config, &workload, &plan(6.0, 2), &deployment).expect("a run");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    let story = story(&measured);
+    assert!(story.measurements >= 4, "{}", story.text());
+}
+
+/// A worker whose processor is taken away runs nothing of its own, and owns nothing soon; when the processor is back it runs its own again.
+#[test]
+fn processors_come_and_go() {
+    const TAKEN: usize = 1;
+    let (from, until) = (CHANGE_SECONDS, 3.0 * CHANGE_SECONDS);
+    let nanos = |seconds: f64| Nanos((seconds * 1e9) as u64);
+    let thread = HardwareThread(TAKEN as u32);
+    let taken = vec![Taken { thread, from: nanos(from), until: nanos(until) }];
+    let config = Config { perturb: false, taken, ..config(WORKERS, 7) };
+    let mut pinned = deployment();
+    for (number, worker) in pinned.instances[0].workers.iter_mut().enumerate() {
+        worker.thread = Some(HardwareThread(number as u32));
+    }
+    let measured = simulated_by(config, &tatp(None), &plan(18.0, 7), &pinned).expect("a run");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    let story = story(&measured);
+    let text = story.text();
+    let notes: Vec<&str> = story.notes.iter().map(|note| &note.words[..]).collect();
+    assert_eq!(notes, ["core 1 is gone; 3 of 4 cores can work", "core 1 is back; 4 of 4 cores can work"]);
+    for (note, at) in story.notes.iter().zip([from, until]) {
+        assert!((at..at + INTERVAL_SECONDS).contains(&note.at_seconds), "{text}");
+    }
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    assert!(first.reason.starts_with("core 1 is gone and owned"), "{text}");
+    assert!(first.after.partitions.iter().all(|piece| piece.partition.owner != Core(TAKEN as u16)), "{text}");
+    // Three do less than four, of whom the one that is back need not own anything.
+    let bin = |seconds: f64| (seconds / measured.bin_seconds) as usize;
+    let rate = |from: f64, to: f64| {
+        let bins = &measured.bins[bin(from)..bin(to)];
+        bins.iter().sum::<u64>() as f64 / bins.len() as f64
+    };
+    let before = rate(0.0, from);
+    let (meanwhile, after) = (rate(until - from, until), rate(5.0 * from, 6.0 * from));
+    assert!(meanwhile < 0.95 * before && after > 1.05 * meanwhile, "{before} {meanwhile} {after}: {text}");
+}
+
+/// Exactly so many borders shift at a moment, in one pause, whoever shares what; nothing is lost.
+#[test]
+fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
+    for execution in [Execution::Plp, Execution::Atrapos] {
+        let shift = |seconds, count| Shift { seconds, count };
+        let shifts = vec![shift(0.002, 1_000), shift(0.001, 3)];
+        let still = Plan { adaptation: None, execution, shifts, ..plan(3.0, 4) };
+        let shifted = run(&tatp(None), &still).shifted;
+        // The last three workers of four have nine columns each to give, and the last of them again what it gets.
+        let counts = shifted.iter().map(|one| (one.rearrangements, one.changes)).collect::<Vec<_>>();
+        assert_eq!(counts[0], (3, 9));
+        assert!(counts[1].0 > 24 && counts[1].0 < 100 && counts[1].1 == 3 * counts[1].0, "{counts:?}");
+        for (one, at) in shifted.iter().zip([0.001, 0.002]) {
+            assert!((at..at + 0.0002).contains(&one.at_seconds) && one.took_seconds < 0.0005, "{one:?}");
+        }
     }
 }

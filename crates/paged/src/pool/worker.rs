@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use platform::files::Files;
+use storage::latch::VersionLatch;
 
 use super::Pool;
-use super::frames::{FrameId, Held, MARK, PAGE, Read};
+use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read};
 use super::read_ahead::ReadAhead;
 use super::records::Ahead;
 use crate::channel::Channel;
@@ -13,6 +14,9 @@ use crate::options::PagedError;
 
 /// Numbers of free pages that a worker keeps to itself: those of a split of the root.
 const FREE_PAGES_KEPT: usize = 2;
+
+/// How long a worker waits for a frame that is latched before it looks again where the page is.
+const LATCHED_NANOS: u64 = 20_000;
 
 /// What a worker has of the pool.
 pub(crate) struct Worker<'p, P: Files> {
@@ -33,6 +37,23 @@ pub(crate) struct Worker<'p, P: Files> {
 }
 
 impl<P: Files> Pool<P> {
+    /// The page in the frame where it was found, once nobody has that latched; `None`: it may be elsewhere.
+    ///
+    /// A frame that was found may have been taken for a new page meanwhile ([`Worker::reserve`]): then it is latched until that is made, and the worker that
+    /// took it may have none to make for as long as it likes. So nobody waits for a latch without looking again where the page is.
+    #[inline]
+    fn read_in<'p>(&self, c: P::Core, frame: Frame<'p, P>, number: u64) -> Option<Read<'p, P>> {
+        // Acquire: pairs with the release of the last holder: the page is at least as new as the version.
+        let mut version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
+        if VersionLatch::<P>::is_latched(version) {
+            version = P::spin_while(c, &frame.header[LATCH], version, Some(P::now(c).plus(LATCHED_NANOS)));
+        }
+        // Relaxed: after the version, which is an acquire.
+        let is_there = !VersionLatch::<P>::is_latched(version)
+            && P::load(c, &frame.header[PAGE], Ordering::Relaxed) == number;
+        is_there.then_some(Read { frame, version, number })
+    }
+
     /// What a worker on this node uses the pool with.
     pub(crate) fn worker(&self, c: P::Core, number: usize) -> Worker<'_, P> {
         let part = number % self.store.parts();
@@ -54,16 +75,12 @@ impl<'p, P: Files> Worker<'p, P> {
                 self.load(number)?;
                 continue;
             };
-            let Ok(version) = frame.latch().read_begin(c) else {
-                unreachable!("frames are never unlinked");
-            };
-            // Relaxed: after the version, which is an acquire.
-            if P::load(c, &frame.header[PAGE], Ordering::Relaxed) == number {
+            if let Some(read) = pool.read_in(c, frame, number) {
                 // Relaxed: a mark that is lost or stays costs or saves a round of the hand.
                 if P::load(c, &frame.header[MARK], Ordering::Relaxed) != 0 {
                     P::store(c, &frame.header[MARK], 0, Ordering::Relaxed);
                 }
-                return Ok(Read { frame, version, number });
+                return Ok(read);
             }
         }
     }
@@ -155,9 +172,7 @@ impl<'p, P: Files> Worker<'p, P> {
             }
             // Somebody who had the number from before brings the old page in: that frame does as well, once the page has come.
             if let Some(frame) = pool.find(c, number)
-                && let Ok(version) = frame.latch().read_begin(c)
-                && P::load(c, &frame.header[PAGE], Ordering::Relaxed) == number
-                && let Some(held) = (Read { frame, version, number }).latch(c)
+                && let Some(held) = pool.read_in(c, frame, number).and_then(|read| read.latch(c))
             {
                 return held;
             }
@@ -205,5 +220,47 @@ impl<P: Files> Drop for Worker<'_, P> {
         if !free.is_empty() {
             self.pool.free_pages.with(self.c, |all| all.extend(free));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::{Nanos, Place, Platform};
+    use sim::{Config, Shape, VirtualMachine};
+
+    use super::*;
+    use crate::options::PagedOptions;
+
+    /// A worker has found a page in a frame that another one takes for a new page before the first has looked at it, and then has no use for. Nobody waits for that.
+    #[test]
+    fn nobody_waits_for_a_frame_that_was_reserved() {
+        const NUMBER: u64 = 7;
+        let places = [Place { thread: None }; 2];
+        let config = Config { time_limit: Some(Nanos(1_000_000_000)), ..Config::new(Shape::new(1, 2, 1)) };
+        let ran = VirtualMachine::run(&config, |c| {
+            let options = PagedOptions::with_pool(8 << 20);
+            let pool = Pool::<VirtualMachine>::new(c, &options, (None, None)).expect("a pool");
+            let worker = |c, number: usize| {
+                let mut worker = pool.worker(c, number);
+                if number == 0 {
+                    worker.reserve(1).expect("a frame");
+                    let name = worker.spare[0].frame.id.0 + 1;
+                    VirtualMachine::store(c, pool.place(NUMBER), name, Ordering::Release);
+                    VirtualMachine::pause(c, 5 * LATCHED_NANOS);
+                    VirtualMachine::store(c, pool.place(NUMBER), 0, Ordering::Release);
+                    // Until the other one is through, which the end of this one would let go.
+                    while VirtualMachine::load(c, pool.place(NUMBER + 1), Ordering::Acquire) == 0 {
+                        VirtualMachine::pause(c, LATCHED_NANOS);
+                    }
+                } else {
+                    VirtualMachine::pause(c, LATCHED_NANOS);
+                    // A pool without a file cannot bring it in.
+                    assert!(matches!(worker.read(NUMBER), Err(PagedError::PoolFull { .. })));
+                    VirtualMachine::store(c, pool.place(NUMBER + 1), 1, Ordering::Release);
+                }
+            };
+            VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
+        });
+        ran.expect("it ends");
     }
 }

@@ -22,7 +22,7 @@ mod watch;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
-use machine::Node;
+use machine::{HardwareThread, Node};
 
 pub use files::{HardwareDirectory, HardwareFile, HardwareQueue};
 pub use handle::HardwareCore;
@@ -203,6 +203,14 @@ impl Platform for Hardware {
 
     fn unpark(_: HardwareCore, word: &AtomicU64, count: u32) {
         threads::unpark(word, count);
+    }
+
+    fn usable(_: HardwareCore) -> Option<Vec<HardwareThread>> {
+        process::usable()
+    }
+
+    fn bind(c: HardwareCore, threads: &[HardwareThread]) -> bool {
+        Hardware::confine(c, threads).is_ok()
     }
 
     fn parallel(

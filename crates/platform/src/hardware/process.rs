@@ -31,21 +31,30 @@ impl Hardware {
     }
 }
 
+/// The hardware threads that the kernel lets this thread run on now: its affinity, its control group's, and those that are online. `None`: it does not say.
+pub(super) fn usable() -> Option<Vec<HardwareThread>> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
+    Some(numbers.filter(|number| set.is_set(*number)).map(|number| HardwareThread(number as u32)).collect())
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::Platform;
 
     #[test]
     fn threads_stay_where_they_are_told_to() {
         std::thread::spawn(|| {
             let c = Hardware::core();
             Hardware::confine(c, &[]).expect("nothing is asked for");
-            let allowed = rustix::thread::sched_getaffinity(None).expect("known");
-            let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("one");
-            Hardware::confine(c, &[HardwareThread(first as u32)]).expect("it is there");
-            assert_eq!(rustix::thread::sched_getaffinity(None).expect("known").count(), 1);
+            let usable = Hardware::usable(c).expect("known");
+            assert!(Hardware::bind(c, &usable[..1]));
+            assert_eq!(Hardware::usable(c).as_deref(), Some(&usable[..1]));
+            assert!(Hardware::bind(c, &usable), "it may go back");
+            assert_eq!(Hardware::usable(c), Some(usable));
             let nowhere = HardwareThread(rustix::thread::CpuSet::MAX_CPU as u32 - 1);
-            assert!(Hardware::confine(c, &[nowhere]).is_err());
+            assert!(Hardware::confine(c, &[nowhere]).is_err() && !Hardware::bind(c, &[nowhere]));
         })
         .join()
         .expect("it ends");

@@ -15,6 +15,9 @@ const LOADS_HEIGHT: f64 = 190.0;
 /// The section about adaptation.
 pub(super) fn section(story: &Story) -> String {
     let mut text = format!("<p>{}. The last decision: {}.</p>\n", story.counts(), escape(&story.last));
+    for note in &story.notes {
+        text += &format!("<p>At {}: {}.</p>\n", seconds(note.at_seconds), escape(&note.words));
+    }
     for (number, one) in story.repartitionings.iter().enumerate() {
         let took = one.took_seconds.map_or(String::new(), |took| format!(", in {}", seconds(took)));
         text += &format!("<h3>Repartitioning {} at {}{took}</h3>\n", number + 1, seconds(one.at_seconds));

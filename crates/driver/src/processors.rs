@@ -1,0 +1,104 @@
+//! Processors that come and go while a workload runs: somebody changes the affinity of the process or the processors of its control group, or takes a
+//! processor out of service.
+//!
+//! The main thread asks, because it is bound to no processor: what it may use is what the process may use. A worker is bound to its processor, so it is told
+//! of nothing else, and its thread is moved to another one by the kernel without a word. Somebody who changes the affinity of all threads takes the
+//! bindings away as well; so each worker binds itself anew whenever processors have come or gone ([`Standing::binding`]).
+
+use platform::{HardwareThread, Platform};
+
+use crate::deployment::Deployment;
+
+/// Which workers have their processors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// By worker: the processor that is meant for it, if one is.
+    own: Vec<Option<HardwareThread>>,
+    /// The processors that may be used; `None`: all.
+    usable: Option<Vec<HardwareThread>>,
+    /// Workers whose processors are gone, ascending.
+    absent: Vec<usize>,
+}
+
+impl Standing {
+    /// All workers of this deployment have theirs.
+    pub(crate) fn of(deployment: &Deployment) -> Self {
+        let own = deployment.places().into_iter().map(|place| place.thread).collect();
+        Standing { own, ..Standing::default() }
+    }
+
+    /// Asks which processors may be used now; whether it is others than before.
+    pub(crate) fn look<P: Platform>(&mut self, c: P::Core) -> bool {
+        let usable = P::usable(c);
+        let differs = usable != self.usable;
+        if differs {
+            self.use_only(usable);
+        }
+        differs
+    }
+
+    /// These may be used from now on. If no worker's own is one of them, all run on what there is, and nobody is absent: somebody has to run.
+    fn use_only(&mut self, usable: Option<Vec<HardwareThread>>) {
+        self.usable = usable;
+        let is_absent = |worker: &usize| self.own[*worker].is_some_and(|own| !self.may_use(own));
+        let absent: Vec<usize> = (0..self.own.len()).filter(is_absent).collect();
+        self.absent = if absent.len() < self.own.len() { absent } else { Vec::new() };
+    }
+
+    fn may_use(&self, thread: HardwareThread) -> bool {
+        self.usable.as_ref().is_none_or(|usable| usable.contains(&thread))
+    }
+
+    /// Workers whose processors are gone, ascending.
+    pub(crate) fn absent(&self) -> &[usize] {
+        &self.absent
+    }
+
+    /// Whether this worker's processor is gone.
+    pub(crate) fn is_absent(&self, worker: usize) -> bool {
+        self.absent.binary_search(&worker).is_ok()
+    }
+
+    /// What this worker's thread is bound to: its processor, or what is left; nothing, if none was meant for it.
+    pub(crate) fn binding(&self, worker: usize) -> Vec<HardwareThread> {
+        match (self.own[worker], &self.usable) {
+            (None, _) => Vec::new(),
+            (Some(own), Some(usable)) if !self.may_use(own) => usable.clone(),
+            (Some(own), _) => vec![own],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployment::{Instance, WorkerPlace};
+
+    #[test]
+    fn who_has_lost_a_processor_runs_on_what_is_left() {
+        let thread = HardwareThread;
+        let worker = |own: Option<u32>| WorkerPlace { thread: own.map(thread), ..WorkerPlace::default() };
+        let workers = vec![worker(Some(4)), worker(Some(2)), worker(None)];
+        let deployment =
+            Deployment { instances: vec![Instance { machine: 0, workers }], ..Deployment::default() };
+        let mut standing = Standing::of(&deployment);
+        assert_eq!((standing.absent(), standing.binding(1)), (&[][..], vec![thread(2)]));
+        standing.use_only(Some(vec![thread(0), thread(4)]));
+        assert_eq!(standing.absent(), [1]);
+        assert!(standing.is_absent(1) && !standing.is_absent(0));
+        let bindings = [0, 1, 2].map(|worker| standing.binding(worker));
+        assert_eq!(bindings, [vec![thread(4)], vec![thread(0), thread(4)], vec![]]);
+        standing.use_only(Some(vec![thread(2), thread(4)]));
+        assert_eq!((standing.absent(), standing.binding(1)), (&[][..], vec![thread(2)]));
+    }
+
+    #[test]
+    fn somebody_has_to_run() {
+        let workers = vec![WorkerPlace { thread: Some(HardwareThread(1)), ..WorkerPlace::default() }];
+        let deployment =
+            Deployment { instances: vec![Instance { machine: 0, workers }], ..Deployment::default() };
+        let mut standing = Standing::of(&deployment);
+        standing.use_only(Some(vec![HardwareThread(7)]));
+        assert_eq!((standing.absent(), standing.binding(0)), (&[][..], vec![HardwareThread(7)]));
+    }
+}
