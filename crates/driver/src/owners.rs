@@ -34,7 +34,7 @@ impl<P: Platform> Owners<P> {
         workload: &W,
         (plan, deployment): (&Plan, &Deployment),
     ) -> Result<Option<Self>, RunError> {
-        shifting::check(plan)?;
+        shifting::check(&plan.shifts, plan.execution.sharing().is_some(), plan.adaptation.is_some())?;
         let Some(sharing) = plan.execution.sharing() else { return Ok(None) };
         check(plan, deployment)?;
         let mut schema = SchemaBuilder::new();

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::failing::Failing;
-use crate::plan::Plan;
 
 /// Borders between partitions that shift by one position each.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +30,19 @@ pub struct Shifted {
     pub took_seconds: f64,
 }
 
+impl Shifted {
+    /// So many rearrangements by so many changes, from a moment to another, of a measured time that began at `warm`.
+    pub(crate) fn of(
+        (rearrangements, changes): (usize, usize),
+        warm: Nanos,
+        (began, ended): (Nanos, Nanos),
+    ) -> Self {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let (at_seconds, took_seconds) = (seconds(began.since(warm)), seconds(ended.since(began)));
+        Shifted { at_seconds, rearrangements, changes, took_seconds }
+    }
+}
+
 /// The shifts that one worker has still to make.
 pub(crate) struct Shifting {
     /// The next one last: when, in nanoseconds of the measured time, and how many.
@@ -39,11 +51,11 @@ pub(crate) struct Shifting {
 
 impl Shifting {
     /// Of this worker: the first one that does not fail makes all.
-    pub(crate) fn of(plan: &Plan, worker: usize, failing: Option<&Failing>) -> Self {
+    pub(crate) fn of(shifts: &[Shift], worker: usize, failing: Option<&Failing>) -> Self {
         let stays = |worker: &usize| failing.is_none_or(|failing| failing.of_worker(*worker).is_none());
         let is_first = (0..).find(stays) == Some(worker);
         let mut left: Vec<(u64, usize)> = match is_first {
-            true => plan.shifts.iter().map(|shift| ((shift.seconds * 1e9) as u64, shift.count)).collect(),
+            true => shifts.iter().map(|shift| ((shift.seconds * 1e9) as u64, shift.count)).collect(),
             false => Vec::new(),
         };
         left.sort_unstable();
@@ -59,12 +71,12 @@ impl Shifting {
     }
 }
 
-/// Refuses shifts that nobody can make.
-pub(crate) fn check(plan: &Plan) -> Result<(), RunError> {
+/// Refuses shifts that nobody can make: where workers own no partitions, or partitions follow the workload.
+pub(crate) fn check(shifts: &[Shift], has_owners: bool, adapts: bool) -> Result<(), RunError> {
     let why = match () {
-        () if plan.shifts.is_empty() => return Ok(()),
-        () if plan.execution.sharing().is_none() => "workers own no partitions that could move",
-        () if plan.adaptation.is_some() => "partitions follow the workload, and are not moved by others",
+        () if shifts.is_empty() => return Ok(()),
+        () if !has_owners => "workers own no partitions that could move",
+        () if adapts => "partitions follow the workload, and are not moved by others",
         () => return Ok(()),
     };
     Err(RunError::Refused(why.to_owned()))

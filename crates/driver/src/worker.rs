@@ -22,7 +22,6 @@ use crate::preparation::Preparation;
 use crate::retry::{Buffer, Next, Retry};
 use crate::schedule::{BINS, Schedule};
 use crate::shifting::{Shifted, Shifting};
-use crate::summary::seconds;
 use crate::upcoming::Upcoming;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
@@ -165,7 +164,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         };
         let mut acknowledgements = Acknowledgements::new(self.plan.durability);
         let mut absent = Vec::new();
-        let mut shifting = Shifting::of(self.plan, worker, self.failing);
+        let mut shifting = Shifting::of(&self.plan.shifts, worker, self.failing);
         let mut warm = false;
         let mut counts_before = executor.counts();
         let (mut commits, mut aborts) = (0, 0);
@@ -339,11 +338,9 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         (executor, count): (&mut (dyn Executor<'d, W::Procedure> + 'd), usize),
     ) -> Result<Nanos, RunError> {
         let began = P::now(c);
-        let (rearrangements, changes) = executor.shift(count).map_err(RunError::of)?;
+        let made = executor.shift(count).map_err(RunError::of)?;
         let ended = P::now(c);
-        let at_seconds = seconds(began.since(result.warm));
-        let took_seconds = seconds(ended.since(began));
-        result.shifted.push(Shifted { at_seconds, rearrangements, changes, took_seconds });
+        result.shifted.push(Shifted::of(made, result.warm, (began, ended)));
         Ok(ended)
     }
 

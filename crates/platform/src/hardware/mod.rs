@@ -206,7 +206,7 @@ impl Platform for Hardware {
     }
 
     fn usable(_: HardwareCore) -> Option<Vec<HardwareThread>> {
-        process::usable()
+        Hardware::allowed()
     }
 
     fn bind(c: HardwareCore, threads: &[HardwareThread]) -> bool {

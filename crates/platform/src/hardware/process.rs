@@ -23,19 +23,25 @@ impl Hardware {
         Ok(rustix::thread::sched_setaffinity(None, &set)?)
     }
 
+    /// The hardware threads that the kernel lets this thread run on now: its affinity, its control group's, and those that are online. `None`: it
+    /// does not say.
+    pub(super) fn allowed() -> Option<Vec<HardwareThread>> {
+        let set = rustix::thread::sched_getaffinity(None).ok()?;
+        let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
+        Some(
+            numbers
+                .filter(|number| set.is_set(*number))
+                .map(|number| HardwareThread(number as u32))
+                .collect(),
+        )
+    }
+
     /// Lets this process open as many files as it may ever: links between many workers need several each.
     pub fn allow_files(_: HardwareCore) {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         // Where it is refused, a link says so later.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
-}
-
-/// The hardware threads that the kernel lets this thread run on now: its affinity, its control group's, and those that are online. `None`: it does not say.
-pub(super) fn usable() -> Option<Vec<HardwareThread>> {
-    let set = rustix::thread::sched_getaffinity(None).ok()?;
-    let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
-    Some(numbers.filter(|number| set.is_set(*number)).map(|number| HardwareThread(number as u32)).collect())
 }
 
 #[cfg(all(test, not(miri)))]
