@@ -343,35 +343,6 @@ fn what_a_disk_refuses_has_not_happened() {
     }
 }
 
-/// A checkpoint that begins while the manifest is written has files of its own: it is whole, and so is the one before until then.
-#[test]
-fn checkpoints_that_begin_while_tables_are_created_are_whole() {
-    for operation in (20..180).step_by(16) {
-        let disk = Disk::new(DiskModel::NVME, Faults { seed: operation, ..Faults::default() });
-        run(&disk, |c| {
-            let (database, handles) = open(SchemeName::Silo, c, [&"kept"].into_iter());
-            assert!((0..5).all(|id| insert(&database, c, handles["kept"], item(id, id))));
-            assert_eq!(database.session(c, None, false).expect("a session").checkpoint(), Ok(true));
-        });
-        let crashing = config(&disk).with_seed(operation).crashing(Crash::DiskOperation(operation));
-        let ended = VirtualMachine::run(&crashing, |c| {
-            let (database, _) = open(SchemeName::Silo, c, [&"kept"].into_iter());
-            let work = |c: VirtualCore, worker: usize| {
-                let mut session = database.session(c, None, false).expect("a session");
-                for name in NAMES {
-                    match worker {
-                        0 => drop(session.object().create_table(one_table(name)).expect("there is room")),
-                        _ => assert_eq!(session.checkpoint(), Ok(true)),
-                    }
-                }
-            };
-            P::parallel(c, &[Place { thread: None }; 2], &work, &mut |_| ());
-        });
-        assert!(matches!(ended, Ok(_) | Err(SimError::Crashed { .. })), "{:?}", ended.err());
-        assert_eq!(checked(&disk).rows[0], ("kept".to_owned(), 5), "crash at {operation}");
-    }
-}
-
 /// The table that others may use; none.
 const NONE: usize = usize::MAX;
 
