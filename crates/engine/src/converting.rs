@@ -123,16 +123,28 @@ impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
     ) -> Result<(), ChangeError> {
         let c = self.inner.core();
         while !changes.begin_conversion(c) {
-            if !watch(ChangeStep::Waits) {
-                return Err(ChangeError::Cancelled);
-            }
-            if until.is_some_and(|until| P::now(c) >= until) {
-                return Err(ChangeError::Busy);
-            }
-            self.tend(P::now(c));
-            self.inner.leave();
-            P::rest(c, PAUSE_NANOS);
+            self.pause(until, ChangeError::Busy, watch)?;
         }
+        Ok(())
+    }
+
+    /// Waits a little for others, and does what sessions do between transactions; `late` is the error when it is too late for that.
+    fn pause(
+        &mut self,
+        until: Option<Nanos>,
+        late: ChangeError,
+        watch: &mut dyn FnMut(ChangeStep) -> bool,
+    ) -> Result<(), ChangeError> {
+        let c = self.inner.core();
+        if !watch(ChangeStep::Waits) {
+            return Err(ChangeError::Cancelled);
+        }
+        if until.is_some_and(|until| P::now(c) >= until) {
+            return Err(late);
+        }
+        self.tend(P::now(c));
+        self.inner.leave();
+        P::rest(c, PAUSE_NANOS);
         Ok(())
     }
 
@@ -223,15 +235,7 @@ impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
             if epochs.horizon(c) > since {
                 return Ok(());
             }
-            if !watch(ChangeStep::Waits) {
-                return Err(ChangeError::Cancelled);
-            }
-            if until.is_some_and(|until| P::now(c) >= until) {
-                return Err(ChangeError::Waits);
-            }
-            self.tend(P::now(c));
-            self.inner.leave();
-            P::rest(c, PAUSE_NANOS);
+            self.pause(until, ChangeError::Waits, watch)?;
         }
     }
 
@@ -246,18 +250,9 @@ impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
         if self.try_to_carry(conversion, keys)? {
             return Ok(());
         }
-        let c = self.inner.core();
         for key in keys.chunks_exact(conversion.key_words) {
             while !self.try_to_carry(conversion, key)? {
-                if !watch(ChangeStep::Waits) {
-                    return Err(ChangeError::Cancelled);
-                }
-                if until.is_some_and(|until| P::now(c) >= until) {
-                    return Err(ChangeError::Waits);
-                }
-                self.tend(P::now(c));
-                self.inner.leave();
-                P::rest(c, PAUSE_NANOS);
+                self.pause(until, ChangeError::Waits, watch)?;
             }
         }
         Ok(())
