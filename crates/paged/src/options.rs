@@ -18,7 +18,7 @@ pub(crate) const OWNERS_MAX: usize = (1 << 12) - 1;
 pub const FRAMES_PER_SESSION: usize = 8;
 
 /// Pages that a record takes as much room as, at most: images of three pages, what two new ones hold, and what is said of them.
-const RECORD_PAGES_MAX: u64 = 6;
+pub(crate) const RECORD_PAGES_MAX: u64 = 6;
 
 /// What is made.
 #[derive(Clone, Debug)]

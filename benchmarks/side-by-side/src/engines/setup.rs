@@ -22,9 +22,9 @@ impl Setup {
         (4 << 30) + self.rows * 2 * 1024
     }
 
-    /// Bytes of a cache that is all that an engine has, but for what it works with: it holds everything, or three quarters of the memory.
+    /// Bytes of a cache that is all that an engine has, but for what it works with: it holds everything, or seven eighths of the memory.
     pub(super) fn cache_bytes(&self) -> u64 {
-        self.memory.map_or_else(|| self.space_bytes(), |bytes| bytes / 4 * 3)
+        self.memory.map_or_else(|| self.space_bytes(), |bytes| bytes / 8 * 7)
     }
 
     /// Bytes of the cache of an engine that has buffers of its own beside it, and reads its files through the operating system's: a quarter

@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(fixed, begins.0 + 2 * block, "{left} words are left");
             let mut out = vec![0; (fixed - begins.0) as usize / 8];
             buffer.copy_out(c, begins.0, &mut out);
-            let (_, count) = record::find(&out, (1, begins)).expect("the first record");
+            let (_, count) = record::find(&out, out.len(), (1, begins)).expect("the first record");
             assert_eq!(count, 2, "{left} words are left");
         }
     }

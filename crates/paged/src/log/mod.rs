@@ -20,13 +20,15 @@
 //! - `segments`: files of the log;
 //! - `buffer`: what workers fill;
 //! - `driver`: what goes to the disk;
-//! - `reader`: what a restart finds.
+//! - `reader`: what a restart finds;
+//! - `window`: what it has of a file in memory.
 
 mod buffer;
 mod driver;
 pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod segments;
+mod window;
 
 use std::sync::atomic::Ordering;
 

@@ -5,11 +5,9 @@ use storage::log::LogError;
 
 use super::record::{self, Logged};
 use super::segments::{self, Header};
+use super::window::{AHEAD, Window};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
-
-/// Bytes that are read at once.
-const READ_BYTES: usize = 1 << 20;
 
 /// The segments that a directory has.
 pub(crate) struct LogFiles {
@@ -150,19 +148,19 @@ impl LogFiles {
         let Some(segment) = self.segments.iter().find(|header| header.first == tail.segment) else {
             return Ok(());
         };
-        let mut words = read_words::<P>(c, queue, *segment)?;
-        let end = (tail.lsn.0 - segment.first.0) as usize;
-        words[end / 8..].fill(0);
-        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let mut window = window_of::<P>(c, queue, *segment)?;
+        let end = ((tail.lsn.0 - segment.first.0) / 8) as usize;
         let name = segments::NEW_NAME.to_owned();
         let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Direct };
         let file = P::perform(c, queue, open).into_file()?;
-        let mut buffer = Buffer::new(c, None, READ_BYTES, "log that is kept")?;
-        for offset in (0..end.next_multiple_of(BLOCK_BYTES)).step_by(READ_BYTES) {
-            let until = end.next_multiple_of(BLOCK_BYTES).min(offset + READ_BYTES);
+        let mut buffer = Buffer::new(c, None, AHEAD * 8, "log that is kept")?;
+        for at in (0..end).step_by(AHEAD) {
+            let words = &window.words_from(c, queue, at)?[..AHEAD.min(end - at)];
             buffer.set_len(0);
-            buffer.append(c, &bytes[offset..until]);
-            let write = Operation::Write { file: file.clone(), offset: offset as u64, buffers: vec![buffer] };
+            buffer.append(c, bytemuck::cast_slice(words));
+            buffer.pad(BLOCK_BYTES);
+            let offset = (at * 8) as u64;
+            let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
             let completion = P::perform(c, queue, write);
             completion.result?;
             let Some(back) = completion.buffers.into_iter().next() else {
@@ -196,7 +194,7 @@ impl LogFiles {
         visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
     ) -> Result<bool, PagedError> {
         let Header { first, generation, segment_bytes, .. } = segment;
-        let words = read_words::<P>(c, queue, segment)?;
+        let mut window = window_of::<P>(c, queue, segment)?;
         let until = self.generation_after(segment).map(|next| next.continues);
         tail.lsn = tail.lsn.max(Lsn(first.0 + BLOCK_BYTES as u64));
         while tail.lsn.0 < first.0 + segment_bytes {
@@ -204,8 +202,10 @@ impl LogFiles {
                 return Ok(false);
             }
             let at = ((tail.lsn.0 - first.0) / 8) as usize;
-            let Some((found, count)) = record::find(&words[at..], (generation, tail.lsn)) else {
-                if is_damaged(&words[at..], generation, tail.lsn) {
+            let rest = window.rest(at);
+            let words = window.words_from(c, queue, at)?;
+            let Some((found, count)) = record::find(words, rest, (generation, tail.lsn)) else {
+                if goes_on::<P>(c, queue, &mut window, at, (generation, tail.lsn))? {
                     return Err(damaged(
                         first,
                         tail.lsn,
@@ -227,13 +227,35 @@ impl LogFiles {
     }
 }
 
-/// Whether what should be a record here was on disk once: a group that is there was begun after that. Otherwise the log has ended here when the
-/// machine stopped.
-fn is_damaged(words: &[u64], generation: u64, lsn: Lsn) -> bool {
+/// Whether what should be the record at this word was on disk once: a group that is there was begun after that. Otherwise the log has ended
+/// here when the machine stopped.
+fn goes_on<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    window: &mut Window<P>,
+    mut at: usize,
+    (generation, lsn): (u64, Lsn),
+) -> Result<bool, PagedError> {
+    let begin = at;
+    while window.rest(at) > 0 {
+        let rest = window.rest(at);
+        let words = window.words_from(c, queue, at)?;
+        let here = Lsn(lsn.0 + (at - begin) as u64 * 8);
+        if has_group_behind(words, rest, (generation, here), lsn) {
+            return Ok(true);
+        }
+        // The last word may be the first one of a mark.
+        at += if words.len() < rest { words.len() - 1 } else { rest };
+    }
+    Ok(false)
+}
+
+/// Whether a group that was begun behind `lsn` has its mark among these words, which lie `here`; `rest` words are there up to the segment's end.
+fn has_group_behind(words: &[u64], rest: usize, (generation, here): (u64, Lsn), lsn: Lsn) -> bool {
     words.iter().enumerate().any(|(at, word)| {
-        let place = (generation, Lsn(lsn.0 + at as u64 * 8));
+        let place = (generation, Lsn(here.0 + at as u64 * 8));
         record::may_be_group(*word)
-            && record::find(&words[at..], place)
+            && record::find(&words[at..], rest - at, place)
                 .and_then(|(found, _)| record::decode(found))
                 .is_some_and(|found| matches!(found, Logged::Group(begins) if begins > lsn))
     })
@@ -247,12 +269,13 @@ pub(crate) fn whole_bytes(segment: &[u8], first: Lsn) -> Option<(usize, bool)> {
     let mut at = BLOCK_BYTES / 8;
     while let Some((_, count)) = words
         .get(at..)
-        .and_then(|words| record::find(words, (header.generation, Lsn(first.0 + at as u64 * 8))))
+        .and_then(|words| record::find(words, words.len(), (header.generation, Lsn(first.0 + at as u64 * 8))))
     {
         at += count;
     }
     let rest = words.get(at..).unwrap_or_default();
-    let is_damaged = is_damaged(rest, header.generation, Lsn(first.0 + at as u64 * 8));
+    let lsn = Lsn(first.0 + at as u64 * 8);
+    let is_damaged = has_group_behind(rest, rest.len(), (header.generation, lsn), lsn);
     Some(((at * 8).next_multiple_of(BLOCK_BYTES).min(segment.len()), is_damaged))
 }
 
@@ -264,37 +287,23 @@ fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::Fil
 /// Whether something was written behind the header of a segment of so many bytes; the header is on disk by then.
 fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
     let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
-    let words = read_words::<P>(c, queue, Header { generation: 0, first, continues: Lsn(0), segment_bytes })?;
-    Ok(words.iter().skip(BLOCK_BYTES / 8).any(|word| *word != 0))
+    let header = Header { generation: 0, first, continues: Lsn(0), segment_bytes };
+    let mut window = window_of::<P>(c, queue, header)?;
+    let mut at = BLOCK_BYTES / 8;
+    while window.rest(at) > 0 {
+        let words = window.words_from(c, queue, at)?;
+        if words.iter().any(|word| *word != 0) {
+            return Ok(true);
+        }
+        at += words.len();
+    }
+    Ok(false)
 }
 
-/// All words of a segment; zeros behind the end of the file.
-fn read_words<P: Files>(c: P::Core, queue: &mut P::Queue, segment: Header) -> Result<Vec<u64>, PagedError> {
+/// A segment from its beginning on.
+fn window_of<P: Files>(c: P::Core, queue: &mut P::Queue, segment: Header) -> Result<Window<P>, PagedError> {
     let file = open::<P>(c, queue, &segments::name(segment.first))?;
-    let mut words = vec![0; (segment.segment_bytes / 8) as usize];
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-    let mut buffer = Buffer::new(c, None, READ_BYTES, "log that is read")?;
-    let mut offset = 0;
-    while offset < bytes.len() {
-        buffer.set_len(0);
-        let read = Operation::Read { file: file.clone(), offset: offset as u64, buffer };
-        let mut completion = P::perform(c, queue, read);
-        let count = completion.bytes()? as usize;
-        let Some(back) = completion.buffers.pop() else { return Err(LogError::File(stopped()).into()) };
-        buffer = back;
-        buffer.set_len(count.min(buffer.capacity()));
-        let count = buffer.len().min(bytes.len() - offset);
-        if count == 0 {
-            break;
-        }
-        bytes[offset..offset + count].copy_from_slice(&buffer.bytes()[..count]);
-        offset += count;
-        // The file ends here, not always at the end of a block.
-        if count < buffer.capacity() {
-            break;
-        }
-    }
-    Ok(words)
+    Window::new(c, file, segment.segment_bytes)
 }
 
 fn stopped() -> platform::files::FileError {

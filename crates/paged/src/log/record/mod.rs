@@ -193,11 +193,11 @@ fn checksum(record: &[u64], (generation, lsn): (u64, Lsn)) -> u32 {
     crc32c::crc32c_append(sum, bytemuck::cast_slice(&record[1..]))
 }
 
-/// The words of the record that begins `words` and lies here, and how many words it stands for; `None` if none does.
-pub(super) fn find(words: &[u64], place: (u64, Lsn)) -> Option<(&[u64], usize)> {
+/// The words of the record that begins `words` and lies here, and how many words it stands for, at most `rest`; `None` if none does.
+pub(super) fn find(words: &[u64], rest: usize, place: (u64, Lsn)) -> Option<(&[u64], usize)> {
     let head = *words.first()?;
     let count = (head >> 8 & WORDS_MAX) as usize;
-    if count == 0 || count > words.len() {
+    if count == 0 || count > rest {
         return None;
     }
     let said = match head & 0xff {

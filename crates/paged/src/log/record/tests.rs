@@ -32,7 +32,7 @@ fn records_are_read_as_written() {
         let place = (3, Lsn(4096));
         seal(&mut words, place);
         words.push(1234);
-        let (found, count) = find(&words, place).expect("a record");
+        let (found, count) = find(&words, words.len(), place).expect("a record");
         assert_eq!(count + 1, words.len());
         let Some(Logged::Change(read)) = decode(found) else { panic!("{change:?}") };
         let images: Vec<usize> = read.pages.iter().map(|page| page.image.len()).collect();
@@ -50,14 +50,14 @@ fn nothing_else_is_taken_for_a_record() {
     Encoder::new(&mut words).change((5, false), (1, 2), (&[3], |_, _| ()), (change, takeback));
     let place = (2, Lsn(800));
     seal(&mut words, place);
-    assert!(find(&words, place).is_some());
-    assert!(find(&words, (3, Lsn(800))).is_none(), "of another generation");
-    assert!(find(&words, (2, Lsn(808))).is_none(), "of another place");
-    assert!(find(&words[..words.len() - 1], place).is_none(), "cut off");
+    assert!(find(&words, words.len(), place).is_some());
+    assert!(find(&words, words.len(), (3, Lsn(800))).is_none(), "of another generation");
+    assert!(find(&words, words.len(), (2, Lsn(808))).is_none(), "of another place");
+    assert!(find(&words[..words.len() - 1], words.len() - 1, place).is_none(), "cut off");
     for bit in 0..words.len() * 64 {
         let mut flipped = words.clone();
         flipped[bit / 64] ^= 1 << (bit % 64);
-        assert!(find(&flipped, place).is_none(), "bit {bit}");
+        assert!(find(&flipped, flipped.len(), place).is_none(), "bit {bit}");
         // Whoever computes the right checksum of nonsense does no harm.
         let _ = decode(&flipped);
     }
@@ -72,7 +72,7 @@ fn what_is_said_of_several_databases_is_read_as_written() {
         let mut words = Vec::new();
         encode(Encoder::new(&mut words));
         seal(&mut words, (1, Lsn(64)));
-        let (found, _) = find(&words, (1, Lsn(64))).expect("a record");
+        let (found, _) = find(&words, words.len(), (1, Lsn(64))).expect("a record");
         (2..found.len()).for_each(|count| assert_eq!(decode(&found[..count]), None, "{count}"));
         format!("{:?}", decode(found).expect("a record that is known"))
     };
@@ -88,7 +88,7 @@ fn branches_that_commit_together_are_read_as_written() {
     let mut words = Vec::new();
     Encoder::new(&mut words).ending(9, End::CommittedWith(&[11, 4]));
     seal(&mut words, (1, Lsn(64)));
-    let (found, _) = find(&words, (1, Lsn(64))).expect("a record");
+    let (found, _) = find(&words, words.len(), (1, Lsn(64))).expect("a record");
     assert_eq!(decode(found), Some(Logged::CommittedTogether(vec![9, 11, 4])));
 }
 
@@ -97,12 +97,12 @@ fn padding_stands_for_words_that_are_not_there() {
     let mut words = vec![padding(3)];
     seal(&mut words, (1, Lsn(8)));
     words.extend([77, 78, 79]);
-    let (record, count) = find(&words, (1, Lsn(8))).expect("padding");
+    let (record, count) = find(&words, words.len(), (1, Lsn(8))).expect("padding");
     assert_eq!((decode(record), count), (Some(Logged::Padding), 3));
     let mut words = group(4, Lsn(4096)).to_vec();
     seal(&mut words, (1, Lsn(8)));
     words.extend([78, 79]);
     assert!(may_be_group(words[0]));
-    let (record, count) = find(&words, (1, Lsn(8))).expect("the end of a group");
+    let (record, count) = find(&words, words.len(), (1, Lsn(8))).expect("the end of a group");
     assert_eq!((decode(record), count), (Some(Logged::Group(Lsn(4096))), 4));
 }
