@@ -96,8 +96,20 @@ impl<'d, P: Files> Context<'d, P> {
         self.meter.leave::<P>(self.worker.c, before);
         match answer {
             Answer::Granted => Ok(()),
-            Answer::Refused => Err(Abort::Conflict(Conflict::Locked)),
+            Answer::Refused => {
+                self.owner.locks.is_refused((table, name, mode));
+                Err(Abort::Conflict(Conflict::Locked))
+            }
             Answer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
+        }
+    }
+
+    /// Waits for what the attempt before was refused, and has it then. The transaction has nothing else yet: nobody waits for it, so it can wait for anybody,
+    /// and comes back when it can go on. Otherwise it would take again what others want, only to be refused again.
+    pub(crate) fn wait_for_refused(&mut self) -> Result<(), Abort> {
+        match self.owner.locks.refused() {
+            Some((table, name, mode)) if !self.owner.locks.locks_nothing() => self.lock(table, name, mode),
+            _ => Ok(()),
         }
     }
 

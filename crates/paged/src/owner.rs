@@ -44,6 +44,7 @@ impl Owner {
     /// Gives its transaction an age, which no other one has.
     pub(crate) fn draw_age<P: Files>(&mut self, c: P::Core) {
         self.age = P::timestamp(c) << OWNER_BITS | self.number as u64;
+        self.locks.begin_anew();
     }
 
     /// The number in the log of a transaction that begins: of the log's generation, the owner, and a counter.

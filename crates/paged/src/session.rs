@@ -45,7 +45,8 @@ impl<'d, P: Files> Session<'d, P> {
     /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is undone.
     fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
         self.context.begin(bounds.deadline, is_part);
-        let outcome = run(&mut self.context, body);
+        let ready = if is_part { Ok(()) } else { self.context.wait_for_refused() };
+        let outcome = ready.and_then(|()| run(&mut self.context, body));
         if outcome.is_err() {
             self.rolled_back_at = self.context.roll_back()?;
         }
@@ -101,14 +102,19 @@ impl<'d, P: Files> Session<'d, P> {
     fn back_off(&mut self, attempts: u32) {
         let c = self.context.worker.c;
         self.context.meter.attempt_failed::<P>(c);
-        let before = self.context.meter.enter::<P>(c, Category::Backoff);
-        self.backoff.pause::<P>(c, attempts, false);
-        self.context.meter.leave::<P>(c, before);
+        // Who was refused a lock waits for that lock.
+        if self.context.owner.locks.refused().is_none() {
+            let before = self.context.meter.enter::<P>(c, Category::Backoff);
+            self.backoff.pause::<P>(c, attempts, false);
+            self.context.meter.leave::<P>(c, before);
+        }
         self.context.meter.attempt_begins();
     }
 
     fn try_all(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let c = self.context.worker.c;
+        // Whoever repeats attempts of its own may have given up the one before.
+        self.context.owner.locks.forget_refused();
         let mut attempts = 0;
         let result = loop {
             attempts += 1;

@@ -18,6 +18,10 @@ struct HeldLock {
     request: u32,
 }
 
+fn bit(table: usize) -> u64 {
+    1 << (table % 64)
+}
+
 /// The locks that a transaction holds.
 pub(super) struct HeldRows {
     /// Number of the owner's first request.
@@ -29,6 +33,10 @@ pub(super) struct HeldRows {
     round: u32,
     /// Requests that are free below those in use: of locks that were given back before the end.
     free: Vec<u32>,
+    /// In which tables this attempt wanted more of a lock that it had: a bit each, of its number's low bits.
+    converted: u64,
+    /// The same of the attempts of the same transaction before.
+    converted_before: u64,
 }
 
 impl HeldRows {
@@ -42,7 +50,24 @@ impl HeldRows {
             places: vec![(0, 0); 64],
             round: 1,
             free: Vec::new(),
+            converted: 0,
+            converted_before: 0,
         }
+    }
+
+    /// An attempt begins, of the same transaction as the one before.
+    pub(super) fn begin_attempt(&mut self) {
+        self.converted_before |= std::mem::take(&mut self.converted);
+    }
+
+    /// Another transaction begins.
+    pub(super) fn begin_anew(&mut self) {
+        (self.converted, self.converted_before) = (0, 0);
+    }
+
+    /// Whether an earlier attempt of the transaction wanted more of a lock in this table, or one with a like number, than it had.
+    pub(super) fn has_converted(&self, table: usize) -> bool {
+        self.converted_before & bit(table) != 0
     }
 
     /// Number of locks.
@@ -126,6 +151,9 @@ impl HeldRows {
         let mode = own.map_or(wish.mode, |number| self.locks[number].mode.join(wish.mode));
         if own.is_some_and(|number| self.locks[number].mode == mode) {
             return Answer::Granted;
+        }
+        if own.is_some() {
+            self.converted |= bit(table);
         }
         let request = self.free.last().copied().unwrap_or(self.locks.len() as u32);
         let fresh = self.first + u64::from(request);

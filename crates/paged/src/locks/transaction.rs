@@ -35,6 +35,8 @@ pub(crate) struct TransactionLocks {
     look_at: usize,
     /// Whether nobody else can be there, so that nothing is locked.
     locks_nothing: bool,
+    /// What the last attempt of the transaction was refused: table, name and mode.
+    refused: Option<(usize, u64, LockMode)>,
 }
 
 impl TransactionLocks {
@@ -46,6 +48,7 @@ impl TransactionLocks {
             nodes: HeldNodes::new(manager, owner),
             look_at: manager.escalation,
             locks_nothing: false,
+            refused: None,
         }
     }
 
@@ -53,6 +56,36 @@ impl TransactionLocks {
     #[inline]
     pub(crate) fn begin(&mut self, locks_nothing: bool) {
         self.locks_nothing = locks_nothing;
+        self.rows.begin_attempt();
+    }
+
+    /// The transaction that begins is another one, not another attempt.
+    pub(crate) fn begin_anew(&mut self) {
+        self.rows.begin_anew();
+        self.forget_refused();
+    }
+
+    /// What comes now may want something else than the attempt before.
+    pub(crate) fn forget_refused(&mut self) {
+        self.refused = None;
+    }
+
+    /// An attempt is refused this, and gives up all that it has.
+    pub(crate) fn is_refused(&mut self, place: (usize, u64, LockMode)) {
+        self.refused = Some(place);
+    }
+
+    /// What the attempt before was refused.
+    pub(crate) fn refused(&self) -> Option<(usize, u64, LockMode)> {
+        self.refused
+    }
+
+    /// How a row is locked that is looked up, to be read or changed. Whoever reads rows and changes them afterwards, beside others that do the same,
+    /// has to give up: each has what the other one wants more of. If an attempt of this transaction wanted more in this table, the next one takes all at once, as if
+    /// it had said that it is going to change what it reads.
+    #[inline]
+    pub(crate) fn in_one_step(&self, table: usize, mode: LockMode) -> LockMode {
+        if self.rows.has_converted(table) { LockMode::Exclude } else { mode }
     }
 
     /// Whether nothing is locked.

@@ -112,13 +112,18 @@ mod tests {
     fn a_segment_is_seen_as_it_is_and_a_window_of_it_is_in_memory() {
         let (c, path) =
             (Hardware::core(), std::env::temp_dir().join(format!("window-{}", std::process::id())));
-        std::fs::create_dir_all(&path).expect("a directory");
         let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| (at * 7 % 251) as u8 + 1).collect();
-        std::fs::write(path.join("segment"), &bytes).expect("a file");
-        let directory = Hardware::open_directory(c, &path, false).expect("it is there");
+        let directory = Hardware::open_directory(c, &path, true).expect("a directory");
         let mut queue = Hardware::queue(c, &directory).expect("a queue");
-        let open = |access| Operation::Open { name: "segment".to_owned(), existence: Existence::Old, access };
-        let file = Hardware::perform(c, &mut queue, open(Access::Direct)).into_file().expect("a file");
+        let open = |existence, access| Operation::Open { name: "segment".to_owned(), existence, access };
+        let opening = open(Existence::New, Access::Cached);
+        let file = Hardware::perform(c, &mut queue, opening).into_file().expect("a new file");
+        let mut buffer = Buffer::new(c, None, FILE_BYTES, "test").expect("memory");
+        assert!(buffer.append(c, &bytes));
+        let write = Operation::Write { file, offset: 0, buffers: vec![buffer] };
+        Hardware::perform(c, &mut queue, write).result.expect("it is written");
+        let opening = open(Existence::Old, Access::Direct);
+        let file = Hardware::perform(c, &mut queue, opening).into_file().expect("the file");
         let expected = |at: usize| {
             let end = FILE_BYTES.min(at * 8 + 8);
             let mut word = [0; 8];
@@ -146,6 +151,6 @@ mod tests {
         }
         assert!(window.words_from(c, &mut queue, total).expect("it is read").is_empty());
         drop((window, queue, directory));
-        std::fs::remove_dir_all(&path).expect("it goes");
+        _ = std::fs::remove_dir_all(&path);
     }
 }

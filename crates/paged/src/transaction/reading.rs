@@ -75,6 +75,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let c = self.core();
         let tree = self.table(table)?.trees[0];
         if let Some(mode) = mode {
+            let mode = self.session.owner.locks.in_one_step(table, mode);
             self.lock_key((table, tree), &key, mode)?;
         }
         let before = self.session.meter.enter::<P>(c, Category::Index);
@@ -96,6 +97,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let tree = table.trees[0];
         let is_locked = !(table.read_only && self.is_loaded());
         if is_locked {
+            let mode = self.session.owner.locks.in_one_step(number, mode);
             for key in keys.chunks_exact(tree.width) {
                 self.lock_key((number, tree), key, mode)?;
             }
