@@ -278,7 +278,7 @@ pub struct CommonFlags {
     #[arg(long, value_name = "NAME", help_heading = "Engine", help = cc_help())]
     pub cc: Option<String>,
     /// Bytes of the pool that pages are in while they are used, such as 256MiB; instances divide it by their workers (with --engine paged)
-    /// [default: half of the memory; in a simulated machine twice what is loaded]
+    /// [default: half of the memory; in a simulated machine twice what the loaded rows take in pages, and what is inserted]
     #[arg(long, value_name = "BYTES", help_heading = "Engine")]
     pub pool: Option<String>,
     /// Execution of transactions: inline (by the worker that draws them), plp (workers own partitions, and actions go to the owners of

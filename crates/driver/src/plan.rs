@@ -77,6 +77,18 @@ pub enum Length {
     Transactions(u64),
 }
 
+impl Length {
+    /// What a worker wants to insert in a run of this length after its warm-up, roughly and at most.
+    pub fn inserted_bytes(self, warm_up_seconds: f64) -> f64 {
+        match self {
+            Length::Seconds(seconds) => (seconds + warm_up_seconds) * INSERT_BYTES_PER_SECOND,
+            Length::Commits(count) | Length::Transactions(count) => {
+                count as f64 * INSERT_BYTES_PER_TRANSACTION
+            }
+        }
+    }
+}
+
 /// What a run is to do.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -166,12 +178,7 @@ impl Plan {
 
     /// What each worker inserts during the run, roughly and at most.
     pub fn inserted_bytes(&self, deployment: &Deployment) -> usize {
-        let wanted = match self.length {
-            Length::Seconds(seconds) => (seconds + self.warm_up_seconds) * INSERT_BYTES_PER_SECOND,
-            Length::Commits(count) | Length::Transactions(count) => {
-                count as f64 * INSERT_BYTES_PER_TRANSACTION
-            }
-        };
+        let wanted = self.length.inserted_bytes(self.warm_up_seconds);
         let most = (deployment.memory_bytes_max / 4) as usize / deployment.workers();
         (wanted as usize).min(INSERT_BYTES_MAX).min(most)
     }

@@ -106,15 +106,18 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
     let scale_caches = scale_caches(common, native, &workload)?;
-    let pool = pages::pool(common, engine, (&workload, cores), machine)?;
     let length = length(common, native)?;
+    let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
+    let warmup_seconds = values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
+        .unwrap_or(warmup_default);
+    let pool_default = || pages::pool_default((&workload, cores), (length, warmup_seconds), machine);
+    let pool = pages::pool(common, engine, pool_default, machine)?;
     let seconds_max = match length {
         Length::Seconds(seconds) => Some(seconds),
         Length::Transactions(_) => None,
     };
     let moves = (execution, adapt_interval_seconds.is_some());
     let at = changes(common, &workload, seconds_max, ((units.1, deploy.instances()), moves))?;
-    let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
     let config = Config {
         workload,
         machine: machine.name.clone(),
@@ -146,8 +149,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         like,
         length,
         at,
-        warmup_seconds: values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
-            .unwrap_or(warmup_default),
+        warmup_seconds,
         instrument,
         seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
         json: common.json,
@@ -430,7 +432,7 @@ fn keeps_inserts(config: &Config) -> Result<(), BadInput> {
 /// Refuses what cannot fit: the bare rows alone are larger than the memory.
 fn fits_memory(workload: &Workload, cores: usize, machine: &MachineFacts) -> Result<(), BadInput> {
     let Some(available) = machine.host_memory_bytes else { return Ok(()) };
-    let RowCount { flag, count, bytes: needed } = workload.rows_loaded(cores);
+    let RowCount { flag, count, bytes: needed, .. } = workload.rows_loaded(cores);
     if needed <= available as f64 {
         return Ok(());
     }

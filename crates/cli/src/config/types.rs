@@ -135,6 +135,15 @@ pub enum Length {
     Transactions(u64),
 }
 
+impl From<Length> for driver::Length {
+    fn from(length: Length) -> Self {
+        match length {
+            Length::Seconds(seconds) => driver::Length::Seconds(seconds),
+            Length::Transactions(count) => driver::Length::Commits(count),
+        }
+    }
+}
+
 impl Serialize for Length {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;

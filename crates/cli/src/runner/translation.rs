@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use driver::{Adaptation, DeploymentError, DeploymentRequest, Engine, Execution, Length, Plan};
+use driver::{Adaptation, DeploymentError, DeploymentRequest, Engine, Execution, Plan};
 use machine::PlaceError;
 
 use crate::bad_input::BadInput;
@@ -33,10 +33,6 @@ pub(super) fn workload(config: &Config) -> Result<driver::Workload, Failure> {
 
 /// The plan of `config`.
 pub(super) fn plan(config: &Config) -> Plan {
-    let length = match config.length {
-        config::Length::Seconds(seconds) => Length::Seconds(seconds),
-        config::Length::Transactions(count) => Length::Commits(count),
-    };
     let engine = match config.pool {
         Some(pool_bytes) => Engine::Paged { pool_bytes },
         None => Engine::Memory,
@@ -64,7 +60,7 @@ pub(super) fn plan(config: &Config) -> Plan {
         ways: config.ways(),
         retry: config.retry,
         in_flight: config.in_flight as usize,
-        ..Plan::new(config.cc.scheme(), length)
+        ..Plan::new(config.cc.scheme(), config.length.into())
     }
 }
 

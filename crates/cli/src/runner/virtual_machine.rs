@@ -81,3 +81,35 @@ pub(super) fn run(
     let measurement = outcome.map_err(failed)?.value.map_err(Failure::of)?;
     Ok((measurement, sim.model.caches()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::resolved_on;
+    use crate::progress::Progress;
+
+    /// A pool that is not asked for is twice what is said of pages, so it keeps what is loaded.
+    #[test]
+    fn rows_take_no_more_pages_than_is_said() {
+        let octo = Description::shipped("octo-socket").expect("shipped");
+        for workload in [
+            "tatp --subscribers 4000",
+            "tpcc --warehouses 4 --scale 0.01",
+            "tpcc --warehouses 4 --scale 0.01 --schema small",
+            "tpcb --scale 0.05",
+            "ycsb --records 10000",
+            "micro --rows-per-site 5000 --row-bytes 8",
+            "dependent --rows-per-site 1000",
+        ] {
+            let line = format!("{workload} --engine paged --cores 8 --warmup 0 --transactions 1");
+            let config = resolved_on(&octo.whole(), &line);
+            let said = config.workload.rows_loaded(config.cores).page_bytes();
+            let control = Control { progress: &Progress::hidden(), stop_requested: &|| false };
+            let (measured, _) =
+                run(&octo, &config, control).unwrap_or_else(|fault| panic!("{line}: {fault}"));
+            let used = measured.memory.expect("a database").used_bytes as f64;
+            assert!(used <= said, "{line}: {used} bytes of pages, {said} said");
+            assert!(config.pool >= Some((2.0 * said) as u64), "{line}: {:?}", config.pool);
+        }
+    }
+}

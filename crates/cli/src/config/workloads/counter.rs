@@ -28,7 +28,7 @@ impl BenchWorkload for Counter {
     }
 
     fn rows_loaded(&self, _: usize) -> RowCount {
-        RowCount { flag: "--threads", count: self.threads as u64, bytes: 0.0 }
+        RowCount { flag: "--threads", count: self.threads as u64, rows: 0.0, bytes: 0.0 }
     }
 
     fn describe(&self) -> String {

@@ -33,8 +33,8 @@ impl BenchWorkload for Dependent {
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {
-        let bytes = 2.0 * ROW_BYTES * self.rows_per_site as f64 * cores as f64;
-        RowCount { flag: "--rows-per-site", count: self.rows_per_site, bytes }
+        let rows = 2.0 * self.rows_per_site as f64 * cores as f64;
+        RowCount { flag: "--rows-per-site", count: self.rows_per_site, rows, bytes: rows * ROW_BYTES }
     }
 
     fn describe(&self) -> String {

@@ -55,7 +55,7 @@ impl BenchWorkload for Ipc {
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {
-        RowCount { flag: "--cores", count: cores as u64, bytes: 0.0 }
+        RowCount { flag: "--cores", count: cores as u64, rows: 0.0, bytes: 0.0 }
     }
 
     fn describe(&self) -> String {

@@ -65,7 +65,8 @@ impl BenchWorkload for Lock {
     }
 
     fn rows_loaded(&self, _: usize) -> RowCount {
-        RowCount { flag: "--locks", count: self.locks as u64, bytes: self.locks as f64 * LOCK_BYTES }
+        let bytes = self.locks as f64 * LOCK_BYTES;
+        RowCount { flag: "--locks", count: self.locks as u64, rows: 0.0, bytes }
     }
 
     fn describe(&self) -> String {

@@ -27,8 +27,8 @@ impl BenchWorkload for Memory {
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {
-        let bytes = self.rows as f64 * platform::LINE_BYTES as f64 * cores as f64;
-        RowCount { flag: "--rows", count: self.rows, bytes }
+        let rows = self.rows as f64 * cores as f64;
+        RowCount { flag: "--rows", count: self.rows, rows, bytes: rows * platform::LINE_BYTES as f64 }
     }
 
     fn describe(&self) -> String {

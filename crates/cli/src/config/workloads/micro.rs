@@ -68,8 +68,9 @@ impl BenchWorkload for Micro {
     }
 
     fn rows_loaded(&self, cores: usize) -> RowCount {
-        let bytes = self.rows_per_site as f64 * self.row_bytes as f64 * cores as f64;
-        RowCount { flag: "--rows-per-site", count: self.rows_per_site, bytes }
+        let rows = self.rows_per_site as f64 * cores as f64;
+        let bytes = rows * self.row_bytes as f64;
+        RowCount { flag: "--rows-per-site", count: self.rows_per_site, rows, bytes }
     }
 
     fn describe(&self) -> String {

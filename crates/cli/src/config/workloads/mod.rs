@@ -29,7 +29,7 @@ pub use lock::Lock;
 pub use memory::Memory;
 pub use micro::Micro;
 pub use tatp::Tatp;
-pub use terms::{BenchWorkload, RowCount, Split};
+pub use terms::{BenchWorkload, PAGE_BYTES_PER_BYTE, RowCount, Split};
 pub use tpcb::Tpcb;
 pub use tpcc::Tpcc;
 pub use ycsb::Ycsb;

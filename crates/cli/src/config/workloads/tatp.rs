@@ -21,6 +21,8 @@ const SUBSCRIBERS_MAX: u64 = 4_000_000_000;
 const SUBSCRIBERS: u64 = 100_000;
 /// Ranges of a worker where workers own them: as many as a partition has sub-partitions.
 const PARTS_EACH: u64 = adapt::DIVISIONS;
+/// Rows of a subscriber on the average, itself included.
+const SUBSCRIBER_ROWS: f64 = 1.0 + 2.5 + 2.5 + 3.75;
 /// Bytes of the bare rows of a subscriber: one of 64 bytes, and as many others on the average as `workloads::tatp` says.
 const SUBSCRIBER_BYTES: f64 = 64.0 + 2.5 * 24.0 + 2.5 * 20.0 + 3.75 * 28.0;
 
@@ -54,8 +56,8 @@ impl BenchWorkload for Tatp {
     }
 
     fn rows_loaded(&self, _: usize) -> RowCount {
-        let bytes = self.subscribers as f64 * SUBSCRIBER_BYTES;
-        RowCount { flag: "--subscribers", count: self.subscribers, bytes }
+        let (count, all) = (self.subscribers, self.subscribers as f64);
+        RowCount { flag: "--subscribers", count, rows: all * SUBSCRIBER_ROWS, bytes: all * SUBSCRIBER_BYTES }
     }
 
     fn describe(&self) -> String {

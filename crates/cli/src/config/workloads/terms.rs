@@ -7,14 +7,29 @@ use crate::bad_input::BadInput;
 use crate::config::asked::Asked;
 use crate::errors::Failure;
 
+/// Bytes of a row's key, and of what says where it lies in its page.
+const ENTRY_BYTES: f64 = 16.0;
+/// Bytes of pages for a byte of rows with their entries, at most: leaves that several workers load are half full, and columns take whole
+/// words.
+pub const PAGE_BYTES_PER_BYTE: f64 = 2.5;
+
 /// The rows that are loaded.
 pub struct RowCount {
     /// The flag that decides how many there are.
     pub flag: &'static str,
     /// Its value.
     pub count: u64,
+    /// Rows, roughly.
+    pub rows: f64,
     /// Bytes of the bare rows.
     pub bytes: f64,
+}
+
+impl RowCount {
+    /// Bytes of the pages that they are loaded to, at most.
+    pub fn page_bytes(&self) -> f64 {
+        PAGE_BYTES_PER_BYTE * (self.bytes + ENTRY_BYTES * self.rows)
+    }
 }
 
 /// Among whom the data are split.

@@ -15,8 +15,10 @@ const SCALE_MIN: f64 = 0.00001;
 /// Largest TPC-B.
 const SCALE_MAX: f64 = 1000.0;
 
-/// Bytes of the rows of one branch at scale 1: nearly all are its accounts' 100 bytes each.
-const BRANCH_BYTES: f64 = 10_000_000.0;
+/// Rows of one branch at scale 1: nearly all are its accounts.
+const BRANCH_ROWS: f64 = 100_000.0;
+/// Bytes of a row of them.
+const ROW_BYTES: f64 = 100.0;
 
 /// Flags of `tpcb`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,7 +47,8 @@ impl BenchWorkload for Tpcb {
 
     fn rows_loaded(&self, _: usize) -> RowCount {
         let branches = u64::from(self.branches);
-        RowCount { flag: "--branches", count: branches, bytes: branches as f64 * BRANCH_BYTES * self.scale }
+        let rows = branches as f64 * BRANCH_ROWS * self.scale;
+        RowCount { flag: "--branches", count: branches, rows, bytes: rows * ROW_BYTES }
     }
 
     fn describe(&self) -> String {

@@ -21,6 +21,8 @@ const SCALE_MAX: f64 = 100.0;
 
 /// Bytes of the rows of one warehouse at scale 1 by the specification's typical row lengths (clause 4.2.2).
 const WAREHOUSE_BYTES: f64 = 68_000_000.0;
+/// Rows of one warehouse at scale 1, roughly: nearly all are order lines, stocks, and customers with their orders and histories.
+const WAREHOUSE_ROWS: f64 = 500_000.0;
 /// Bytes of a copy of TPC-C's items and their index at scale 1, measured.
 const ITEM_BYTES: f64 = 20e6;
 
@@ -114,7 +116,8 @@ impl BenchWorkload for Tpcc {
         // The small schema keeps about a third of the bytes.
         let share = if self.schema == TpccSchema::Small { 0.3 } else { 1.0 };
         let bytes = warehouses as f64 * WAREHOUSE_BYTES * self.scale * share;
-        RowCount { flag: "--warehouses", count: warehouses, bytes }
+        let rows = warehouses as f64 * WAREHOUSE_ROWS * self.scale;
+        RowCount { flag: "--warehouses", count: warehouses, rows, bytes }
     }
 
     fn describe(&self) -> String {

@@ -43,8 +43,8 @@ impl BenchWorkload for Ycsb {
     }
 
     fn rows_loaded(&self, _: usize) -> RowCount {
-        let bytes = self.records as f64 * RECORD_BYTES as f64;
-        RowCount { flag: "--records", count: self.records, bytes }
+        let rows = self.records as f64;
+        RowCount { flag: "--records", count: self.records, rows, bytes: rows * RECORD_BYTES as f64 }
     }
 
     fn describe(&self) -> String {
