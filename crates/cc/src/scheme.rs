@@ -98,6 +98,11 @@ pub enum Mode {
     /// began (up to three epochs, and without the worker's own last commits); other schemes treat this mode like
     /// [`Mode::Single`].
     Snapshot,
+    /// What one of several workers does for a transaction of which each has a part, under a scheme that has branches
+    /// ([`Scheme::BRANCHES`]). It locks nothing: from the first verb to the end the callers keep whatever it touches, rows and absent keys
+    /// alike, from all other transactions that would change it, and what it changes from those that would read it. A branch may go on in
+    /// another epoch ([`Accessing::lay_aside`]), and whoever commits the transaction announces the commit.
+    Branch,
 }
 
 /// The number of a row within a transaction: rows are numbered from 0 on, in the order in which the transaction found or
@@ -397,6 +402,10 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// transaction inserted, or of which it has read nothing yet.
     fn stamp(transaction: &Self::Transaction, row: RowNumber) -> Stamp;
 
+    /// The caller leaves the epoch, or enters anew, and goes on with the branch ([`Mode::Branch`]) afterwards: verbs name none of the rows that
+    /// it has found so far. Rows that it has changed stay, because nobody else can delete them meanwhile.
+    fn lay_aside(_: &mut Self::Transaction) {}
+
     /// Starts to bring words of a row closer, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,
@@ -417,7 +426,7 @@ pub trait Ending<P: Platform>: Parts<P> {
 
     /// Makes sure that the transaction can commit. On failure the transaction is aborted already. `prepare` announces the
     /// epoch of the commit ([`Local::announce_commit`]): the caller retracts the announcement when the commit's record is
-    /// in the log, or the commit has failed or is postponed.
+    /// in the log, or the commit has failed or is postponed. A branch ([`Mode::Branch`]) announces nothing, and does not fail.
     fn prepare(
         transaction: Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -487,4 +496,6 @@ pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
     const SNAPSHOTS: bool = false;
     /// Whether [`Accessing::enlist`] is of use.
     const ENLISTS: bool = false;
+    /// Whether it has branches ([`Mode::Branch`]).
+    const BRANCHES: bool = false;
 }

@@ -191,9 +191,10 @@ fn alternatives<C: Choice>(choices: &[(&'static str, C)]) -> String {
 
 fn cc_help() -> String {
     let (schemes, default) = (alternatives(ConcurrencyControl::ALL), SchemeName::default());
-    let paged = paged::TWO_PHASE_LOCKING;
+    let (paged, owned) = (paged::TWO_PHASE_LOCKING, SchemeName::Hstore);
     format!(
-        "Concurrency control: {schemes}; {paged} goes with --engine paged, and nothing else does [default: {default}]"
+        "Concurrency control: {schemes}; {paged} goes with --engine paged, and nothing else does, and {owned} with rows in memory that \
+         workers own [default: {default}]"
     )
 }
 
@@ -270,8 +271,7 @@ pub struct CommonFlags {
     /// or off [default: off]
     #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
     pub scale_caches: Option<String>,
-    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory) [default: memory; paged
-    /// with --execution plp or atrapos]
+    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory) [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
     /// Concurrency control: the name of a scheme.
@@ -293,7 +293,8 @@ pub struct CommonFlags {
     #[arg(long, value_name = "S", help_heading = "Engine")]
     pub adapt_interval: Option<String>,
     /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
-    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group, in a simulated machine none]
+    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group; none in a
+    /// simulated machine, and with rows in memory that workers own, of which nothing is logged yet]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
     /// Simulated device below the log: ram, nvme or hdd [default: ram]

@@ -182,19 +182,28 @@ impl ConcurrencyControl {
     ///
     /// # Errors
     /// It is another engine's, or none.
-    pub fn choose(text: Option<&str>, engine: Engine) -> Result<Self, BadInput> {
+    pub fn choose(text: Option<&str>, engine: Engine, execution: Execution) -> Result<Self, BadInput> {
+        let owns = execution != Execution::Inline;
         let default = match engine {
+            Engine::Memory if owns => ConcurrencyControl::Scheme(SchemeName::Hstore),
             Engine::Memory => ConcurrencyControl::Scheme(SchemeName::Silo),
             Engine::Paged => ConcurrencyControl::TwoPhase,
         };
         let is_of_pages = |control| control == ConcurrencyControl::TwoPhase;
-        let has = |control| is_of_pages(control) == is_of_pages(default);
+        // Workers that own partitions keep transactions apart themselves.
+        let has = |control| match owns {
+            true => control == default,
+            false => is_of_pages(control) == is_of_pages(default),
+        };
         let names: Vec<&str> = Self::ALL.iter().filter(|(_, one)| has(*one)).map(|(name, _)| *name).collect();
         let refused =
             |text: &str, problem: String| Err(BadInput::value("--cc", text, problem, names.join(", ")));
         match (text, text.and_then(|text| Self::ALL.iter().find(|(name, _)| *name == text))) {
             (None, _) => Ok(default),
             (Some(_), Some((_, named))) if has(*named) => Ok(*named),
+            (Some(text), Some((_, named))) if is_of_pages(*named) == is_of_pages(default) => {
+                refused(text, format!("not with --execution {}", execution.name()))
+            }
             (Some(text), Some(_)) => refused(text, format!("not with --engine {}", engine.name())),
             (Some(text), None) => refused(text, "unknown value".to_owned()),
         }

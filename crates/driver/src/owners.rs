@@ -2,15 +2,16 @@
 
 use adapt::PartitionMap;
 use engine::SchemaBuilder;
+use engine::dynamic::{Traits, instances};
 use oriented::{Map, Shared, Site};
-use platform::Platform;
+use platform::{Hardware, Platform};
 use workloads::Workload;
 
 use crate::adapting::{Adapting, Monitoring};
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::failing::Failing;
-use crate::plan::{Engine, Plan};
+use crate::plan::{Durability, Engine, Plan};
 use crate::shifting;
 
 /// What they share, and where they are.
@@ -59,11 +60,27 @@ impl<P: Platform> Owners<P> {
     }
 }
 
+/// Refuses what owners of partitions of rows in memory cannot run.
+fn over_memory(plan: &Plan) -> Result<(), RunError> {
+    let Traits { name, branches, .. } = instances::traits::<Hardware>(plan.scheme);
+    if !branches {
+        return Err(RunError::Refused(format!(
+            "{name}: workers that own partitions of rows in memory need no locks of a scheme; take hstore, or run inline"
+        )));
+    }
+    match plan.durability {
+        Durability::None => Ok(()),
+        _ => Err(RunError::Refused(
+            "workers that own partitions of rows in memory log nothing yet: take durability `none`, the engine `paged`, or run inline"
+                .to_owned(),
+        )),
+    }
+}
+
 /// Refuses what owners of partitions cannot run.
 fn check(plan: &Plan, deployment: &Deployment) -> Result<(), RunError> {
     if plan.engine == Engine::Memory {
-        let why = "workers own partitions of rows in pages only: take the engine `paged`, or run inline";
-        return Err(RunError::Refused(why.to_owned()));
+        over_memory(plan)?;
     }
     match deployment.instances.len() {
         1 => Ok(()),

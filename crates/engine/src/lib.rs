@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate self as engine;
 
+mod branches;
 mod changing;
 mod column_set;
 mod columns;

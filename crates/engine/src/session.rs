@@ -5,6 +5,7 @@ use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
+use crate::branches::OpenBranches;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
 use crate::copying::RowCopier;
 use crate::durable::{Decision, GlobalId, PartOf, RedoWriter, not_durable};
@@ -27,8 +28,10 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     pub(crate) scratch: Scratch<'d, P>,
     elder: &'d Elder<P>,
     pub(crate) tables: &'d TableList<P>,
-    backoff: Backoff,
-    stats: Stats,
+    pub(crate) backoff: Backoff,
+    pub(crate) stats: Stats,
+    /// What is open for transactions of several workers.
+    pub(crate) branches: OpenBranches<S::Transaction>,
     /// The moment after which the session works on a checkpoint again.
     rests_until: Nanos,
 }
@@ -41,7 +44,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         (elder, tables): (&'d Elder<P>, &'d TableList<P>),
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
-        Session { inner, redo, undecided, scratch, elder, tables, backoff, stats, rests_until }
+        let branches = OpenBranches::new();
+        Session { inner, redo, undecided, scratch, elder, tables, backoff, stats, branches, rests_until }
     }
 
     /// Seeds the generator of backoff times: two workers should not back off in step.

@@ -157,12 +157,54 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     ) -> Self {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
-        let inner = Some(S::begin(&mut session.context(), mode));
+        let inner = S::begin(&mut session.context(), mode);
+        Self::of(session, scratch, inner, (redo, deadline))
+    }
+
+    /// An attempt with its own marks of rows.
+    #[inline]
+    fn of(
+        session: &'s mut Session<'i, P, S>,
+        scratch: &'s mut Scratch<'i, P>,
+        inner: S::Transaction,
+        (redo, deadline): (Option<&'s mut RedoWriter<'i, P>>, Option<Nanos>),
+    ) -> Self {
+        let inner = Some(inner);
         scratch.told.clear();
         // 0 marks handles that the engine has not made.
         let attempt = session.next_attempt().max(1);
         let (until_look, failed) = (VERBS_PER_LOOK, None);
         Transaction { session, scratch, redo, inner, attempt, deadline, until_look, failed }
+    }
+
+    /// Begins what a worker does for a transaction of several, in the current epoch.
+    pub(crate) fn begin_branch(session: &mut Session<'i, P, S>) -> S::Transaction {
+        session.enter();
+        P::work(session.core(), Work::Transaction, 1);
+        S::begin(&mut session.context(), Mode::Branch)
+    }
+
+    /// Goes on with a branch, in the current epoch: rows of earlier acts are those of other attempts.
+    pub(crate) fn resume(
+        session: &'s mut Session<'i, P, S>,
+        scratch: &'s mut Scratch<'i, P>,
+        inner: S::Transaction,
+        deadline: Option<Nanos>,
+    ) -> Self {
+        session.enter();
+        Self::of(session, scratch, inner, (None, deadline))
+    }
+
+    /// Lets go of the session, with the branch as it is now, and what came of the act: a verb's failure is that of the act.
+    pub(crate) fn lay_aside(mut self, outcome: Result<(), Abort>) -> (S::Transaction, Result<(), Abort>) {
+        let outcome = match (self.look(), outcome) {
+            (Ok(()), outcome) => outcome,
+            (Err(_), Err(abort)) => Err(self.explain_in_place(abort).0),
+            (Err(abort), Ok(())) => Err(abort),
+        };
+        let mut inner = self.inner.take().expect("a transaction is there until it ends");
+        S::lay_aside(&mut inner);
+        (inner, outcome)
     }
 
     /// Whether a table was there when the transaction began.

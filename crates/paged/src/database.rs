@@ -177,7 +177,8 @@ fn copy_pieces<P: Files>(
 
 impl<P: Files> AnyDatabase<P> for PagedDatabase<P> {
     fn traits(&self) -> Traits {
-        Traits { name: TWO_PHASE_LOCKING, strict: true, snapshots: false, locks_partitions: false }
+        let (name, strict, branches) = (TWO_PHASE_LOCKING, true, true);
+        Traits { name, strict, snapshots: false, locks_partitions: false, branches }
     }
 
     fn tables(&self) -> &[TableDescription] {

@@ -164,7 +164,10 @@ impl Subject {
         let of_pages = [Work::Histories, Work::Bank, Work::Islands, Work::Distributed, Work::Crashes];
         match self.origin {
             Origin::Pages(_) => of_pages.contains(&work) || work == Work::Owners,
-            _ => work != Work::Owners,
+            Origin::Registry(scheme) => {
+                work != Work::Owners || instances::traits::<VirtualMachine>(scheme).branches
+            }
+            Origin::Mutant(..) => work != Work::Owners,
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) fn enter<P: Platform, R: Rules>(
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
 ) -> Result<(), Abort> {
-    if state.holds(site) { Ok(()) } else { lock(state, cx, site) }
+    if state.holds(site) || state.is_branch() { Ok(()) } else { lock(state, cx, site) }
 }
 
 /// Locks the site, and all that are wanted, in order.
@@ -37,6 +37,10 @@ pub(super) fn lock<P: Platform, R: Rules>(
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
 ) -> Result<(), Abort> {
+    if state.is_branch() {
+        state.wanted.clear();
+        return Ok(());
+    }
     let (c, sites) = (cx.c, &cx.shared.own);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
     let State { held, stamps, wanted, mode, .. } = state;
@@ -81,7 +85,7 @@ fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, mode: Mode, site: Site
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Wait);
     let longest = match mode {
         Mode::Participant => cx.worker.wait_nanos_max.min(WAIT_NANOS_MAX_PARTICIPANT),
-        Mode::Single | Mode::Snapshot => cx.worker.wait_nanos_max,
+        Mode::Single | Mode::Snapshot | Mode::Branch => cx.worker.wait_nanos_max,
     };
     let acquired = cx.shared.own.acquire(cx.c, site, cx.worker.state.number, longest);
     cx.worker.meter.leave::<P>(cx.c, before);
@@ -99,7 +103,7 @@ pub(super) fn enter_all<'k, P: Platform, R: Rules>(
     let mut sites = keys.enumerate().map(|(index, key)| site_of(cx.tables, table, index, key));
     let home = sites.next().expect("a table has a primary index");
     for site in sites {
-        if !state.holds(site) {
+        if !state.holds(site) && !state.is_branch() {
             state.wanted.push(site);
         }
     }

@@ -14,6 +14,8 @@
 //! announced are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked
 //! only if it is free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
 //!
+//! A branch ([`Mode::Branch`]) does the same without sites: whoever runs it keeps what it touches from others.
+//!
 //! Deviations:
 //! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.
 //! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
@@ -49,7 +51,7 @@ use undo::{finish, undo};
 
 pub use state::Hstore;
 
-use crate::abort::Abort;
+use crate::abort::{Abort, Conflict};
 use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
     enter_rows, enter_run, new_row, new_rows,
@@ -89,7 +91,7 @@ fn add_named_row<P: Platform, R: Rules>(
     // SAFETY: the value was read from an index of this table in this epoch.
     let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
     if !schema.read_only {
-        if index != 0 && cx.shared.rules.keeps(Rule::Homes) {
+        if index != 0 && !state.is_branch() && cx.shared.rules.keeps(Rule::Homes) {
             let site = row.header().site(c);
             enter(state, cx, site)?;
         }
@@ -387,7 +389,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     ) -> Result<(), Abort> {
         let (transaction, mut cx) = holder.parts();
         let (schema, storage) = (&cx.tables[table], &cx.tables[table].indexes[index]);
-        if !schema.read_only {
+        if !schema.read_only && !transaction.state.is_branch() {
             let state = &mut transaction.state;
             if storage.is_partitioned() {
                 let numbers = storage.number(low)..storage.number(high);
@@ -426,6 +428,10 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         transaction.state.stamp(row)
     }
 
+    fn lay_aside(transaction: &mut HstoreTransaction<P>) {
+        transaction.state.forget_read();
+    }
+
     #[inline]
     fn prefetch(
         transaction: &mut HstoreTransaction<P>,
@@ -459,6 +465,11 @@ impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<HstorePrepared<P>, Abort> {
         let (c, mut state) = (cx.c, transaction.state);
+        if state.is_branch() {
+            // Its stamp is that of its transaction, which is committed elsewhere.
+            let stamp = cx.worker.state.last;
+            return Ok(HstorePrepared { state, stamp });
+        }
         // The last holder of each site saw this epoch or an earlier one. A transaction that changes nothing leaves no record.
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
@@ -532,6 +543,7 @@ impl<P: Platform, R: Rules> Scheme<P> for Hstore<R> {
     const NAME: &'static str = "hstore";
     const LOCKS_PARTITIONS: bool = true;
     const ENLISTS: bool = true;
+    const BRANCHES: bool = true;
 }
 
 /// Puts the new row, which step number `step` inserts, into one index.
@@ -558,8 +570,13 @@ fn link<P: Platform, R: Rules>(
         Insert::Exists { value, .. } => {
             // SAFETY: read from an index of this table in this epoch.
             let other = unsafe { Row::<P>::from_bits(value, schema.row_words) };
-            if state.deletions == 0 || !other.header().is_deleted(c) {
+            let may_be_deleted = state.deletions != 0 || state.is_branch();
+            if !may_be_deleted || !other.header().is_deleted(c) {
                 return Err(Abort::duplicate(table, position));
+            }
+            if state.is_branch() && !state.has_deleted(value) {
+                // Another branch has deleted it, and may take that back.
+                return Err(Abort::Conflict(Conflict::Locked));
             }
             // SAFETY: as above.
             unsafe { partition.replace(c, key, row.to_bits()) };

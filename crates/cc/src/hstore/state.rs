@@ -73,6 +73,26 @@ impl<P: Platform> State<P> {
         })
     }
 
+    /// Whether others keep what it touches for it, so that it locks no sites.
+    #[inline(always)]
+    pub(super) fn is_branch(&self) -> bool {
+        self.mode == Mode::Branch
+    }
+
+    /// Whether the transaction has deleted the row that indexes name so.
+    pub(super) fn has_deleted(&self, bits: u64) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Delete { row, .. } if *row == bits))
+    }
+
+    /// Forgets the rows that were found and not written: nothing keeps them where they are from here on.
+    pub(super) fn forget_read(&mut self) {
+        let written = self.steps.iter().filter_map(|step| match step {
+            Step::Write { row, .. } => Some(*row as usize + 1),
+            _ => None,
+        });
+        self.rows.truncate(written.max().unwrap_or(0));
+    }
+
     /// Whether the site is held: most transactions hold one.
     #[inline(always)]
     pub(super) fn holds(&self, site: Site) -> bool {

@@ -45,7 +45,7 @@ impl<P: Platform> Seeker<'_, P> {
 /// How long a transaction waits for a lock at most.
 pub(super) fn longest_wait<P: Platform>(state: &State<P>, rules: impl Rules) -> Option<u64> {
     let nanos = match state.mode {
-        Mode::Single | Mode::Snapshot => state.waits?,
+        Mode::Single | Mode::Snapshot | Mode::Branch => state.waits?,
         Mode::Participant => state.waits.unwrap_or(u64::MAX).min(WAIT_NANOS_MAX_PARTICIPANT),
     };
     rules.keeps(Rule::BoundedWaits).then_some(nanos)

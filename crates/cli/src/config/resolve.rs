@@ -61,17 +61,16 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
     let memory = choose_memory(common.memory.as_deref())?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
-    // Workers own partitions of rows in pages only.
-    let engine_default = if execution == Execution::Inline { Engine::Memory } else { Engine::Paged };
-    let engine = choose("--engine", common.engine.as_deref(), engine_default)?;
-    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine)?;
+    let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
+    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine, execution)?;
     let adaptive = adaptive(execution, common.adaptive.as_deref())?;
     let adapt_interval_seconds = adapt_interval(common, adaptive, native)?;
     // A simulated machine shows what a disk costs when it is asked to.
     let has_database = Workload::has_database(workload_name);
     let uses_pages = engine == Engine::Paged;
     // A simulated machine logs what it is asked to.
-    let logs = has_database && native;
+    let owns_memory = execution != Execution::Inline && engine == Engine::Memory;
+    let logs = has_database && native && !owns_memory;
     let like = like(common)?;
     let ways = Ways::of(like);
     let smt = smt(common, machine)?;
@@ -89,7 +88,12 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         ));
     }
     divides(common, deploy, has_database)?;
-    owns(execution, (engine, deploy, has_database))?;
+    owns(execution, (deploy, has_database))?;
+    if owns_memory && durability != Durability::None {
+        let problem = "workers that own partitions of rows in memory log nothing yet";
+        let accepted = "none; others with --engine paged, or --execution inline";
+        return Err(BadInput::value("--durability", durability.name(), problem, accepted));
+    }
     if uses_pages {
         pages::refuse(workload_name, has_database)?;
     }
@@ -212,19 +216,13 @@ fn adapt_interval(
 }
 
 /// Refuses workers that own partitions where there are none, or where they cannot.
-fn owns(
-    execution: Execution,
-    (engine, deploy, has_database): (Engine, Deploy, bool),
-) -> Result<(), BadInput> {
+fn owns(execution: Execution, (deploy, has_database): (Deploy, bool)) -> Result<(), BadInput> {
     let refused = |problem: &str, accepted: &str| {
         Err(BadInput::value("--execution", execution.name(), problem, accepted))
     };
     match execution {
         Execution::Inline => Ok(()),
         _ if !has_database => refused("this workload has no transactions", "inline"),
-        _ if engine == Engine::Memory => {
-            refused("workers own partitions of rows in pages only", "inline, or --engine paged")
-        }
         _ if deploy.instances() > 1 => {
             refused("workers own partitions of one instance", "inline, or --deploy 1isl")
         }

@@ -441,9 +441,11 @@ const FAULTS: &[(&str, &str)] = &[
         "--cc Silo: unknown value (accepted: silo, tictoc, occ, mvcc, no-wait, wait-die, dl-detect, hstore)",
     ),
     ("tpcc --execution dora", "--execution dora: unknown value (accepted: inline, plp, atrapos)"),
+    ("tpcc --execution plp --cc silo", "--cc silo: not with --execution plp (accepted: hstore)"),
     (
-        "tpcc --engine memory --execution plp",
-        "--execution plp: workers own partitions of rows in pages only (accepted: inline, or --engine paged)",
+        "tpcc --execution plp --durability group",
+        "--durability group: workers that own partitions of rows in memory log nothing yet (accepted: none; others with --engine \
+         paged, or --execution inline)",
     ),
     (
         "tpcc --execution atrapos --engine paged --deploy 2isl",

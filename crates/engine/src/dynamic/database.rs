@@ -24,6 +24,8 @@ pub struct Traits {
     pub snapshots: bool,
     /// Whether it locks whole partitions.
     pub locks_partitions: bool,
+    /// Whether its sessions have branches: see [`AnySession::branches`].
+    pub branches: bool,
 }
 
 impl Traits {
@@ -34,6 +36,7 @@ impl Traits {
             strict: S::STRICT,
             snapshots: S::SNAPSHOTS,
             locks_partitions: S::LOCKS_PARTITIONS,
+            branches: S::BRANCHES,
         }
     }
 }

@@ -213,7 +213,8 @@ pub trait AnySession<'d>: Upkeep {
         Swept::All
     }
 
-    /// What it does for transactions of several workers; `None`: its storage manager has nothing of the kind.
+    /// What it does for transactions of several workers; `None`: its storage manager or scheme has nothing of the kind, or not in a
+    /// durable database.
     fn branches(&mut self) -> Option<&mut dyn Branches> {
         None
     }
@@ -384,5 +385,10 @@ impl<'d, P: Platform, S: Scheme<P>> AnySession<'d> for Session<'d, P, S> {
 
     fn sweep(&mut self) -> Swept {
         self.sweep()
+    }
+
+    fn branches(&mut self) -> Option<&mut dyn Branches> {
+        // A log would have to hear of what all of a transaction's branches have changed.
+        if S::BRANCHES && self.redo.is_none() { Some(self) } else { None }
     }
 }

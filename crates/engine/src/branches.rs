@@ -1,0 +1,111 @@
+//! Branches over rows in memory: what the session of a worker that owns partitions does for transactions of several workers.
+//!
+//! A branch is a transaction of the scheme that locks nothing ([`cc::Mode::Branch`]) and stays open from act to act: its changes lie in the rows,
+//! with what takes them back beside them. The session is in its epoch during an act only, so a branch that waits holds no memory back. What
+//! it has read it forgets with the act; rows that it has changed nobody else can delete before it ends.
+
+use cc::{Abort, Conflict, Meter, Scheme, Stamp};
+use platform::{Nanos, Platform};
+use storage::Epoch;
+
+use crate::dynamic::{Body, BranchName, Branches};
+use crate::ending::{Commit, Stats};
+use crate::session::Session;
+use crate::table_list::Changes;
+use crate::transaction::Transaction;
+
+/// The open branches of a session, by their numbers.
+pub(crate) struct OpenBranches<T> {
+    all: Vec<Option<T>>,
+    /// Numbers of those that have ended.
+    free: Vec<usize>,
+}
+
+impl<T> OpenBranches<T> {
+    pub(crate) fn new() -> Self {
+        OpenBranches { all: Vec::new(), free: Vec::new() }
+    }
+
+    fn add(&mut self, branch: T) -> usize {
+        match self.free.pop() {
+            Some(number) => {
+                self.all[number] = Some(branch);
+                number
+            }
+            None => {
+                self.all.push(Some(branch));
+                self.all.len() - 1
+            }
+        }
+    }
+
+    fn take(&mut self, number: usize) -> T {
+        self.all[number].take().expect("a branch is open until it ends")
+    }
+
+    fn remove(&mut self, number: usize) -> T {
+        self.free.push(number);
+        self.take(number)
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Branches for Session<'_, P, S> {
+    fn begin(&mut self) -> Result<usize, Abort> {
+        let branch = Transaction::begin_branch(&mut self.inner);
+        Ok(self.branches.add(branch))
+    }
+
+    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort> {
+        if self.tables.changes().is_some_and(Changes::has_form) {
+            return Err(Abort::Conflict(Conflict::Locked));
+        }
+        let inner = self.branches.take(branch);
+        let mut transaction = Transaction::resume(&mut self.inner, &mut self.scratch, inner, deadline);
+        let outcome = body(&mut transaction);
+        let (inner, outcome) = transaction.lay_aside(outcome);
+        self.branches.all[branch] = Some(inner);
+        outcome
+    }
+
+    /// Nothing is logged, so nothing has to be named.
+    fn name(&self, _: usize) -> Option<BranchName> {
+        None
+    }
+
+    fn commit(&mut self, _: &[BranchName]) -> Result<Commit, Abort> {
+        let epoch = self.inner.instance().epochs().current(self.inner.core());
+        Ok(Commit::of(Stamp(epoch.first_stamp())))
+    }
+
+    fn end(&mut self, branch: usize) {
+        let inner = self.branches.remove(branch);
+        self.inner.enter();
+        let mut cx = self.inner.context();
+        match S::prepare(inner, &mut cx) {
+            Ok(prepared) => {
+                S::commit(prepared, &mut cx);
+            }
+            Err(_) => unreachable!("nothing is left of a branch that could fail"),
+        }
+    }
+
+    fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort> {
+        let inner = self.branches.remove(branch);
+        self.inner.enter();
+        let mut cx = self.inner.context();
+        S::abort(inner, &mut cx);
+        Ok(cx.worker.local.epochs_shared().current(cx.c))
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.inner.worker().meter
+    }
+
+    fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    fn pause_nanos(&mut self, attempts: u32) -> u64 {
+        self.backoff.nanos(attempts.max(1), false)
+    }
+}
