@@ -138,7 +138,8 @@ impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
                     worker.count();
                 }
                 let restless = seat.restless.then(|| Random::new(seed, RESTLESS_STREAM));
-                Ok(Box::new(Owning { c: seat.c, session: seat.session()?, worker, part, restless }))
+                let Seat { c, tables, .. } = seat;
+                Ok(Box::new(Owning { c, number, session: seat.session()?, tables, worker, part, restless }))
             }
             Execution::Shuffled => {
                 let shuffle = Shuffle::new(seed);
@@ -224,7 +225,9 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> 
 /// Runs procedures where workers own partitions.
 struct Owning<'d, P: Platform, Q: Procedure> {
     c: P::Core,
+    number: usize,
     session: Session<'d>,
+    tables: &'d Q::Tables,
     worker: oriented::Worker<'d, P, Q>,
     /// There where partitions follow the workload.
     part: Option<Part<'d, P>>,
@@ -247,8 +250,12 @@ impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
         Ok(ending)
     }
 
-    // Each action is told to its owner when it is due.
-    fn look_ahead(&mut self, _: Option<&Q>) {}
+    // Not of others' partitions: what they own is to stay in their caches.
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        let (me, map) = (self.number as u16, self.worker.map());
+        let is_near = |table, column| map.owner_of_column(table, column).is_none_or(|owner| owner == me);
+        self.session.look_ahead_of(self.tables, procedure, &is_near);
+    }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.session.object()

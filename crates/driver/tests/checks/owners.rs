@@ -19,6 +19,10 @@ pub(crate) fn over_pages(execution: Execution, seed: u64) -> Plan {
     Plan { engine, execution, ..plan(SchemeName::default(), seed, TRANSACTIONS) }
 }
 
+fn in_memory(execution: Execution, seed: u64) -> Plan {
+    Plan { execution, ..plan(SchemeName::Hstore, seed, TRANSACTIONS) }
+}
+
 /// So many workers on two sockets.
 pub(crate) fn two_sockets(workers: usize) -> Deployment {
     let mut deployment = Deployment::unpinned(workers, 1 << 30);
@@ -96,6 +100,23 @@ fn checks_hold_whatever_belongs_to_whom() {
     }
 }
 
+#[test]
+fn checks_hold_of_rows_in_memory() {
+    for (execution, workers) in OWNING.into_iter().zip([4, 5]) {
+        let parts = workers as u16;
+        for workload in [micro(Operation::Mixed, parts), tatp(parts), tpcb(parts), tpcc(Mix::Full, parts)] {
+            let plan = Plan { restless: true, ..in_memory(execution, 6) };
+            let measured = simulated(&workload, &plan, workers).expect("it runs");
+            assert_eq!(violations(&measured), Vec::<String>::new(), "{execution:?}");
+            assert_eq!(ended(&measured), TRANSACTIONS * workers as u64);
+            assert!(measured.distributed_ratio > 0.0, "others are needed");
+        }
+        let measured =
+            driver::on_hardware(&tatp(3), &in_memory(execution, 3), &two_sockets(3), Control::NONE);
+        assert_eq!(violations(&measured.expect("it runs")), Vec::<String>::new());
+    }
+}
+
 /// A transaction that touches only what its worker owns sends nothing, and locks nothing.
 #[test]
 fn own_partitions_need_nobody_else() {
@@ -156,8 +177,20 @@ fn checks_hold_on_hardware() {
 
 #[test]
 fn what_owners_cannot_do_is_refused() {
-    let in_memory = Plan { engine: Engine::Memory, ..over_pages(Execution::Plp, 1) };
-    let refused = simulated(&micro(Operation::Read, 2), &in_memory, 2).expect_err("rows lie in memory");
-    let why = "workers own partitions of rows in pages only: take the engine `paged`, or run inline";
-    assert_eq!(refused.to_string(), why);
+    let judged = Plan { scheme: SchemeName::Silo, ..in_memory(Execution::Plp, 1) };
+    let logged = Plan { durability: Durability::Group, ..in_memory(Execution::Plp, 1) };
+    for (plan, why) in [
+        (
+            judged,
+            "silo: workers that own partitions of rows in memory need no locks of a scheme; take hstore, or run inline",
+        ),
+        (
+            logged,
+            "workers that own partitions of rows in memory log nothing yet: take durability `none`, the engine `paged`, or \
+             run inline",
+        ),
+    ] {
+        let refused = simulated(&micro(Operation::Read, 2), &plan, 2).expect_err("it is refused");
+        assert_eq!(refused.to_string(), why);
+    }
 }

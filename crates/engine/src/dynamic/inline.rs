@@ -15,6 +15,9 @@ use crate::routes::Routes;
 use crate::row::Row;
 use crate::table::Index;
 
+/// Where the leading column of a key begins in its first word.
+const LEADING_SHIFT: u32 = 48;
+
 impl Attempt for Transaction<'_> {
     fn enlists(&self) -> bool {
         self.enlists()
@@ -28,9 +31,19 @@ impl Attempt for Transaction<'_> {
 impl<'d> Session<'d> {
     /// Tells of a procedure that the session will run: see [`crate::Session::look_ahead`].
     pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
+        self.look_ahead_of(tables, procedure, &|_, _| true);
+    }
+
+    /// The same, but only of keys that are near: `is_near` hears the table's number and the leading column of each.
+    pub fn look_ahead_of<Q: Procedure>(
+        &mut self,
+        tables: &Q::Tables,
+        procedure: Option<&Q>,
+        is_near: &dyn Fn(usize, u16) -> bool,
+    ) {
         self.object().step_ahead();
         if let Some(procedure) = procedure {
-            procedure.look_ahead(tables, &mut Ahead(self.object()));
+            procedure.look_ahead(tables, &mut Ahead(self.object(), is_near));
         }
     }
 
@@ -50,14 +63,17 @@ impl<'d> Session<'d> {
     }
 }
 
-/// The look-ahead of an object.
-struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd));
+/// The look-ahead of an object, of keys that are near.
+struct Ahead<'s, 'd>(&'s mut (dyn AnySession<'d> + 'd), &'s dyn Fn(usize, u16) -> bool);
 
 impl Ahead<'_, '_> {
     fn add<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, what: Use) {
         let key = KeyBuffer::of(key);
         let place = (index.table().number(), index.number());
-        self.0.add_ahead(place, key.words(const { key_words(K::BITS) }), what);
+        let words = key.words(const { key_words(K::BITS) });
+        if (self.1)(place.0, (words[0] >> LEADING_SHIFT) as u16) {
+            self.0.add_ahead(place, words, what);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types)]
 
 mod both_ways;
+mod branches;
 mod changing;
 mod changing_forms;
 mod changing_open;

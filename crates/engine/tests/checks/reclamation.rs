@@ -27,16 +27,16 @@ const KEYS: u64 = 16;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), index(by_owner(owner, id)), unique_index(by_token(token)))]
-struct Leaf {
+pub struct Leaf {
     id: u64,
     owner: u64,
     token: u64,
     filler: [u64; 16],
     #[row(tail)]
-    note: Vec<u8>,
+    pub note: Vec<u8>,
 }
 
-fn leaf(id: u64, owner: u64) -> Leaf {
+pub fn leaf(id: u64, owner: u64) -> Leaf {
     Leaf { id, owner, token: id, filler: [id; 16], note: vec![7; 200] }
 }
 

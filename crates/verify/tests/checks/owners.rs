@@ -1,11 +1,17 @@
 //! Workers that own partitions: histories, invariants, crashes, and mutants of what keeps their transactions apart and whole.
 
+use cc::mutants::Rule;
+use cc::{Hstore, SchemeName};
 use oriented::Broken;
 use verify::crashes::owners;
 use verify::{Machine, Subject, Trial, Work};
 
 fn pages() -> Subject {
     verify::scheme(paged::TWO_PHASE_LOCKING).expect("the scheme of pages")
+}
+
+fn in_memory() -> Subject {
+    Subject::of(SchemeName::Hstore)
 }
 
 /// The first of these seeds that shows something wrong, and what.
@@ -25,6 +31,12 @@ fn first_failure(subject: &Subject, machine: &Machine, seeds: impl Iterator<Item
 #[test]
 fn owners_keep_transactions_apart_and_whole() {
     assert_eq!(first_failure(&pages(), &Machine::Small, 0..48), None);
+}
+
+#[test]
+fn owners_of_rows_in_memory_keep_transactions_apart_and_whole() {
+    assert_eq!(first_failure(&in_memory(), &Machine::Small, 0..32), None);
+    assert_eq!(first_failure(&in_memory(), &Machine::Hardware, [0, 2, 4, 6].into_iter()), None);
 }
 
 #[test]
@@ -50,7 +62,16 @@ fn mutants_of_owners_are_caught() {
         let seeds = (0..600).filter(|seed| seed % 4 < 3);
         let failure = first_failure(&pages().with_owners(name, broken), &Machine::Small, seeds);
         assert!(failure.is_some(), "{name} was not noticed");
+        let seeds = (0..600).filter(|seed| seed % 4 < 3);
+        let failure = first_failure(&in_memory().with_owners(name, broken), &Machine::Small, seeds);
+        assert!(failure.is_some(), "{name}, of rows in memory, was not noticed");
     }
+}
+
+#[test]
+fn branches_that_take_nothing_back_are_caught() {
+    let subject = Subject::mutant::<Hstore<cc::mutants::Broken>>("branches without undo", &[Rule::Undo]);
+    assert!(first_failure(&subject, &Machine::Small, 0..200).is_some(), "it was not noticed");
 }
 
 #[test]
