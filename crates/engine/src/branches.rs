@@ -14,41 +14,6 @@ use crate::session::Session;
 use crate::table_list::Changes;
 use crate::transaction::Transaction;
 
-/// The open branches of a session, by their numbers.
-pub(crate) struct OpenBranches<T> {
-    all: Vec<Option<T>>,
-    /// Numbers of those that have ended.
-    free: Vec<usize>,
-}
-
-impl<T> OpenBranches<T> {
-    pub(crate) fn new() -> Self {
-        OpenBranches { all: Vec::new(), free: Vec::new() }
-    }
-
-    fn add(&mut self, branch: T) -> usize {
-        match self.free.pop() {
-            Some(number) => {
-                self.all[number] = Some(branch);
-                number
-            }
-            None => {
-                self.all.push(Some(branch));
-                self.all.len() - 1
-            }
-        }
-    }
-
-    fn take(&mut self, number: usize) -> T {
-        self.all[number].take().expect("a branch is open until it ends")
-    }
-
-    fn remove(&mut self, number: usize) -> T {
-        self.free.push(number);
-        self.take(number)
-    }
-}
-
 impl<P: Platform, S: Scheme<P>> Branches for Session<'_, P, S> {
     fn begin(&mut self) -> Result<usize, Abort> {
         let branch = Transaction::begin_branch(&mut self.inner);
@@ -63,7 +28,7 @@ impl<P: Platform, S: Scheme<P>> Branches for Session<'_, P, S> {
         let mut transaction = Transaction::resume(&mut self.inner, &mut self.scratch, inner, deadline);
         let outcome = body(&mut transaction);
         let (inner, outcome) = transaction.lay_aside(outcome);
-        self.branches.all[branch] = Some(inner);
+        self.branches.put_back(branch, inner);
         outcome
     }
 

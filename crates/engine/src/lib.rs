@@ -35,6 +35,7 @@ mod inspector;
 pub mod key;
 mod loader;
 mod look_ahead;
+mod open_branches;
 mod parts;
 pub mod procedure;
 mod recovery;

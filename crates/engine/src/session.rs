@@ -5,13 +5,13 @@ use platform::{Nanos, Platform};
 use storage::Epoch;
 use storage::log::LogError;
 
-use crate::branches::OpenBranches;
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
 use crate::copying::RowCopier;
 use crate::durable::{Decision, GlobalId, PartOf, RedoWriter, not_durable};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::inline::run_inline;
 use crate::look_ahead::Ahead;
+use crate::open_branches::OpenBranches;
 use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
 use crate::procedure::Procedure;
 use crate::table_list::{Changes, TableList};
