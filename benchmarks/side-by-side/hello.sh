@@ -95,7 +95,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut transaction = environment.write_txn()?;
     greetings.put(&mut transaction, &1_u64.to_be_bytes(), "hello")?;
     transaction.commit()?;
-    println!("{:?}", greetings.get(&environment.read_txn()?, &1_u64.to_be_bytes())?);
+    let transaction = environment.read_txn()?;
+    println!("{:?}", greetings.get(&transaction, &1_u64.to_be_bytes())?);
     Ok(())
 }
 RUST
