@@ -19,6 +19,9 @@ use crate::transaction::object::Attempt;
 use crate::transaction::{Scratch, Transaction, end_commit};
 use crate::undecided::{PartRecord, Undecided};
 
+/// What a transaction does in an attempt.
+type Body<'b, 'd, P, S> = dyn FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort> + 'b;
+
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
     pub(crate) inner: cc::Session<'d, P, S>,
@@ -306,6 +309,28 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         bounds: &Bounds,
         mut body: impl FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<T, Abort>,
     ) -> Result<Ending<T>, Abort> {
+        let mut value = None;
+        let ending = self.attempt_until_it_ends(mode, bounds, &mut |transaction| {
+            value = Some(body(transaction)?);
+            Ok(())
+        })?;
+        Ok(match ending {
+            Ending::Committed((), commit) => {
+                Ending::Committed(value.expect("the last attempt gave it"), commit)
+            }
+            Ending::RolledBack(depends_on) => Ending::RolledBack(depends_on),
+        })
+    }
+
+    /// One function for all transactions: what begins, ends and repeats attempts is compiled once a scheme and platform, and not
+    /// again for each procedure and closure.
+    #[inline(never)]
+    fn attempt_until_it_ends(
+        &mut self,
+        mode: Mode,
+        bounds: &Bounds,
+        body: &mut Body<'_, 'd, P, S>,
+    ) -> Result<Ending<()>, Abort> {
         let c = self.inner.core();
         self.check_log()?;
         self.inner.worker().meter.begin::<P>(c);
@@ -318,13 +343,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
             attempts += 1;
             let mut transaction = self.begin_as(mode, bounds);
             let outcome = match body(&mut transaction) {
-                Ok(value) => transaction.commit().map(|commit| (value, commit)),
+                Ok(()) => transaction.commit(),
                 Err(abort) => Err(transaction.explain(abort)),
             };
             match outcome {
-                Ok((value, commit)) => {
+                Ok(commit) => {
                     self.stats.commits += 1;
-                    break Ok(Ending::Committed(value, commit));
+                    break Ok(Ending::Committed((), commit));
                 }
                 Err((Abort::RollBack, depends_on)) => {
                     self.stats.rollbacks += 1;

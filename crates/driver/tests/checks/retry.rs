@@ -6,7 +6,7 @@ use sim::{Config, Shape, VirtualMachine};
 use workloads::tpcc::Tpcc;
 
 const WORKERS: usize = 8;
-const TRANSACTIONS: u64 = 60;
+const TRANSACTIONS: u64 = 30;
 
 /// Runs TPC-C with one warehouse for all, so that transactions meet.
 fn run(scheme: SchemeName, retry: Retry, execution: Execution, length: Length) -> Measurement {

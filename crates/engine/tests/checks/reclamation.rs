@@ -117,7 +117,7 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 
 #[test]
 fn memory_is_bounded_on_threads() {
-    let run = (20_000, 1);
+    let run = (10_000, 1);
     for ways in [Ways::default(), LATCH] {
         cc::for_each_scheme!(S => {
             is_bounded(bytes::<Hardware, S>(Hardware::core(), run, ways), run.0);
@@ -130,7 +130,7 @@ fn memory_is_bounded_virtually() {
     for seed in 0..2 {
         cc::for_each_scheme!(S => {
             let ways = if seed == 0 { Ways::default() } else { LATCH };
-            is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, (8_000, seed), ways)), 8_000);
+            is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, (5_000, seed), ways)), 5_000);
         });
     }
 }

@@ -5,13 +5,13 @@ use cc::{CommitLocks, Deadlocks, DlDetect, NoWait, RowCopies, RowLock, SchemeNam
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
 
 /// Seeds of each scheme and workload.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 30;
 /// Seeds of crashes, each of which boots a machine several times.
-const SEEDS_OF_CRASHES: u64 = 12;
+const SEEDS_OF_CRASHES: u64 = 6;
 /// Seeds of benchmarks, which load more and run longer.
-const SEEDS_OF_BENCHMARKS: u64 = 3;
+const SEEDS_OF_BENCHMARKS: u64 = 2;
 /// Seeds on hardware, where a seed does not fix the schedule.
-const SEEDS_ON_HARDWARE: u64 = 3;
+const SEEDS_ON_HARDWARE: u64 = 1;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 20_000;
 

@@ -36,14 +36,14 @@ fn small(warehouses: u16) -> Tpcc {
 #[test]
 fn every_scheme_keeps_all_conditions() {
     for scheme in SchemeName::ALL {
-        run(scheme, &small(2), 2, 3000);
+        run(scheme, &small(2), 2, 1000);
     }
 }
 
 #[test]
 fn every_scheme_keeps_them_with_workers_that_share_a_warehouse() {
     for scheme in SchemeName::ALL {
-        run(scheme, &small(1), 4, 2000);
+        run(scheme, &small(1), 4, 700);
     }
 }
 

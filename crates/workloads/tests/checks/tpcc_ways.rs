@@ -125,12 +125,13 @@ fn every_order_keeps_all_conditions_under_every_scheme() {
     let all = [HotRows::Late, HotRows::Early].into_iter();
     let all = all.flat_map(|hot_rows| [Stocks::Sorted, Stocks::Drawn].map(|stocks| (hot_rows, stocks)));
     for (seed, (hot_rows, stocks)) in (1..).zip(all) {
-        for mix in [Mix::Full, Mix::Narrow] {
-            let tpcc = Tpcc { mix, ..small(Ways { hot_rows, stocks, ..Ways::default() }) };
-            for scheme in SchemeName::ALL {
-                simulated(scheme, &Tpcc { warehouses: 2, ..tpcc.clone() }, Execution::Shuffled, seed);
-                simulated(scheme, &Tpcc { warehouses: 1, ..tpcc.clone() }, Execution::Inline, seed);
-            }
+        let full = Tpcc { mix: Mix::Full, ..small(Ways { hot_rows, stocks, ..Ways::default() }) };
+        let narrow = Tpcc { mix: Mix::Narrow, ..full.clone() };
+        for scheme in SchemeName::ALL {
+            // Each order, each mix and each executor meets each other one.
+            let (shuffled, inline) = if seed % 2 == 0 { (&full, &narrow) } else { (&narrow, &full) };
+            simulated(scheme, &Tpcc { warehouses: 2, ..shuffled.clone() }, Execution::Shuffled, seed);
+            simulated(scheme, &Tpcc { warehouses: 1, ..inline.clone() }, Execution::Inline, seed);
         }
     }
 }
@@ -178,11 +179,9 @@ fn every_other_way_keeps_what_can_be_judged_under_every_scheme() {
     ];
     for (seed, ways) in (1..).zip(ways) {
         for scheme in SchemeName::ALL {
-            for warehouses in [1, 2] {
-                let tpcc = Tpcc { warehouses, ..small(ways) };
-                simulated(scheme, &tpcc, Execution::Shuffled, seed);
-                simulated(scheme, &tpcc, Execution::Inline, seed + 10);
-            }
+            let warehouses = |warehouses| Tpcc { warehouses, ..small(ways) };
+            simulated(scheme, &warehouses(1 + seed as u16 % 2), Execution::Shuffled, seed);
+            simulated(scheme, &warehouses(2 - seed as u16 % 2), Execution::Inline, seed + 10);
         }
     }
     // The full mix writes more columns, and reads what NewOrder reads beside them.
@@ -203,7 +202,7 @@ fn a_program_s_ways_keep_what_can_be_judged_under_every_scheme() {
         deadlocks: Deadlocks::Lists,
     };
     for scheme in SchemeName::ALL {
-        for seed in 1..=4 {
+        for seed in 1..=2 {
             let optimisations = match seed % 2 {
                 0 => Optimisations::ALL.without(Optimisation::ReadOnlySkip),
                 _ => Optimisations::ALL,
