@@ -11,8 +11,9 @@ const KEY_COLUMNS_MAX: usize = 32;
 #[inline(always)]
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
-    // Most tables have one or two indexes: making room for more would cost more than the keys.
-    match R::INDEXES.len() {
+    // Most tables have one or two indexes: making room for more would cost more than the keys. The number is a constant where this
+    // is compiled, so `body` is compiled for one of the three.
+    match const { R::INDEXES.len() } {
         1 => with_some_keys::<R, 1, T>(row, body),
         2 => with_some_keys::<R, 2, T>(row, body),
         _ => with_some_keys::<R, INDEXES_MAX, T>(row, body),

@@ -1,5 +1,7 @@
 //! The verbs over typed rows: keys and values become words, and words become values.
 
+use std::marker::PhantomData;
+
 use cc::{Abort, Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
@@ -15,6 +17,36 @@ use crate::verbs::{Fields, Verbs, Visitor};
 /// Words that are read by way of the stack, into one of two buffers: what is not needed is not cleared either.
 const FEW_WORDS: usize = 16;
 const FEWEST_WORDS: usize = 4;
+
+/// How many bytes an encoded value takes.
+trait Length {
+    const BYTES: usize;
+}
+
+/// A row's bytes, without its tail.
+struct OfRow<R>(PhantomData<R>);
+
+impl<R: Row> Length for OfRow<R> {
+    const BYTES: usize = R::BYTES;
+}
+
+/// A field's bytes.
+struct OfValue<V>(PhantomData<V>);
+
+impl<V: Value> Length for OfValue<V> {
+    const BYTES: usize = V::BYTES;
+}
+
+/// The bytes of the smallest buffer on the stack that has room for so many; 0 if none has.
+const fn stack_bytes(bytes: usize) -> usize {
+    match bytes {
+        0..=8 => 8,
+        9..=32 => 32,
+        33..=64 => 64,
+        65..=128 => 128,
+        _ => 0,
+    }
+}
 
 /// The keys of a batch of lookups, made as they are asked for.
 struct TypedKeys<'k, K>(&'k [K]);
@@ -90,8 +122,7 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
     ) -> Result<(), Abort> {
         self.count_verb()?;
         P::work(self.session.core(), Work::Access, 1);
-        self.with_bytes(
-            R::BYTES,
+        self.with_bytes::<OfRow<R>, _>(
             |bytes| value.store(bytes),
             |transaction, bytes| {
                 let made = transaction
@@ -147,19 +178,20 @@ impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
 
     /// Runs `body` with the bytes of a value.
     #[inline(always)]
-    fn with_bytes<T>(
+    fn with_bytes<L: Length, T>(
         &mut self,
-        bytes: usize,
         encode: impl FnOnce(&mut [u8]),
         body: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> T {
+        let bytes = L::BYTES;
         // The value is encoded, and then copied to where it waits for the commit.
         P::work(self.session.core(), Work::CopyWord, 2 * bytes.div_ceil(8) as u32);
-        match bytes {
-            0..=8 => self.with_few_bytes::<8, T>(bytes, encode, body),
-            9..=32 => self.with_few_bytes::<32, T>(bytes, encode, body),
-            33..=64 => self.with_few_bytes::<64, T>(bytes, encode, body),
-            65..=128 => self.with_few_bytes::<128, T>(bytes, encode, body),
+        // A constant where this is compiled, so `body` is compiled for one of these.
+        match const { stack_bytes(L::BYTES) } {
+            8 => self.with_few_bytes::<8, T>(bytes, encode, body),
+            32 => self.with_few_bytes::<32, T>(bytes, encode, body),
+            64 => self.with_few_bytes::<64, T>(bytes, encode, body),
+            128 => self.with_few_bytes::<128, T>(bytes, encode, body),
             _ => self.with_many_bytes(bytes, encode, body),
         }
     }
@@ -367,8 +399,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             return self.misuse("a key column changes through `replace` only");
         }
         let number = self.number(row.row())?;
-        self.with_bytes(
-            V::BYTES,
+        self.with_bytes::<OfValue<V>, _>(
             |bytes| value.store(bytes),
             |transaction, bytes| transaction.write(number, field.offset(), bytes),
         )
@@ -395,8 +426,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Verbs for Transaction<'s, 'i, P, S> {
             let table = Table::new(S::table_of(self.parts().0, number));
             return self.insert(table, value);
         }
-        self.with_bytes(
-            R::BYTES,
+        self.with_bytes::<OfRow<R>, _>(
             |bytes| value.store(bytes),
             |transaction, bytes| {
                 transaction.write(number, 0, bytes)?;

@@ -8,4 +8,5 @@ mod crashes;
 mod gaps;
 mod owners;
 mod pages;
+mod stamps;
 mod ways;

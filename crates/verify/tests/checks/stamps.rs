@@ -1,5 +1,5 @@
 //! What transactions see of the stamps of rows, under every scheme: that of a row's last writer, or one before its next.
-#![allow(missing_docs, clippy::disallowed_types)]
+#![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
 
