@@ -71,6 +71,9 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
+    /// At least the largest stamp with which a key was removed from what the transaction has scanned; `u64::MAX` if the transaction
+    /// has seen otherwise that keys are absent.
+    pub removed: u64,
     /// Whether some entry passes from a deleted row to an inserted one at commit.
     pub passes_on: bool,
     /// Numbers of the rows to lock, in order.
@@ -95,6 +98,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
+            removed: 0,
             passes_on: false,
             order: Vec::new(),
             holds_all: false,
@@ -118,6 +122,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
+        self.removed = 0;
         self.passes_on = false;
         self.order.clear();
         self.holds_all = false;

@@ -448,8 +448,8 @@ pub trait Redo<P: Platform>: Parts<P> {
     /// Hands everything that a prepared transaction changes to the sink. The module `redo` says what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// The largest stamp of the rows that a prepared transaction has read, if the transaction depends on nothing else: it
-    /// changes nothing, and has not seen that a key is absent. `None` otherwise, or if the scheme does not know.
+    /// The largest stamp of the rows that a prepared transaction has read, and of those whose absence it has seen, if the transaction
+    /// changes nothing. `None` otherwise, or if the scheme does not know.
     fn reads_until(prepared: &Self::Prepared) -> Option<Stamp> {
         let _ = prepared;
         None

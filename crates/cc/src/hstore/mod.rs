@@ -401,7 +401,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         }
         for partition in storage.partitions(low, high, direction) {
             let more =
-                walk(holder, partition, (low, high), direction, &mut |_, _| (), &mut |holder, bits| {
+                walk(holder, partition, (low, high), direction, &mut |_, _, _| (), &mut |holder, bits| {
                     let (transaction, mut cx) = holder.parts();
                     let state = &mut transaction.state;
                     let found = match add_named_row(state, &mut cx, (table, index), bits)? {

@@ -184,6 +184,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
                 let (tables, state) = (cx.tables, &mut transaction.state);
                 state.note_absence(transaction.mode, tables[table].indexes[index].partition(key));
                 state.rows.witnesses.push(lookup.witness);
+                // What was removed is not known here.
+                state.rows.removed = u64::MAX;
                 Ok(None)
             }
         }
@@ -373,7 +375,11 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         for partition in tables[table].indexes[index].partitions(low, high, direction) {
             let transaction = holder.parts().0;
             transaction.state.note_absence(transaction.mode, partition);
-            let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
+            let mut leaf = |holder: &mut T, witness, removed| {
+                let rows = &mut holder.parts().0.state.rows;
+                rows.witnesses.push(witness);
+                rows.removed = rows.removed.max(removed);
+            };
             let mut row = |holder: &mut T, bits| {
                 let (transaction, mut cx) = holder.parts();
                 let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
@@ -525,16 +531,17 @@ fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
     !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
 }
 
-/// The largest stamp of the rows that were read, if nothing else was done; see [`Redo::reads_until`].
+/// The largest stamp of the rows that were read and of those that were missing where was scanned, if nothing else was done; see
+/// [`Redo::reads_until`]. Where deleted rows stay in indexes for a while, those that are missing say nothing of their stamps.
 fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
     let State { rows, own, rules, .. } = state;
     if !rules.keeps(Rule::ReadersWait) {
         return Some(Stamp(0));
     }
-    if M::is_snapshot(own) || !rows.witnesses.is_empty() {
+    if M::is_snapshot(own) || rows.removed == u64::MAX || M::VERSIONS && !rows.witnesses.is_empty() {
         return None;
     }
-    let mut largest = Stamp(0);
+    let mut largest = if rows.removed == 0 { Stamp(0) } else { M::stamp(rows.removed) };
     for access in &rows.list {
         if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
             return None;
