@@ -13,12 +13,12 @@ use crate::scheme::{Holder, Parts};
 
 /// Visits the entries of one partition within a range: calls `leaf` with what each group of them was read from, and at least the
 /// largest stamp with which a key was removed from there; then `row` with each, named as in the index, until it returns false or
-/// fails. True if it never did.
+/// fails. True if it never did. Of each row the first `bytes` are asked for ahead.
 pub(crate) fn walk<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     holder: &mut T,
     partition: &Partition<P>,
     range: (&[u64], &[u64]),
-    direction: Direction,
+    (direction, bytes): (Direction, usize),
     leaf: &mut impl FnMut(&mut T, Witness, u64),
     row: &mut impl FnMut(&mut T, u64) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
@@ -32,7 +32,7 @@ pub(crate) fn walk<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
         leaf(holder, seen.witness, seen.removed);
         for (place, bits) in seen.values.iter().enumerate() {
             if ahead {
-                prefetch_ahead::<P>(c, seen.values, place);
+                prefetch_ahead::<P>(c, seen.values, place, bytes);
             }
             result = row(holder, *bits);
             if !matches!(result, Ok(true)) {

@@ -393,6 +393,40 @@ pub trait Accessing<P: Platform>: Parts<P> {
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
+    /// Looks `key` up as [`Self::find`] does, and reads words of the row from number `first` on; false if there is no such row. The row
+    /// gets no number, so that a scheme may remember less of it.
+    #[inline(always)]
+    fn find_words(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        key: &[u64],
+        (first, words): (usize, &mut [u64]),
+    ) -> Result<bool, Abort> {
+        match Self::find(transaction, cx, table, index, key, Intent::Read)? {
+            None => Ok(false),
+            Some(number) => Self::read(transaction, cx, number, first, words).map(|()| true),
+        }
+    }
+
+    /// Reads words of the rows with keys in `range`, from number `first` on, as [`Self::scan`] and a [`Self::read`] of each row do, and
+    /// calls `visit` with the words of each until `visit` returns false. The rows get no numbers, so that a scheme may remember less of
+    /// them.
+    fn scan_words<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        (table, index): (usize, usize),
+        range: (&[u64], &[u64]),
+        (direction, intent): (Direction, Intent),
+        (first, words): (usize, &mut [u64]),
+        visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        Self::scan(holder, table, index, range, direction, intent, &mut |holder, number| {
+            let (transaction, mut cx) = holder.parts();
+            Self::read(transaction, &mut cx, number, first, words)?;
+            visit(holder, words)
+        })
+    }
+
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 

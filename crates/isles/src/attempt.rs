@@ -311,10 +311,20 @@ impl Transaction<'_> {
         key: &K,
         intent: Intent,
     ) -> Result<Option<R>> {
-        match self.find(index, key, intent)? {
-            None => Ok(None),
-            Some(found) => self.read_row(found).map(Some),
+        if R::HAS_TAIL || intent == Intent::Write {
+            let found = self.find(index, key, intent)?;
+            return found.map(|found| self.read_row(found)).transpose();
         }
+        // Nothing names the row afterwards, so that the engine need not remember how it is named.
+        let key = KeyOf::new(key);
+        self.enter_lookup(index, key.as_ref(), intent)?;
+        let place = (index.inner.table().number(), index.inner.number());
+        let words = &mut self.state.words;
+        words.resize(R::BYTES / 8, 0);
+        let span = Span { offset: 0, bytes: R::BYTES };
+        let found = self.verbs.find_and_read(place, key.as_ref(), span, words);
+        let found = self.check(found)?;
+        Ok(found.then(|| R::fetch(bytemuck::cast_slice(&self.state.words), &[])))
     }
 
     /// Reads a row; the bytes of the row stay in the state.

@@ -36,7 +36,7 @@ mod state;
 mod steps;
 mod undo;
 
-use platform::{Intent, OutOfMemory, Platform, Work};
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, Work};
 use storage::Table;
 use storage::index::Open;
 use storage::record::tail;
@@ -401,7 +401,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         }
         for partition in storage.partitions(low, high, direction) {
             let more =
-                walk(holder, partition, (low, high), direction, &mut |_, _, _| (), &mut |holder, bits| {
+                walk(holder, partition, (low, high), (direction, LINE_BYTES), &mut |_, _, _| (), &mut |holder, bits| {
                     let (transaction, mut cx) = holder.parts();
                     let state = &mut transaction.state;
                     let found = match add_named_row(state, &mut cx, (table, index), bits)? {

@@ -12,10 +12,11 @@
 //! Rows of tables that are never written need no validation.
 //!
 //! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
-//! `reading`, `method` (the port, and what transactions keep), `linking` (new rows into indexes), `ending`, and here the verbs.
+//! `reading`, `method` (the port, and what transactions keep), `found` (rows that indexes name), `linking` (new rows into indexes), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
+mod found;
 mod header;
 mod linking;
 mod method;
@@ -23,15 +24,16 @@ mod reading;
 
 use std::sync::atomic::Ordering;
 
-use platform::{Intent, OutOfMemory, Platform, Work};
+use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Optimisation, RecordRef, Table};
 
 use absences::Absences;
-use ending::{recycle, undo};
+use ending::{depends_on, recycle, undo};
+use found::{add_named_row, scan_named};
 use linking::{link, link_run};
-use method::OptimisticWorker;
+use method::{OptimisticWorker, Running, Validated};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
@@ -43,7 +45,6 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Rules};
-use crate::scan::walk;
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
 };
@@ -53,6 +54,7 @@ pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unch
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, OptimisticShared, State};
+use reading::read_at_once;
 pub(crate) use reading::{read_in_place, stable_version};
 
 /// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
@@ -60,64 +62,46 @@ pub(crate) use reading::{read_in_place, stable_version};
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 
-/// A running transaction.
-pub struct Running<P: Platform, M: Method<P>> {
-    state: Box<State<P, M>>,
-    mode: Mode,
-}
-
-/// A transaction whose rows are locked and whose reads were valid.
-pub struct Validated<P: Platform, M: Method<P>> {
-    state: Box<State<P, M>>,
-    mode: Mode,
-    stamp: u64,
-}
-
-/// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
+/// Reads words of the row that index number `index` names, and remembers what the end of the transaction needs. False: the
 /// transaction has deleted the row.
 #[inline(always)]
-fn add_named_row<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+fn read_named_row<P: Platform, M: Method<P>>(
+    transaction: &mut Running<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     (table, index): (usize, usize),
     bits: u64,
-) -> Result<Option<RowNumber>, Abort> {
-    let c = cx.c;
+    (first, out): (usize, &mut [u64]),
+) -> Result<bool, Abort> {
+    let (c, described) = (cx.c, &cx.tables[table]);
     // SAFETY: the value was read from an index of this table in this epoch.
-    let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
-    let place = P::address(c, row.start());
+    let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, described.row_words) };
+    let state = &mut *transaction.state;
+    // A participant locks what it has read: such rows have numbers.
+    let is_plain = M::REMEMBERS_VERSIONS
+        && !described.read_only
+        && transaction.mode != Mode::Participant
+        && cx.shared.ways.row_copies != RowCopies::Rows
+        && (state.rows.list.is_empty() || state.rows.find(P::address(c, row.start())).is_none());
+    if !is_plain {
+        return read_numbered_row(transaction, cx, (table, index), bits, (first, out));
+    }
     P::work(c, Work::Access, 1);
-    if cx.tables[table].read_only {
-        return state.rows.push_free(row, table).map(Some);
-    }
-    // What a snapshot sees of a row depends on the index that names it.
-    let known = if M::is_snapshot(&state.own) { None } else { state.rows.find(place) };
-    if let Some(number) = known {
-        return Ok(state.rows.named_row(&cx.tables[table], number, index));
-    }
-    if M::VERSIONS {
-        return M::meet(state, cx, (table, index), row);
-    }
-    let number = state.rows.push(row, place, table, UNSEEN, 0)?;
-    if M::COPIES {
-        state.rows.lend_copy(c, &mut cx.worker.local, row)?;
-    }
-    if cx.shared.ways.row_copies == RowCopies::Rows {
-        copy_row(state, c, number)?;
-    }
-    Ok(Some(number))
+    check_read(row.words().len(), first, out.len())?;
+    let seen = read_at_once(c, row, first, out, state.rows.lock_wait_nanos)?;
+    state.rows.unnamed.push(c, row, seen).map(|()| true)
 }
 
-/// Copies the row to where the transaction reads it from.
-#[cold]
-fn copy_row<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    c: P::Core,
-    number: RowNumber,
-) -> Result<(), Abort> {
-    M::copy(state, c, number)?;
-    state.rows.get(number)?.flags |= WHOLE;
-    Ok(())
+/// As [`read_named_row`], of a row that gets a number.
+#[inline(never)]
+fn read_numbered_row<P: Platform, M: Method<P>>(
+    transaction: &mut Running<P, M>,
+    cx: &mut MethodContext<'_, '_, P, M>,
+    place: (usize, usize),
+    bits: u64,
+    (first, out): (usize, &mut [u64]),
+) -> Result<bool, Abort> {
+    let Some(number) = add_named_row(&mut transaction.state, cx, place, bits)? else { return Ok(false) };
+    Optimistic::<M>::read(transaction, cx, number, first, out).map(|()| true)
 }
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
@@ -366,30 +350,57 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         holder: &mut T,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        range: (&[u64], &[u64]),
         direction: Direction,
         _: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let tables = holder.parts().1.tables;
-        for partition in tables[table].indexes[index].partitions(low, high, direction) {
-            let transaction = holder.parts().0;
-            transaction.state.note_absence(transaction.mode, partition);
-            let mut leaf = |holder: &mut T, witness, removed| {
-                let rows = &mut holder.parts().0.state.rows;
-                rows.witnesses.push(witness);
-                rows.removed = rows.removed.max(removed);
-            };
-            let mut row = |holder: &mut T, bits| {
-                let (transaction, mut cx) = holder.parts();
-                let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
-                found.map_or(Ok(true), |number| visit(holder, number))
-            };
-            if !walk(holder, partition, (low, high), direction, &mut leaf, &mut row)? {
-                break;
-            }
+        scan_named(holder, (table, index), range, (direction, LINE_BYTES), |holder, bits| {
+            let (transaction, mut cx) = holder.parts();
+            let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
+            found.map_or(Ok(true), |number| visit(holder, number))
+        })
+    }
+
+    #[inline(always)]
+    fn find_words(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        key: &[u64],
+        (first, words): (usize, &mut [u64]),
+    ) -> Result<bool, Abort> {
+        if !M::REMEMBERS_VERSIONS {
+            let found = Self::find(transaction, cx, table, index, key, Intent::Read)?;
+            let Some(number) = found else { return Ok(false) };
+            return Self::read(transaction, cx, number, first, words).map(|()| true);
         }
-        Ok(())
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let lookup = cx.tables[table].indexes[index].partition(key).get(cx.c, key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        match lookup.value {
+            Some(bits) => read_named_row(transaction, cx, (table, index), bits, (first, words)),
+            None => Self::access(transaction, cx, table, index, key, lookup, Intent::Read).map(|_| false),
+        }
+    }
+
+    fn scan_words<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        place: (usize, usize),
+        range: (&[u64], &[u64]),
+        (direction, _): (Direction, Intent),
+        (first, words): (usize, &mut [u64]),
+        visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let bytes = RecordRef::<P, M::Header>::bytes((first + words.len()) as u32);
+        scan_named(holder, place, range, (direction, bytes), |holder, bits| {
+            let (transaction, mut cx) = holder.parts();
+            if read_named_row(transaction, &mut cx, place, bits, (first, words))? {
+                visit(holder, words)
+            } else {
+                Ok(true)
+            }
+        })
     }
 
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
@@ -529,26 +540,6 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
 /// that they are, or uses their entries.
 fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
     !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
-}
-
-/// The largest stamp of the rows that were read and of those that were missing where was scanned, if nothing else was done; see
-/// [`Redo::reads_until`]. Where deleted rows stay in indexes for a while, those that are missing say nothing of their stamps.
-fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
-    let State { rows, own, rules, .. } = state;
-    if !rules.keeps(Rule::ReadersWait) {
-        return Some(Stamp(0));
-    }
-    if M::is_snapshot(own) || rows.removed == u64::MAX || M::VERSIONS && !rows.witnesses.is_empty() {
-        return None;
-    }
-    let mut largest = if rows.removed == 0 { Stamp(0) } else { M::stamp(rows.removed) };
-    for access in &rows.list {
-        if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
-            return None;
-        }
-        largest = largest.max(M::stamp(M::written_at(access.seen)));
-    }
-    Some(largest)
 }
 
 /// Whether the transaction may write the row; the number of its table.

@@ -10,6 +10,9 @@ use crate::table::RowId;
 /// What a scan calls with each row; false ends it.
 pub type Visitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
 
+/// What a scan that reads calls with the words of each row; false ends it.
+pub type Reader<'v> = dyn FnMut(&mut dyn AnyVerbs, &[u64]) -> Result<bool, Abort> + 'v;
+
 /// Bytes of a row's fixed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -153,6 +156,23 @@ pub trait AnyVerbs {
         intent: Intent,
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort>;
+
+    /// Copies the words that the span lies in, of each row with a key in `range`, as [`Self::scan`] and [`Self::read`] do, until the
+    /// visitor returns false: for a visitor that needs nothing else of the rows.
+    fn scan_and_read(
+        &mut self,
+        (table, index): (usize, usize),
+        range: (&[u64], &[u64]),
+        (direction, intent): (Direction, Intent),
+        span: Span,
+        visit: &mut Reader<'_>,
+    ) -> Result<(), Abort> {
+        let mut words = vec![0; span.words()];
+        self.scan(table, index, range, direction, intent, &mut |verbs, row| {
+            verbs.read(row, span, &mut words)?;
+            visit(verbs, &words)
+        })
+    }
 
     /// The number of the table of a row that a verb has given.
     fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {

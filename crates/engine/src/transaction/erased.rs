@@ -6,9 +6,11 @@ use storage::Index;
 use storage::tree::Direction;
 
 use super::{MakeRow, Transaction};
-use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
+use crate::dynamic::verbs::{AnyVerbs, Reader, Span, Visitor};
 use crate::routes::Routes;
 use crate::table::RowId;
+
+const OTHER_ROOM: &str = "room for another number of words than the bytes lie in";
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// An index of a table; an error if there is none, or if its keys are not as long as `key`.
@@ -54,6 +56,37 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         self.scratch.words = words;
         read?;
         Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
+    }
+
+    /// Checks before a scan that there is something to scan.
+    fn begin_scan(
+        &mut self,
+        (table, index): (usize, usize),
+        (low, high): (&[u64], &[u64]),
+    ) -> Result<bool, Abort> {
+        self.count_verb()?;
+        self.index_for(table, index, high)?;
+        if self.index_for(table, index, low)?.partition(low).is_hash() {
+            return self.misuse("a hash index has no order to scan");
+        }
+        Ok(low <= high)
+    }
+
+    /// Shows words of each row of a scan.
+    fn scan_words(
+        &mut self,
+        place: (usize, usize),
+        range: (&[u64], &[u64]),
+        order: (Direction, Intent),
+        (first, words): (usize, &mut [u64]),
+        visit: &mut Reader<'_>,
+    ) -> Result<(), Abort> {
+        S::scan_words(self, place, range, order, (first, words), &mut |transaction, words| {
+            transaction.count_verb()?;
+            // As by a read: once into the buffer, and once out of the buffer.
+            P::work(transaction.session.core(), Work::CopyWord, 2 * words.len() as u32);
+            visit(transaction, words)
+        })
     }
 
     /// Makes a row by `make`.
@@ -111,20 +144,22 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     ) -> Result<bool, Abort> {
         self.count_verb()?;
         self.index_for(table, index, key)?;
-        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
-        let Some(row) = found else { return Ok(false) };
-        // Of one word, whose number is known here, not more is copied than that.
-        if let ([word], 1, None) = (&mut *out, span.words(), self.scratch.columns) {
-            let c = self.session.core();
-            self.scratch.go_on(c);
-            P::work(c, Work::CopyWord, 2);
-            let mut read = [0; 1];
-            call!(self, |inner, cx| S::read(inner, cx, row, span.first_word(), &mut read))?;
-            *word = read[0];
-            return Ok(true);
+        if self.scratch.columns.is_some() {
+            let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
+            let Some(row) = found else { return Ok(false) };
+            let row = self.row_id(row);
+            return AnyVerbs::read(self, row, span, out).map(|()| true);
         }
-        let row = self.row_id(row);
-        AnyVerbs::read(self, row, span, out).map(|()| true)
+        if out.len() != span.words() {
+            return self.misuse(OTHER_ROOM);
+        }
+        let (c, words) = (self.session.core(), (span.first_word(), &mut *out));
+        let found = call!(self, |inner, cx| S::find_words(inner, cx, (table, index), key, words))?;
+        self.scratch.go_on(c);
+        if found {
+            P::work(c, Work::CopyWord, 2 * out.len() as u32);
+        }
+        Ok(found)
     }
 
     fn find_constant(
@@ -199,7 +234,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
         let row = self.number(row)?;
         if out.len() != span.words() || span.offset.checked_add(span.bytes).is_none() {
-            return self.misuse("room for another number of words than the bytes lie in");
+            return self.misuse(OTHER_ROOM);
         }
         if let Some(columns) = self.scratch.columns {
             let shift = span.offset % 8;
@@ -305,12 +340,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort> {
-        self.count_verb()?;
-        self.index_for(table, index, range.1)?;
-        if self.index_for(table, index, range.0)?.partition(range.0).is_hash() {
-            return self.misuse("a hash index has no order to scan");
-        }
-        if range.0 > range.1 {
+        if !self.begin_scan((table, index), range)? {
             return Ok(());
         }
         let scanned = S::scan(self, table, index, range, direction, intent, &mut |transaction, row| {
@@ -318,6 +348,33 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             let row = transaction.row_id(row);
             visit(transaction, row)
         });
+        self.note(scanned)
+    }
+
+    fn scan_and_read(
+        &mut self,
+        place: (usize, usize),
+        range: (&[u64], &[u64]),
+        order: (Direction, Intent),
+        span: Span,
+        visit: &mut Reader<'_>,
+    ) -> Result<(), Abort> {
+        if !self.begin_scan(place, range)? {
+            return Ok(());
+        }
+        let mut words = std::mem::take(&mut self.scratch.words);
+        words.clear();
+        words.resize(span.words(), 0);
+        let scanned = match self.scratch.columns {
+            None => self.scan_words(place, range, order, (span.first_word(), &mut words), visit),
+            Some(_) => S::scan(self, place.0, place.1, range, order.0, order.1, &mut |transaction, row| {
+                transaction.count_verb()?;
+                let row = transaction.row_id(row);
+                AnyVerbs::read(transaction, row, span, &mut words)?;
+                visit(transaction, &words)
+            }),
+        };
+        self.scratch.words = words;
         self.note(scanned)
     }
 
