@@ -44,10 +44,10 @@ pub(crate) use row::{
     Access, COPIED, DELETED, DELETED_BEFORE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE, WRITTEN,
 };
 pub(crate) use runs::{enter_rows, enter_run};
-pub(crate) use unnamed::UnnamedRow;
 pub(crate) use shape::{
     check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
 };
+pub(crate) use unnamed::UnnamedRow;
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;

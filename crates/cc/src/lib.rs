@@ -51,6 +51,7 @@ pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 pub use redo::{Before, RedoSink};
+pub use scan::RowWords;
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };

@@ -266,7 +266,8 @@ impl Transaction<'_> {
         self.enter_lookup(index, key.as_ref(), Intent::Read)?;
         let place = (index.inner.table().number(), index.inner.number());
         let mut words = [0; FEW_WORDS];
-        let found = self.verbs.find_and_read(place, key.as_ref(), span, &mut words[..span.words()]);
+        let found =
+            self.verbs.find_and_read(place, key.as_ref(), span.first_word(), &mut words[..span.words()]);
         let found = self.check(found)?;
         Ok(found.then(|| fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset)))
     }
@@ -321,8 +322,7 @@ impl Transaction<'_> {
         let place = (index.inner.table().number(), index.inner.number());
         let words = &mut self.state.words;
         words.resize(R::BYTES / 8, 0);
-        let span = Span { offset: 0, bytes: R::BYTES };
-        let found = self.verbs.find_and_read(place, key.as_ref(), span, words);
+        let found = self.verbs.find_and_read(place, key.as_ref(), 0, words);
         let found = self.check(found)?;
         Ok(found.then(|| R::fetch(bytemuck::cast_slice(&self.state.words), &[])))
     }

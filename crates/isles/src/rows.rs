@@ -15,7 +15,7 @@ use crate::attempt::Transaction;
 use crate::error::Error;
 use crate::error::Result;
 use crate::range::NormalizedRange;
-use crate::scan::Scan;
+use crate::scan::{ROWS_AHEAD, Scan};
 use crate::select::Select;
 
 /// Rows that the first scan reads; each later one reads twice as many, up to the most.
@@ -29,11 +29,8 @@ pub trait Shown<R: Row> {
 
     /// Reads the rows of the scan, behind those that are there. The last one, if the item does not say its keys.
     #[doc(hidden)]
-    fn read<K: Key>(
-        &self,
-        scan: &mut Scan<'_, R, K>,
-        to: &mut VecDeque<Self::Item>,
-    ) -> Result<Option<RowId>>;
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>)
+    -> Result<Option<RowId>>;
 
     /// What the scan has left, behind the last row that it has read.
     #[doc(hidden)]
@@ -52,7 +49,7 @@ impl<R: Row> Shown<R> for Whole {
     type Item = R;
 
     fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<R>) -> Result<Option<RowId>> {
-        scan.read_again(&mut |_, row| {
+        scan.read_again(ROWS_AHEAD, &mut |_, row| {
             to.push_back(row);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -75,11 +72,7 @@ pub struct Only<F>(pub(crate) F);
 impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
     type Item = F::Value;
 
-    fn read<K: Key>(
-        &self,
-        scan: &mut Scan<'_, R, K>,
-        to: &mut VecDeque<F::Value>,
-    ) -> Result<Option<RowId>> {
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<F::Value>) -> Result<Option<RowId>> {
         let mut last = None;
         scan.run_again(&mut |transaction, found| {
             to.push_back(transaction.read_fields(found, self.0)?);

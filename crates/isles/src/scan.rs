@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::dynamic::Span;
+use engine::dynamic::RowWords;
 use engine::verbs::Direction;
 use engine::{Key, Row, RowId};
 use platform::Intent;
@@ -13,11 +13,14 @@ use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
 
+/// Rows that a scan reads before the program sees the first of them, where the program can do nothing with the transaction meanwhile.
+pub(crate) const ROWS_AHEAD: usize = 16;
+
 /// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions and limits first, then call
 /// one of the methods that run the scan.
 ///
-/// The range is protected as far as the scan visited it: no row of that part can appear, change or vanish before the
-/// transaction commits. A scan over a hash index fails with [`Error::Misuse`]; other errors are those of all verbs.
+/// The range is protected as far as the scan visited it, and up to fifteen rows further: no row of that part can appear, change or
+/// vanish before the transaction commits. A scan over a hash index fails with [`Error::Misuse`]; other errors are those of all verbs.
 ///
 /// ```
 /// use isles::{Database, Row, prefix};
@@ -112,7 +115,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// The first row.
     ///
     /// [`Scan`] has an example.
-    pub fn first(self) -> Result<Option<R>> {
+    pub fn first(mut self) -> Result<Option<R>> {
+        self.limit = self.limit.min(1);
         let mut first = None;
         self.for_each(|row| {
             first = Some(row);
@@ -135,8 +139,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// Calls `visit` with each row until `visit` breaks.
     ///
     /// [`Scan`] has an example.
-    pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
-        self.try_for_each(|_, row| Ok(visit(row)))
+    pub fn for_each(mut self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
+        self.read_again(ROWS_AHEAD, &mut |_, row| Ok(visit(row)))
     }
 
     /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may use all verbs; whether the
@@ -147,7 +151,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         mut self,
         mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.read_again(&mut visit)
+        // `visit` may change rows that follow.
+        self.read_again(1, &mut visit)
     }
 
     /// How many rows there are.
@@ -212,10 +217,11 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.end(scanned, shown.failed)
     }
 
-    /// Reads all rows, one after the other. A row without a variable-length part is read as the scan comes to it, and the engine need not
-    /// remember how verbs name it.
+    /// Reads all rows, in order, up to `ahead` of them before `visit` sees the first one. Rows without a variable-length part are read as
+    /// the scan comes to them, and the engine need not remember how verbs name them.
     pub(crate) fn read_again(
         &mut self,
+        ahead: usize,
         visit: &mut impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         if R::HAS_TAIL {
@@ -227,13 +233,18 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let Some(range) = self.begin()? else { return Ok(()) };
         let range = (range.low_words::<K>(), range.high_words::<K>());
         let place = (self.index.table().inner.number(), self.index.inner.number());
-        let (order, span) = ((self.direction, self.intent), Span { offset: 0, bytes: R::BYTES });
+        let order = (self.direction, self.intent);
+        let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead, most: self.limit };
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
         let mut shown = Showing { left: self.limit, failed: None };
-        let scanned = verbs.scan_and_read(place, range, order, span, &mut |verbs, words| {
+        let scanned = verbs.scan_and_read(place, range, order, wanted, &mut |verbs, words| {
             let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
-            let bytes = &bytemuck::cast_slice(words)[..R::BYTES];
-            Ok(shown.show(&mut transaction, |transaction| visit(transaction, R::fetch(bytes, &[]))))
+            for row in bytemuck::cast_slice(words).chunks_exact(R::BYTES) {
+                if !shown.show(&mut transaction, |transaction| visit(transaction, R::fetch(row, &[]))) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         });
         self.end(scanned, shown.failed)
     }
@@ -247,8 +258,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
             // A session of an instance sees all of what it has.
             let [low, high] = [part_of(&range.low), part_of(&range.high)];
             let is_primary = self.index.inner.number() == 0;
-            let part =
-                if is_primary { (low == high).then_some(low) } else { self.transaction.own_part() };
+            let part = if is_primary { (low == high).then_some(low) } else { self.transaction.own_part() };
             self.transaction.check_share(table.inner.number(), part, self.intent)?;
         }
         Ok(Some(range))

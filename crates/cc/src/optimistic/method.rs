@@ -50,6 +50,8 @@ pub struct State<P: Platform, M: Method<P>> {
 pub struct Running<P: Platform, M: Method<P>> {
     pub(super) state: Box<State<P, M>>,
     pub(super) mode: Mode,
+    /// Whether of rows without a number the version alone is remembered.
+    pub(super) remembers_versions: bool,
 }
 
 /// A transaction whose rows are locked and whose reads were valid.

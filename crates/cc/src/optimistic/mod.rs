@@ -24,14 +24,14 @@ mod reading;
 
 use std::sync::atomic::Ordering;
 
-use platform::{Intent, LINE_BYTES, OutOfMemory, Platform, Work};
+use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
-use storage::{Index, Optimisation, RecordRef, Table};
+use storage::{Index, Optimisation, Table};
 
 use absences::Absences;
 use ending::{depends_on, recycle, undo};
-use found::{add_named_row, scan_named};
+use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
 use linking::{link, link_run};
 use method::{OptimisticWorker, Running, Validated};
 
@@ -45,6 +45,7 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Rules};
+use crate::scan::{RowWords, walk_rows};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
 };
@@ -54,55 +55,12 @@ pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unch
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, OptimisticShared, State};
-use reading::read_at_once;
 pub(crate) use reading::{read_in_place, stable_version};
 
 /// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
 /// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
-
-/// Reads words of the row that index number `index` names, and remembers what the end of the transaction needs. False: the
-/// transaction has deleted the row.
-#[inline(always)]
-fn read_named_row<P: Platform, M: Method<P>>(
-    transaction: &mut Running<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    (table, index): (usize, usize),
-    bits: u64,
-    (first, out): (usize, &mut [u64]),
-) -> Result<bool, Abort> {
-    let (c, described) = (cx.c, &cx.tables[table]);
-    // SAFETY: the value was read from an index of this table in this epoch.
-    let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, described.row_words) };
-    let state = &mut *transaction.state;
-    // A participant locks what it has read: such rows have numbers.
-    let is_plain = M::REMEMBERS_VERSIONS
-        && !described.read_only
-        && transaction.mode != Mode::Participant
-        && cx.shared.ways.row_copies != RowCopies::Rows
-        && (state.rows.list.is_empty() || state.rows.find(P::address(c, row.start())).is_none());
-    if !is_plain {
-        return read_numbered_row(transaction, cx, (table, index), bits, (first, out));
-    }
-    P::work(c, Work::Access, 1);
-    check_read(row.words().len(), first, out.len())?;
-    let seen = read_at_once(c, row, first, out, state.rows.lock_wait_nanos)?;
-    state.rows.unnamed.push(c, row, seen).map(|()| true)
-}
-
-/// As [`read_named_row`], of a row that gets a number.
-#[inline(never)]
-fn read_numbered_row<P: Platform, M: Method<P>>(
-    transaction: &mut Running<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    place: (usize, usize),
-    bits: u64,
-    (first, out): (usize, &mut [u64]),
-) -> Result<bool, Abort> {
-    let Some(number) = add_named_row(&mut transaction.state, cx, place, bits)? else { return Ok(false) };
-    Optimistic::<M>::read(transaction, cx, number, first, out).map(|()| true)
-}
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
@@ -143,7 +101,11 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
         M::begin(cx, &mut state.own, mode);
-        Running { state, mode }
+        // A participant locks what it has read: such rows have numbers.
+        let remembers_versions = M::REMEMBERS_VERSIONS
+            && mode != Mode::Participant
+            && cx.shared.ways.row_copies != RowCopies::Rows;
+        Running { state, mode, remembers_versions }
     }
 
     #[inline(always)]
@@ -355,10 +317,13 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         _: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        scan_named(holder, (table, index), range, (direction, LINE_BYTES), |holder, bits| {
+        let mut row = |holder: &mut T, bits| {
             let (transaction, mut cx) = holder.parts();
             let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
             found.map_or(Ok(true), |number| visit(holder, number))
+        };
+        scan_leaves(holder, (table, index), range, direction, |holder, values| {
+            walk_rows(holder, values, &mut row)
         })
     }
 
@@ -367,7 +332,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         transaction: &mut Running<P, M>,
         cx: &mut Context<'_, '_, P, Self>,
         (table, index): (usize, usize),
-        key: &[u64],
+        (storage, key): (&Index<P>, &[u64]),
         (first, words): (usize, &mut [u64]),
     ) -> Result<bool, Abort> {
         if !M::REMEMBERS_VERSIONS {
@@ -376,7 +341,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
             return Self::read(transaction, cx, number, first, words).map(|()| true);
         }
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
-        let lookup = cx.tables[table].indexes[index].partition(key).get(cx.c, key);
+        let lookup = storage.partition(key).get(cx.c, key);
         cx.worker.meter.leave::<P>(cx.c, before);
         match lookup.value {
             Some(bits) => read_named_row(transaction, cx, (table, index), bits, (first, words)),
@@ -389,17 +354,23 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         place: (usize, usize),
         range: (&[u64], &[u64]),
         (direction, _): (Direction, Intent),
-        (first, words): (usize, &mut [u64]),
+        (wanted, room): (RowWords, &mut [u64]),
         visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let bytes = RecordRef::<P, M::Header>::bytes((first + words.len()) as u32);
-        scan_named(holder, place, range, (direction, bytes), |holder, bits| {
-            let (transaction, mut cx) = holder.parts();
-            if read_named_row(transaction, &mut cx, place, bits, (first, words))? {
-                visit(holder, words)
-            } else {
-                Ok(true)
+        let mut portions = Portions::of(wanted);
+        scan_leaves(holder, place, range, direction, |holder, mut values| {
+            while !values.is_empty() {
+                let count = portions.next(values.len());
+                let (transaction, mut cx) = holder.parts();
+                let read = read_named_rows(transaction, &mut cx, place, (values, count), (wanted, room))?;
+                portions.read(read);
+                let goes_on = read == 0 || visit(holder, &room[..read * wanted.count])?;
+                if !goes_on || count == 0 {
+                    return Ok(false);
+                }
+                values = &values[count..];
             }
+            Ok(true)
         })
     }
 
@@ -446,7 +417,7 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Validated<P, M>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
-        let Running { mut state, mode } = transaction;
+        let Running { mut state, mode, .. } = transaction;
         let locked = M::lock(&mut state, cx, mode);
         if mode == Mode::Participant && state.rules.keeps(Rule::Freezing) {
             state.absences.freeze::<P>(cx.c);

@@ -34,5 +34,7 @@ pub use transaction::Transaction;
 pub use typed::{Database, Session};
 pub use verbs::{AnyVerbs, Body, Reader, Span, Visitor};
 
+pub use cc::RowWords;
+
 pub use crate::row_batch::RowBatch;
 pub use crate::row_keys::{is_key_column, with_keys};

@@ -1,6 +1,6 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Abort, Ahead, Holder, KeyList, NewRows, Scheme};
+use cc::{Abort, Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;
@@ -10,7 +10,8 @@ use crate::dynamic::verbs::{AnyVerbs, Reader, Span, Visitor};
 use crate::routes::Routes;
 use crate::table::RowId;
 
-const OTHER_ROOM: &str = "room for another number of words than the bytes lie in";
+/// Words of the rows that a scan reads at a time, at most.
+const ROOM_WORDS_MAX: usize = 1 << 16;
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// An index of a table; an error if there is none, or if its keys are not as long as `key`.
@@ -72,16 +73,31 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         Ok(low <= high)
     }
 
-    /// Shows words of each row of a scan.
+    /// Reads words of a row by its columns.
+    #[cold]
+    fn find_and_read_columns(
+        &mut self,
+        (table, index): (usize, usize),
+        key: &[u64],
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<bool, Abort> {
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
+        let Some(row) = found else { return Ok(false) };
+        let row = self.row_id(row);
+        AnyVerbs::read(self, row, Span::of_words(first, out.len()), out).map(|()| true)
+    }
+
+    /// Shows words of the rows of a scan.
     fn scan_words(
         &mut self,
         place: (usize, usize),
         range: (&[u64], &[u64]),
         order: (Direction, Intent),
-        (first, words): (usize, &mut [u64]),
+        (wanted, room): (RowWords, &mut [u64]),
         visit: &mut Reader<'_>,
     ) -> Result<(), Abort> {
-        S::scan_words(self, place, range, order, (first, words), &mut |transaction, words| {
+        S::scan_words(self, place, range, order, (wanted, room), &mut |transaction, words| {
             transaction.count_verb()?;
             // As by a read: once into the buffer, and once out of the buffer.
             P::work(transaction.session.core(), Work::CopyWord, 2 * words.len() as u32);
@@ -139,23 +155,18 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         &mut self,
         (table, index): (usize, usize),
         key: &[u64],
-        span: Span,
+        first: usize,
         out: &mut [u64],
     ) -> Result<bool, Abort> {
         self.count_verb()?;
-        self.index_for(table, index, key)?;
+        let storage = self.index_for(table, index, key)?;
         if self.scratch.columns.is_some() {
-            let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
-            let Some(row) = found else { return Ok(false) };
-            let row = self.row_id(row);
-            return AnyVerbs::read(self, row, span, out).map(|()| true);
+            return self.find_and_read_columns((table, index), key, first, out);
         }
-        if out.len() != span.words() {
-            return self.misuse(OTHER_ROOM);
-        }
-        let (c, words) = (self.session.core(), (span.first_word(), &mut *out));
-        let found = call!(self, |inner, cx| S::find_words(inner, cx, (table, index), key, words))?;
-        self.scratch.go_on(c);
+        let c = self.session.core();
+        let found = call!(self, |inner, cx| {
+            S::find_words(inner, cx, (table, index), (storage, key), (first, &mut *out))
+        })?;
         if found {
             P::work(c, Work::CopyWord, 2 * out.len() as u32);
         }
@@ -234,7 +245,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort> {
         let row = self.number(row)?;
         if out.len() != span.words() || span.offset.checked_add(span.bytes).is_none() {
-            return self.misuse(OTHER_ROOM);
+            return self.misuse("room for another number of words than the bytes lie in");
         }
         if let Some(columns) = self.scratch.columns {
             let shift = span.offset % 8;
@@ -356,25 +367,31 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         place: (usize, usize),
         range: (&[u64], &[u64]),
         order: (Direction, Intent),
-        span: Span,
+        wanted: RowWords,
         visit: &mut Reader<'_>,
     ) -> Result<(), Abort> {
         if !self.begin_scan(place, range)? {
             return Ok(());
         }
-        let mut words = std::mem::take(&mut self.scratch.words);
-        words.clear();
-        words.resize(span.words(), 0);
+        if wanted.count == 0
+            || wanted.ahead == 0
+            || wanted.count.saturating_mul(wanted.ahead) > ROOM_WORDS_MAX
+        {
+            return self.misuse("a scan that reads nothing, or too much at a time");
+        }
+        let mut room = std::mem::take(&mut self.scratch.words);
+        room.resize(wanted.count * wanted.ahead, 0);
         let scanned = match self.scratch.columns {
-            None => self.scan_words(place, range, order, (span.first_word(), &mut words), visit),
+            None => self.scan_words(place, range, order, (wanted, &mut room), visit),
             Some(_) => S::scan(self, place.0, place.1, range, order.0, order.1, &mut |transaction, row| {
                 transaction.count_verb()?;
                 let row = transaction.row_id(row);
-                AnyVerbs::read(transaction, row, span, &mut words)?;
-                visit(transaction, &words)
+                let words = &mut room[..wanted.count];
+                AnyVerbs::read(transaction, row, Span::of_words(wanted.first, wanted.count), words)?;
+                visit(transaction, words)
             }),
         };
-        self.scratch.words = words;
+        self.scratch.words = room;
         self.note(scanned)
     }
 

@@ -4,14 +4,12 @@
 use std::ops::ControlFlow;
 
 use cc::Abort;
-use engine::dynamic::Span;
+use engine::dynamic::RowWords;
 use engine::{Direction, KeyBuffer, Row, Table, Verbs};
 use platform::Intent;
 
-/// The fixed part of a row.
-const fn whole<R: Row>() -> Span {
-    Span { offset: 0, bytes: R::BYTES }
-}
+/// Rows that a scan reads before it shows the first one.
+const AHEAD: usize = 5;
 
 fn decode<R: Row>(words: &[u64]) -> R {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -27,7 +25,7 @@ pub(super) fn read<T: Verbs, R: Row<Key = u64>>(
     if let Some(verbs) = t.untyped() {
         let mut words = vec![0; R::BYTES / 8];
         let place = (table.number(), 0);
-        let found = verbs.find_and_read(place, KeyBuffer::of(&key).words(1), whole::<R>(), &mut words)?;
+        let found = verbs.find_and_read(place, KeyBuffer::of(&key).words(1), 0, &mut words)?;
         return Ok(found.then(|| decode(&words)));
     }
     let Some(row) = t.find(table.primary(), &key, Intent::Read)? else { return Ok(None) };
@@ -45,8 +43,9 @@ pub(super) fn scan<T: Verbs, R: Row<Key = u64>>(
     if let Some(verbs) = t.untyped() {
         let (low, high) = (KeyBuffer::of(&low), KeyBuffer::of(&high));
         let (place, range) = ((table.number(), 0), (low.words(1), high.words(1)));
-        return verbs.scan_and_read(place, range, (direction, Intent::Read), whole::<R>(), &mut |_, words| {
-            Ok(visit(decode(words)).is_continue())
+        let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead: AHEAD, most: u64::MAX };
+        return verbs.scan_and_read(place, range, (direction, Intent::Read), wanted, &mut |_, words| {
+            Ok(words.chunks_exact(R::BYTES / 8).all(|row| visit(decode(row)).is_continue()))
         });
     }
     t.scan(table.primary(), &low, &high, direction, Intent::Read, &mut |t, row| Ok(visit(t.row(row)?)))
