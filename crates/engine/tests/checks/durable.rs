@@ -334,7 +334,7 @@ fn who_scans_waits_for_what_is_there_and_for_what_was_removed() {
     run(&disk, |c| {
         let (database, things, _) = open(c, u64::MAX).expect("a database");
         // Two in three stay, and all of it is durable.
-        fill(&database, c, things, 0, 30);
+        fill(&database, c, things, 1, 30);
         let mut session = database.session(c, None, false).expect("a session");
         let mut scan = |deletes: bool| {
             let ending = session.transact(&Bounds::default(), |transaction| {
