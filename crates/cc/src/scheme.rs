@@ -23,7 +23,7 @@ use crate::meter::{Category, Meter};
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
-use crate::scan::RowWords;
+use crate::row_words::RowWords;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Parts<P>> {

@@ -10,7 +10,8 @@ use super::method::{Method, MethodContext, Optimistic, Running, State};
 use super::reading::read_at_once;
 use crate::abort::Abort;
 use crate::access::{WHOLE, check_read, prefetch_ahead, prefetches};
-use crate::scan::{RowWords, walk_leaves};
+use crate::row_words::RowWords;
+use crate::scan::walk_leaves;
 use crate::scheme::{Accessing, Holder, RowNumber};
 use crate::ways::RowCopies;
 

@@ -44,8 +44,9 @@ use crate::meter::Category;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
+use crate::row_words::RowWords;
 use crate::rules::{Rule, Rules};
-use crate::scan::{RowWords, walk_rows};
+use crate::scan::walk_rows;
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
 };
