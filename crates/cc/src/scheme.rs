@@ -413,6 +413,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// Reads words of the rows with keys in `range`, as [`Self::scan`] and a [`Self::read`] of each row do, and calls `visit` with the
     /// words of one row or of several, one behind the other, until `visit` returns false. The rows get no numbers, so that a scheme may
     /// remember less of them. There is room for [`RowWords::ahead`] rows in `room`.
+    #[allow(clippy::type_complexity, reason = "the visitor's type is named here alone")]
     fn scan_words<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
         (table, index): (usize, usize),

@@ -12,7 +12,6 @@
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use engine::verbs::Direction;
 use engine::{Bounds, Ending, Schema, SchemaBuilder, TableOptions, Verbs};
@@ -119,14 +118,14 @@ fn main() -> ExitCode {
     let way = arguments.next().unwrap_or_else(|| "library".to_owned());
     let transactions = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1_000);
     let expected = expected(transactions);
-    let began = Instant::now();
+    let began = Hardware::now(Hardware::core());
     let sum = match way.as_str() {
         "library" => library(transactions, false).map_err(|error| error.to_string()),
         "iterator" => library(transactions, true).map_err(|error| error.to_string()),
         "engine" => compiled(transactions).map_err(|error| error.to_string()),
         _ => Err("scans library|iterator|engine [transactions]".to_owned()),
     };
-    let nanos = began.elapsed().as_nanos() as u64 / (transactions * READS).max(1);
+    let nanos = Hardware::now(Hardware::core()).since(began) / (transactions * READS).max(1);
     match sum {
         Ok(sum) if sum == expected => {
             println!("{way}: {transactions} transactions have read {sum}, {nanos} ns a row");
