@@ -4,6 +4,7 @@
 //! - `row`: one row of the list, and its flags;
 //! - `free`: rows about which nothing can conflict;
 //! - `places`: which number the row at a place has;
+//! - `unnamed`: rows of which words were read at once, and that have no number;
 //! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
 //! - `runs`: several new rows at once;
 //! - `allocation`: making and retiring rows with their tails;
@@ -20,9 +21,10 @@ mod row;
 mod runs;
 mod shape;
 mod tails;
+mod unnamed;
 mod whole;
 
-use platform::{Address, Intent, LINE_BYTES, Platform, Work};
+use platform::{Address, Intent, Platform, Work};
 use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
@@ -32,6 +34,7 @@ use crate::meter::{Category, Meter};
 use crate::writes::{Chain, WriteBuffer};
 use free::{FreeRow, FreeRows};
 use places::Places;
+use unnamed::UnnamedRows;
 use whole::WholeRows;
 
 pub(crate) use allocation::{new_row, new_rows, retire_row};
@@ -44,6 +47,7 @@ pub(crate) use runs::{enter_rows, enter_run};
 pub(crate) use shape::{
     check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
 };
+pub(crate) use unnamed::UnnamedRow;
 
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
@@ -54,12 +58,12 @@ pub(crate) fn prefetches<P: Platform>(local: &Local<P>) -> bool {
     local.optimisations().has(Optimisation::Prefetch)
 }
 
-/// Starts to bring the rows (named as in indexes) that a scan will visit soon after number `place`.
+/// Starts to bring the first `bytes` of the rows (named as in indexes) that a scan will visit soon after number `place`.
 #[inline]
-pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usize) {
+pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usize, bytes: usize) {
     let ahead = if place == 0 { 1..SCAN_AHEAD + 1 } else { place + SCAN_AHEAD..place + SCAN_AHEAD + 1 };
     for bits in values.get(ahead.start..ahead.end.min(values.len())).unwrap_or(&[]) {
-        P::prefetch(c, std::ptr::without_provenance::<u8>(*bits as usize), LINE_BYTES, Intent::Read);
+        P::prefetch(c, std::ptr::without_provenance::<u8>(*bits as usize), bytes, Intent::Read);
     }
 }
 
@@ -68,9 +72,13 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub list: Vec<Access<P, H>>,
     free: FreeRows<P, H>,
     places: Places,
+    pub unnamed: UnnamedRows<P, H>,
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
+    /// At least the largest stamp with which a key was removed from what the transaction has scanned; `u64::MAX` if the transaction
+    /// has seen otherwise that keys are absent.
+    pub removed: u64,
     /// Whether some entry passes from a deleted row to an inserted one at commit.
     pub passes_on: bool,
     /// Numbers of the rows to lock, in order.
@@ -92,9 +100,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             list: Vec::new(),
             free: FreeRows::new(),
             places: Places::default(),
+            unnamed: UnnamedRows::new(),
             writes: WriteBuffer::default(),
             keys: Vec::new(),
             witnesses: Witnesses::default(),
+            removed: 0,
             passes_on: false,
             order: Vec::new(),
             holds_all: false,
@@ -115,9 +125,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.list.clear();
         self.free.clear();
         self.places.clear();
+        self.unnamed.clear();
         self.writes.clear();
         self.keys.clear();
         self.witnesses.clear();
+        self.removed = 0;
         self.passes_on = false;
         self.order.clear();
         self.holds_all = false;
@@ -155,6 +167,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     #[inline]
     pub(crate) fn find(&self, place: Address) -> Option<u32> {
         self.places.find(place, &self.list)
+    }
+
+    /// Whether the transaction holds the row at this place.
+    pub(crate) fn holds(&self, place: Address) -> bool {
+        self.find(place).is_some_and(|number| self.list[number as usize].flags & HELD != 0)
     }
 
     /// Whether one more row fits: to be asked before anything is taken that a row's entry has to give back.

@@ -25,6 +25,7 @@ mod occ;
 mod optimistic;
 mod options;
 mod redo;
+mod row_words;
 mod rules;
 mod scan;
 mod scheme;
@@ -51,6 +52,7 @@ pub use no_wait::NoWait;
 pub use occ::Occ;
 pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 pub use redo::{Before, RedoSink};
+pub use row_words::RowWords;
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };

@@ -2,45 +2,58 @@
 
 use std::ops::ControlFlow;
 
-use platform::Platform;
-use storage::index::Partition;
-use storage::tree::{Direction, Witness};
+use platform::{LINE_BYTES, Platform};
+use storage::index::{Partition, Visit};
+use storage::tree::Direction;
 
 use crate::abort::Abort;
 use crate::access::{prefetch_ahead, prefetches};
 use crate::meter::Category;
 use crate::scheme::{Holder, Parts};
 
-/// Visits the entries of one partition within a range: calls `leaf` with what each group of them was read from, then `row`
-/// with each, named as in the index, until it returns false or fails. True if it never did.
-pub(crate) fn walk<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
+/// Visits the entries of one partition within a range: calls `leaf` with each group of them, and what the group was read from, until
+/// `leaf` returns false or fails. True if it never did.
+pub(crate) fn walk_leaves<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     holder: &mut T,
     partition: &Partition<P>,
     range: (&[u64], &[u64]),
     direction: Direction,
-    leaf: &mut impl FnMut(&mut T, Witness),
-    row: &mut impl FnMut(&mut T, u64) -> Result<bool, Abort>,
+    leaf: &mut impl FnMut(&mut T, &Visit<'_, P>) -> Result<bool, Abort>,
 ) -> Result<bool, Abort> {
     let mut result = Ok(true);
     let cx = holder.parts().1;
     let c = cx.c;
-    let ahead = prefetches(&cx.worker.local);
     let before = cx.worker.meter.enter::<P>(c, Category::Index);
     partition.scan(c, range, direction, false, &mut |seen| {
         holder.parts().1.worker.meter.leave::<P>(c, before);
-        leaf(holder, seen.witness);
-        for (place, bits) in seen.values.iter().enumerate() {
-            if ahead {
-                prefetch_ahead::<P>(c, seen.values, place);
-            }
-            result = row(holder, *bits);
-            if !matches!(result, Ok(true)) {
-                return ControlFlow::Break(());
-            }
+        result = leaf(holder, &seen);
+        if !matches!(result, Ok(true)) {
+            return ControlFlow::Break(());
         }
         holder.parts().1.worker.meter.enter::<P>(c, Category::Index);
         ControlFlow::Continue(())
     });
     holder.parts().1.worker.meter.leave::<P>(c, before);
     result
+}
+
+/// Calls `row` with each row of a group, named as in the index, until it returns false or fails; true if it never did. What stands in
+/// front of the rows is asked for ahead.
+#[inline(always)]
+pub(crate) fn walk_rows<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
+    holder: &mut T,
+    values: &[u64],
+    row: &mut impl FnMut(&mut T, u64) -> Result<bool, Abort>,
+) -> Result<bool, Abort> {
+    let cx = holder.parts().1;
+    let (c, ahead) = (cx.c, prefetches(&cx.worker.local));
+    for (place, bits) in values.iter().enumerate() {
+        if ahead {
+            prefetch_ahead::<P>(c, values, place, LINE_BYTES);
+        }
+        if !row(holder, *bits)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -15,7 +15,7 @@
 use platform::{Intent, OutOfMemory, Platform};
 use storage::hash::Approach;
 use storage::tree::{Direction, Lookup};
-use storage::{Epoch, Local, RecordHeader, Table};
+use storage::{Epoch, Index, Local, RecordHeader, Table};
 
 use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys, look_up};
@@ -23,6 +23,7 @@ use crate::meter::{Category, Meter};
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
+use crate::row_words::RowWords;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Parts<P>> {
@@ -393,6 +394,42 @@ pub trait Accessing<P: Platform>: Parts<P> {
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
+    /// Looks `key` up in this index as [`Self::find`] does, and reads words of the row from number `first` on; false if there is no such
+    /// row. The row gets no number, so that a scheme may remember less of it.
+    #[inline(always)]
+    fn find_words(
+        transaction: &mut Self::Transaction,
+        cx: &mut Context<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        (_, key): (&Index<P>, &[u64]),
+        (first, words): (usize, &mut [u64]),
+    ) -> Result<bool, Abort> {
+        match Self::find(transaction, cx, table, index, key, Intent::Read)? {
+            None => Ok(false),
+            Some(number) => Self::read(transaction, cx, number, first, words).map(|()| true),
+        }
+    }
+
+    /// Reads words of the rows with keys in `range`, as [`Self::scan`] and a [`Self::read`] of each row do, and calls `visit` with the
+    /// words of one row or of several, one behind the other, until `visit` returns false. The rows get no numbers, so that a scheme may
+    /// remember less of them. There is room for [`RowWords::ahead`] rows in `room`.
+    #[allow(clippy::type_complexity, reason = "the visitor's type is named here alone")]
+    fn scan_words<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        (table, index): (usize, usize),
+        range: (&[u64], &[u64]),
+        (direction, intent): (Direction, Intent),
+        (wanted, room): (RowWords, &mut [u64]),
+        visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let words = &mut room[..wanted.count];
+        Self::scan(holder, table, index, range, direction, intent, &mut |holder, number| {
+            let (transaction, mut cx) = holder.parts();
+            Self::read(transaction, &mut cx, number, wanted.first, words)?;
+            visit(holder, words)
+        })
+    }
+
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 
@@ -448,8 +485,8 @@ pub trait Redo<P: Platform>: Parts<P> {
     /// Hands everything that a prepared transaction changes to the sink. The module `redo` says what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// The largest stamp of the rows that a prepared transaction has read, if the transaction depends on nothing else: it
-    /// changes nothing, and has not seen that a key is absent. `None` otherwise, or if the scheme does not know.
+    /// The largest stamp of the rows that a prepared transaction has read, and of those whose absence it has seen, if the transaction
+    /// changes nothing. `None` otherwise, or if the scheme does not know.
     fn reads_until(prepared: &Self::Prepared) -> Option<Stamp> {
         let _ = prepared;
         None

@@ -38,6 +38,7 @@ pub struct SiloMethod<R>(PhantomData<R>);
 
 impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
     const NAME: &'static str = "silo";
+    const REMEMBERS_VERSIONS: bool = true;
     type Rules = R;
     type Header = Version<P>;
     type Shared = ();

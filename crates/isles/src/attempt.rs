@@ -266,7 +266,8 @@ impl Transaction<'_> {
         self.enter_lookup(index, key.as_ref(), Intent::Read)?;
         let place = (index.inner.table().number(), index.inner.number());
         let mut words = [0; FEW_WORDS];
-        let found = self.verbs.find_and_read(place, key.as_ref(), span, &mut words[..span.words()]);
+        let found =
+            self.verbs.find_and_read(place, key.as_ref(), span.first_word(), &mut words[..span.words()]);
         let found = self.check(found)?;
         Ok(found.then(|| fields.fetch(&bytemuck::cast_slice(&words)[span.offset % 8..], span.offset)))
     }
@@ -311,10 +312,19 @@ impl Transaction<'_> {
         key: &K,
         intent: Intent,
     ) -> Result<Option<R>> {
-        match self.find(index, key, intent)? {
-            None => Ok(None),
-            Some(found) => self.read_row(found).map(Some),
+        if R::HAS_TAIL || intent == Intent::Write {
+            let found = self.find(index, key, intent)?;
+            return found.map(|found| self.read_row(found)).transpose();
         }
+        // Nothing names the row afterwards, so that the engine need not remember how it is named.
+        let key = KeyOf::new(key);
+        self.enter_lookup(index, key.as_ref(), intent)?;
+        let place = (index.inner.table().number(), index.inner.number());
+        let words = &mut self.state.words;
+        words.resize(R::BYTES / 8, 0);
+        let found = self.verbs.find_and_read(place, key.as_ref(), 0, words);
+        let found = self.check(found)?;
+        Ok(found.then(|| R::fetch(bytemuck::cast_slice(&self.state.words), &[])))
     }
 
     /// Reads a row; the bytes of the row stay in the state.

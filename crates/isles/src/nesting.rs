@@ -16,7 +16,8 @@ pub(crate) struct Inside(u64);
 impl Inside {
     pub(crate) fn enter(database: u64) -> Result<Self> {
         INSIDE.with_borrow_mut(|inside| {
-            if inside.contains(&database) {
+            // Mostly the thread is in none.
+            if !inside.is_empty() && inside.contains(&database) {
                 return Err(Error::Nested);
             }
             inside.push(database);
@@ -27,7 +28,10 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.with_borrow_mut(|inside| inside.retain(|database| *database != self.0));
+        INSIDE.with_borrow_mut(|inside| match inside.last() {
+            Some(last) if *last == self.0 => drop(inside.pop()),
+            _ => inside.retain(|database| *database != self.0),
+        });
     }
 }
 

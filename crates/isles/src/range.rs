@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use engine::key::KEY_WORDS_MAX;
+use engine::key::{KEY_WORDS_MAX, key_words};
 use engine::{Key, KeyBuffer};
 
 type Words = [u64; KEY_WORDS_MAX];
@@ -28,6 +28,16 @@ pub trait KeyRange<K: Key> {
 pub trait Prefix<K: Key>: Key {}
 
 impl NormalizedRange {
+    /// The lowest key, as an index over keys of type `K` compares them.
+    pub(crate) fn low_words<K: Key>(&self) -> &[u64] {
+        &self.low[..const { key_words(K::BITS) }]
+    }
+
+    /// The highest one.
+    pub(crate) fn high_words<K: Key>(&self) -> &[u64] {
+        &self.high[..const { key_words(K::BITS) }]
+    }
+
     /// The first key behind one of this many bits, if there is one.
     pub(crate) fn just_after(key: &[u64], bits: u32) -> Option<Words> {
         after(padded(key), bits)

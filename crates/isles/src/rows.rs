@@ -4,6 +4,7 @@
 //! of these scans lie next to each other without a gap, so that they protect together what one scan would.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use engine::dynamic::with_keys;
 use engine::verbs::Direction;
@@ -14,7 +15,7 @@ use crate::attempt::Transaction;
 use crate::error::Error;
 use crate::error::Result;
 use crate::range::NormalizedRange;
-use crate::scan::Scan;
+use crate::scan::{ROWS_AHEAD, Scan};
 use crate::select::Select;
 
 /// Rows that the first scan reads; each later one reads twice as many, up to the most.
@@ -26,8 +27,18 @@ pub trait Shown<R: Row> {
     /// That.
     type Item;
 
+    /// Reads the rows of the scan, behind those that are there. The last one, if the item does not say its keys.
     #[doc(hidden)]
-    fn read(&self, transaction: &mut Transaction<'_>, found: RowId) -> Result<Self::Item>;
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>)
+    -> Result<Option<RowId>>;
+
+    /// What the scan has left, behind the last row that it has read.
+    #[doc(hidden)]
+    fn rest<K: Key>(
+        scan: &mut Scan<'_, R, K>,
+        last: Option<RowId>,
+        read: &VecDeque<Self::Item>,
+    ) -> Result<Option<NormalizedRange>>;
 }
 
 /// The whole row. What [`Scan::rows`] gives.
@@ -37,8 +48,20 @@ pub struct Whole;
 impl<R: Row> Shown<R> for Whole {
     type Item = R;
 
-    fn read(&self, transaction: &mut Transaction<'_>, found: RowId) -> Result<R> {
-        transaction.read_row(found)
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<R>) -> Result<Option<RowId>> {
+        scan.read_again(ROWS_AHEAD, &mut |_, row| {
+            to.push_back(row);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(None)
+    }
+
+    fn rest<K: Key>(
+        scan: &mut Scan<'_, R, K>,
+        _: Option<RowId>,
+        read: &VecDeque<R>,
+    ) -> Result<Option<NormalizedRange>> {
+        Ok(read.back().and_then(|row| scan.behind(row)))
     }
 }
 
@@ -49,8 +72,24 @@ pub struct Only<F>(pub(crate) F);
 impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
     type Item = F::Value;
 
-    fn read(&self, transaction: &mut Transaction<'_>, found: RowId) -> Result<F::Value> {
-        transaction.read_fields(found, self.0)
+    fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<F::Value>) -> Result<Option<RowId>> {
+        let mut last = None;
+        scan.run_again(&mut |transaction, found| {
+            to.push_back(transaction.read_fields(found, self.0)?);
+            last = Some(found);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(last)
+    }
+
+    fn rest<K: Key>(
+        scan: &mut Scan<'_, R, K>,
+        last: Option<RowId>,
+        _: &VecDeque<F::Value>,
+    ) -> Result<Option<NormalizedRange>> {
+        let Some(last) = last else { return Ok(None) };
+        let row: R = scan.transaction.read_row(last)?;
+        Ok(scan.behind(&row))
     }
 }
 
@@ -109,34 +148,15 @@ impl<'a, R: Row, K: Key, S: Shown<R>> Rows<'a, R, K, S> {
     fn fill(&mut self) -> Result<()> {
         self.scan.limit = self.batch.min(self.left);
         self.batch = (2 * self.batch).min(ROWS_MOST);
-        let mut last = None;
-        let (read, shown) = (&mut self.read, &self.shown);
-        self.scan.run_again(&mut |transaction, found| {
-            read.push_back(shown.read(transaction, found)?);
-            last = Some(found);
-            Ok(std::ops::ControlFlow::Continue(()))
-        })?;
+        let last = self.shown.read(&mut self.scan, &mut self.read)?;
         let count = self.read.len() as u64;
         self.left -= count;
-        let ended = self.left == 0 || count < self.scan.limit;
-        match last.filter(|_| !ended) {
-            None => self.left = 0,
-            Some(last) => self.go_behind(last)?,
+        if count < self.scan.limit {
+            self.left = 0;
         }
-        Ok(())
-    }
-
-    /// Leaves the rest of the range, behind this row.
-    fn go_behind(&mut self, last: RowId) -> Result<()> {
-        let row: R = self.scan.transaction.read_row(last)?;
-        let number = self.scan.index.inner.number();
-        let range = self.scan.range.take();
-        self.scan.range = range.and_then(|range| {
-            with_keys(&row, |keys| match self.scan.direction {
-                Direction::Forward => range.above(keys[number], K::BITS),
-                Direction::Reverse => range.below(keys[number], K::BITS),
-            })
-        });
+        if self.left > 0 {
+            self.scan.range = S::rest(&mut self.scan, last, &self.read)?;
+        }
         Ok(())
     }
 }
@@ -174,6 +194,16 @@ impl NormalizedRange {
 }
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
+    /// The part of the range behind this row, which is in it.
+    fn behind(&self, row: &R) -> Option<NormalizedRange> {
+        let number = self.index.inner.number();
+        let range = self.range?;
+        with_keys(row, |keys| match self.direction {
+            Direction::Forward => range.above(keys[number], K::BITS),
+            Direction::Reverse => range.below(keys[number], K::BITS),
+        })
+    }
+
     /// An iterator over the rows: `for row in t.scan(people, 10..20)` does the same. See [`Rows`].
     ///
     /// ```

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use engine::key::key_words;
+use cc::Abort;
+use engine::dynamic::RowWords;
 use engine::verbs::Direction;
 use engine::{Key, Row, RowId};
 use platform::Intent;
@@ -12,11 +13,14 @@ use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
 
+/// Rows that a scan reads before the program sees the first of them, where the program can do nothing with the transaction meanwhile.
+pub(crate) const ROWS_AHEAD: usize = 16;
+
 /// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions and limits first, then call
 /// one of the methods that run the scan.
 ///
-/// The range is protected as far as the scan visited it: no row of that part can appear, change or vanish before the
-/// transaction commits. A scan over a hash index fails with [`Error::Misuse`]; other errors are those of all verbs.
+/// The range is protected as far as the scan visited it, and up to fifteen rows further: no row of that part can appear, change or
+/// vanish before the transaction commits. A scan over a hash index fails with [`Error::Misuse`]; other errors are those of all verbs.
 ///
 /// ```
 /// use isles::{Database, Row, prefix};
@@ -111,7 +115,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// The first row.
     ///
     /// [`Scan`] has an example.
-    pub fn first(self) -> Result<Option<R>> {
+    pub fn first(mut self) -> Result<Option<R>> {
+        self.limit = self.limit.min(1);
         let mut first = None;
         self.for_each(|row| {
             first = Some(row);
@@ -134,8 +139,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// Calls `visit` with each row until `visit` breaks.
     ///
     /// [`Scan`] has an example.
-    pub fn for_each(self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
-        self.try_for_each(|_, row| Ok(visit(row)))
+    pub fn for_each(mut self, mut visit: impl FnMut(R) -> ControlFlow<()>) -> Result<()> {
+        self.read_again(ROWS_AHEAD, &mut |_, row| Ok(visit(row)))
     }
 
     /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may use all verbs; whether the
@@ -143,13 +148,11 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     ///
     /// [`Scan`] has an example.
     pub fn try_for_each(
-        self,
+        mut self,
         mut visit: impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.run(&mut |transaction, found| {
-            let row = transaction.read_row(found)?;
-            visit(transaction, row)
-        })
+        // `visit` may change rows that follow.
+        self.read_again(1, &mut visit)
     }
 
     /// How many rows there are.
@@ -201,37 +204,102 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     pub(crate) fn run_again(&mut self, visit: &mut Visit<'_>) -> Result<()> {
-        let table = self.index.table();
-        self.transaction.enter(table)?;
-        let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(()) };
-        let words = const { key_words(K::BITS) };
-        let (low, high) = (&range.low[..words], &range.high[..words]);
-        let (number, index) = (table.inner.number(), self.index.inner.number());
-        if self.transaction.shared.share.is_some() || self.transaction.state.only_reads {
-            // A session of an instance sees all of what it has.
-            let [low, high] = [part_of(low), part_of(high)];
-            let part = if index == 0 { (low == high).then_some(low) } else { self.transaction.own_part() };
-            self.transaction.check_share(number, part, self.intent)?;
-        }
-        let mut left = self.limit;
-        let mut failed: Option<Error> = None;
+        let Some(range) = self.begin()? else { return Ok(()) };
+        let (low, high) = (range.low_words::<K>(), range.high_words::<K>());
+        let (number, index) = (self.index.table().inner.number(), self.index.inner.number());
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
+        let mut shown = Showing { left: self.limit, failed: None };
         let scanned =
             verbs.scan(number, index, (low, high), self.direction, self.intent, &mut |verbs, found| {
                 let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
-                left -= 1;
-                let visited = transaction.check_cancelled().and_then(|()| visit(&mut transaction, found));
-                Ok(match visited {
-                    Ok(flow) => flow.is_continue() && left > 0,
-                    Err(error) => {
-                        failed = Some(error);
-                        false
-                    }
-                })
+                Ok(shown.show(&mut transaction, |transaction| visit(transaction, found)))
             });
+        self.end(scanned, shown.failed)
+    }
+
+    /// Reads all rows, in order, up to `ahead` of them before `visit` sees the first one. Rows without a variable-length part are read as
+    /// the scan comes to them, and the engine need not remember how verbs name them.
+    pub(crate) fn read_again(
+        &mut self,
+        ahead: usize,
+        visit: &mut impl FnMut(&mut Transaction<'_>, R) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        if R::HAS_TAIL {
+            return self.run_again(&mut |transaction, found| {
+                let row = transaction.read_row(found)?;
+                visit(transaction, row)
+            });
+        }
+        let Some(range) = self.begin()? else { return Ok(()) };
+        let range = (range.low_words::<K>(), range.high_words::<K>());
+        let place = (self.index.table().inner.number(), self.index.inner.number());
+        let order = (self.direction, self.intent);
+        let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead, most: self.limit };
+        let Transaction { verbs, state, shared, cancel } = self.transaction.again();
+        let mut shown = Showing { left: self.limit, failed: None };
+        let scanned = verbs.scan_and_read(place, range, order, wanted, &mut |verbs, words| {
+            let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
+            for row in bytemuck::cast_slice(words).chunks_exact(R::BYTES) {
+                if !shown.show(&mut transaction, |transaction| visit(transaction, R::fetch(row, &[]))) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        });
+        self.end(scanned, shown.failed)
+    }
+
+    /// Checks before a scan that it may run; what it is to visit, if there is anything.
+    fn begin(&mut self) -> Result<Option<NormalizedRange>> {
+        let table = self.index.table();
+        self.transaction.enter(table)?;
+        let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(None) };
+        if self.transaction.shared.share.is_some() || self.transaction.state.only_reads {
+            // A session of an instance sees all of what it has.
+            let [low, high] = [part_of(&range.low), part_of(&range.high)];
+            let is_primary = self.index.inner.number() == 0;
+            let part = if is_primary { (low == high).then_some(low) } else { self.transaction.own_part() };
+            self.transaction.check_share(table.inner.number(), part, self.intent)?;
+        }
+        Ok(Some(range))
+    }
+
+    /// What came of a scan, if it has not failed by what its visitor did.
+    fn end(&mut self, scanned: std::result::Result<(), Abort>, failed: Option<Error>) -> Result<()> {
         match failed {
             Some(error) => Err(error),
             None => self.transaction.check(scanned),
+        }
+    }
+}
+
+/// How far a scan has come with showing rows.
+struct Showing {
+    /// Rows that it may still show.
+    left: u64,
+    /// Why it has ended early.
+    failed: Option<Error>,
+}
+
+impl Showing {
+    /// Shows a row; whether to go on.
+    #[inline(always)]
+    fn show(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        visit: impl FnOnce(&mut Transaction<'_>) -> Result<ControlFlow<()>>,
+    ) -> bool {
+        self.left -= 1;
+        let visited = match transaction.check_cancelled() {
+            Ok(()) => visit(transaction),
+            Err(error) => Err(error),
+        };
+        match visited {
+            Ok(flow) => flow.is_continue() && self.left > 0,
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
         }
     }
 }

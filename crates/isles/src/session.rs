@@ -353,10 +353,12 @@ impl Session {
         });
         let committed = self.count(&ended, said.as_ref().is_some_and(Result::is_ok));
         self.shared().end_watch(&self.entry.counters, began, (self.state.attempts, committed));
-        match (ended, said) {
-            (Ended::Failed(error), _) => Err(error.into()),
-            (Ended::AsTheBodySaid(outcome), Some(said)) => said.map(|value| (value, outcome)),
-            (Ended::AsTheBodySaid(_), None) => unreachable!("a transaction ends by its body or by a failure"),
+        match ended {
+            Ended::Failed(error) => Err(error.into()),
+            Ended::AsTheBodySaid(outcome) => match said {
+                Some(said) => said.map(|value| (value, outcome)),
+                None => unreachable!("a transaction ends by its body or by a failure"),
+            },
         }
     }
 

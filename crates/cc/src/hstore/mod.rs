@@ -38,7 +38,7 @@ mod undo;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::Table;
-use storage::index::Open;
+use storage::index::{Open, Visit};
 use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
 
@@ -62,7 +62,7 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Ruled, Rules};
-use crate::scan::walk;
+use crate::scan::{walk_leaves, walk_rows};
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };
@@ -400,21 +400,21 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
             if state.wanted.is_empty() { enter(state, &mut cx, last)? } else { lock(state, &mut cx, last)? }
         }
         for partition in storage.partitions(low, high, direction) {
-            let more =
-                walk(holder, partition, (low, high), direction, &mut |_, _| (), &mut |holder, bits| {
-                    let (transaction, mut cx) = holder.parts();
-                    let state = &mut transaction.state;
-                    let found = match add_named_row(state, &mut cx, (table, index), bits)? {
-                        // The leaf may have been copied before the row was deleted, and its key inserted again.
-                        None => match state.successor_of(&cx, (table, index), bits) {
-                            Some(successor) => add_named_row(state, &mut cx, (table, index), successor)?,
-                            None => None,
-                        },
-                        found => found,
-                    };
-                    found.map_or(Ok(true), |number| visit(holder, number))
-                })?;
-            if !more {
+            let mut row = |holder: &mut T, bits| {
+                let (transaction, mut cx) = holder.parts();
+                let state = &mut transaction.state;
+                let found = match add_named_row(state, &mut cx, (table, index), bits)? {
+                    // The leaf may have been copied before the row was deleted, and its key inserted again.
+                    None => match state.successor_of(&cx, (table, index), bits) {
+                        Some(successor) => add_named_row(state, &mut cx, (table, index), successor)?,
+                        None => None,
+                    },
+                    found => found,
+                };
+                found.map_or(Ok(true), |number| visit(holder, number))
+            };
+            let mut leaf = |holder: &mut T, seen: &Visit<'_, P>| walk_rows(holder, seen.values, &mut row);
+            if !walk_leaves(holder, partition, (low, high), direction, &mut leaf)? {
                 break;
             }
         }

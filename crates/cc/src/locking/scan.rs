@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use platform::{Intent, Platform};
+use platform::{Intent, LINE_BYTES, Platform};
 use storage::index::{Mark, Partition};
 use storage::tree::Direction;
 
@@ -62,7 +62,7 @@ pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder
         let leaf = transaction.state.rows.witnesses.append(seen.witness);
         for (place, bits) in seen.values.iter().enumerate() {
             if ahead {
-                prefetch_ahead::<P>(c, seen.values, place);
+                prefetch_ahead::<P>(c, seen.values, place, LINE_BYTES);
             }
             let locked = lock_visited_row(holder, order, *bits, gaps.then_some(edge));
             if place == 0 {

@@ -8,7 +8,7 @@ use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
 use crate::abort::Conflict;
-use crate::access::{Access, Accesses, HELD, INSERTED, WRITTEN};
+use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, UnnamedRow, WRITTEN};
 use crate::meter::Category;
 use crate::options::Lockers;
 use crate::rules::{Rule, Rules};
@@ -181,7 +181,7 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
     let c = cx.c;
     let epoch = cx.worker.local.announce_commit(c);
     let largest = unchanged(state, cx)?.max(state.rows.stamp_seen).max(cx.worker.state.last);
-    P::work(c, Work::Access, state.rows.list.len() as u32);
+    P::work(c, Work::Access, (state.rows.list.len() + state.rows.unnamed.count()) as u32);
     let Stamp(stamp) = Stamp::after(largest, epoch);
     cx.worker.state.last = stamp;
     Ok(stamp)
@@ -220,11 +220,52 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         }
         largest = largest.max(access.seen & !FLAGS);
     }
+    for unnamed in rows.unnamed.iter() {
+        // Acquire: as above.
+        let changed = !is_alone && P::load(c, unnamed.row.header().word(), Ordering::Acquire) != unnamed.seen;
+        if changed && rules.keeps(Rule::Reads) && !is_locked_as_seen(rows, c, unnamed) {
+            return Err(Conflict::ReadChanged);
+        }
+        largest = largest.max(unnamed.seen);
+    }
     // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
     if !is_alone && rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)
+}
+
+/// Whether a row that was read without a number has another version only because the transaction itself holds the row.
+#[cold]
+fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
+    rows: &Accesses<P, H>,
+    c: P::Core,
+    unnamed: &UnnamedRow<P, H>,
+) -> bool {
+    // Relaxed: if the transaction holds the row, nobody else writes the word.
+    let version = P::load(c, unnamed.row.header().word(), Ordering::Relaxed);
+    version == unnamed.seen | LOCKED && rows.holds(unnamed.place(c))
+}
+
+/// The largest stamp of the rows that were read and of those that were missing where was scanned, if nothing else was done; see
+/// [`Redo::reads_until`]. Where deleted rows stay in indexes for a while, those that are missing say nothing of their stamps.
+pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
+    let State { rows, own, rules, .. } = state;
+    if !rules.keeps(Rule::ReadersWait) {
+        return Some(Stamp(0));
+    }
+    if M::is_snapshot(own) || rows.removed == u64::MAX || M::VERSIONS && !rows.witnesses.is_empty() {
+        return None;
+    }
+    let mut largest = if rows.removed == 0 { Stamp(0) } else { M::stamp(rows.removed) };
+    for access in &rows.list {
+        if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
+            return None;
+        }
+        largest = largest.max(M::stamp(M::written_at(access.seen)));
+    }
+    let unnamed = rows.unnamed.iter().map(|unnamed| M::stamp(M::written_at(unnamed.seen)));
+    Some(unnamed.fold(largest, Stamp::max))
 }
 
 /// Unlocks what is locked, unlinks what was inserted.

@@ -46,6 +46,21 @@ pub struct State<P: Platform, M: Method<P>> {
     pub(super) brings_to_write: bool,
 }
 
+/// A running transaction.
+pub struct Running<P: Platform, M: Method<P>> {
+    pub(super) state: Box<State<P, M>>,
+    pub(super) mode: Mode,
+    /// Whether of rows without a number the version alone is remembered.
+    pub(super) remembers_versions: bool,
+}
+
+/// A transaction whose rows are locked and whose reads were valid.
+pub struct Validated<P: Platform, M: Method<P>> {
+    pub(super) state: Box<State<P, M>>,
+    pub(super) mode: Mode,
+    pub(super) stamp: u64,
+}
+
 /// What a worker keeps: its last stamp, and the memory of finished transactions.
 pub struct OptimisticWorker<P: Platform, M: Method<P>> {
     pub(crate) last: u64,
@@ -79,6 +94,9 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const BY_DATA: bool = false;
     /// Whether each access takes memory for a copy of the row, where all workers have one heap.
     const COPIES: bool = false;
+    /// Whether of rows that are read as they are found, and not named, the version alone is remembered, which
+    /// [`unchanged`](super::unchanged) validates.
+    const REMEMBERS_VERSIONS: bool = false;
     /// What is checked.
     type Rules: Rules;
     /// What the method keeps in front of each row.

@@ -12,10 +12,11 @@
 //! Rows of tables that are never written need no validation.
 //!
 //! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
-//! `reading`, `method` (the port, and what transactions keep), `linking` (new rows into indexes), `ending`, and here the verbs.
+//! `reading`, `method` (the port, and what transactions keep), `found` (rows that indexes name), `linking` (new rows into indexes), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
+mod found;
 mod header;
 mod linking;
 mod method;
@@ -26,12 +27,13 @@ use std::sync::atomic::Ordering;
 use platform::{Intent, OutOfMemory, Platform, Work};
 use storage::record::tail;
 use storage::tree::{Direction, Lookup};
-use storage::{Index, Optimisation, RecordRef, Table};
+use storage::{Index, Optimisation, Table};
 
 use absences::Absences;
-use ending::{recycle, undo};
+use ending::{depends_on, recycle, undo};
+use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
 use linking::{link, link_run};
-use method::OptimisticWorker;
+use method::{OptimisticWorker, Running, Validated};
 
 use crate::abort::{Abort, Conflict};
 use crate::access::{
@@ -42,8 +44,9 @@ use crate::meter::Category;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
+use crate::row_words::RowWords;
 use crate::rules::{Rule, Rules};
-use crate::scan::walk;
+use crate::scan::walk_rows;
 use crate::scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
 };
@@ -59,66 +62,6 @@ pub(crate) use reading::{read_in_place, stable_version};
 /// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
-
-/// A running transaction.
-pub struct Running<P: Platform, M: Method<P>> {
-    state: Box<State<P, M>>,
-    mode: Mode,
-}
-
-/// A transaction whose rows are locked and whose reads were valid.
-pub struct Validated<P: Platform, M: Method<P>> {
-    state: Box<State<P, M>>,
-    mode: Mode,
-    stamp: u64,
-}
-
-/// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
-/// transaction has deleted the row.
-#[inline(always)]
-fn add_named_row<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    cx: &mut MethodContext<'_, '_, P, M>,
-    (table, index): (usize, usize),
-    bits: u64,
-) -> Result<Option<RowNumber>, Abort> {
-    let c = cx.c;
-    // SAFETY: the value was read from an index of this table in this epoch.
-    let row = unsafe { RecordRef::<P, M::Header>::from_bits(bits, cx.tables[table].row_words) };
-    let place = P::address(c, row.start());
-    P::work(c, Work::Access, 1);
-    if cx.tables[table].read_only {
-        return state.rows.push_free(row, table).map(Some);
-    }
-    // What a snapshot sees of a row depends on the index that names it.
-    let known = if M::is_snapshot(&state.own) { None } else { state.rows.find(place) };
-    if let Some(number) = known {
-        return Ok(state.rows.named_row(&cx.tables[table], number, index));
-    }
-    if M::VERSIONS {
-        return M::meet(state, cx, (table, index), row);
-    }
-    let number = state.rows.push(row, place, table, UNSEEN, 0)?;
-    if M::COPIES {
-        state.rows.lend_copy(c, &mut cx.worker.local, row)?;
-    }
-    if cx.shared.ways.row_copies == RowCopies::Rows {
-        copy_row(state, c, number)?;
-    }
-    Ok(Some(number))
-}
-
-/// Copies the row to where the transaction reads it from.
-#[cold]
-fn copy_row<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
-    c: P::Core,
-    number: RowNumber,
-) -> Result<(), Abort> {
-    M::copy(state, c, number)?;
-    state.rows.get(number)?.flags |= WHOLE;
-    Ok(())
-}
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
@@ -159,7 +102,11 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
         M::begin(cx, &mut state.own, mode);
-        Running { state, mode }
+        // A participant locks what it has read: such rows have numbers.
+        let remembers_versions = M::REMEMBERS_VERSIONS
+            && mode != Mode::Participant
+            && cx.shared.ways.row_copies != RowCopies::Rows;
+        Running { state, mode, remembers_versions }
     }
 
     #[inline(always)]
@@ -184,6 +131,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
                 let (tables, state) = (cx.tables, &mut transaction.state);
                 state.note_absence(transaction.mode, tables[table].indexes[index].partition(key));
                 state.rows.witnesses.push(lookup.witness);
+                // What was removed is not known here.
+                state.rows.removed = u64::MAX;
                 Ok(None)
             }
         }
@@ -364,26 +313,66 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         holder: &mut T,
         table: usize,
         index: usize,
-        (low, high): (&[u64], &[u64]),
+        range: (&[u64], &[u64]),
         direction: Direction,
         _: Intent,
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort> {
-        let tables = holder.parts().1.tables;
-        for partition in tables[table].indexes[index].partitions(low, high, direction) {
-            let transaction = holder.parts().0;
-            transaction.state.note_absence(transaction.mode, partition);
-            let mut leaf = |holder: &mut T, witness| holder.parts().0.state.rows.witnesses.push(witness);
-            let mut row = |holder: &mut T, bits| {
-                let (transaction, mut cx) = holder.parts();
-                let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
-                found.map_or(Ok(true), |number| visit(holder, number))
-            };
-            if !walk(holder, partition, (low, high), direction, &mut leaf, &mut row)? {
-                break;
-            }
+        let mut row = |holder: &mut T, bits| {
+            let (transaction, mut cx) = holder.parts();
+            let found = add_named_row(&mut transaction.state, &mut cx, (table, index), bits)?;
+            found.map_or(Ok(true), |number| visit(holder, number))
+        };
+        scan_leaves(holder, (table, index), range, direction, |holder, values| {
+            walk_rows(holder, values, &mut row)
+        })
+    }
+
+    #[inline(always)]
+    fn find_words(
+        transaction: &mut Running<P, M>,
+        cx: &mut Context<'_, '_, P, Self>,
+        (table, index): (usize, usize),
+        (storage, key): (&Index<P>, &[u64]),
+        (first, words): (usize, &mut [u64]),
+    ) -> Result<bool, Abort> {
+        if !M::REMEMBERS_VERSIONS {
+            let found = Self::find(transaction, cx, table, index, key, Intent::Read)?;
+            let Some(number) = found else { return Ok(false) };
+            return Self::read(transaction, cx, number, first, words).map(|()| true);
         }
-        Ok(())
+        let before = cx.worker.meter.enter::<P>(cx.c, Category::Index);
+        let lookup = storage.partition(key).get(cx.c, key);
+        cx.worker.meter.leave::<P>(cx.c, before);
+        match lookup.value {
+            Some(bits) => read_named_row(transaction, cx, (table, index), bits, (first, words)),
+            None => Self::access(transaction, cx, table, index, key, lookup, Intent::Read).map(|_| false),
+        }
+    }
+
+    fn scan_words<'i, T: Holder<'i, P, Self>>(
+        holder: &mut T,
+        place: (usize, usize),
+        range: (&[u64], &[u64]),
+        (direction, _): (Direction, Intent),
+        (wanted, room): (RowWords, &mut [u64]),
+        visit: &mut dyn FnMut(&mut T, &[u64]) -> Result<bool, Abort>,
+    ) -> Result<(), Abort> {
+        let mut portions = Portions::of(wanted);
+        scan_leaves(holder, place, range, direction, |holder, mut values| {
+            while !values.is_empty() {
+                let count = portions.next(values.len());
+                let (transaction, mut cx) = holder.parts();
+                let read = read_named_rows(transaction, &mut cx, place, (values, count), (wanted, room))?;
+                portions.read(read);
+                let goes_on = read == 0 || visit(holder, &room[..read * wanted.count])?;
+                if !goes_on || count == 0 {
+                    return Ok(false);
+                }
+                values = &values[count..];
+            }
+            Ok(true)
+        })
     }
 
     fn table_of(transaction: &Running<P, M>, row: RowNumber) -> usize {
@@ -429,7 +418,7 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Validated<P, M>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
-        let Running { mut state, mode } = transaction;
+        let Running { mut state, mode, .. } = transaction;
         let locked = M::lock(&mut state, cx, mode);
         if mode == Mode::Participant && state.rules.keeps(Rule::Freezing) {
             state.absences.freeze::<P>(cx.c);
@@ -523,25 +512,6 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
 /// that they are, or uses their entries.
 fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
     !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
-}
-
-/// The largest stamp of the rows that were read, if nothing else was done; see [`Redo::reads_until`].
-fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
-    let State { rows, own, rules, .. } = state;
-    if !rules.keeps(Rule::ReadersWait) {
-        return Some(Stamp(0));
-    }
-    if M::is_snapshot(own) || !rows.witnesses.is_empty() {
-        return None;
-    }
-    let mut largest = Stamp(0);
-    for access in &rows.list {
-        if access.flags & (WRITTEN | INSERTED | DELETED) != 0 || access.seen == UNSEEN {
-            return None;
-        }
-        largest = largest.max(M::stamp(M::written_at(access.seen)));
-    }
-    Some(largest)
 }
 
 /// Whether the transaction may write the row; the number of its table.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::Platform;
+use storage::RecordRef;
 
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
 use crate::abort::{Abort, Conflict};
@@ -63,6 +64,33 @@ pub(crate) fn read_in_place<P: Platform, H: VersionHeader<P>>(
     }
     access.flags |= COPIED;
     Ok(())
+}
+
+/// Reads words of a row where it lies, of which nothing was read before; the version that they belong to.
+#[inline(always)]
+pub(super) fn read_at_once<P: Platform, H: VersionHeader<P>>(
+    c: P::Core,
+    row: RecordRef<P, H>,
+    first: usize,
+    out: &mut [u64],
+    wait_nanos: u64,
+) -> Result<u64, Abort> {
+    loop {
+        let version = stable_version::<P>(c, row.header().word(), wait_nanos)?;
+        if version & ABSENT != 0 {
+            return Err(Abort::Conflict(Conflict::KeyInUse));
+        }
+        match out {
+            // Most fields: their number is known where the copy is compiled.
+            [word] => P::read_words(c, &row.words()[first..first + 1], std::slice::from_mut(word)),
+            _ => P::read_words(c, &row.words()[first..first + out.len()], out),
+        }
+        // Acquire: as in `read_in_place`.
+        P::fence(c, Ordering::Acquire);
+        if P::load(c, row.header().word(), Ordering::Relaxed) == version {
+            return Ok(version);
+        }
+    }
 }
 
 /// Sees the row's version.

@@ -32,7 +32,9 @@ pub use inline::run_as;
 pub use session::{AnyPrepared, AnySession, RoamingSession, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};
-pub use verbs::{AnyVerbs, Body, Span, Visitor};
+pub use verbs::{AnyVerbs, Body, Reader, Span, Visitor};
+
+pub use cc::RowWords;
 
 pub use crate::row_batch::RowBatch;
 pub use crate::row_keys::{is_key_column, with_keys};

@@ -1,6 +1,6 @@
 //! The verbs of a transaction over numbers, words and bytes, as a trait object.
 
-use cc::{Abort, NewRows};
+use cc::{Abort, NewRows, RowWords};
 use platform::{Intent, Work};
 use storage::tree::Direction;
 
@@ -9,6 +9,9 @@ use crate::table::RowId;
 
 /// What a scan calls with each row; false ends it.
 pub type Visitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
+
+/// What a scan that reads calls with the words of rows, one behind the other; false ends it.
+pub type Reader<'v> = dyn FnMut(&mut dyn AnyVerbs, &[u64]) -> Result<bool, Abort> + 'v;
 
 /// Bytes of a row's fixed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +23,13 @@ pub struct Span {
 }
 
 impl Span {
+    /// So many words.
+    pub(crate) fn of_words(first: usize, words: usize) -> Self {
+        Span { offset: first.saturating_mul(8), bytes: 8 * words }
+    }
+
     /// Number of the first word that the span lies in.
-    pub(crate) fn first_word(self) -> usize {
+    pub fn first_word(self) -> usize {
         self.offset / 8
     }
 
@@ -51,17 +59,18 @@ pub trait AnyVerbs {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort>;
 
-    /// Looks a key up and copies bytes of the row, as [`Self::find`] and [`Self::read`] do, in one call; false if there is no such row.
+    /// Looks a key up and copies words of the row, from number `first` on, as [`Self::find`] and [`Self::read`] do, in one call; false if
+    /// there is no such row.
     fn find_and_read(
         &mut self,
         (table, index): (usize, usize),
         key: &[u64],
-        span: Span,
+        first: usize,
         out: &mut [u64],
     ) -> Result<bool, Abort> {
         match self.find(table, index, key, Intent::Read)? {
             None => Ok(false),
-            Some(row) => self.read(row, span, out).map(|()| true),
+            Some(row) => self.read(row, Span::of_words(first, out.len()), out).map(|()| true),
         }
     }
 
@@ -153,6 +162,23 @@ pub trait AnyVerbs {
         intent: Intent,
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort>;
+
+    /// Copies words of each row with a key in `range`, as [`Self::scan`] and [`Self::read`] do, and shows them to the visitor, one row or
+    /// several at a time, until the visitor returns false: for a visitor that needs nothing else of the rows.
+    fn scan_and_read(
+        &mut self,
+        (table, index): (usize, usize),
+        range: (&[u64], &[u64]),
+        (direction, intent): (Direction, Intent),
+        wanted: RowWords,
+        visit: &mut Reader<'_>,
+    ) -> Result<(), Abort> {
+        let (span, mut words) = (Span::of_words(wanted.first, wanted.count), vec![0; wanted.count]);
+        self.scan(table, index, range, direction, intent, &mut |verbs, row| {
+            verbs.read(row, span, &mut words)?;
+            visit(verbs, &words)
+        })
+    }
 
     /// The number of the table of a row that a verb has given.
     fn table_of(&mut self, row: RowId) -> Result<usize, Abort> {

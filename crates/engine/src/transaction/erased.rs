@@ -1,14 +1,17 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Abort, Ahead, Holder, KeyList, NewRows, Scheme};
+use cc::{Abort, Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;
 
 use super::{MakeRow, Transaction};
-use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
+use crate::dynamic::verbs::{AnyVerbs, Reader, Span, Visitor};
 use crate::routes::Routes;
 use crate::table::RowId;
+
+/// Words of the rows that a scan reads at a time, at most.
+const ROOM_WORDS_MAX: usize = 1 << 16;
 
 impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
     /// An index of a table; an error if there is none, or if its keys are not as long as `key`.
@@ -54,6 +57,52 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         self.scratch.words = words;
         read?;
         Ok(&bytemuck::cast_slice(&self.scratch.words)[from - first * 8..to - first * 8])
+    }
+
+    /// Checks before a scan that there is something to scan.
+    fn begin_scan(
+        &mut self,
+        (table, index): (usize, usize),
+        (low, high): (&[u64], &[u64]),
+    ) -> Result<bool, Abort> {
+        self.count_verb()?;
+        self.index_for(table, index, high)?;
+        if self.index_for(table, index, low)?.partition(low).is_hash() {
+            return self.misuse("a hash index has no order to scan");
+        }
+        Ok(low <= high)
+    }
+
+    /// Reads words of a row by its columns.
+    #[cold]
+    fn find_and_read_columns(
+        &mut self,
+        (table, index): (usize, usize),
+        key: &[u64],
+        first: usize,
+        out: &mut [u64],
+    ) -> Result<bool, Abort> {
+        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
+        let Some(row) = found else { return Ok(false) };
+        let row = self.row_id(row);
+        AnyVerbs::read(self, row, Span::of_words(first, out.len()), out).map(|()| true)
+    }
+
+    /// Shows words of the rows of a scan.
+    fn scan_words(
+        &mut self,
+        place: (usize, usize),
+        range: (&[u64], &[u64]),
+        order: (Direction, Intent),
+        (wanted, room): (RowWords, &mut [u64]),
+        visit: &mut Reader<'_>,
+    ) -> Result<(), Abort> {
+        S::scan_words(self, place, range, order, (wanted, room), &mut |transaction, words| {
+            transaction.count_verb()?;
+            // As by a read: once into the buffer, and once out of the buffer.
+            P::work(transaction.session.core(), Work::CopyWord, 2 * words.len() as u32);
+            visit(transaction, words)
+        })
     }
 
     /// Makes a row by `make`.
@@ -106,25 +155,22 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         &mut self,
         (table, index): (usize, usize),
         key: &[u64],
-        span: Span,
+        first: usize,
         out: &mut [u64],
     ) -> Result<bool, Abort> {
         self.count_verb()?;
-        self.index_for(table, index, key)?;
-        let found = call!(self, |inner, cx| S::find(inner, cx, table, index, key, Intent::Read))?;
-        let Some(row) = found else { return Ok(false) };
-        // Of one word, whose number is known here, not more is copied than that.
-        if let ([word], 1, None) = (&mut *out, span.words(), self.scratch.columns) {
-            let c = self.session.core();
-            self.scratch.go_on(c);
-            P::work(c, Work::CopyWord, 2);
-            let mut read = [0; 1];
-            call!(self, |inner, cx| S::read(inner, cx, row, span.first_word(), &mut read))?;
-            *word = read[0];
-            return Ok(true);
+        let storage = self.index_for(table, index, key)?;
+        if self.scratch.columns.is_some() {
+            return self.find_and_read_columns((table, index), key, first, out);
         }
-        let row = self.row_id(row);
-        AnyVerbs::read(self, row, span, out).map(|()| true)
+        let c = self.session.core();
+        let found = call!(self, |inner, cx| {
+            S::find_words(inner, cx, (table, index), (storage, key), (first, &mut *out))
+        })?;
+        if found {
+            P::work(c, Work::CopyWord, 2 * out.len() as u32);
+        }
+        Ok(found)
     }
 
     fn find_constant(
@@ -305,12 +351,7 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
         intent: Intent,
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort> {
-        self.count_verb()?;
-        self.index_for(table, index, range.1)?;
-        if self.index_for(table, index, range.0)?.partition(range.0).is_hash() {
-            return self.misuse("a hash index has no order to scan");
-        }
-        if range.0 > range.1 {
+        if !self.begin_scan((table, index), range)? {
             return Ok(());
         }
         let scanned = S::scan(self, table, index, range, direction, intent, &mut |transaction, row| {
@@ -318,6 +359,39 @@ impl<P: Platform, S: Scheme<P>> AnyVerbs for Transaction<'_, '_, P, S> {
             let row = transaction.row_id(row);
             visit(transaction, row)
         });
+        self.note(scanned)
+    }
+
+    fn scan_and_read(
+        &mut self,
+        place: (usize, usize),
+        range: (&[u64], &[u64]),
+        order: (Direction, Intent),
+        wanted: RowWords,
+        visit: &mut Reader<'_>,
+    ) -> Result<(), Abort> {
+        if !self.begin_scan(place, range)? {
+            return Ok(());
+        }
+        if wanted.count == 0
+            || wanted.ahead == 0
+            || wanted.count.saturating_mul(wanted.ahead) > ROOM_WORDS_MAX
+        {
+            return self.misuse("a scan that reads nothing, or too much at a time");
+        }
+        let mut room = std::mem::take(&mut self.scratch.words);
+        room.resize(wanted.count * wanted.ahead, 0);
+        let scanned = match self.scratch.columns {
+            None => self.scan_words(place, range, order, (wanted, &mut room), visit),
+            Some(_) => S::scan(self, place.0, place.1, range, order.0, order.1, &mut |transaction, row| {
+                transaction.count_verb()?;
+                let row = transaction.row_id(row);
+                let words = &mut room[..wanted.count];
+                AnyVerbs::read(transaction, row, Span::of_words(wanted.first, wanted.count), words)?;
+                visit(transaction, words)
+            }),
+        };
+        self.scratch.words = room;
         self.note(scanned)
     }
 

@@ -329,6 +329,37 @@ fn a_damaged_checkpoint_is_not_loaded() {
 }
 
 #[test]
+fn who_scans_waits_for_what_is_there_and_for_what_was_removed() {
+    let disk = Disk::new(DiskModel::RAM, Faults::default());
+    run(&disk, |c| {
+        let (database, things, _) = open(c, u64::MAX).expect("a database");
+        // Two in three stay, and all of it is durable.
+        fill(&database, c, things, 1, 30);
+        let mut session = database.session(c, None, false).expect("a session");
+        let mut scan = |deletes: bool| {
+            let ending = session.transact(&Bounds::default(), |transaction| {
+                let mut rows = Vec::new();
+                let (low, high) = ((0, [0; 11]), (255, [255; 11]));
+                let visit = &mut |t: &mut dynamic::Transaction<'_>, row| {
+                    t.row(row)?;
+                    rows.push(row);
+                    Ok(ControlFlow::Continue(()))
+                };
+                transaction.scan(things.primary(), &low, &high, Direction::Forward, Intent::Read, visit)?;
+                if deletes { transaction.delete(rows[5]) } else { Ok(()) }
+            });
+            let Ok(Ending::Committed((), commit)) = ending else { panic!("{ending:?}") };
+            (commit, session.is_durable(commit))
+        };
+        assert!(scan(false).1, "nothing is new");
+        let (deletion, durable) = scan(true);
+        assert!(!durable, "nobody has waited");
+        let (later, durable) = scan(false);
+        assert!(!durable && later.durable_with >= deletion.durable_with, "a row is missing");
+    });
+}
+
+#[test]
 fn one_has_a_directory_to_oneself() {
     let disk = Disk::new(DiskModel::RAM, Faults::default());
     run(&disk, |c| {

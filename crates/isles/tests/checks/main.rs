@@ -1,6 +1,7 @@
 //! The embedded library as a program uses it, under all schemes.
 #![allow(missing_docs)]
 
+mod at_once;
 mod bad_input;
 mod changing;
 mod common;

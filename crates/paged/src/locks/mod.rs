@@ -73,6 +73,12 @@ impl<P: Platform> LockManager<P> {
         self.waits.stop_all(c);
     }
 
+    /// Has brought closer what it takes to lock a key or gap of this name.
+    #[inline]
+    pub(crate) fn prefetch(&self, c: P::Core, name: u64) {
+        self.rows.prefetch(c, name);
+    }
+
     /// Whether there is one session: it meets nobody but parts that it has prepared.
     #[inline]
     pub(crate) fn has_one_session(&self) -> bool {

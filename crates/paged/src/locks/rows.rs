@@ -3,7 +3,7 @@
 //! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones. Requests are lines of the owner that
 //! made them.
 
-use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform};
 
 use super::answer::{Answer, Asked};
 use super::latched::{get, latched, set};
@@ -60,6 +60,12 @@ impl<P: Platform> RowLocks<P> {
     fn list(&self, name: u64) -> &[P::Word] {
         let number = name as usize & (self.list_count - 1);
         P::words_of(&self.lists, number * LINE_BYTES, LIST_WORDS)
+    }
+
+    /// Has the list of a name brought closer.
+    #[inline]
+    pub(super) fn prefetch(&self, c: P::Core, name: u64) {
+        P::prefetch(c, self.list(name).as_ptr(), LIST_WORDS * 8, Intent::Write);
     }
 
     /// Request number `number`, counted from 1 over all owners.

@@ -6,15 +6,20 @@
 use cc::{Abort, Category};
 use engine::RowId;
 use engine::dynamic::{AnyVerbs, Visitor};
-use platform::Intent;
 use platform::files::Files;
+use platform::{Intent, Work};
 use storage::tree::Direction;
 
 use super::Transaction;
 use super::reading::mode;
 use crate::key::KeyWords;
-use crate::locks::LockMode;
+use crate::locks::{LockMode, Place, name};
 use crate::tree::{Cursor, Look, NextKey, ReadAhead, Tree};
+
+/// Entries that a scan asks for ahead of the one that it is at: lists of locks lie anywhere, and records anywhere in their leaf.
+const AHEAD: usize = 4;
+/// Words of records that are asked for.
+const WORDS_AHEAD: usize = 32;
 
 /// What is scanned.
 #[derive(Clone, Copy)]
@@ -84,6 +89,22 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(Some(above))
     }
 
+    /// Has brought closer what the scan needs of an entry that it will come to.
+    #[inline]
+    fn bring(&self, tree: Tree, scan: Scan<'_>, cursor: &Cursor<'_, P>, place: Option<usize>) {
+        let c = self.core();
+        let Some((key, slot)) = place.and_then(|place| cursor.guess(c, place)) else { return };
+        if scan.index == 0 {
+            cursor.prefetch_record(c, slot, (0, WORDS_AHEAD));
+        }
+        if scan.locks && !self.session.owner.locks.locks_nothing() {
+            P::work(c, Work::Hash, 2 * (key.len() as u32 + 1));
+            for place in [Place::GapBelow, Place::Key] {
+                self.session.shared.locks.prefetch(c, name(tree.number, place, &key));
+            }
+        }
+    }
+
     fn scan_up(&mut self, tree: Tree, scan: Scan<'_>, visit: &mut Visitor<'_>) -> Result<(), Abort> {
         let c = self.core();
         let (mut from, mut after) = (KeyWords::of(scan.low), false);
@@ -94,7 +115,9 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
             cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Forward, scan.high));
+            (0..AHEAD).for_each(|step| self.bring(tree, scan, &cursor, cursor.place.checked_add(step)));
             while let Some(above) = self.lock_above(tree, scan, &cursor)? {
+                self.bring(tree, scan, &cursor, cursor.place.checked_add(AHEAD));
                 let look = match above {
                     Err(NextKey::Key(fence)) if fence[..] <= *scan.high => {
                         (from, after) = (fence, false);
@@ -126,7 +149,9 @@ impl<P: Files> Transaction<'_, '_, P> {
             self.session.meter.leave::<P>(c, before);
             let mut cursor = cursor?;
             cursor.read_ahead(&mut self.session.worker, &mut ahead, (Direction::Reverse, scan.low));
+            (0..AHEAD).for_each(|step| self.bring(tree, scan, &cursor, cursor.place.checked_sub(step)));
             while self.lock_above(tree, scan, &cursor)?.is_some() {
+                self.bring(tree, scan, &cursor, cursor.place.checked_sub(AHEAD));
                 let Some(below) = cursor.below(c) else { break };
                 let Some(look) = below else {
                     match cursor.fences.low {

@@ -137,6 +137,19 @@ impl<P: Files> Cursor<'_, P> {
         Look { key: page.key(c, place), slot, hint }
     }
 
+    /// Key and slot of an entry as it may be, if the leaf may have so many: nothing is validated, so this is good for a prefetch only.
+    #[inline]
+    pub(crate) fn guess(&self, c: P::Core, place: usize) -> Option<(KeyWords, Slot)> {
+        let page = self.leaf.page(self.tree.width);
+        (place < page.count()).then(|| (page.key(c, place), page.slot(c, place)))
+    }
+
+    /// Has words of a record of the leaf brought closer.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, c: P::Core, slot: Slot, words: (usize, usize)) {
+        self.leaf.page(self.tree.width).prefetch_record(c, slot, words);
+    }
+
     /// The entry above the cursor; `Err` with what bounds the leaf if the leaf has none there. `None` if the leaf has changed.
     pub(crate) fn above(&self, c: P::Core) -> Option<Result<Look, NextKey>> {
         let is_there = self.place < self.leaf.page(self.tree.width).count();

@@ -27,6 +27,8 @@ pub struct Visit<'a, P: Platform> {
     pub values: &'a [u64],
     /// What was read: valid while no key is inserted into or removed from it.
     pub witness: Witness,
+    /// At least the largest stamp with which a key was removed from there.
+    pub removed: u64,
     /// In the last visit of a forward scan that asked for it: the gap above the end of the range.
     pub gap: Option<Gap<'a, P>>,
 }
@@ -289,7 +291,8 @@ impl<P: Platform> Partition<P> {
                     Beyond::Supremum if last => Some(Gap::Word(end)),
                     _ => None,
                 };
-                visit(Visit { values: &values[..group.len()], witness: leaf.witness, gap })?;
+                let (witness, removed) = (leaf.witness, leaf.removed);
+                visit(Visit { values: &values[..group.len()], witness, removed, gap })?;
                 if last {
                     return ControlFlow::Continue(());
                 }

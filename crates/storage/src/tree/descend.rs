@@ -127,23 +127,26 @@ impl<P: Platform, S, const W: usize> Trace<P, S, W> for Path<P, S, W> {
     }
 }
 
-/// Keeps the tightest bounds: the part of the key space that the leaf covers.
+/// Keeps the tightest bounds: the part of the key space that the leaf covers; and what was removed from there.
 pub(super) struct Fences<const W: usize> {
     /// Smallest key that may be in the leaf; `None` if there is no bound.
     pub(super) low: Option<[u64; W]>,
     /// Smallest key beyond the leaf.
     pub(super) high: Option<[u64; W]>,
+    /// Largest removed stamp of the inner nodes.
+    pub(super) removed: u64,
 }
 
 impl<const W: usize> Fences<W> {
     pub(super) fn new() -> Self {
-        Fences { low: None, high: None }
+        Fences { low: None, high: None, removed: 0 }
     }
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Trace<P, S, W> for Fences<W> {
     fn pass(&mut self, c: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize) {
         found.node.touch_fences(c, index, separators);
+        self.removed = self.removed.max(found.node.stamp());
         if index > 0 {
             self.low = Some(found.node.key(index - 1));
         }

@@ -77,7 +77,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         for index in 0..=count {
             let low = if index > 0 { Some(node.key(index - 1)) } else { fences.low };
             let high = if index < count { Some(node.key(index)) } else { fences.high };
-            let below = self.inspect_node(c, node.child(c, index), &Fences { low, high }, figures, false);
+            let below =
+                self.inspect_node(c, node.child(c, index), &Fences { low, high, removed: 0 }, figures, false);
             assert_eq!(below + 1, level, "all leaves are at one level");
         }
         level

@@ -212,6 +212,12 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         std::array::from_fn(|word| self.peek(KEYS + index * W + word))
     }
 
+    /// Key `index`, declared.
+    pub(super) fn touched_key(&self, c: P::Core, index: usize) -> [u64; W] {
+        P::touch(c, self.at(KEYS + index * W), W * 8, Intent::Read);
+        self.key(index)
+    }
+
     /// Whether key `index` is this one.
     #[inline(always)]
     pub(super) fn has_key(&self, c: P::Core, index: usize, key: &[u64; W]) -> bool {

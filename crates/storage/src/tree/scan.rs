@@ -49,8 +49,19 @@ enum Onward<const W: usize> {
 /// What one reading of a leaf found.
 struct Visit<P: Platform, S, const W: usize> {
     leaf: ReadNode<P, S, W>,
+    /// As [`Leaf::removed`].
+    removed: u64,
     beyond: Beyond<W>,
     onward: Onward<W>,
+}
+
+/// Starts again if a leaf has a key outside of the fences of the way to it.
+///
+/// Concurrency: a leaf that takes over the keys of a neighbour keeps its version, and so may its parent, if the neighbour's was
+/// unlinked too. What was read higher up is older than the leaf then, and the scan, which goes on at the fence, would come to the key
+/// once more.
+fn is_within(within: bool) -> Result<(), Restart> {
+    if within { Ok(()) } else { Err(Restart) }
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
@@ -74,7 +85,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             let mut scratch = Scratch::new();
             let found = self.read_visit(c, &rest, direction, beyond, &mut scratch);
             let entries = scratch.as_slice();
-            let flow = visit(Leaf { entries, witness: found.leaf.witness(), beyond: found.beyond });
+            let (witness, removed) = (found.leaf.witness(), found.removed);
+            let flow = visit(Leaf { entries, witness, removed, beyond: found.beyond });
             match (flow, found.onward, direction) {
                 (ControlFlow::Break(()), _, _) | (_, Onward::End, _) => return,
                 (_, Onward::From(bound), Direction::Forward) => rest.lower = bound,
@@ -118,7 +130,11 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         };
         let mut fences = Fences::new();
         let leaf = self.descend(c, Target::Key(start), &mut fences)?;
+        let removed = self.removed_from(&leaf, &fences);
         let entries = leaf.node.entries();
+        if let (Some(fence), Some(last)) = (&fences.high, entries.checked_sub(1)) {
+            is_within(leaf.node.touched_key(c, last) < *fence)?;
+        }
         let from = self.place_of_lower(c, &leaf, &range.lower, entries);
         let to = self.place_of_upper(c, &leaf, &range.upper, entries).max(from);
         let taken = (to - from).min(VISIT_ENTRIES_MAX);
@@ -129,7 +145,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         if from + taken < to {
             let onward = Onward::From(Bound::Excluded(leaf.node.key(from + taken - 1)));
-            return Ok(Visit { leaf, beyond: Beyond::Unknown, onward });
+            return Ok(Visit { leaf, removed, beyond: Beyond::Unknown, onward });
         }
         let (beyond, onward) = match fences.high {
             _ if to < entries && wants_beyond => (Beyond::Entry(leaf.node.entry(to)), Onward::End),
@@ -146,7 +162,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 (Beyond::Unknown, if ended && !wants_beyond { Onward::End } else { onward })
             }
         };
-        Ok(Visit { leaf, beyond, onward })
+        Ok(Visit { leaf, removed, beyond, onward })
     }
 
     fn read_reverse(
@@ -163,7 +179,11 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         };
         let mut fences = Fences::new();
         let leaf = self.descend(c, target, &mut fences)?;
+        let removed = self.removed_from(&leaf, &fences);
         let entries = leaf.node.entries();
+        if let (Some(fence), true) = (&fences.low, entries > 0) {
+            is_within(leaf.node.touched_key(c, 0) >= *fence)?;
+        }
         let to = self.place_of_upper(c, &leaf, &range.upper, entries);
         let from = self.place_of_lower(c, &leaf, &range.lower, entries).min(to);
         let taken = (to - from).min(VISIT_ENTRIES_MAX);
@@ -174,7 +194,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
         if from < to - taken {
             let onward = Onward::From(Bound::Excluded(leaf.node.key(to - taken)));
-            return Ok(Visit { leaf, beyond: Beyond::Unknown, onward });
+            return Ok(Visit { leaf, removed, beyond: Beyond::Unknown, onward });
         }
         let (beyond, onward) = match fences.low {
             _ if from > 0 && wants_beyond => (Beyond::Entry(leaf.node.entry(from - 1)), Onward::End),
@@ -190,7 +210,16 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 (Beyond::Unknown, if ended && !wants_beyond { Onward::End } else { onward })
             }
         };
-        Ok(Visit { leaf, beyond, onward })
+        Ok(Visit { leaf, removed, beyond, onward })
+    }
+
+    /// As [`Leaf::removed`], once the leaf is validated.
+    ///
+    /// Concurrency: the stamp of a node belongs to its version, and moves to an ancestor with the ancestor's version. So a leaf that
+    /// covers keys of one that was unlinked is reached through an ancestor that was read with the stamp.
+    fn removed_from(&self, leaf: &ReadNode<P, S, W>, fences: &Fences<W>) -> u64 {
+        // The line was declared, and read with acquire, by the load of the root's name; raised before the root is replaced.
+        P::peek(&self.anchor().stamp).max(fences.removed).max(leaf.node.stamp())
     }
 
     /// Entries below the range.

@@ -273,6 +273,8 @@ pub struct Leaf<'a, const W: usize> {
     pub entries: &'a [Entry<W>],
     /// The leaf: entries and `beyond` were all read from it at this version. Several visits in a row may name one leaf.
     pub witness: Witness,
+    /// At least the largest stamp with which a key was removed from the part of the key space that the visit covers.
+    pub removed: u64,
     /// The entry past the end, in the last visit of a scan that asked for it.
     pub beyond: Beyond<W>,
 }

@@ -243,11 +243,13 @@ impl<'a, S: TestStore, const W: usize> Handle<'a, S, W> {
 
     /// Everything that a scan delivers.
     pub fn scan(&self, range: &Range<W>, direction: Direction, beyond: bool) -> Scanned<W> {
-        let mut scanned = Scanned { entries: Vec::new(), beyond: Beyond::Unknown, witnesses: Vec::new() };
+        let mut scanned =
+            Scanned { entries: Vec::new(), beyond: Beyond::Unknown, witnesses: Vec::new(), removed: 0 };
         self.tree.scan(self.c, range, direction, beyond, &mut |leaf: Leaf<'_, W>| {
             assert_eq!(scanned.beyond, Beyond::Unknown, "nothing follows what lies beyond");
             scanned.entries.extend_from_slice(leaf.entries);
             scanned.beyond = leaf.beyond;
+            scanned.removed = scanned.removed.max(leaf.removed);
             if scanned.witnesses.last() != Some(&leaf.witness) {
                 scanned.witnesses.push(leaf.witness);
             }
@@ -261,6 +263,8 @@ pub struct Scanned<const W: usize> {
     pub entries: Vec<Entry<W>>,
     pub beyond: Beyond<W>,
     pub witnesses: Vec<Witness>,
+    /// The largest of the stamps that the visits say keys were removed with.
+    pub removed: u64,
 }
 
 /// Runs a generic test for all key widths and both stores, with nodes so small that the trees become deep.

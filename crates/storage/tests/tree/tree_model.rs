@@ -126,6 +126,9 @@ impl<S: TestStore, const W: usize> Pair<'_, S, W> {
         }
         assert_eq!(scanned.entries, expected);
         assert!(!scanned.witnesses.is_empty());
+        let is_within = |key: &[u64; W]| above(&range.lower, key) && below(&range.upper, key);
+        let removed = self.stamps.iter().filter(|(key, _)| is_within(key)).map(|(_, stamp)| *stamp).max();
+        assert!(Some(scanned.removed) >= removed, "the scan knows of each removal");
         let entry = |(key, value): (&[u64; W], &u64)| Beyond::Entry(Entry { key: *key, value: *value });
         // A range that is upside down ends where it begins.
         let past = match direction {

@@ -8,6 +8,7 @@ use engine::{Direction, Table, Verbs};
 use platform::Intent;
 use workloads::Random;
 
+use super::at_once;
 use super::mix::Mix;
 use super::rows::{CELLS, Cell, Item, Line, Ordered, TAGS, Tables, mark, named, stored};
 use crate::history::{Change, Seen, UNEXPLAINED};
@@ -231,6 +232,12 @@ impl<'r> Recorder<'r> {
     }
 
     fn read<T: Verbs>(&mut self, t: &mut T, key: u64) -> Result<(), Abort> {
+        if self.chance(40) {
+            let row = at_once::read(t, self.tables.items, stored(key))?;
+            assert!(row.iter().all(|row| row.is_whole() && row.id == stored(key)), "a torn row: {row:?}");
+            self.saw(key, row.map_or(Seen::Absent, |row| Seen::Version(row.version)));
+            return Ok(());
+        }
         let Some(item) = t.find(self.tables.items.primary(), &stored(key), Intent::Read)? else {
             self.saw(key, Seen::Absent);
             return Ok(());
@@ -390,12 +397,19 @@ impl<'r> Recorder<'r> {
         let direction = if forward { Direction::Forward } else { Direction::Reverse };
         let most = if self.chance(40) { 1 + self.random.below(3) } else { u64::MAX };
         let mut found = Vec::new();
-        t.scan(table.primary(), &stored(first), &stored(last), direction, Intent::Read, &mut |t, item| {
-            let row = t.row(item)?;
+        let mut show = |row: R| {
             assert!(row.is_whole(), "a torn row: {row:?}");
             found.push((named(row.key()), row.version()));
-            Ok(if found.len() as u64 >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
+            if found.len() as u64 >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let range = (stored(first), stored(last));
+        if self.chance(50) {
+            at_once::scan(t, table, range, direction, &mut show)?;
+        } else {
+            t.scan(table.primary(), &range.0, &range.1, direction, Intent::Read, &mut |t, item| {
+                Ok(show(t.row(item)?))
+            })?;
+        }
         assert!(found.windows(2).all(|pair| (pair[0].0 < pair[1].0) == forward), "unordered: {found:?}");
         // What was visited: up to the last row if the visitor had enough.
         let (mut low, mut high) = (first, last);

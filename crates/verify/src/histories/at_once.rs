@@ -1,0 +1,52 @@
+//! Reads and scans that name no rows, as the embedded library asks for them: an optimistic scheme remembers less of such rows. A
+//! transaction with types that is compiled together with its scheme finds the rows first, and reads them then.
+
+use std::ops::ControlFlow;
+
+use cc::Abort;
+use engine::dynamic::RowWords;
+use engine::{Direction, KeyBuffer, Row, Table, Verbs};
+use platform::Intent;
+
+/// Rows that a scan reads before it shows the first one.
+const AHEAD: usize = 5;
+
+fn decode<R: Row>(words: &[u64]) -> R {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    R::fetch(&bytes, &[])
+}
+
+/// The row with this key.
+pub(super) fn read<T: Verbs, R: Row<Key = u64>>(
+    t: &mut T,
+    table: Table<R>,
+    key: u64,
+) -> Result<Option<R>, Abort> {
+    if let Some(verbs) = t.untyped() {
+        let mut words = vec![0; R::BYTES / 8];
+        let place = (table.number(), 0);
+        let found = verbs.find_and_read(place, KeyBuffer::of(&key).words(1), 0, &mut words)?;
+        return Ok(found.then(|| decode(&words)));
+    }
+    let Some(row) = t.find(table.primary(), &key, Intent::Read)? else { return Ok(None) };
+    t.row(row).map(Some)
+}
+
+/// The rows with keys from `low` to `high`, until `visit` breaks.
+pub(super) fn scan<T: Verbs, R: Row<Key = u64>>(
+    t: &mut T,
+    table: Table<R>,
+    (low, high): (u64, u64),
+    direction: Direction,
+    visit: &mut dyn FnMut(R) -> ControlFlow<()>,
+) -> Result<(), Abort> {
+    if let Some(verbs) = t.untyped() {
+        let (low, high) = (KeyBuffer::of(&low), KeyBuffer::of(&high));
+        let (place, range) = ((table.number(), 0), (low.words(1), high.words(1)));
+        let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead: AHEAD, most: u64::MAX };
+        return verbs.scan_and_read(place, range, (direction, Intent::Read), wanted, &mut |_, words| {
+            Ok(words.chunks_exact(R::BYTES / 8).all(|row| visit(decode(row)).is_continue()))
+        });
+    }
+    t.scan(table.primary(), &low, &high, direction, Intent::Read, &mut |t, row| Ok(visit(t.row(row)?)))
+}
