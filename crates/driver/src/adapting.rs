@@ -292,8 +292,8 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
     }
 
-    /// Does what is to be done now, of workers that have begun, measure from `warm` on, and have announced so many commits since; `say` hears what is
-    /// decided.
+    /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as is known now), and have announced so many commits since; `say`
+    /// hears what is decided.
     pub(crate) fn look(
         &mut self,
         c: P::Core,
@@ -306,7 +306,11 @@ impl<'a, P: Platform> Monitoring<'a, P> {
             let standing = shared.standing(c).as_ref().clone();
             Monitor::new(shared, failing, map, (began, warm), standing)
         };
-        self.monitor.get_or_insert_with(new).look(c, commits, say);
+        let monitor = self.monitor.get_or_insert_with(new);
+        if warm > monitor.warm {
+            monitor.begin_later(warm);
+        }
+        monitor.look(c, commits, say);
     }
 
     /// What was decided; the run is over. `None`: it has not begun.
@@ -365,6 +369,16 @@ impl<'a, P: Platform> Monitor<'a, P> {
             beat: Beat { nanos: nanos(settings.interval_seconds), alike: settings.alike },
             times: 1.0,
             question: 0,
+        }
+    }
+
+    /// The measured time begins later than was planned, by what the workers have prepared meanwhile: nothing was counted in that time, and it is part of no
+    /// interval.
+    fn begin_later(&mut self, warm: Nanos) {
+        let pause = warm.since(std::mem::replace(&mut self.warm, warm));
+        self.since = self.since.plus(pause);
+        if let Waiting::Until(until) = &mut self.waiting {
+            *until = until.plus(pause);
         }
     }
 

@@ -64,6 +64,15 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(false)
     }
 
+    /// Between two transactions, of a worker that waits for all others: does for them what belongs to it, for a while; false if nobody ever asks it for
+    /// anything.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn attend(&mut self) -> Result<bool, Abort> {
+        Ok(false)
+    }
+
     /// Shifts so many borders between partitions: how many have shifted, by how many changes of the map.
     ///
     /// # Errors
@@ -272,6 +281,10 @@ impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
             part.answer(self.c, &mut self.worker, self.session.object())?;
         }
         Ok(is_absent)
+    }
+
+    fn attend(&mut self) -> Result<bool, Abort> {
+        self.worker.attend(self.session.object()).map(|()| true)
     }
 
     fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {

@@ -152,11 +152,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
-        let mut preparation = match self.owners {
-            // Workers that wait for each other do nothing for each other.
-            Some(_) => None,
-            None => Preparation::of::<P>(&self.schedule, executor.session()),
-        };
+        let mut preparation = Preparation::of::<P>(&self.schedule, executor.session());
         let mut ends = match preparation {
             // Nobody leaves before all have met.
             Some(_) => Nanos(u64::MAX),
@@ -180,7 +176,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 if let Some(preparation) = preparation.take() {
                     let moment = (worker, false, now);
                     self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
-                    let went_on = preparation.provide::<P>(c, self.board, executor.session());
+                    let went_on = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
                     let Some(went_on) = went_on else { break };
                     (result.warm, ends) = (went_on, self.end(worker, went_on));
                     now = P::now(c);

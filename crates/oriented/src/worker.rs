@@ -188,9 +188,27 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     /// # Errors
     /// The database has stopped, or a worker is gone.
     pub fn stand_by(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
-        let branches = session.branches().ok_or(NO_BRANCHES)?;
-        self.serve(branches)?;
+        self.serve_once(session)?;
         self.rest(LEAVING_LOOK_NANOS);
+        self.check_others()
+    }
+
+    /// The same, where no worker runs transactions of its own: the time that passes is none that others could use better, and is not counted.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    pub fn attend(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
+        self.serve_once(session)?;
+        self.post.wait(P::now(self.c).plus(LEAVING_LOOK_NANOS));
+        self.check_others()
+    }
+
+    fn serve_once(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
+        let branches = session.branches().ok_or(NO_BRANCHES)?;
+        self.serve(branches)
+    }
+
+    fn check_others(&self) -> Result<(), Abort> {
         match self.shared.has_lost(self.c) {
             true => Err(gone()),
             false => Ok(()),
