@@ -54,7 +54,7 @@ pub use redo::{Before, RedoSink};
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };
-pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
+pub use schemes::{Branching, SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};

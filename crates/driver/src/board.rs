@@ -136,7 +136,9 @@ mod tests {
         assert_eq!(Hardware::load(c, board.went_on(), Ordering::Relaxed), 0);
         let single = Board::<Hardware>::new(c, 3..4).expect("memory");
         let before = Hardware::now(c);
-        assert!(single.meet_again(c, alone).is_ok_and(|moment| moment.is_some_and(|moment| moment >= before)));
+        assert!(
+            single.meet_again(c, alone).is_ok_and(|moment| moment.is_some_and(|moment| moment >= before))
+        );
         let failing = Board::<Hardware>::new(c, 0..2).expect("memory");
         assert_eq!(failing.meet_again(c, &mut || Err("gone")), Err("gone"));
     }

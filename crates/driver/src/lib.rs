@@ -51,6 +51,7 @@ mod memory_figures;
 mod news;
 mod opening;
 mod owners;
+mod owning;
 mod plan;
 mod preparation;
 mod processes;

@@ -33,7 +33,11 @@ impl Preparation {
         session: &mut (dyn AnySession<'_> + '_),
     ) -> Option<Self> {
         let Schedule { warm_up_nanos, nanos, .. } = *schedule;
-        Self::is_for::<P>(schedule).then(|| Preparation { taken: session.bytes_taken(), warm_up_nanos, nanos })
+        Self::is_for::<P>(schedule).then(|| Preparation {
+            taken: session.bytes_taken(),
+            warm_up_nanos,
+            nanos,
+        })
     }
 
     /// Whether workers prepare a run of this schedule.

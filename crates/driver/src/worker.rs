@@ -137,7 +137,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let owners = self.owners.map(|owners| (&owners.shared, worker, owners.sites[worker]));
         let adapting = self.owners.and_then(|owners| owners.adapting.as_ref());
-        let (seed, restless) = (self.plan.seed, self.plan.restless);
+        let seed = self.plan.seed;
+        let restless = self.plan.restless.then_some(seed ^ worker as u64);
         let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         // A worker without a session comes, too: the others wait.
