@@ -3,7 +3,7 @@
 use cc::{Abort, Branching};
 use engine::dynamic::{AnySession, Branches, Session, look_ahead_of};
 use engine::{Bounds, Ending, Procedure};
-use oriented::{Acting, Actions, Done, Dynamic, NO_BRANCHES, Typed, Worker};
+use oriented::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
 use platform::{Hardware, Nanos, Platform};
 use workloads::Random;
 
@@ -75,7 +75,7 @@ impl<Q: Procedure> Acting<Q> for &mut Together<'_> {
     fn act(
         &mut self,
         (branch, deadline): (usize, Option<Nanos>),
-        (tables, actions, which): (&Q::Tables, &[Q::Action], &dyn Fn(usize) -> bool),
+        (tables, actions, which): Meant<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
         self.session.act_as(branch, deadline, |transaction| {
@@ -153,7 +153,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
     fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
         let Some(part) = &mut self.part else { return Ok(false) };
         let (known, is_absent) = part.absent();
-        // Two empty lists are not compared: that reads at an address where nothing is, which took 200 ns where a comparison of one number took 5.
+        // Two empty lists are not compared: they lie at no address in memory, and libc's comparison took 200 ns for such a pair and 5 for others.
         if known.len() != absent.len() || (!known.is_empty() && known != absent) {
             known.clone_into(absent);
         }

@@ -89,7 +89,11 @@ pub trait Hands {
     ) -> Result<(), Abort>;
 }
 
-/// Some actions, by their numbers, and who takes their outputs.
+/// Tables, actions on them, and which of these are meant, by their numbers.
+pub type Meant<'a, Q> =
+    (&'a <Q as Procedure>::Tables, &'a [<Q as Procedure>::Action], &'a dyn Fn(usize) -> bool);
+
+/// Takes the outputs of actions, by their numbers.
 pub type Done<'f, Q> = dyn FnMut(usize, <Q as Procedure>::Output) -> Result<(), Abort> + 'f;
 
 /// How actions run in a session.
@@ -104,7 +108,7 @@ pub trait Acting<Q: Procedure> {
     fn act(
         &mut self,
         branch: (usize, Option<Nanos>),
-        actions: (&Q::Tables, &[Q::Action], &dyn Fn(usize) -> bool),
+        actions: Meant<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort>;
 }
@@ -120,7 +124,7 @@ impl<Q: Procedure> Acting<Q> for Dynamic<'_> {
     fn act(
         &mut self,
         (branch, deadline): (usize, Option<Nanos>),
-        (tables, actions, which): (&Q::Tables, &[Q::Action], &dyn Fn(usize) -> bool),
+        (tables, actions, which): Meant<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
         self.0.act(branch, deadline, &mut |verbs: &mut dyn AnyVerbs| {
