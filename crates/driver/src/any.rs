@@ -16,7 +16,8 @@ use workloads::ycsb::Ycsb;
 use workloads::{ChangeError, Changing, Check, Random};
 
 use crate::error::RunError;
-use crate::executor::{Executor, Made, MakeInline, Seat, dynamic};
+use crate::executor::{Executor, Made, MakeInline, Seat};
+use crate::executors::dynamic;
 use crate::host::Host;
 use crate::workload::{Stages, Workload};
 

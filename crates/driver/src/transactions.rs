@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::control::{Control, Sample};
 use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
-use crate::executor::Executors;
+use crate::executors::Executors;
 use crate::failing::Failing;
 use crate::host::Host;
 use crate::measurement::{Measurement, abort_ratio};
