@@ -56,7 +56,7 @@ pub use row_words::RowWords;
 pub use scheme::{
     Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
 };
-pub use schemes::{SchemeName, SchemeVisitor, UnknownScheme};
+pub use schemes::{Branching, SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;
 pub use timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};

@@ -98,6 +98,11 @@ macro_rules! registry {
 
 for_each_scheme!(registry);
 
+/// The scheme whose transactions can be branches, of which a worker has several open at a time ([`crate::Mode::Branch`]).
+pub type Branching = crate::Hstore;
+
+const _: () = assert!(<Branching as Scheme<Hardware>>::BRANCHES);
+
 impl fmt::Display for SchemeName {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(self.name())

@@ -22,8 +22,7 @@ use adapt::{
     Story,
 };
 use cc::Abort;
-use engine::Procedure;
-use engine::dynamic::AnySession;
+use oriented::Hands;
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 use storage::Latched;
 
@@ -189,18 +188,18 @@ impl<'d, P: Platform> Part<'d, P> {
     /// # Errors
     /// The database has stopped, or a worker is gone.
     #[inline]
-    pub(crate) fn turn<Q: Procedure>(
+    pub(crate) fn turn(
         &mut self,
         c: P::Core,
-        worker: &mut oriented::Worker<'d, P, Q>,
-        session: &mut dyn AnySession<'_>,
+        worker: &mut oriented::Worker<'d, P>,
+        hands: &mut dyn Hands,
     ) -> Result<(), Abort> {
         let version = worker.map().version();
         if version != self.version {
             (self.version, self.transactions) = (version, 0);
         }
         self.transactions += 1;
-        self.answer(c, worker, session)
+        self.answer(c, worker, hands)
     }
 
     /// Does what the worker is asked for.
@@ -208,11 +207,11 @@ impl<'d, P: Platform> Part<'d, P> {
     /// # Errors
     /// The database has stopped, or a worker is gone.
     #[inline]
-    pub(crate) fn answer<Q: Procedure>(
+    pub(crate) fn answer(
         &mut self,
         c: P::Core,
-        worker: &mut oriented::Worker<'d, P, Q>,
-        session: &mut dyn AnySession<'_>,
+        worker: &mut oriented::Worker<'d, P>,
+        hands: &mut dyn Hands,
     ) -> Result<(), Abort> {
         // Acquire: pairs with the release of the main thread, whose question is on the desk.
         let question = P::load(c, self.shared.question(), Ordering::Acquire);
@@ -230,13 +229,13 @@ impl<'d, P: Platform> Part<'d, P> {
         }
         match question & CHANGES {
             0 => self.hand_over(c, worker),
-            _ if question as u16 == self.worker as u16 => return self.change(c, worker, session),
+            _ if question as u16 == self.worker as u16 => return self.change(c, worker, hands),
             _ => {}
         }
         Ok(())
     }
 
-    fn hand_over<Q: Procedure>(&mut self, c: P::Core, worker: &mut oriented::Worker<'d, P, Q>) {
+    fn hand_over(&mut self, c: P::Core, worker: &mut oriented::Worker<'d, P>) {
         let Some(arrays) = worker.take_arrays() else { return };
         let transactions = std::mem::take(&mut self.transactions);
         let handed = Handed { worker: self.worker, arrays, transactions };
@@ -248,15 +247,15 @@ impl<'d, P: Platform> Part<'d, P> {
         });
     }
 
-    fn change<Q: Procedure>(
+    fn change(
         &mut self,
         c: P::Core,
-        worker: &mut oriented::Worker<'d, P, Q>,
-        session: &mut dyn AnySession<'_>,
+        worker: &mut oriented::Worker<'d, P>,
+        hands: &mut dyn Hands,
     ) -> Result<(), Abort> {
         let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) else { return Ok(()) };
         let began = P::now(c);
-        let refused = worker.rearrange(session, &changes)?.err().map(|why| why.to_string());
+        let refused = worker.rearrange(hands, &changes)?.err().map(|why| why.to_string());
         let made = Made { refused, nanos: P::now(c).since(began) };
         self.shared.desk.with(c, |desk| desk.made = Some(made));
         Ok(())
@@ -292,8 +291,8 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
     }
 
-    /// Does what is to be done now, of workers that have begun, measure from `warm` on, and have announced so many commits since; `say` hears what is
-    /// decided.
+    /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as is known now), and have announced so many commits since; `say`
+    /// hears what is decided.
     pub(crate) fn look(
         &mut self,
         c: P::Core,
@@ -306,7 +305,11 @@ impl<'a, P: Platform> Monitoring<'a, P> {
             let standing = shared.standing(c).as_ref().clone();
             Monitor::new(shared, failing, map, (began, warm), standing)
         };
-        self.monitor.get_or_insert_with(new).look(c, commits, say);
+        let monitor = self.monitor.get_or_insert_with(new);
+        if warm > monitor.warm {
+            monitor.begin_later(warm);
+        }
+        monitor.look(c, commits, say);
     }
 
     /// What was decided; the run is over. `None`: it has not begun.
@@ -365,6 +368,16 @@ impl<'a, P: Platform> Monitor<'a, P> {
             beat: Beat { nanos: nanos(settings.interval_seconds), alike: settings.alike },
             times: 1.0,
             question: 0,
+        }
+    }
+
+    /// The measured time begins later than was planned, by what the workers have prepared meanwhile: nothing was counted in that time, and it is part of no
+    /// interval.
+    fn begin_later(&mut self, warm: Nanos) {
+        let pause = warm.since(std::mem::replace(&mut self.warm, warm));
+        self.since = self.since.plus(pause);
+        if let Waiting::Until(until) = &mut self.waiting {
+            *until = until.plus(pause);
         }
     }
 

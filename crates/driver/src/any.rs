@@ -16,7 +16,8 @@ use workloads::ycsb::Ycsb;
 use workloads::{ChangeError, Changing, Check, Random};
 
 use crate::error::RunError;
-use crate::executor::{Executor, Made, MakeInline, Seat, dynamic};
+use crate::executor::{Executor, Made, MakeInline, Seat};
+use crate::executors::dynamic;
 use crate::host::Host;
 use crate::workload::{Stages, Workload};
 
@@ -68,6 +69,26 @@ impl<'d, Q: Procedure> Executor<'d, Transaction> for Of<'d, Q> {
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
         self.executor.session()
+    }
+
+    fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
+        self.executor.stand_by(absent)
+    }
+
+    fn attend(&mut self) -> Result<bool, Abort> {
+        self.executor.attend()
+    }
+
+    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
+        self.executor.shift(count)
+    }
+
+    fn leave(&mut self) -> Result<(), Abort> {
+        self.executor.leave()
+    }
+
+    fn counts(&self) -> oriented::Counts {
+        self.executor.counts()
     }
 }
 

@@ -62,18 +62,23 @@ impl<P: Platform> Board<P> {
         Nanos(began)
     }
 
-    /// Waits until all workers are here once more: the moment at which they go on. `None`: they are to stop, and one may never come.
-    pub(crate) fn meet_again(&self, c: P::Core) -> Option<Nanos> {
+    /// Waits until all workers are here once more: the moment at which they go on. `None`: they are to stop, and one may never come. `attend` is called
+    /// again and again meanwhile, and says whether it has waited.
+    pub(crate) fn meet_again<E>(
+        &self,
+        c: P::Core,
+        attend: &mut dyn FnMut() -> Result<bool, E>,
+    ) -> Result<Option<Nanos>, E> {
         self.arrive(c, 1);
         // Relaxed: only says that it is time to go.
         while P::load(c, self.stop(), Ordering::Relaxed) == 0 {
-            let look = P::now(c).plus(MEETING_LOOK_NANOS);
-            let went_on = P::spin_while(c, self.went_on(), 0, Some(look));
+            let look_nanos = if attend()? { 0 } else { MEETING_LOOK_NANOS };
+            let went_on = P::spin_while(c, self.went_on(), 0, Some(P::now(c).plus(look_nanos)));
             if went_on != 0 {
-                return Some(Nanos(went_on));
+                return Ok(Some(Nanos(went_on)));
             }
         }
-        None
+        Ok(None)
     }
 
     /// One more worker has come to a meeting. The last one says when it was.
@@ -126,10 +131,15 @@ mod tests {
         let c = Hardware::core();
         let board = Board::<Hardware>::new(c, 0..2).expect("memory");
         Hardware::store(c, board.stop(), 1, Ordering::Relaxed);
-        assert_eq!(board.meet_again(c), None, "the other one does not come");
+        let alone = &mut || Ok::<bool, ()>(false);
+        assert_eq!(board.meet_again(c, alone), Ok(None), "the other one does not come");
         assert_eq!(Hardware::load(c, board.went_on(), Ordering::Relaxed), 0);
-        let alone = Board::<Hardware>::new(c, 3..4).expect("memory");
+        let single = Board::<Hardware>::new(c, 3..4).expect("memory");
         let before = Hardware::now(c);
-        assert!(alone.meet_again(c).is_some_and(|moment| moment >= before));
+        assert!(
+            single.meet_again(c, alone).is_ok_and(|moment| moment.is_some_and(|moment| moment >= before))
+        );
+        let failing = Board::<Hardware>::new(c, 0..2).expect("memory");
+        assert_eq!(failing.meet_again(c, &mut || Err("gone")), Err("gone"));
     }
 }

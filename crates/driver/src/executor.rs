@@ -1,22 +1,15 @@
 //! How the phases and actions of a procedure run.
 //!
-//! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of [`Executors::executor`].
+//! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of `Executors::executor`.
 
 pub use cc::LOOK_AHEAD;
-use cc::{Abort, Scheme, SchemeVisitor, TooManySessions};
+use cc::{Abort, TooManySessions};
 use engine::dynamic::{AnySession, Database, Session};
-use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Sharing, Site};
-use platform::{Hardware, Node, Platform};
-use workloads::Random;
+use platform::{Node, Platform};
 
-use crate::adapting::{Adapting, Part};
-
-/// Where a map changes at random, a worker changes it after one in so many transactions.
-const RESTLESS: u64 = 8;
-/// Stream of the random numbers of these changes.
-const RESTLESS_STREAM: u64 = 1 << 33;
+use crate::adapting::Adapting;
 
 /// How the phases and actions of procedures run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +57,15 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(false)
     }
 
+    /// Between two transactions, of a worker that waits for all others: does for them what belongs to it, for a while; false if nobody ever asks it for
+    /// anything.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    fn attend(&mut self) -> Result<bool, Abort> {
+        Ok(false)
+    }
+
     /// Shifts so many borders between partitions: how many have shifted, by how many changes of the map.
     ///
     /// # Errors
@@ -102,12 +104,12 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub owners: Option<(&'d oriented::Shared<P>, usize, Site)>,
     /// What follows the workload, if their partitions do.
     pub(crate) adapting: Option<&'d Adapting<P>>,
-    /// Whether their map changes at random.
-    pub restless: bool,
+    /// What decides how their map changes at random, if it does.
+    pub restless: Option<u64>,
 }
 
 impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
-    fn session(&self) -> Result<Session<'d>, TooManySessions> {
+    pub(crate) fn session(&self) -> Result<Session<'d>, TooManySessions> {
         self.database.session(self.c, self.node, self.measure)
     }
 }
@@ -115,198 +117,5 @@ impl<'d, P: Platform, Q: Procedure> Seat<'d, P, Q> {
 /// An executor, or too many sessions.
 pub type Made<'d, Q> = Result<Box<dyn Executor<'d, Q> + 'd>, TooManySessions>;
 
-/// Makes executors that run procedures inline.
+/// Makes executors that run procedures inline, or where workers own partitions, if they do.
 pub type MakeInline<P, Q> = for<'d> fn(Seat<'d, P, Q>) -> Made<'d, Q>;
-
-/// Makes executors.
-pub(crate) struct Executors<P: Platform, Q: Procedure> {
-    /// Inline, the way that the platform is best at.
-    pub inline: MakeInline<P, Q>,
-}
-
-impl<P: Platform, Q: Procedure + 'static> Executors<P, Q> {
-    /// The executor of a worker; `seed` decides orders.
-    pub(crate) fn executor<'d>(&self, execution: Execution, seed: u64, seat: Seat<'d, P, Q>) -> Made<'d, Q> {
-        match execution {
-            Execution::Inline => (self.inline)(seat),
-            Execution::Plp | Execution::Atrapos => {
-                let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
-                let worker = oriented::Worker::new(seat.c, shared, (number, site), seat.tables);
-                let mut worker = worker.expect("memory for a worker");
-                let part = seat.adapting.map(|all| Part::new(all, number));
-                if part.is_some() {
-                    worker.count();
-                }
-                let restless = seat.restless.then(|| Random::new(seed, RESTLESS_STREAM));
-                let Seat { c, tables, .. } = seat;
-                Ok(Box::new(Owning { c, number, session: seat.session()?, tables, worker, part, restless }))
-            }
-            Execution::Shuffled => {
-                let shuffle = Shuffle::new(seed);
-                Ok(Box::new(Shuffled::<Q> { session: seat.session()?, tables: seat.tables, shuffle }))
-            }
-        }
-    }
-}
-
-/// Runs procedures inline through the engine's dynamic boundary.
-struct Dynamic<'d, Q: Procedure> {
-    session: Session<'d>,
-    tables: &'d Q::Tables,
-    /// The buffer of a phase's actions.
-    actions: Vec<Q::Action>,
-}
-
-impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
-    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        self.session.run(self.tables, procedure, &mut self.actions, bounds)
-    }
-
-    fn look_ahead(&mut self, procedure: Option<&Q>) {
-        self.session.look_ahead(self.tables, procedure);
-    }
-
-    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
-        self.session.object()
-    }
-}
-
-/// An executor that runs procedures inline, on top of the engine's dynamic boundary.
-///
-/// # Errors
-/// There are as many sessions as the database was made for.
-pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) -> Made<'d, Q> {
-    Ok(Box::new(Dynamic::<Q> { session: seat.session()?, tables: seat.tables, actions: Vec::new() }))
-}
-
-/// Runs procedures inline that are compiled together with the engine.
-struct Together<'d, S: Scheme<Hardware>, Q: Procedure> {
-    session: engine::Session<'d, Hardware, S>,
-    tables: &'d Q::Tables,
-    actions: Vec<Q::Action>,
-}
-
-impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Together<'d, S, Q> {
-    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        self.session.run(self.tables, procedure, &mut self.actions, bounds)
-    }
-
-    fn look_ahead(&mut self, procedure: Option<&Q>) {
-        self.session.look_ahead(self.tables, procedure);
-    }
-
-    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
-        &mut self.session
-    }
-}
-
-/// An executor for which the engine and the procedure are compiled together.
-pub(crate) fn compiled<'d, Q: Procedure + 'static>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
-    match seat.database.traits().name.parse::<cc::SchemeName>() {
-        Ok(scheme) => scheme.visit::<Hardware, _>(Compilation(seat)),
-        // Another storage manager than the engine's own: it is not compiled with procedures.
-        Err(_) => dynamic(seat),
-    }
-}
-
-struct Compilation<'d, Q: Procedure>(Seat<'d, Hardware, Q>);
-
-impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> {
-    type Output = Made<'d, Q>;
-
-    fn visit<S: Scheme<Hardware>>(self) -> Self::Output {
-        let Seat { c, database, tables, node, measure, .. } = self.0;
-        let database = database.object().as_any().downcast_ref::<engine::Database<Hardware, S>>();
-        let session = database.expect("a database has the scheme that it names").session(c, node, measure)?;
-        Ok(Box::new(Together::<S, Q> { session, tables, actions: Vec::new() }))
-    }
-}
-
-/// Runs procedures where workers own partitions.
-struct Owning<'d, P: Platform, Q: Procedure> {
-    c: P::Core,
-    number: usize,
-    session: Session<'d>,
-    tables: &'d Q::Tables,
-    worker: oriented::Worker<'d, P, Q>,
-    /// There where partitions follow the workload.
-    part: Option<Part<'d, P>>,
-    /// There where the map changes at random.
-    restless: Option<Random>,
-}
-
-impl<'d, P: Platform, Q: Procedure> Executor<'d, Q> for Owning<'d, P, Q> {
-    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        let ending = self.worker.run(self.session.object(), procedure, bounds)?;
-        if let Some(part) = &mut self.part {
-            part.turn(self.c, &mut self.worker, self.session.object())?;
-        }
-        if let Some(random) = &mut self.restless
-            && random.below(RESTLESS) == 0
-        {
-            let change = self.worker.map().any_change(&mut |limit| random.below(limit));
-            let _may_not_fit = self.worker.rearrange(self.session.object(), &[change])?;
-        }
-        Ok(ending)
-    }
-
-    // Not of others' partitions: what they own is to stay in their caches.
-    fn look_ahead(&mut self, procedure: Option<&Q>) {
-        let (me, map) = (self.number as u16, self.worker.map());
-        let is_near = |table, column| map.owner_of_column(table, column).is_none_or(|owner| owner == me);
-        self.session.look_ahead_of(self.tables, procedure, &is_near);
-    }
-
-    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
-        self.session.object()
-    }
-
-    fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
-        let Some(part) = &mut self.part else { return Ok(false) };
-        let (known, is_absent) = part.absent();
-        if known != absent {
-            known.clone_into(absent);
-        }
-        if is_absent {
-            self.worker.stand_by(self.session.object())?;
-            part.answer(self.c, &mut self.worker, self.session.object())?;
-        }
-        Ok(is_absent)
-    }
-
-    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
-        let shifts = self.worker.latest_map().partitions().shifts(count);
-        let changes = shifts.as_flattened();
-        self.worker.rearrange(self.session.object(), changes)?.expect("nobody else changes the map");
-        Ok((shifts.len(), changes.len()))
-    }
-
-    fn leave(&mut self) -> Result<(), Abort> {
-        self.worker.leave(self.session.object())
-    }
-
-    fn counts(&self) -> oriented::Counts {
-        self.worker.counts()
-    }
-}
-
-/// Runs procedures as badly as they may be treated.
-struct Shuffled<'d, Q: Procedure> {
-    session: Session<'d>,
-    tables: &'d Q::Tables,
-    shuffle: Shuffle,
-}
-
-impl<'d, Q: Procedure> Executor<'d, Q> for Shuffled<'d, Q> {
-    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        run_shuffled(self.session.object(), self.tables, procedure, bounds, &mut self.shuffle)
-    }
-
-    fn look_ahead(&mut self, procedure: Option<&Q>) {
-        self.session.look_ahead(self.tables, procedure);
-    }
-
-    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
-        self.session.object()
-    }
-}

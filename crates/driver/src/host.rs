@@ -12,7 +12,8 @@ use platform::link::Links;
 use platform::{Address, Hardware, Platform};
 use sim::{Cut, PortKind, Statistics, VirtualMachine};
 
-use crate::executor::{self, MakeInline};
+use crate::executor::MakeInline;
+use crate::executors;
 use crate::machine_use::{self, HotLine, MachineUse, PortUse};
 use crate::measurement::{Counters, Measurement, Simulation};
 
@@ -73,7 +74,7 @@ impl Host for Hardware {
     const OPEN_PAGED: OpenPaged<Self> = engine_hardware::open_paged;
 
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
-        executor::compiled::<Q>
+        executors::compiled::<Q>
     }
 
     fn reset_counters(_: Self::Core) {}
@@ -89,7 +90,7 @@ impl Host for VirtualMachine {
     const OPEN_PAGED: OpenPaged<Self> = engine_virtual::open_paged;
 
     fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
-        executor::dynamic::<Self, Q>
+        executors::dynamic::<Self, Q>
     }
 
     fn reset_counters(c: Self::Core) {

@@ -13,7 +13,7 @@
 //! workload's own.
 //!
 //! - `any`: the workloads of the list as one type;
-//! - `executor`: how a procedure's phases and actions run;
+//! - `executor`, `executors`, `owning`: how a procedure's phases and actions run;
 //! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what moves partitions;
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
@@ -38,6 +38,7 @@ mod counter;
 mod deployment;
 mod error;
 mod executor;
+mod executors;
 mod experiments;
 mod failing;
 mod host;
@@ -51,6 +52,7 @@ mod memory_figures;
 mod news;
 mod opening;
 mod owners;
+mod owning;
 mod plan;
 mod preparation;
 mod processes;
@@ -76,7 +78,8 @@ pub use deployment::{
     RunFile, Transport, WorkerPlace,
 };
 pub use error::RunError;
-pub use executor::{Execution, Executor, Made, MakeInline, Seat, dynamic};
+pub use executor::{Execution, Executor, Made, MakeInline, Seat};
+pub use executors::dynamic;
 pub use failing::{Failure, FailureError};
 pub use host::Host;
 pub use instances::{

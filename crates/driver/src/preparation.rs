@@ -2,13 +2,17 @@
 //!
 //! A worker provides memory for itself while it runs, between transactions, and clears pages for it. Where a host has to give that memory
 //! anew, this takes many times as long as clearing, and how long differs from run to run: a figure of seconds would be one of the host.
-//! So a worker learns in the warm-up how much it takes a second, has as much provided as the rest of the run will take, and waits for the others.
+//! So a worker learns in the warm-up how much it takes a second, has as much provided as the rest of the run will take, and waits for the others;
+//! one that owns partitions does for them meanwhile what belongs to it.
 //! In virtual time memory is there for nothing.
 
+use cc::Abort;
+use engine::Procedure;
 use engine::dynamic::AnySession;
 use platform::{Nanos, Platform};
 
 use crate::board::Board;
+use crate::executor::Executor;
 use crate::schedule::Schedule;
 
 /// What is provided besides what the warm-up suggests: throughput is not the same all the time.
@@ -28,30 +32,44 @@ impl Preparation {
         schedule: &Schedule,
         session: &mut (dyn AnySession<'_> + '_),
     ) -> Option<Self> {
-        let Schedule { warm_up_nanos, nanos, commits_max, transactions_max, .. } = *schedule;
-        let knows = warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none();
-        (knows && !P::VIRTUAL).then(|| Preparation { taken: session.bytes_taken(), warm_up_nanos, nanos })
+        let Schedule { warm_up_nanos, nanos, .. } = *schedule;
+        Self::is_for::<P>(schedule).then(|| Preparation {
+            taken: session.bytes_taken(),
+            warm_up_nanos,
+            nanos,
+        })
+    }
+
+    /// Whether workers prepare a run of this schedule.
+    pub(crate) fn is_for<P: Platform>(schedule: &Schedule) -> bool {
+        let Schedule { warm_up_nanos, commits_max, transactions_max, .. } = *schedule;
+        warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none() && !P::VIRTUAL
     }
 
     /// The warm-up is over, and the worker is between two transactions: provides what the run will need, and waits for the others; the
     /// moment at which all go on. It takes no longer than the run itself. `None`: the run ends.
-    pub(crate) fn provide<P: Platform>(
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    pub(crate) fn provide<'d, P: Platform, Q: Procedure>(
         self,
         c: P::Core,
         board: &Board<P>,
-        session: &mut (dyn AnySession<'_> + '_),
-    ) -> Option<Nanos> {
-        session.idle();
-        let needed = self.needed(session.bytes_taken());
+        executor: &mut (dyn Executor<'d, Q> + 'd),
+    ) -> Result<Option<Nanos>, Abort> {
+        executor.session().idle();
+        let needed = self.needed(executor.session().bytes_taken());
         let latest = P::now(c).plus(self.nanos);
         let mut provided = 0;
         while provided < needed && P::now(c) < latest {
-            match session.provide((needed - provided) as usize) {
+            match executor.session().provide((needed - provided) as usize) {
                 0 => break,
                 bytes => provided += bytes as u64,
             }
+            // Others may be in their last transactions.
+            executor.attend()?;
         }
-        board.meet_again(c)
+        board.meet_again(c, &mut || executor.attend())
     }
 
     /// Bytes that the run will take, if it takes as many a second as the warm-up did.

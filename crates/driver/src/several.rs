@@ -130,7 +130,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
     ) -> Result<WorkerResult, RunError> {
         let mut presence = Presence { c, board: self.board, leaves_well: false };
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
-        let (seed, owners, adapting, restless) = (self.plan.seed, None, None, false);
+        let (seed, owners, adapting, restless) = (self.plan.seed, None, None, None);
         let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         let links = seats.take(worker);

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::control::{Control, Sample};
 use crate::deployment::{Deployment, DeploymentError};
 use crate::error::RunError;
-use crate::executor::Executors;
+use crate::executors::Executors;
 use crate::failing::Failing;
 use crate::host::Host;
 use crate::measurement::{Measurement, abort_ratio};
@@ -30,6 +30,7 @@ use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::owners::Owners;
 use crate::plan::{Length, Plan};
+use crate::preparation::Preparation;
 use crate::schedule::Schedule;
 use crate::seats::{self, Bells, Seats};
 use crate::several::Division;
@@ -447,11 +448,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             },
             &mut |c| {
                 control.progress.tick(watch.look(c, &board));
-                let began = Nanos(P::load(c, board.began(), Ordering::Relaxed));
-                if let Some(monitoring) = monitoring.as_mut().filter(|_| began != Nanos(0)) {
-                    let warm = began.plus(schedule.warm_up_nanos);
-                    monitoring
-                        .look(c, (began, warm), watch.commits, &mut |words| control.progress.said(words));
+                if let (Some(monitoring), Some(moments)) = (&mut monitoring, moments(c, &board, &schedule)) {
+                    monitoring.look(c, moments, watch.commits, &mut |words| control.progress.said(words));
                 }
             },
         )?;
@@ -465,6 +463,21 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
         let (schedule, plan) = (Schedule::of(self.plan), self.plan);
         Job { database, executors, workload, tables, board, schedule, plan, owners: None, failing: None }
+    }
+}
+
+/// When the workers began, and from when on they measure, as far as is known now. `None` while they wait for each other: nobody runs a transaction.
+fn moments<P: Platform>(c: P::Core, board: &Board<P>, schedule: &Schedule) -> Option<(Nanos, Nanos)> {
+    // Relaxed, twice: only moments are handed on.
+    let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
+    let planned = Nanos(words[0]).plus(schedule.warm_up_nanos);
+    match words {
+        [0, _] => None,
+        [began, 0] if Preparation::is_for::<P>(schedule) => {
+            (P::now(c) < planned).then_some((Nanos(began), planned))
+        }
+        [began, 0] => Some((Nanos(began), planned)),
+        [began, went_on] => Some((Nanos(began), Nanos(went_on))),
     }
 }
 

@@ -13,7 +13,8 @@ use workloads::{Random, Workload};
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::error::RunError;
-use crate::executor::{Executor, Executors, Seat};
+use crate::executor::{Executor, Seat};
+use crate::executors::Executors;
 use crate::failing::{Failing, stand_in};
 use crate::host::Host;
 use crate::owners::Owners;
@@ -137,7 +138,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
         let owners = self.owners.map(|owners| (&owners.shared, worker, owners.sites[worker]));
         let adapting = self.owners.and_then(|owners| owners.adapting.as_ref());
-        let (seed, restless) = (self.plan.seed, self.plan.restless);
+        let seed = self.plan.seed;
+        let restless = self.plan.restless.then_some(seed ^ worker as u64);
         let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
         let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
         // A worker without a session comes, too: the others wait.
@@ -152,11 +154,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
         let mut result = self.nothing()?;
         result.warm = began.plus(self.schedule.warm_up_nanos);
-        let mut preparation = match self.owners {
-            // Workers that wait for each other do nothing for each other.
-            Some(_) => None,
-            None => Preparation::of::<P>(&self.schedule, executor.session()),
-        };
+        let mut preparation = Preparation::of::<P>(&self.schedule, executor.session());
         let mut ends = match preparation {
             // Nobody leaves before all have met.
             Some(_) => Nanos(u64::MAX),
@@ -180,7 +178,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                 if let Some(preparation) = preparation.take() {
                     let moment = (worker, false, now);
                     self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
-                    let went_on = preparation.provide::<P>(c, self.board, executor.session());
+                    let went_on = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
                     let Some(went_on) = went_on else { break };
                     (result.warm, ends) = (went_on, self.end(worker, went_on));
                     now = P::now(c);

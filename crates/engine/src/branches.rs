@@ -14,13 +14,18 @@ use crate::session::Session;
 use crate::table_list::Changes;
 use crate::transaction::Transaction;
 
-impl<P: Platform, S: Scheme<P>> Branches for Session<'_, P, S> {
-    fn begin(&mut self) -> Result<usize, Abort> {
-        let branch = Transaction::begin_branch(&mut self.inner);
-        Ok(self.branches.add(branch))
-    }
-
-    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort> {
+impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+    /// As [`Branches::act`], compiled with what it runs.
+    ///
+    /// # Errors
+    /// Those of the verbs, and [`Abort::Deadline`].
+    #[inline]
+    pub fn act_as(
+        &mut self,
+        branch: usize,
+        deadline: Option<Nanos>,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
         if self.tables.changes().is_some_and(Changes::has_form) {
             return Err(Abort::Conflict(Conflict::Locked));
         }
@@ -30,6 +35,17 @@ impl<P: Platform, S: Scheme<P>> Branches for Session<'_, P, S> {
         let (inner, outcome) = transaction.lay_aside(outcome);
         self.branches.put_back(branch, inner);
         outcome
+    }
+}
+
+impl<P: Platform, S: Scheme<P>> Branches for Session<'_, P, S> {
+    fn begin(&mut self) -> Result<usize, Abort> {
+        let branch = Transaction::begin_branch(&mut self.inner);
+        Ok(self.branches.add(branch))
+    }
+
+    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort> {
+        self.act_as(branch, deadline, |transaction| body(transaction))
     }
 
     /// Nothing is logged, so nothing has to be named.

@@ -5,14 +5,16 @@
 //!
 //! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are in one [`List`] behind one latch. All workers write these
 //!   two lines, twice in each transaction, as PLP does with the state of Shore-MT that it inherits.
-//! - [`Sharing::PerSocket`]: a worker has a line of its own that says which transaction is active there, and nobody else writes it. To share the lock is
-//!   to announce the transaction, and then to look at the word of the worker's socket, which is written only when the map changes. Whoever takes the lock alone
+//! - [`Sharing::PerSocket`]: a worker has a line of its own that says whether a transaction may be active there, and nobody else writes it. To share the lock is
+//!   to announce that, and then to look at the word of the worker's socket, which is written only when the map changes. Whoever takes the lock alone
 //!   writes the words of all sockets, and then looks at the lines of all workers. ATraPos (section IV) has a list and a count for each socket, which all
-//!   of its workers write; decision 0052 says what that costs.
+//!   of its workers write; decision 0052 says what that costs. An announcement stays from transaction to transaction: each looks at the word of
+//!   the socket when it begins and when it ends, and takes the announcement back if the map changes; so does a worker that will have no transaction for a while.
 //!
 //! Concurrency: a worker announces and then looks whether the map changes; the changer says so and then looks for announcements. Both put a SeqCst fence
 //! between (Dekker's pattern), so one of them sees the other. A worker that sees a change takes its announcement back, so a changer that has seen a worker's
-//! line empty need not look there again.
+//! line empty need not look there again. A transaction that relies on an earlier one's announcement needs no fence: the changer waits until that is gone,
+//! whatever the worker has seen of the change.
 
 use std::sync::atomic::Ordering;
 
@@ -35,7 +37,7 @@ const CHANGES: u64 = 1;
 /// One transaction, where transactions are counted.
 const ONE: u64 = 2;
 
-/// In a worker's own line, where transactions are announced: the age of the one that is active; 0: none is.
+/// In a worker's own line, where transactions are announced: the number of the one with which it began that some may be active; 0: none is.
 const ACTIVE: usize = 0;
 
 /// The state of transactions.
@@ -54,6 +56,8 @@ pub(crate) struct Central<P: Platform> {
 pub(crate) struct Seat<P: Platform> {
     worker: usize,
     latch: LatchSeat<P>,
+    /// Whether the worker has announced that transactions may be active.
+    is_announced: bool,
     /// Workers that have had no transaction since the lock was claimed, from the first one on.
     idle: usize,
 }
@@ -92,7 +96,7 @@ impl<P: Platform> Central<P> {
 
     /// The place of a worker.
     pub(crate) fn seat(&self, c: P::Core, worker: usize, node: Option<Node>) -> Result<Seat<P>, OutOfMemory> {
-        Ok(Seat { worker, latch: LatchSeat::new(c, node)?, idle: 0 })
+        Ok(Seat { worker, latch: LatchSeat::new(c, node)?, is_announced: false, idle: 0 })
     }
 
     fn lock(&self, number: usize) -> &P::Word {
@@ -107,8 +111,8 @@ impl<P: Platform> Central<P> {
         P::word_of(&self.entries[worker], ACTIVE)
     }
 
-    /// A transaction of this worker begins, which has none; false if the map changes, and the worker has to try again. `age` is not 0.
-    pub(crate) fn begin(&self, c: P::Core, seat: &mut Seat<P>, age: u64) -> bool {
+    /// A transaction of this worker begins, which has none; false if the map changes, and the worker has to try again. `number`, which others can see, is not 0.
+    pub(crate) fn begin(&self, c: P::Core, seat: &mut Seat<P>, number: u64) -> bool {
         let lock = self.lock_of(seat.worker);
         match &self.list {
             Some(list) => {
@@ -118,18 +122,19 @@ impl<P: Platform> Central<P> {
                     P::fetch_add(c, lock, ONE.wrapping_neg(), Ordering::Relaxed);
                     return false;
                 }
-                list.enter(c, &mut seat.latch, &Entries(&self.entries), (seat.worker, age));
+                list.enter(c, &mut seat.latch, &Entries(&self.entries), (seat.worker, number));
             }
             None => {
-                debug_assert!(age != 0, "an age that says that there is a transaction");
-                let announcement = self.announcement(seat.worker);
-                // Relaxed: the fence orders it before the look.
-                P::store(c, announcement, age, Ordering::Relaxed);
-                P::fence(c, Ordering::SeqCst);
+                debug_assert!(number != 0, "a number that says that there is a transaction");
+                if !seat.is_announced {
+                    // Relaxed: the fence orders it before the look.
+                    P::store(c, self.announcement(seat.worker), number, Ordering::Relaxed);
+                    P::fence(c, Ordering::SeqCst);
+                    seat.is_announced = true;
+                }
                 // Acquire: pairs with the release of whoever has changed the map.
                 if P::load(c, lock, Ordering::Acquire) & CHANGES != 0 {
-                    // Relaxed: nothing was done.
-                    P::store(c, announcement, 0, Ordering::Relaxed);
+                    self.leave(c, seat);
                     return false;
                 }
             }
@@ -145,12 +150,24 @@ impl<P: Platform> Central<P> {
                 // Release: pairs with the acquire of whoever changes the map then.
                 P::fetch_add(c, self.lock_of(seat.worker), ONE.wrapping_neg(), Ordering::Release);
             }
-            // Release: as above.
-            None => P::store(c, self.announcement(seat.worker), 0, Ordering::Release),
+            None => {
+                // Relaxed: if a change is not seen here, the next transaction sees it.
+                if P::load(c, self.lock_of(seat.worker), Ordering::Relaxed) & CHANGES != 0 {
+                    self.leave(c, seat);
+                }
+            }
         }
     }
 
-    /// Begins to take the lock alone; false if somebody else has it, or wants it. Pre: the worker has no transaction.
+    /// The worker, which has no transaction, may not have one for a while.
+    pub(crate) fn leave(&self, c: P::Core, seat: &mut Seat<P>) {
+        if std::mem::take(&mut seat.is_announced) {
+            // Release: pairs with the acquire of whoever changes the map then.
+            P::store(c, self.announcement(seat.worker), 0, Ordering::Release);
+        }
+    }
+
+    /// Begins to take the lock alone; false if somebody else has it, or wants it. Pre: the worker has no transaction, and has left.
     pub(crate) fn try_claim(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
         for number in 0..self.locks.len() {
             let word = self.lock(number);
@@ -213,16 +230,16 @@ impl<P: Platform> Central<P> {
         }
     }
 
-    /// The ages of all active transactions, by worker; where transactions are announced, of those that are about to begin, too.
+    /// The numbers of all active transactions, by worker; where transactions are announced, those with which workers began.
     #[cfg(test)]
     fn active(&self, c: P::Core, seat: &mut Seat<P>) -> Vec<(u16, u64)> {
         if let Some(list) = &self.list {
             return list.active(c, &mut seat.latch, &Entries(&self.entries));
         }
-        // Relaxed: nothing but the ages is handed on.
-        let age = |worker: usize| P::load(c, self.announcement(worker), Ordering::Relaxed);
-        let ages = (0..self.entries.len()).map(|worker| (worker as u16, age(worker)));
-        ages.filter(|(_, age)| *age != 0).collect()
+        // Relaxed: nothing but the numbers is handed on.
+        let number = |worker: usize| P::load(c, self.announcement(worker), Ordering::Relaxed);
+        let all = (0..self.entries.len()).map(|worker| (worker as u16, number(worker)));
+        all.filter(|(_, number)| *number != 0).collect()
     }
 }
 
@@ -252,6 +269,9 @@ mod tests {
             assert_eq!(active, [(0, 10), (1, 11), (2, 12)]);
             for worker in [1, 0, 2] {
                 central.end(c, &mut seats[worker]);
+                assert!(central.begin(c, &mut seats[worker], 20));
+                central.end(c, &mut seats[worker]);
+                central.leave(c, &mut seats[worker]);
             }
             assert_eq!(central.active(c, &mut seats[0]), []);
         }
@@ -269,6 +289,7 @@ mod tests {
                 let mut seat = central.seat(c, worker, None).expect("memory");
                 for round in 0..ROUNDS {
                     if round % 100 == worker as u64 {
+                        central.leave(c, &mut seat);
                         while !central.try_claim(c, &mut seat) {
                             Hardware::pause(c, 100);
                         }
@@ -287,6 +308,7 @@ mod tests {
                     Hardware::store(c, word(worker), 0, Ordering::Relaxed);
                     central.end(c, &mut seat);
                 }
+                central.leave(c, &mut seat);
             };
             Hardware::parallel(c, &[Place { thread: None }; 3], &work, &mut |_| ());
         }

@@ -19,6 +19,7 @@
 //!    post                    what is said, and the way to the other workers
 //!       inbox                a ring of words for each worker, which all others fill
 //!       messages             what workers tell each other
+//!    hands                   what its session and its procedures do for it, as an object
 //!    owned                   what a worker has open and waiting, by coordinator
 //!       locks                which routes are locked, and who waits
 //!    rearranging             how the map changes while transactions run
@@ -32,6 +33,7 @@
 
 mod central;
 mod counting;
+mod hands;
 mod inbox;
 mod list;
 mod locks;
@@ -48,6 +50,7 @@ mod shared;
 mod worker;
 
 pub use central::Sharing;
+pub use hands::{Acting, Actions, Copied, Done, Dynamic, Hands, Meant, Typed};
 pub use map::{Map, MapError};
 pub use shared::{Broken, Shared, Site};
-pub use worker::{Counts, Worker};
+pub use worker::{Counts, NO_BRANCHES, Worker};

@@ -11,7 +11,7 @@ const HEAD: usize = 0;
 /// Words of a worker's entry. Its name is the worker's number and 1.
 const NEXT: usize = 0;
 const BEFORE: usize = 8;
-const AGE: usize = 16;
+const NUMBER: usize = 16;
 
 /// The list.
 pub(crate) struct List<P: Platform> {
@@ -39,7 +39,7 @@ impl<P: Platform> List<P> {
         c: P::Core,
         seat: &mut LatchSeat<P>,
         entries: &Entries<'_, P>,
-        (worker, age): (usize, u64),
+        (worker, number): (usize, u64),
     ) {
         let name = worker as u64 + 1;
         self.latch.hold(c, 0, seat, || {
@@ -48,7 +48,7 @@ impl<P: Platform> List<P> {
             let first = P::load(c, head, Ordering::Relaxed);
             P::store(c, entries.word(name, NEXT), first, Ordering::Relaxed);
             P::store(c, entries.word(name, BEFORE), 0, Ordering::Relaxed);
-            P::store(c, entries.word(name, AGE), age, Ordering::Relaxed);
+            P::store(c, entries.word(name, NUMBER), number, Ordering::Relaxed);
             if first != 0 {
                 P::store(c, entries.word(first, BEFORE), name, Ordering::Relaxed);
             }
@@ -73,7 +73,7 @@ impl<P: Platform> List<P> {
         });
     }
 
-    /// The ages of all active transactions, by worker.
+    /// The numbers of all active transactions, by worker.
     pub(crate) fn active(
         &self,
         c: P::Core,
@@ -84,7 +84,7 @@ impl<P: Platform> List<P> {
         self.latch.hold(c, 0, seat, || {
             let mut name = P::load(c, self.latch.word(0, HEAD), Ordering::Relaxed);
             while name != 0 {
-                active.push((name as u16 - 1, P::load(c, entries.word(name, AGE), Ordering::Relaxed)));
+                active.push((name as u16 - 1, P::load(c, entries.word(name, NUMBER), Ordering::Relaxed)));
                 name = P::load(c, entries.word(name, NEXT), Ordering::Relaxed);
             }
         });

@@ -1,7 +1,6 @@
 //! What workers tell each other, as bytes.
 
 use cc::{Abort, Conflict};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Why the actions of a request did not run.
@@ -35,19 +34,19 @@ impl Refusal {
     }
 }
 
-/// What a worker hears, of actions `A` with outputs `O`.
-#[derive(Debug, PartialEq, Deserialize)]
-pub(crate) enum Heard<A, O> {
-    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered.
+/// What workers say. Some of it is followed by a body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Said {
+    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. So many of them follow.
     Request {
         /// Of the transaction: smaller is older.
         age: u64,
         /// Nanoseconds; the moment at which the transaction must have succeeded.
         deadline: Option<u64>,
-        actions: Vec<A>,
+        actions: usize,
     },
-    /// What came of them: their outputs in their order.
-    Reply(Result<(Vec<O>, Option<u64>), Refusal>),
+    /// What came of them: the name of what has changed. Their outputs follow, in their order.
+    Reply(Result<Option<u64>, Refusal>),
     /// The transaction has ended.
     End { commit: bool },
     /// The sender wants to know that all is done that was said before.
@@ -56,65 +55,53 @@ pub(crate) enum Heard<A, O> {
     Fenced,
 }
 
-/// The same as it is said.
-#[derive(Debug, Serialize)]
-pub(crate) enum Said<'a, A, O> {
-    Request { age: u64, deadline: Option<u64>, actions: &'a [&'a A] },
-    Reply(Result<(&'a [O], Option<u64>), Refusal>),
-    End { commit: bool },
-    Fence,
-    Fenced,
-}
+/// What cannot be written as bytes.
+pub(crate) const CANNOT_BE_SAID: Abort = Abort::Misuse("an action or an output that cannot be sent");
+/// What bytes do not say.
+pub(crate) const CANNOT_BE_HEARD: Abort = Abort::Misuse("an action or an output that cannot be received");
 
-/// Appends a message of this worker, after what is there.
+/// Appends what this worker says, after what is there; its body is to follow.
 ///
 /// # Errors
-/// A value cannot be written as bytes.
-pub(crate) fn encode<A: Serialize, O: Serialize>(
-    from: u16,
-    message: &Said<'_, A, O>,
-    to: &mut Vec<u8>,
-) -> Result<(), Abort> {
+/// It cannot be written as bytes.
+pub(crate) fn encode(from: u16, said: &Said, to: &mut Vec<u8>) -> Result<(), Abort> {
     let bytes = std::mem::take(to);
-    *to = postcard::to_extend(&(from, message), bytes)
-        .map_err(|_| Abort::Misuse("an action or an output that cannot be sent"))?;
+    *to = postcard::to_extend(&(from, said), bytes).map_err(|_| CANNOT_BE_SAID)?;
     Ok(())
 }
 
-/// Who speaks, and what.
+/// Who speaks, what, and the body.
 ///
 /// # Errors
 /// These bytes are no message.
-pub(crate) fn decode<A: DeserializeOwned, O: DeserializeOwned>(
-    bytes: &[u8],
-) -> Result<(u16, Heard<A, O>), Abort> {
-    postcard::from_bytes(bytes).map_err(|_| Abort::Misuse("an action or an output that cannot be received"))
+pub(crate) fn decode(bytes: &[u8]) -> Result<((u16, Said), &[u8]), Abort> {
+    postcard::take_from_bytes(bytes).map_err(|_| CANNOT_BE_HEARD)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn travel(said: &Said<'_, u64, String>) -> (u16, Heard<u64, String>) {
-        let mut bytes = Vec::new();
-        encode(7, said, &mut bytes).expect("bytes");
-        decode(&bytes).expect("a message")
-    }
-
     #[test]
     fn what_is_heard_is_what_was_said() {
-        let said = Said::Request { age: u64::MAX, deadline: Some(5), actions: &[&1, &2] };
-        let heard = Heard::Request { age: u64::MAX, deadline: Some(5), actions: vec![1, 2] };
-        assert_eq!(travel(&said), (7, heard));
-        let outputs = ["a".to_owned()];
-        let heard = Heard::Reply(Ok((outputs.to_vec(), Some(9))));
-        assert_eq!(travel(&Said::Reply(Ok((&outputs, Some(9))))), (7, heard));
-        for refusal in [Refusal::Conflict, Refusal::Deadline, Refusal::Failed("why".to_owned())] {
-            assert_eq!(travel(&Said::Reply(Err(refusal.clone()))), (7, Heard::Reply(Err(refusal))));
+        let all = [
+            Said::Request { age: u64::MAX, deadline: Some(5), actions: 2 },
+            Said::Request { age: 1, deadline: None, actions: 0 },
+            Said::Reply(Ok(Some(9))),
+            Said::Reply(Ok(None)),
+            Said::Reply(Err(Refusal::Conflict)),
+            Said::Reply(Err(Refusal::Deadline)),
+            Said::Reply(Err(Refusal::Failed("why".to_owned()))),
+            Said::End { commit: true },
+            Said::Fence,
+            Said::Fenced,
+        ];
+        for said in all {
+            let mut bytes = Vec::new();
+            encode(7, &said, &mut bytes).expect("bytes");
+            bytes.extend([1, 2, 3]);
+            assert_eq!(decode(&bytes), Ok(((7, said), &[1, 2, 3][..])));
         }
-        assert_eq!(travel(&Said::End { commit: true }), (7, Heard::End { commit: true }));
-        assert_eq!(travel(&Said::Fence), (7, Heard::Fence));
-        assert_eq!(travel(&Said::Fenced), (7, Heard::Fenced));
-        assert!(decode::<u64, String>(&[1]).is_err());
+        assert!(decode(&[1]).is_err());
     }
 }

@@ -4,33 +4,32 @@ use std::sync::Arc;
 
 use adapt::{Change, MapError, Partition};
 use cc::Abort;
-use engine::Procedure;
-use engine::dynamic::AnySession;
 use platform::{Platform, Work};
 
+use crate::hands::Hands;
 use crate::map::Map;
 use crate::messages::Said;
 use crate::post::gone;
 use crate::rearranging::{Event, Rearrangement, State};
-use crate::worker::{NO_BRANCHES, Worker};
+use crate::worker::Worker;
 
 /// Words of a partition in a map.
 const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
 /// How long the worker waits until it looks again whether transactions are active.
 const DRAIN_LOOK_NANOS: u64 = 200;
 
-impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
+impl<P: Platform> Worker<'_, P> {
     /// Changes the map, between two transactions of this worker: waits until no transaction is active, and serves others meanwhile.
     ///
     /// # Errors
     /// The map cannot be changed so, in words; the database has stopped, or a worker is gone.
     pub fn rearrange(
         &mut self,
-        session: &mut dyn AnySession<'_>,
+        hands: &mut dyn Hands,
         changes: &[Change],
     ) -> Result<Result<(), MapError>, Abort> {
-        let branches = session.branches().ok_or(NO_BRANCHES)?;
         let c = self.c;
+        self.shared.central.leave(c, &mut self.seat);
         let mut rearrangement = Rearrangement::new();
         let mut changed = None;
         // Before anybody has to wait for it.
@@ -48,11 +47,11 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
                 }
                 State::Drained if self.fences == 0 || self.shared.broken.drains => {
                     // What was said to this worker came before the answers, or before the last transaction was over.
-                    while self.hear(branches)? {}
+                    while self.hear(hands)? {}
                     rearrangement.advance(Event::Fence);
                 }
                 State::Asked | State::Claimed | State::Drained => {
-                    while self.hear(branches)? {}
+                    while self.hear(hands)? {}
                     if self.shared.has_lost(c) {
                         return Err(gone());
                     }
@@ -93,8 +92,7 @@ impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
     /// Asks all others to answer when they have done what was said before.
     fn ask_fences(&mut self) -> Result<(), Abort> {
         for to in (0..self.shared.workers() as u16).filter(|to| *to != self.me) {
-            let fence: Said<'_, Q::Action, Q::Output> = Said::Fence;
-            self.post.send(to, &fence)?;
+            self.post.say(to, &Said::Fence)?;
             self.fences += 1;
         }
         Ok(())

@@ -5,29 +5,30 @@ use engine::Route;
 use crate::locks::{Answer, Locks};
 use crate::map::Map;
 
-/// Actions that wait.
-pub(crate) struct Request<A> {
+/// Another worker's actions, which the hands keep.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
     pub deadline: Option<u64>,
-    pub actions: Vec<A>,
+    pub actions: usize,
 }
 
 /// What one coordinator's transaction has here.
-struct Place<A> {
+struct Place {
     /// Its branch in the session.
     branch: Option<usize>,
     /// What runs when its locks are granted; none of the worker's own.
-    waiting: Option<Request<A>>,
+    waiting: Option<Request>,
     /// As what its last actions were counted, if they were.
     class: Option<usize>,
 }
 
 /// What all have here, by coordinator.
-pub(crate) struct Owned<A> {
-    places: Vec<Place<A>>,
+pub(crate) struct Owned {
+    places: Vec<Place>,
     locks: Locks,
 }
 
-impl<A> Owned<A> {
+impl Owned {
     /// Nothing, of so many coordinators.
     pub(crate) fn new(workers: usize) -> Self {
         let places = (0..workers).map(|_| Place { branch: None, waiting: None, class: None }).collect();
@@ -61,8 +62,8 @@ impl<A> Owned<A> {
         &mut self,
         (whose, age): (u16, u64),
         routes: &[Route],
-        request: Option<Request<A>>,
-    ) -> (Answer, Option<Request<A>>) {
+        request: Option<Request>,
+    ) -> (Answer, Option<Request>) {
         let answer = self.locks.ask(whose, age, routes);
         if answer != Answer::Waits {
             return (answer, request);
@@ -72,7 +73,7 @@ impl<A> Owned<A> {
     }
 
     /// The next request whose locks are granted now; none of its actions, if it is the worker's own.
-    pub(crate) fn next_granted(&mut self) -> Option<(u16, Option<Request<A>>)> {
+    pub(crate) fn next_granted(&mut self) -> Option<(u16, Option<Request>)> {
         let whose = self.locks.grant_next()?;
         Some((whose, self.places[usize::from(whose)].waiting.take()))
     }

@@ -4,11 +4,9 @@ use std::collections::VecDeque;
 
 use cc::Abort;
 use platform::{Nanos, Platform, Work};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::inbox::{Inbox, MESSAGE_BYTES_MAX};
-use crate::messages::{Heard, Said, decode, encode};
+use crate::messages::{Said, decode, encode};
 use crate::shared::Shared;
 
 /// How long a worker waits for a message before it looks whether the others are there.
@@ -16,8 +14,8 @@ pub(crate) const LOOK_NANOS: u64 = 1_000_000;
 /// How long a worker waits whose peer's inbox is full.
 const FULL_NANOS: u64 = 1_000;
 
-/// What is heard, and from which worker.
-type FromWorker<A, O> = (u16, Heard<A, O>);
+/// Writes the body of a message behind what is there.
+pub(crate) type Body<'b> = dyn FnMut(&mut Vec<u8>) -> Result<(), Abort> + 'b;
 
 /// What one worker sends and receives.
 pub(crate) struct Post<'d, P: Platform> {
@@ -32,6 +30,7 @@ pub(crate) struct Post<'d, P: Platform> {
     taken: VecDeque<Vec<u8>>,
     words: Vec<u64>,
     bytes: Vec<u8>,
+    heard: Vec<u8>,
     /// Messages sent.
     pub sent: u64,
 }
@@ -52,26 +51,32 @@ impl<'d, P: Platform> Post<'d, P> {
     /// That of the worker with this number.
     pub(crate) fn new(c: P::Core, me: u16, shared: &'d Shared<P>) -> Self {
         let emptied = vec![0; shared.workers()];
-        let (taken, words, bytes) = (VecDeque::new(), Vec::new(), Vec::new());
-        Post { c, me, shared, next: 0, emptied, taken, words, bytes, sent: 0 }
+        let (taken, words) = (VecDeque::new(), Vec::new());
+        let (bytes, heard) = (Vec::new(), Vec::new());
+        Post { c, me, shared, next: 0, emptied, taken, words, bytes, heard, sent: 0 }
     }
 
     fn inbox(&self) -> &'d Inbox<P> {
         &self.shared.inboxes[usize::from(self.me)]
     }
 
+    /// Tells another worker something that has no body.
+    ///
+    /// # Errors
+    /// Another worker is gone.
+    pub(crate) fn say(&mut self, to: u16, said: &Said) -> Result<(), Abort> {
+        self.send(to, said, &mut |_| Ok(()))
+    }
+
     /// Tells another worker something.
     ///
     /// # Errors
-    /// The message cannot be written as bytes, or is too long.
-    pub(crate) fn send<A: Serialize, O: Serialize>(
-        &mut self,
-        to: u16,
-        message: &Said<'_, A, O>,
-    ) -> Result<(), Abort> {
+    /// The message cannot be written as bytes, or is too long; another worker is gone.
+    pub(crate) fn send(&mut self, to: u16, said: &Said, body: &mut Body<'_>) -> Result<(), Abort> {
         let c = self.c;
         self.bytes.clear();
-        encode(self.me, message, &mut self.bytes)?;
+        encode(self.me, said, &mut self.bytes)?;
+        body(&mut self.bytes)?;
         if self.bytes.len() > MESSAGE_BYTES_MAX {
             return Err(Abort::Misuse("actions or outputs that are too long to be sent to another worker"));
         }
@@ -86,7 +91,9 @@ impl<'d, P: Platform> Post<'d, P> {
             // The other one may wait for room here.
             let mut kept = Vec::new();
             while let Some(bytes) = own.take(c, &mut self.next, &mut kept) {
-                self.taken.push_back(to_bytes(&kept, bytes));
+                let mut all = Vec::new();
+                to_bytes(&kept, bytes, &mut all);
+                self.taken.push_back(all);
             }
             if self.shared.has_lost(c) {
                 return Err(gone());
@@ -99,20 +106,24 @@ impl<'d, P: Platform> Post<'d, P> {
         Ok(())
     }
 
-    /// What has come first, and who has said it.
+    /// What has come first, and who has said it; its body is in `body` then.
     ///
     /// # Errors
     /// What has come is no message.
     #[inline]
-    pub(crate) fn take<A: DeserializeOwned, O: DeserializeOwned>(
-        &mut self,
-    ) -> Result<Option<FromWorker<A, O>>, Abort> {
+    pub(crate) fn take(&mut self, body: &mut Vec<u8>) -> Result<Option<(u16, Said)>, Abort> {
         if let Some(bytes) = self.taken.pop_front() {
-            return decode(&bytes).map(Some);
+            self.heard = bytes;
+        } else {
+            let Some(bytes) = self.inbox().take(self.c, &mut self.next, &mut self.words) else {
+                return Ok(None);
+            };
+            P::work(self.c, Work::CopyWord, 2 * self.words.len() as u32);
+            to_bytes(&self.words, bytes, &mut self.heard);
         }
-        let Some(bytes) = self.inbox().take(self.c, &mut self.next, &mut self.words) else { return Ok(None) };
-        P::work(self.c, Work::CopyWord, 2 * self.words.len() as u32);
-        decode(&to_bytes(&self.words, bytes)).map(Some)
+        let (said, rest) = decode(&self.heard)?;
+        rest.clone_into(body);
+        Ok(Some(said))
     }
 
     /// Waits until something has come, or until the deadline; may return early.
@@ -123,10 +134,11 @@ impl<'d, P: Platform> Post<'d, P> {
     }
 }
 
-fn to_bytes(words: &[u64], bytes: usize) -> Vec<u8> {
-    let mut all: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+/// Words as so many bytes.
+fn to_bytes(words: &[u64], bytes: usize, all: &mut Vec<u8>) {
+    all.clear();
+    words.iter().for_each(|word| all.extend_from_slice(&word.to_le_bytes()));
     all.truncate(bytes);
-    all
 }
 
 /// Another worker is gone.

@@ -5,7 +5,7 @@
 //! is measured by the clock. Of transactions that touch several sub-partitions one in so many is a synchronization point of all of these.
 
 use adapt::{Arrays, MEETINGS_MAX};
-use engine::{Procedure, Route};
+use engine::Route;
 use platform::{LINE_BYTES, Nanos, Platform, Work};
 
 use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
@@ -17,7 +17,7 @@ const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
 
-impl<P: Platform, Q: Procedure> Worker<'_, P, Q> {
+impl<P: Platform> Worker<'_, P> {
     /// Counts from now on.
     pub fn count(&mut self) {
         self.counting = Some(Counting::of(&self.map));
@@ -122,7 +122,7 @@ fn words(map: &Map) -> u32 {
 }
 
 /// The homes of the actions of the phase that belong to this worker.
-pub(crate) fn homes<Q: Procedure>(attempt: &Attempt<Q>, me: u16) -> impl Iterator<Item = &Route> {
+pub(crate) fn homes(attempt: &Attempt, me: u16) -> impl Iterator<Item = &Route> {
     let begins = std::iter::once(&attempt.from).chain(&attempt.ends);
     let all = begins.zip(&attempt.ends).zip(&attempt.owners);
     let own = all.filter(move |((begin, end), owner)| **owner == me && begin < end);

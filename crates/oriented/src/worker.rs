@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use cc::{Abort, Category};
-use engine::dynamic::{AnySession, BranchName, Branches};
-use engine::{Bounds, Commit, Ending, Epoch, Procedure, Route, Routes};
+use engine::dynamic::BranchName;
+use engine::{Bounds, Commit, Ending, Epoch, Route, Routes};
 use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::central::Seat;
 use crate::counting::Counting;
+use crate::hands::Hands;
 use crate::locks::Answer;
 use crate::map::Map;
 use crate::messages::Said;
@@ -25,8 +26,8 @@ pub(crate) const WORKER_BITS: u32 = 16;
 /// How long a worker that has no transactions any more waits for a message before it looks whether the others are there.
 const LEAVING_LOOK_NANOS: u64 = 50_000;
 
-/// What a session says that has no branches.
-pub(crate) const NO_BRANCHES: Abort =
+/// What is said of a session that has no branches.
+pub const NO_BRANCHES: Abort =
     Abort::Misuse("a database whose sessions have no branches has no owners of partitions");
 
 /// What a worker has counted.
@@ -41,8 +42,9 @@ pub struct Counts {
 }
 
 /// A transaction of the worker's own, in one attempt.
-pub(crate) struct Attempt<Q: Procedure> {
-    pub actions: Vec<Q::Action>,
+pub(crate) struct Attempt {
+    /// The phase under way.
+    pub phase: usize,
     /// Of all actions so far.
     pub routes: Routes,
     /// Where the routes of this phase begin.
@@ -59,15 +61,16 @@ pub(crate) struct Attempt<Q: Procedure> {
     pub pending: usize,
     /// Why it fails, when all answers are there.
     pub failed: Option<Abort>,
+    /// Whether it was refused by this worker's own table.
+    pub is_refused_here: bool,
     /// Whether the own actions of the phase may run that have waited.
     pub is_granted: bool,
-    pub replies: Vec<(u16, Vec<Q::Output>)>,
 }
 
-impl<Q: Procedure> Attempt<Q> {
+impl Attempt {
     fn new() -> Self {
         Attempt {
-            actions: Vec::new(),
+            phase: 0,
             routes: Routes::new(),
             from: 0,
             ends: Vec::new(),
@@ -76,37 +79,40 @@ impl<Q: Procedure> Attempt<Q> {
             others: Vec::new(),
             pending: 0,
             failed: None,
+            is_refused_here: false,
             is_granted: false,
-            replies: Vec::new(),
         }
     }
 
     fn begin(&mut self) {
         self.routes.clear();
         (self.is_among, self.pending, self.failed, self.is_granted) = (false, 0, None, false);
+        self.is_refused_here = false;
         self.others.clear();
-        self.replies.clear();
     }
 }
 
 /// One worker that owns partitions.
-pub struct Worker<'d, P: Platform, Q: Procedure> {
+pub struct Worker<'d, P: Platform> {
     pub(crate) c: P::Core,
     pub(crate) me: u16,
     pub(crate) shared: &'d Shared<P>,
-    pub(crate) tables: &'d Q::Tables,
     pub(crate) map: Arc<Map>,
     pub(crate) version: u64,
     pub(crate) seat: Seat<P>,
     pub(crate) post: Post<'d, P>,
-    pub(crate) owned: Owned<Q::Action>,
-    pub(crate) attempt: Attempt<Q>,
+    pub(crate) owned: Owned,
+    pub(crate) attempt: Attempt,
+    /// Transactions that have begun.
+    begun: u64,
     /// Of the current transaction, until it succeeds; 0: none.
     pub(crate) age: u64,
     pub(crate) last_age: u64,
     /// For the actions of others.
     pub(crate) routes: Routes,
-    pub(crate) outputs: Vec<Q::Output>,
+    /// What follows the last thing heard.
+    pub(crate) body: Vec<u8>,
+    pub(crate) outputs: Vec<u8>,
     pub(crate) names: Vec<BranchName>,
     pub(crate) rolled_back_at: Epoch,
     pub(crate) counts: Counts,
@@ -117,23 +123,17 @@ pub struct Worker<'d, P: Platform, Q: Procedure> {
     pub(crate) has_left: bool,
 }
 
-impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
+impl<'d, P: Platform> Worker<'d, P> {
     /// The worker with this number, at this site.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn new(
-        c: P::Core,
-        shared: &'d Shared<P>,
-        (me, site): (usize, Site),
-        tables: &'d Q::Tables,
-    ) -> Result<Self, OutOfMemory> {
+    pub fn new(c: P::Core, shared: &'d Shared<P>, (me, site): (usize, Site)) -> Result<Self, OutOfMemory> {
         let map = shared.map(c);
         Ok(Worker {
             c,
             me: me as u16,
             shared,
-            tables,
             map,
             counting: None,
             version: shared.version(c),
@@ -141,9 +141,11 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
             post: Post::new(c, me as u16, shared),
             owned: Owned::new(shared.workers()),
             attempt: Attempt::new(),
+            begun: 0,
             age: 0,
             last_age: 0,
             routes: Routes::new(),
+            body: Vec::new(),
             outputs: Vec::new(),
             names: Vec::new(),
             rolled_back_at: Epoch(0),
@@ -162,24 +164,17 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     ///
     /// # Errors
     /// See [`Abort`].
-    pub fn run(
-        &mut self,
-        session: &mut dyn AnySession<'_>,
-        procedure: &mut Q,
-        bounds: &Bounds,
-    ) -> Result<Ending<()>, Abort> {
-        let branches = session.branches().ok_or(NO_BRANCHES)?;
-        self.serve(branches)?;
-        branches.meter().begin::<P>(self.c);
-        self.enter(branches)?;
-        let result = self.try_all(branches, procedure, bounds);
-        let before = branches.meter().enter::<P>(self.c, Category::Cc);
+    pub fn run(&mut self, hands: &mut dyn Hands, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        self.serve(hands)?;
+        self.enter(hands)?;
+        let result = self.try_all(hands, bounds);
+        let meter = hands.branches().meter();
+        meter.enter::<P>(self.c, Category::Cc);
         self.shared.central.end(self.c, &mut self.seat);
-        branches.meter().leave::<P>(self.c, before);
+        meter.end::<P>(self.c);
         if !matches!(&result, Err(abort) if abort.is_conflict()) {
             self.age = 0;
         }
-        branches.meter().end::<P>(self.c);
         result
     }
 
@@ -187,10 +182,25 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn stand_by(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
-        let branches = session.branches().ok_or(NO_BRANCHES)?;
-        self.serve(branches)?;
+    pub fn stand_by(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+        self.shared.central.leave(self.c, &mut self.seat);
+        self.serve(hands)?;
         self.rest(LEAVING_LOOK_NANOS);
+        self.check_others()
+    }
+
+    /// The same, where no worker runs transactions of its own: the time that passes is none that others could use better, and is not counted.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    pub fn attend(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+        self.shared.central.leave(self.c, &mut self.seat);
+        self.serve(hands)?;
+        self.post.wait(P::now(self.c).plus(LEAVING_LOOK_NANOS));
+        self.check_others()
+    }
+
+    fn check_others(&self) -> Result<(), Abort> {
         match self.shared.has_lost(self.c) {
             true => Err(gone()),
             false => Ok(()),
@@ -201,14 +211,14 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn leave(&mut self, session: &mut dyn AnySession<'_>) -> Result<(), Abort> {
-        let branches = session.branches().ok_or(NO_BRANCHES)?;
+    pub fn leave(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
         let c = self.c;
+        self.shared.central.leave(c, &mut self.seat);
         self.shared.leave(c);
         self.has_left = true;
         loop {
             let is_over = self.shared.have_all_left(c);
-            self.serve(branches)?;
+            self.serve(hands)?;
             if is_over {
                 return Ok(());
             }
@@ -220,17 +230,19 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     }
 
     /// The transaction is active from here on, and sees one version of the map.
-    fn enter(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
+    fn enter(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
         let c = self.c;
-        let before = branches.meter().enter::<P>(c, Category::Cc);
-        self.draw_age();
-        while !self.shared.central.begin(c, &mut self.seat, self.age) {
+        let meter = hands.branches().meter();
+        meter.begin::<P>(c);
+        let before = meter.enter::<P>(c, Category::Cc);
+        self.begun += 1;
+        while !self.shared.central.begin(c, &mut self.seat, self.begun) {
             // Whoever changes the map waits for transactions that may need this worker.
-            while self.hear(branches)? {}
+            while self.hear(hands)? {}
             self.shared.central.wait(c, &self.seat, LEAVING_LOOK_NANOS);
         }
         self.look_at_map();
-        branches.meter().leave::<P>(c, before);
+        hands.branches().meter().leave::<P>(c, before);
         Ok(())
     }
 
@@ -244,8 +256,8 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         }
     }
 
-    /// Gives the transaction an age, if it has none.
-    fn draw_age(&mut self) {
+    /// Gives the transaction an age, if it has none: one that locks nothing needs none.
+    pub(crate) fn draw_age(&mut self) {
         if self.age == 0 {
             let drawn = P::timestamp(self.c) << WORKER_BITS | u64::from(self.me);
             self.age = drawn.max(self.last_age + (1 << WORKER_BITS));
@@ -253,86 +265,81 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         }
     }
 
-    fn try_all(
-        &mut self,
-        branches: &mut dyn Branches,
-        procedure: &mut Q,
-        bounds: &Bounds,
-    ) -> Result<Ending<()>, Abort> {
+    fn try_all(&mut self, hands: &mut dyn Hands, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         let c = self.c;
-        let mut attempts = 0;
+        let mut attempts: u32 = 0;
         let result = loop {
             attempts += 1;
-            match self.attempt(branches, procedure, bounds.deadline) {
+            match self.attempt(hands, bounds.deadline) {
                 Ok(commit) => {
-                    branches.stats_mut().commits += 1;
+                    hands.branches().stats_mut().commits += 1;
                     break Ok(Ending::Committed((), commit));
                 }
                 Err(Abort::RollBack) => {
-                    branches.stats_mut().rollbacks += 1;
+                    hands.branches().stats_mut().rollbacks += 1;
                     break Ok(Ending::RolledBack(self.rolled_back_at));
                 }
                 Err(abort) if !abort.is_conflict() => break Err(abort),
                 Err(abort) => {
-                    branches.stats_mut().aborts += 1;
+                    hands.branches().stats_mut().aborts += 1;
                     if bounds.attempts_max.is_some_and(|most| attempts >= most) {
-                        branches.meter().attempt_failed::<P>(c);
+                        hands.branches().meter().attempt_failed::<P>(c);
                         break Err(abort);
                     }
                     if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
                         break Err(Abort::Deadline);
                     }
-                    self.pause(branches, attempts)?;
+                    self.pause(hands, attempts)?;
                 }
             }
         };
-        let most = &mut branches.stats_mut().attempts_max;
+        let most = &mut hands.branches().stats_mut().attempts_max;
         *most = (*most).max(attempts);
         result
     }
 
     /// Serves others for a while, before the next attempt.
-    fn pause(&mut self, branches: &mut dyn Branches, attempts: u32) -> Result<(), Abort> {
+    fn pause(&mut self, hands: &mut dyn Hands, attempts: u32) -> Result<(), Abort> {
         let c = self.c;
+        let branches = hands.branches();
         branches.meter().attempt_failed::<P>(c);
         let before = branches.meter().enter::<P>(c, Category::Backoff);
         let until = P::now(c).plus(branches.pause_nanos(attempts));
         loop {
             // The pause ends even if others never stop asking.
-            let has_heard = self.hear(branches)?;
+            let has_heard = self.hear(hands)?;
             let now = P::now(c);
-            if now >= until {
+            // What has refused it is over.
+            let is_free = has_heard && self.attempt.is_refused_here && self.owned.is_unlocked();
+            if now >= until || is_free {
                 break;
             }
             if !has_heard {
                 self.rest(until.since(now));
             }
         }
-        branches.meter().leave::<P>(c, before);
-        branches.meter().attempt_begins();
+        let meter = hands.branches().meter();
+        meter.leave::<P>(c, before);
+        meter.attempt_begins();
         Ok(())
     }
 
     /// Runs one attempt; what has failed is undone everywhere.
-    fn attempt(
-        &mut self,
-        branches: &mut dyn Branches,
-        procedure: &mut Q,
-        deadline: Option<Nanos>,
-    ) -> Result<Commit, Abort> {
+    fn attempt(&mut self, hands: &mut dyn Hands, deadline: Option<Nanos>) -> Result<Commit, Abort> {
         self.attempt.begin();
-        match self.run_phases(branches, procedure, deadline) {
-            Ok(()) => self.commit(branches),
+        match self.run_phases(hands, deadline) {
+            Ok(()) => self.commit(hands),
             Err(abort) => {
-                self.roll_back(branches)?;
+                self.roll_back(hands)?;
                 Err(abort)
             }
         }
     }
 
     /// Commits the transaction everywhere: the record of the log that names all branches is the commit.
-    fn commit(&mut self, branches: &mut dyn Branches) -> Result<Commit, Abort> {
+    fn commit(&mut self, hands: &mut dyn Hands) -> Result<Commit, Abort> {
         let own = *self.owned.branch(self.me);
+        let branches = hands.branches();
         self.names.clear();
         self.names.extend(own.and_then(|branch| branches.name(branch)));
         self.names.extend(self.attempt.others.iter().filter_map(|(_, name)| *name));
@@ -340,21 +347,19 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         self.count_meeting();
         self.counts.shared += u64::from(!self.attempt.others.is_empty());
         self.tell_end(true)?;
-        if own.is_some() {
-            *self.owned.branch(self.me) = None;
-        }
         if let Some(branch) = own {
+            *self.owned.branch(self.me) = None;
             branches.end(branch);
         }
-        self.release(branches, self.me)?;
+        self.release(hands, self.me)?;
         Ok(commit)
     }
 
     /// Undoes the transaction everywhere.
-    fn roll_back(&mut self, branches: &mut dyn Branches) -> Result<(), Abort> {
+    fn roll_back(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
         // An answer that is missing is not to be taken for one of the next transaction.
         while self.attempt.pending > 0 {
-            if !self.hear(branches)? {
+            if !self.hear(hands)? {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
@@ -364,11 +369,12 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         }
         self.tell_end(false)?;
         let own = self.owned.branch(self.me).take();
+        let branches = hands.branches();
         self.rolled_back_at = match own {
             Some(branch) => branches.roll_back(branch)?,
             None => branches.commit(&[])?.durable_with,
         };
-        self.release(branches, self.me)
+        self.release(hands, self.me)
     }
 
     /// Tells all others that have a part in the transaction how it ends.
@@ -376,8 +382,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         for place in 0..self.attempt.others.len() {
             let to = self.attempt.others[place].0;
             let commit = commit && !(self.shared.broken.commits_all && place == 0);
-            let end: Said<'_, Q::Action, Q::Output> = Said::End { commit };
-            self.post.send(to, &end)?;
+            self.post.say(to, &Said::End { commit })?;
         }
         Ok(())
     }
@@ -388,11 +393,11 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     }
 
     /// The branch of a transaction here, which begins if there is none.
-    pub(crate) fn branch(&mut self, branches: &mut dyn Branches, whose: u16) -> Result<usize, Abort> {
+    pub(crate) fn branch(&mut self, hands: &mut dyn Hands, whose: u16) -> Result<usize, Abort> {
         if let Some(branch) = self.owned.branch(whose) {
             return Ok(*branch);
         }
-        let branch = branches.begin()?;
+        let branch = hands.branches().begin()?;
         *self.owned.branch(whose) = Some(branch);
         Ok(branch)
     }
@@ -401,8 +406,8 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
         &mut self,
         whose: (u16, u64),
         routes: &[Route],
-        request: Option<Request<Q::Action>>,
-    ) -> (Answer, Option<Request<Q::Action>>) {
+        request: Option<Request>,
+    ) -> (Answer, Option<Request>) {
         match self.shared.broken.locks {
             true => (Answer::Granted, request),
             false => self.owned.ask(whose, routes, request),
@@ -410,7 +415,7 @@ impl<'d, P: Platform, Q: Procedure> Worker<'d, P, Q> {
     }
 }
 
-impl<P: Platform, Q: Procedure> Drop for Worker<'_, P, Q> {
+impl<P: Platform> Drop for Worker<'_, P> {
     fn drop(&mut self) {
         if !self.has_left && !P::is_gone(self.c) {
             self.shared.lose(self.c);

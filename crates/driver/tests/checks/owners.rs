@@ -1,7 +1,10 @@
 //! Workers that own partitions: what they do together is what one would do.
 
 use cc::SchemeName;
-use driver::{Control, Deployment, Durability, Engine, Execution, Measurement, Plan, RunError, Workload};
+use driver::{
+    Adaptation, Control, Deployment, Durability, Engine, Execution, Length, Measurement, Plan, RunError,
+    Workload,
+};
 use sim::{Config, Disk, DiskModel, Faults, VirtualMachine};
 use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
@@ -172,6 +175,22 @@ fn checks_hold_on_hardware() {
             assert_eq!(violations(&measured), Vec::<String>::new());
             assert_eq!(ended(&measured), TRANSACTIONS * 3);
         }
+    }
+}
+
+/// Workers provide memory between the warm-up and the measured time, and do meanwhile what others need of them.
+#[test]
+fn owners_prepare_a_run_while_they_serve_each_other() {
+    for execution in OWNING {
+        let adaptation = (execution == Execution::Atrapos).then(|| Adaptation::every(0.02));
+        let (length, transaction_nanos_max) = (Length::Seconds(0.1), None);
+        let warm_up_seconds = 0.05;
+        let plan = in_memory(execution, 4);
+        let plan = Plan { length, warm_up_seconds, adaptation, transaction_nanos_max, ..plan };
+        let measured = driver::on_hardware(&tpcc(Mix::Full, 3), &plan, &two_sockets(3), Control::NONE);
+        let measured = measured.expect("it runs");
+        assert_eq!(violations(&measured), Vec::<String>::new(), "{execution:?}");
+        assert!(ended(&measured) > 0 && measured.distributed_ratio > 0.0);
     }
 }
 

@@ -31,20 +31,7 @@ impl Attempt for Transaction<'_> {
 impl<'d> Session<'d> {
     /// Tells of a procedure that the session will run: see [`crate::Session::look_ahead`].
     pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
-        self.look_ahead_of(tables, procedure, &|_, _| true);
-    }
-
-    /// The same, but only of keys that are near: `is_near` hears the table's number and the leading column of each.
-    pub fn look_ahead_of<Q: Procedure>(
-        &mut self,
-        tables: &Q::Tables,
-        procedure: Option<&Q>,
-        is_near: &dyn Fn(usize, u16) -> bool,
-    ) {
-        self.object().step_ahead();
-        if let Some(procedure) = procedure {
-            procedure.look_ahead(tables, &mut Ahead(self.object(), is_near));
-        }
+        look_ahead_of(self.object(), tables, procedure, &|_, _| true);
     }
 
     /// Runs a stored procedure inline: see [`crate::Session::run`].
@@ -60,6 +47,19 @@ impl<'d> Session<'d> {
     ) -> Result<Ending<()>, Abort> {
         let mode = if procedure.read_only() { Mode::Snapshot } else { Mode::Single };
         run_as(self.object(), mode, (tables, procedure, actions), bounds)
+    }
+}
+
+/// Tells of a procedure that the session will run, but only of keys that are near: `is_near` hears the table's number and the leading column of each.
+pub fn look_ahead_of<'d, Q: Procedure>(
+    session: &mut (dyn AnySession<'d> + 'd),
+    tables: &Q::Tables,
+    procedure: Option<&Q>,
+    is_near: &dyn Fn(usize, u16) -> bool,
+) {
+    session.step_ahead();
+    if let Some(procedure) = procedure {
+        procedure.look_ahead(tables, &mut Ahead(session, is_near));
     }
 }
 

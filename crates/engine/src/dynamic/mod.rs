@@ -28,7 +28,7 @@ pub(crate) mod verbs;
 pub use attempt::AnyAttempt;
 pub use branches::{BranchName, Branches};
 pub use database::{AnyDatabase, Traits};
-pub use inline::run_as;
+pub use inline::{look_ahead_of, run_as};
 pub use session::{AnyPrepared, AnySession, RoamingSession, Upkeep};
 pub use transaction::Transaction;
 pub use typed::{Database, Session};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cc::InstanceOptions;
-use engine::dynamic::Database;
+use engine::dynamic::{Database, Session};
 use engine::{Bounds, Ending, SchemaBuilder};
-use oriented::{Broken, Map, Shared, Sharing, Site};
+use oriented::{Actions, Broken, Dynamic, Map, Shared, Sharing, Site, Typed};
 use platform::{Place, Platform};
 use workloads::Random;
 
@@ -108,20 +108,22 @@ fn work<P: Platform>(
 ) -> (Vec<Turned>, u64) {
     let mut session = database.session(c, None, false).expect("sessions for all workers");
     session.seed(seed ^ me as u64);
-    let mut worker = oriented::Worker::new(c, shared, (me, site), tables).expect("memory for a worker");
+    let mut worker = oriented::Worker::new(c, shared, (me, site)).expect("memory for a worker");
+    let mut actions = Actions::new(shared.workers());
     let mut random = Random::new(seed, me as u64);
     let mut ended = Vec::new();
     for number in 1..=mix.transactions {
         if mix.rearranges && random.chance(25) {
             let change = worker.map().any_change(&mut |limit| random.below(limit));
-            let made = worker.rearrange(session.object(), &[change]);
+            let made = worker.rearrange(&mut hands(&mut session, (tables, &mut actions), None), &[change]);
             let _possible = made.unwrap_or_else(|abort| panic!("a rearrangement failed: {abort}")).is_ok();
         }
         let mut visiting = draw(&mut random, (me, number), mix);
         let began = P::now(c);
         let deadline = began.plus(owners_nanos_max(P::VIRTUAL)).min(bounds::<P>(c).deadline.unwrap_or(began));
         let bounds = Bounds { deadline: Some(deadline), attempts_max: None };
-        let ending = worker.run(session.object(), &mut visiting, &bounds);
+        let ending =
+            worker.run(&mut hands(&mut session, (tables, &mut actions), Some(&mut visiting)), &bounds);
         let stamp = match ending {
             Ok(Ending::Committed((), commit)) => Some(commit.stamp),
             Ok(Ending::RolledBack(_)) => None,
@@ -132,8 +134,18 @@ fn work<P: Platform>(
         ended.push(Turned { entry, turns });
     }
     let aborts = session.stats().aborts;
-    worker.leave(session.object()).unwrap_or_else(|abort| panic!("the others are gone: {abort}"));
+    let left = worker.leave(&mut hands(&mut session, (tables, &mut actions), None));
+    left.unwrap_or_else(|abort| panic!("the others are gone: {abort}"));
     (ended, aborts)
+}
+
+/// What a worker's session does for it.
+fn hands<'h>(
+    session: &'h mut Session<'_>,
+    of: (&'h SiteTables, &'h mut Actions<Visiting>),
+    visiting: Option<&'h mut Visiting>,
+) -> Typed<'h, Visiting, Dynamic<'h>> {
+    Typed::new(Dynamic(session.object().branches().expect("branches")), of, visiting)
 }
 
 /// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site afterwards.
