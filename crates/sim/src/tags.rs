@@ -37,12 +37,12 @@ impl<const WAYS: usize> Tags<WAYS> {
     pub(crate) fn new(
         caches: usize,
         lines: usize,
-        hashed: bool,
+        (hashed, pages): (bool, Pages),
         purpose: &'static str,
     ) -> Result<Self, SimError> {
         let sets = (lines / WAYS).max(1) as u32;
         Ok(Tags {
-            tags: Arena::new(caches * sets as usize * WAYS, Pages::Huge, purpose)?,
+            tags: Arena::new(caches * sets as usize * WAYS, pages, purpose)?,
             sets,
             reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
             hashed,

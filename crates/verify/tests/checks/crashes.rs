@@ -23,7 +23,7 @@ const SEEDS_OF_LIES: u64 = 30;
 /// Seeds within which a mutant is caught.
 const SEEDS_OF_MUTANTS: u64 = 400;
 /// Seeds of each scheme with prepared parts.
-const SEEDS_OF_PARTS: u64 = 12;
+const SEEDS_OF_PARTS: u64 = 24;
 /// Seeds of each scheme with tables that get another form.
 const SEEDS_OF_FORMS: u64 = 8;
 /// Seeds of each scheme with several instances.

@@ -109,7 +109,7 @@ fn mutants_of_parts_are_caught() {
         (Work::Distributed, pages.with_rules("parts are finished twice", twice)),
     ];
     for (work, subject) in mutants {
-        let failure = first_failure(&subject, work, 0..200);
+        let failure = first_failure(&subject, work, 0..2_000);
         println!("{}: {failure:?}", subject.name);
         assert!(failure.is_some(), "{} was not noticed", subject.name);
     }
