@@ -18,7 +18,7 @@ const SEEDS_OF_BENCHMARKS: u64 = 4;
 /// Seeds on hardware, where a seed does not fix the schedule.
 const SEEDS_ON_HARDWARE: u64 = 4;
 /// Seeds within which a mutant is caught; some need several rare things at a time.
-const SEEDS_OF_MUTANTS: u64 = 60_000;
+const SEEDS_OF_MUTANTS: u64 = 20_000;
 /// Seeds within which a reader of a mutant sees a row between two of its writes, and panics.
 const SEEDS_OF_TORN_ROWS: u64 = 20_000;
 
@@ -271,7 +271,7 @@ fn mutants_of_several_instances_are_caught() {
         (1_500, of(SchemeName::NoWait).with_rules("no-wait whose reads are free at the vote", free)),
         (0, of(SchemeName::Silo).with_rules("silo that decides before all votes", early)),
         (0, of(SchemeName::Silo).with_rules("silo that commits what is to abort", deaf)),
-        (20_000, of(SchemeName::Mvcc).with_snapshots("mvcc with snapshots of one instance")),
+        (42_600, of(SchemeName::Mvcc).with_snapshots("mvcc with snapshots of one instance")),
         (1_290, Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing])),
         (1_290, Subject::mutant::<TicToc<Broken>>("tictoc without frozen absences", &[Rule::Freezing])),
         (
