@@ -4,6 +4,7 @@
 //! Its actions and outputs travel with a byte that says of which workload they are.
 
 use cc::Abort;
+use compiled::Compiled;
 use engine::dynamic::AnySession;
 use engine::{Bounds, Ending, Inspector, Loader, LookAhead, Plan, Procedure, Routes, Schema, Verbs};
 use serde::{Deserialize, Serialize};
@@ -26,26 +27,22 @@ type ProcedureOf<W> = <W as workloads::Workload>::Procedure;
 /// Why procedures, tables, actions and outputs are always of one workload.
 const ONE: &str = "all of a run is of one workload: instances compare their plans before they begin";
 
-/// How procedures of a workload run inline.
-trait Inline {
-    /// What makes their executors.
-    fn inline<P: Host, Q: Procedure + 'static>() -> MakeInline<P, Q>;
-}
-
 /// Compiled together with the engine for each scheme, where speed is judged by real time: 25 ns a verb, and much to compile
-/// (decision 0051). Programs that are built for tests run them as [`Erased`] ones.
-struct Compiled;
+/// (decision 0051; crate `compiled`). Programs that are built for tests run them as [`Erased`] ones.
+struct Together;
 
-impl Inline for Compiled {
-    fn inline<P: Host, Q: Procedure + 'static>() -> MakeInline<P, Q> {
-        if cfg!(debug_assertions) { dynamic } else { P::inline() }
+impl Together {
+    /// What makes the executors of workers that run procedures of a workload inline.
+    fn inline<P: Host, Q: Compiled>() -> MakeInline<P, Q> {
+        P::inline()
     }
 }
 
 /// Through the engine's dynamic boundary.
 struct Erased;
 
-impl Inline for Erased {
+impl Erased {
+    /// As [`Together::inline`].
     fn inline<P: Host, Q: Procedure + 'static>() -> MakeInline<P, Q> {
         dynamic
     }
@@ -349,10 +346,10 @@ impl Workload {
 }
 
 workloads! {
-    Micro Compiled,
-    Ycsb Compiled,
+    Micro Together,
+    Ycsb Together,
     Tpcb Erased,
-    Tpcc Compiled,
+    Tpcc Together,
     Tatp Erased,
     Dependent Erased,
 }

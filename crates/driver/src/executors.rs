@@ -1,13 +1,14 @@
 //! Makes the executors of workers: inline, by owners of partitions, shuffled.
 
-use cc::{Abort, Branching, Scheme, SchemeVisitor};
+use cc::Abort;
+use compiled::{Compiled, Inline, Place};
 use engine::dynamic::{AnySession, Session};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
 use platform::{Hardware, Platform};
 
 use crate::executor::{Execution, Executor, Made, MakeInline, Seat};
-use crate::owning::{Owning, Together};
+use crate::owning::Owning;
 
 /// Makes executors.
 pub(crate) struct Executors<P: Platform, Q: Procedure> {
@@ -62,13 +63,13 @@ pub fn dynamic<'d, P: Platform, Q: Procedure + 'static>(seat: Seat<'d, P, Q>) ->
 }
 
 /// Runs procedures inline that are compiled together with the engine.
-struct Compiled<'d, S: Scheme<Hardware>, Q: Procedure> {
-    session: engine::Session<'d, Hardware, S>,
+struct Together<'d, Q: Procedure> {
+    session: Box<dyn Inline<'d, Q> + 'd>,
     tables: &'d Q::Tables,
     actions: Vec<Q::Action>,
 }
 
-impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, Q> {
+impl<'d, Q: Procedure> Executor<'d, Q> for Together<'d, Q> {
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.session.run(self.tables, procedure, &mut self.actions, bounds)
     }
@@ -78,39 +79,22 @@ impl<'d, S: Scheme<Hardware>, Q: Procedure> Executor<'d, Q> for Compiled<'d, S, 
     }
 
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
-        &mut self.session
+        self.session.object()
     }
 }
 
-/// An executor for which the engine and the procedure are compiled together.
-pub(crate) fn compiled<'d, Q: Procedure + 'static>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
+/// An executor for which the engine and the procedure are compiled together, where they are.
+pub(crate) fn together<'d, Q: Compiled>(seat: Seat<'d, Hardware, Q>) -> Made<'d, Q> {
+    let place = Place { c: seat.c, database: seat.database, node: seat.node, measure: seat.measure };
     if seat.owners.is_some() {
-        let database = seat.database.object().as_any();
-        return match database.downcast_ref::<engine::Database<Hardware, Branching>>() {
-            Some(database) => {
-                let session = database.session(seat.c, seat.node, seat.measure)?;
-                Ok(Box::new(Owning::new(&seat, Together { session })))
-            }
+        return match Q::owning(&place)? {
+            Some(session) => Ok(Box::new(Owning::new(&seat, session))),
             None => dynamic(seat),
         };
     }
-    match seat.database.traits().name.parse::<cc::SchemeName>() {
-        Ok(scheme) => scheme.visit::<Hardware, _>(Compilation(seat)),
-        // Another storage manager than the engine's own: it is not compiled with procedures.
-        Err(_) => dynamic(seat),
-    }
-}
-
-struct Compilation<'d, Q: Procedure>(Seat<'d, Hardware, Q>);
-
-impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Compilation<'d, Q> {
-    type Output = Made<'d, Q>;
-
-    fn visit<S: Scheme<Hardware>>(self) -> Self::Output {
-        let Seat { c, database, tables, node, measure, .. } = self.0;
-        let database = database.object().as_any().downcast_ref::<engine::Database<Hardware, S>>();
-        let session = database.expect("a database has the scheme that it names").session(c, node, measure)?;
-        Ok(Box::new(Compiled::<S, Q> { session, tables, actions: Vec::new() }))
+    match Q::inline(place)? {
+        Some(session) => Ok(Box::new(Together { session, tables: seat.tables, actions: Vec::new() })),
+        None => dynamic(seat),
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use compiled::Compiled;
 use engine::dynamic::Database;
 use engine::dynamic::instances::{Create, Open};
-use engine::{Occupant, Procedure, Progress, Recovered, SchemaBuilder};
+use engine::{Occupant, Progress, Recovered, SchemaBuilder};
 use paged::{PagedError, PagedOptions};
 use platform::files::Files;
 use platform::link::Links;
@@ -44,7 +45,7 @@ pub trait Host: Files + Links {
     const OPEN_PAGED: OpenPaged<Self>;
     /// How procedures run inline: compiled with the engine where speed is judged by real time, else through the engine's
     /// dynamic boundary.
-    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q>;
+    fn inline<Q: Compiled>() -> MakeInline<Self, Q>;
     /// Sets the counters to zero: what came before is not part of the measurement.
     fn reset_counters(c: Self::Core);
     /// What was counted since.
@@ -73,8 +74,8 @@ impl Host for Hardware {
     const OPEN: Open<Self> = engine_hardware::open;
     const OPEN_PAGED: OpenPaged<Self> = engine_hardware::open_paged;
 
-    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
-        executors::compiled::<Q>
+    fn inline<Q: Compiled>() -> MakeInline<Self, Q> {
+        executors::together::<Q>
     }
 
     fn reset_counters(_: Self::Core) {}
@@ -89,7 +90,7 @@ impl Host for VirtualMachine {
     const OPEN: Open<Self> = engine_virtual::open;
     const OPEN_PAGED: OpenPaged<Self> = engine_virtual::open_paged;
 
-    fn inline<Q: Procedure + 'static>() -> MakeInline<Self, Q> {
+    fn inline<Q: Compiled>() -> MakeInline<Self, Q> {
         executors::dynamic::<Self, Q>
     }
 

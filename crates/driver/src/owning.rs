@@ -1,10 +1,10 @@
 //! Runs procedures where workers own partitions.
 
-use cc::{Abort, Branching};
+use cc::Abort;
 use engine::dynamic::{AnySession, Branches, Session, look_ahead_of};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
-use platform::{Hardware, Nanos, Platform};
+use platform::{Nanos, Platform};
 use workloads::Random;
 
 use crate::adapting::Part;
@@ -47,43 +47,36 @@ impl<'d, Q: Procedure> OwnersSession<'d, Q> for Session<'d> {
     }
 }
 
-/// A session with which actions are compiled.
-pub(crate) struct Together<'d> {
-    pub session: engine::Session<'d, Hardware, Branching>,
-}
-
-impl<'d, Q: Procedure> OwnersSession<'d, Q> for Together<'d> {
+impl<'d, Q: Procedure> OwnersSession<'d, Q> for Box<dyn compiled::Owning<'d, Q> + 'd> {
     type Acting<'s>
-        = &'s mut Together<'d>
+        = Together<'s, 'd, Q>
     where
         Self: 's;
 
     fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
-        &mut self.session
+        compiled::Owning::object(&mut **self)
     }
 
-    fn acting(&mut self) -> Result<&mut Together<'d>, Abort> {
-        Ok(self)
+    fn acting(&mut self) -> Result<Together<'_, 'd, Q>, Abort> {
+        Ok(Together(&mut **self))
     }
 }
 
-impl<Q: Procedure> Acting<Q> for &mut Together<'_> {
+/// A session with which actions are compiled.
+pub(crate) struct Together<'s, 'd, Q>(&'s mut (dyn compiled::Owning<'d, Q> + 'd));
+
+impl<Q: Procedure> Acting<Q> for Together<'_, '_, Q> {
     fn branches(&mut self) -> &mut dyn Branches {
-        &mut self.session
+        self.0.branches()
     }
 
     fn act(
         &mut self,
-        (branch, deadline): (usize, Option<Nanos>),
-        (tables, actions, which): Meant<'_, Q>,
+        branch: (usize, Option<Nanos>),
+        meant: Meant<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
-        self.session.act_as(branch, deadline, |transaction| {
-            for (number, action) in actions.iter().enumerate().filter(|(number, _)| which(*number)) {
-                done(number, Q::execute(tables, action, transaction)?)?;
-            }
-            Ok(())
-        })
+        self.0.act(branch, meant, done)
     }
 }
 
