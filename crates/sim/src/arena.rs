@@ -28,17 +28,6 @@ pub(crate) enum Pages {
     Huge,
 }
 
-/// Regions of a machine with less than this see short runs, which touch little of each huge page: the host would clear most of it for
-/// nothing, which took a third of the time of campaigns.
-const LARGE_MEMORY_BYTES: usize = 1 << 30;
-
-impl Pages {
-    /// For what is kept of the memory and the caches of a machine whose regions have so many bytes.
-    pub(crate) fn of_machine(memory_bytes: usize) -> Pages {
-        if memory_bytes < LARGE_MEMORY_BYTES { Pages::Small } else { Pages::Huge }
-    }
-}
-
 /// Address space from the host, zeroed, committed by touching it, returned when dropped.
 pub(crate) struct Reservation {
     base: NonNull<u8>,

@@ -89,16 +89,15 @@ impl Coherence {
         let model = config.model.clone();
         let (cores, caches, line) = (model.cores.len(), model.caches, model.line_bytes());
         let lines = |bytes: usize| bytes / line;
-        let pages = Pages::of_machine(config.memory_bytes);
         Ok(Coherence {
-            lines: Arena::new(config.memory_bytes.div_ceil(line), pages, "the directory of lines")?,
-            l1: Tags::new(cores, lines(caches.l1_bytes), (false, pages), "the tags of the L1s")?,
-            l2: Tags::new(cores, lines(caches.l2_bytes), (false, pages), "the tags of the L2s")?,
-            l3: Tags::new(model.groups, lines(caches.l3_bytes), (true, pages), "the tags of the L3s")?,
+            lines: Arena::new(config.memory_bytes.div_ceil(line), Pages::Huge, "the directory of lines")?,
+            l1: Tags::new(cores, lines(caches.l1_bytes), false, "the tags of the L1s")?,
+            l2: Tags::new(cores, lines(caches.l2_bytes), false, "the tags of the L2s")?,
+            l3: Tags::new(model.groups, lines(caches.l3_bytes), true, "the tags of the L3s")?,
             cores: vec![CoreState::new(); cores],
             old_leases: OldLeases::new(),
             arrivals: Arrivals::new(model.groups),
-            nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), pages, "the nodes of pages")?,
+            nodes: Arena::new(config.memory_bytes.div_ceil(PAGE_BYTES), Pages::Huge, "the nodes of pages")?,
             ports: Ports::new(&model),
             dropped: vec![0; model.groups],
             hot: Vec::new(),

@@ -37,7 +37,7 @@ pub(crate) struct Plans(UnsafeCell<Arena<Plan>>);
 
 impl Plans {
     pub(crate) fn new() -> Result<Plans, SimError> {
-        Ok(Plans(UnsafeCell::new(Arena::new(FIBERS_MAX, Pages::Small, "what fibers will touch")?)))
+        Ok(Plans(UnsafeCell::new(Arena::new(FIBERS_MAX, Pages::Huge, "what fibers will touch")?)))
     }
 
     /// The plan of a fiber, for one call.

@@ -37,12 +37,12 @@ impl<const WAYS: usize> Tags<WAYS> {
     pub(crate) fn new(
         caches: usize,
         lines: usize,
-        (hashed, pages): (bool, Pages),
+        hashed: bool,
         purpose: &'static str,
     ) -> Result<Self, SimError> {
         let sets = (lines / WAYS).max(1) as u32;
         Ok(Tags {
-            tags: Arena::new(caches * sets as usize * WAYS, pages, purpose)?,
+            tags: Arena::new(caches * sets as usize * WAYS, Pages::Huge, purpose)?,
             sets,
             reciprocal: (u64::MAX / u64::from(sets)).wrapping_add(1),
             hashed,
