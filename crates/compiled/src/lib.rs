@@ -8,7 +8,7 @@
 use cc::{Abort, Branching, Scheme, SchemeName, SchemeVisitor, TooManySessions};
 use engine::dynamic::{AnySession, Branches, Database};
 use engine::{Bounds, Ending, Procedure, Session};
-use oriented::{Acting, Done, Meant};
+use oriented::{Acting, Done, Meant, execute_meant};
 use platform::{Hardware, Nanos, Node, Platform};
 use workloads::micro::MicroTransaction;
 use workloads::tpcc;
@@ -84,15 +84,10 @@ impl<Q: Procedure> Acting<Q> for Together<'_> {
     fn act(
         &mut self,
         (branch, deadline): (usize, Option<Nanos>),
-        (tables, actions, which): Meant<'_, Q>,
+        meant: Meant<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
-        self.0.act_as(branch, deadline, |transaction| {
-            for (number, action) in actions.iter().enumerate().filter(|(number, _)| which(*number)) {
-                done(number, Q::execute(tables, action, transaction)?)?;
-            }
-            Ok(())
-        })
+        self.0.act_as(branch, deadline, |transaction| execute_meant::<Q>(meant, transaction, done))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use cc::Abort;
 use engine::dynamic::{AnyVerbs, Branches, Transaction};
-use engine::{Plan, Procedure, Routes};
+use engine::{Plan, Procedure, Routes, Verbs};
 use platform::Nanos;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -96,6 +96,22 @@ pub type Meant<'a, Q> =
 /// Takes the outputs of actions, by their numbers.
 pub type Done<'f, Q> = dyn FnMut(usize, <Q as Procedure>::Output) -> Result<(), Abort> + 'f;
 
+/// Runs those of these actions that are meant, one after the other.
+///
+/// # Errors
+/// See [`Abort`].
+#[inline]
+pub fn execute_meant<Q: Procedure>(
+    (tables, actions, which): Meant<'_, Q>,
+    transaction: &mut impl Verbs,
+    done: &mut Done<'_, Q>,
+) -> Result<(), Abort> {
+    for (number, action) in actions.iter().enumerate().filter(|(number, _)| which(*number)) {
+        done(number, Q::execute(tables, action, transaction)?)?;
+    }
+    Ok(())
+}
+
 /// How actions run in a session.
 pub trait Acting<Q: Procedure> {
     /// The branches of the session.
@@ -124,15 +140,11 @@ impl<Q: Procedure> Acting<Q> for Dynamic<'_> {
     fn act(
         &mut self,
         (branch, deadline): (usize, Option<Nanos>),
-        (tables, actions, which): Meant<'_, Q>,
+        meant: Meant<'_, Q>,
         done: &mut Done<'_, Q>,
     ) -> Result<(), Abort> {
         self.0.act(branch, deadline, &mut |verbs: &mut dyn AnyVerbs| {
-            let mut transaction = Transaction::new(verbs);
-            for (number, action) in actions.iter().enumerate().filter(|(number, _)| which(*number)) {
-                done(number, Q::execute(tables, action, &mut transaction)?)?;
-            }
-            Ok(())
+            execute_meant::<Q>(meant, &mut Transaction::new(verbs), done)
         })
     }
 }
