@@ -30,7 +30,7 @@ fn load(grid: &Grid, hot: bool, aligned: bool) -> Load {
         Meeting { members: vec![SubPartition(sub as u32), SubPartition(other as u32)], count: 1e3, bytes }
     };
     let meetings = (0..TABLES - 1).flat_map(|number| spans[number].clone().map(move |sub| (number, sub)));
-    Load { version: grid.version(), costs, meetings: meetings.map(meeting).collect(), unrecorded: 0.0 }
+    Load::new(grid.version(), costs, meetings.map(meeting).collect())
 }
 
 fn main() {

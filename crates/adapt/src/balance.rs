@@ -1,7 +1,7 @@
 //! Whether a better map is worth changing to.
 
+use crate::model::Figures;
 use crate::search::Proposal;
-
 use crate::settings::{Rules, Settings};
 
 /// What speaks for and against a repartitioning.
@@ -40,12 +40,26 @@ pub struct Spent {
     pub busy_nanos: f64,
 }
 
-/// The share of a core's time that is saved where the busiest one needs `after` instead of `before` for its actions. All cores together need what they need:
-/// below the mean of all that they do, the busiest one's actions hold nobody up.
-pub(crate) fn gain(before: f64, after: f64, spent: Spent) -> f64 {
-    let all = before.max(spent.nanos);
+/// What a map costs each core: how long the busiest one needs for its actions, and how long each waits for the owners of what it asks for, on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Each {
+    pub time: f64,
+    pub asking: f64,
+}
+
+impl Each {
+    pub(crate) fn of(figures: &Figures) -> Self {
+        Each { time: figures.time(), asking: figures.asking_each() }
+    }
+}
+
+/// The share of a core's time that is saved where a map costs `after` instead of `before`. All cores together need what they need: below the mean of all that they
+/// do, the busiest one's actions hold nobody up. What is not waited for is saved.
+pub(crate) fn gain(before: Each, after: Each, spent: Spent) -> f64 {
+    let all = before.time.max(spent.nanos);
     let held_up = |actions: f64| actions.max(spent.busy_nanos.min(spent.nanos));
-    if all > 0.0 { (held_up(before) - held_up(after)) / all } else { 0.0 }
+    let saved = held_up(before.time) - held_up(after.time) + before.asking - after.asking;
+    if all > 0.0 { saved / all } else { 0.0 }
 }
 
 impl Balance {
@@ -58,7 +72,7 @@ impl Balance {
         (stay_seconds, doubts): (f64, u32),
     ) -> Self {
         Balance {
-            gain: gain(proposal.before.time(), proposal.after.time(), spent),
+            gain: gain(Each::of(&proposal.before), Each::of(&proposal.after), spent),
             gain_min: (settings.gain_min * f64::from(1u32 << doubts.min(8))).min(1.0),
             cost_seconds: change_seconds * proposal.changes.len() as f64,
             stay_seconds,
@@ -91,6 +105,10 @@ mod tests {
     #[test]
     fn actions_that_hold_nobody_up_are_nothing_to_gain() {
         let spent = |nanos, busy_nanos| Spent { nanos, busy_nanos };
+        let gain = |before, after, spent| {
+            let of = |time| Each { time, asking: 0.0 };
+            super::gain(of(before), of(after), spent)
+        };
         assert_eq!(gain(80.0, 20.0, Spent::default()), 0.75);
         assert_eq!(gain(80.0, 20.0, spent(100.0, 0.0)), 0.6);
         // All of them do so much else that the busiest one's actions fit in.
@@ -99,5 +117,14 @@ mod tests {
         assert_eq!(gain(100.0, 20.0, spent(100.0, 60.0)), 0.4);
         assert_eq!(gain(100.0, 100.0, spent(100.0, 60.0)), 0.0);
         assert_eq!(gain(0.0, 0.0, Spent::default()), 0.0);
+    }
+
+    #[test]
+    fn who_need_not_ask_saves_what_it_waits_for() {
+        let (one, both) = (Each { time: 50.0, asking: 40.0 }, Each { time: 25.0, asking: 0.0 });
+        let spent = Spent { nanos: 100.0, busy_nanos: 60.0 };
+        // The busiest one's actions hold nobody up.
+        assert_eq!(gain(one, both, spent), 0.4);
+        assert_eq!(gain(both, one, spent), -0.4);
     }
 }

@@ -9,7 +9,7 @@ use crate::load::{Load, Meeting};
 pub(crate) fn evenly(grid: &Grid) -> Load {
     let cost = |sub: usize| grid.place(SubPartition(sub as u32)).1.len() as f64;
     let costs = (0..grid.count()).map(cost).collect();
-    Load { version: grid.version(), costs, meetings: Vec::new(), unrecorded: 0.0 }
+    Load::new(grid.version(), costs, Vec::new())
 }
 
 /// What was measured by the sub-partitions of `from`, by those of `to`, which has the same tables: costs by the positions that two sub-partitions have in
@@ -45,7 +45,8 @@ pub(crate) fn carried(load: &Load, from: &Grid, to: &Grid) -> Load {
     }
     let meeting = |(members, (count, bytes))| Meeting { members, count, bytes };
     let meetings = met.into_iter().map(meeting).collect();
-    Load { version: to.version(), costs, meetings, unrecorded: load.unrecorded }
+    // Who draws what is known again after the next measurement; until then nobody is preferred.
+    Load { unrecorded: load.unrecorded, ..Load::new(to.version(), costs, meetings) }
 }
 
 #[cfg(test)]

@@ -77,13 +77,16 @@ impl<'a> Draft<'a> {
         self.loads[core.index()]
     }
 
-    /// All that the searches make small: imbalance, synchronization and boundaries.
+    /// All that the searches make small: imbalance, synchronization, asking and boundaries.
     pub(crate) fn cost(&self) -> f64 {
         let figures = self.ground.model.figures(&self.owners);
         let is_boundary =
             |sub: &usize| self.ground.beside[*sub].0 && self.owners[*sub] != self.owners[sub - 1];
         let boundaries = (0..self.owners.len()).filter(is_boundary).count();
-        figures.imbalance + figures.synchronization + self.ground.boundary * boundaries as f64
+        figures.imbalance
+            + figures.synchronization
+            + figures.asking
+            + self.ground.boundary * boundaries as f64
     }
 
     /// What imbalance changes by if `from` has `cost` less and `to` so much more.
@@ -108,11 +111,19 @@ impl<'a> Draft<'a> {
         self.ground.boundary * f64::from(change.sum::<i32>())
     }
 
+    /// What is waited for owners changes by if the sub-partition goes to `to`.
+    pub(crate) fn asking_delta(&self, sub: usize, to: Core) -> f64 {
+        let draws = &self.ground.model.load.draws;
+        draws.asking(sub, to) - draws.asking(sub, self.owners[sub])
+    }
+
     /// What the cost changes by if the sub-partition goes to `to`.
     pub(crate) fn move_delta(&mut self, sub: usize, to: Core) -> f64 {
         let from = self.owners[sub];
         self.steps += 1;
-        let mut delta = self.balance_delta(from, to, self.ground.cost(sub)) + self.boundary_delta(sub, to);
+        let mut delta = self.balance_delta(from, to, self.ground.cost(sub))
+            + self.boundary_delta(sub, to)
+            + self.asking_delta(sub, to);
         if self.ground.socket(from) != self.ground.socket(to) {
             let Model { cores, load } = self.ground.model;
             for number in &self.ground.meetings[sub] {
@@ -144,7 +155,9 @@ impl<'a> Draft<'a> {
     /// What a move of the sub-partition to `to` would change beside synchronization.
     pub(crate) fn cheap_delta(&mut self, sub: usize, to: Core) -> f64 {
         self.steps += 1;
-        self.balance_delta(self.owners[sub], to, self.ground.cost(sub)) + self.boundary_delta(sub, to)
+        self.balance_delta(self.owners[sub], to, self.ground.cost(sub))
+            + self.boundary_delta(sub, to)
+            + self.asking_delta(sub, to)
     }
 
     /// What the cost changes by if the two sub-partitions change places.

@@ -7,12 +7,15 @@
 //!   sub-partition the sets could be guessed only.
 //! - Actions are counted by class, and what a class costs is the mean of those that any worker has measured. A worker can measure few in an interval: by its
 //!   own measurements alone, chance would make one of many workers busier than the others.
+//! - Who draws transactions is counted too ([`Draws`]). Classes come in pairs: those with even numbers are of the worker's own transactions, those behind them
+//!   of others'; and a worker counts what it asks others for.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Core;
+use crate::draws::{Drawn, Draws};
 use crate::grid::SubPartition;
 
 /// Sub-partitions of one synchronization point that are told apart. Of points where more meet, the first so many are counted.
@@ -21,6 +24,8 @@ pub const MEMBERS_MAX: usize = 8;
 pub const MEETINGS_MAX: usize = 1024;
 /// Places of the table that are looked at for a set.
 const PROBES_MAX: usize = 8;
+/// What asking another worker for an action is believed to cost where nobody has: two lines that come from another socket.
+pub const ASK_NANOS: f64 = 500.0;
 /// Stands for no sub-partition.
 const NOBODY: u32 = u32::MAX;
 
@@ -84,6 +89,10 @@ pub struct Arrays {
     actions: Vec<u32>,
     /// By class.
     measured: Vec<Measured>,
+    /// Actions of the worker's own transactions that others were asked for, by sub-partition.
+    asked: Vec<u32>,
+    /// How long the worker has waited for answers, with nothing else to do.
+    waited_nanos: u64,
     /// An open hash table; its length is a power of two.
     meetings: Vec<Counted>,
     /// Synchronization points for which the table had no room, and their bytes.
@@ -98,7 +107,9 @@ impl Arrays {
     pub fn new(version: u64, (sub_partitions, classes): (usize, usize), meetings: usize) -> Self {
         let meetings = vec![NOTHING; meetings.max(1).next_power_of_two()];
         let (actions, measured) = (vec![0; sub_partitions * classes], vec![Measured::default(); classes]);
-        Arrays { version, actions, measured, meetings, unrecorded: (0, 0), idle_nanos: 0 }
+        let asked = vec![0; sub_partitions];
+        let (unrecorded, waited_nanos, idle_nanos) = ((0, 0), 0, 0);
+        Arrays { version, actions, measured, asked, waited_nanos, meetings, unrecorded, idle_nanos }
     }
 
     /// The version of the map by whose grid it counts.
@@ -112,6 +123,9 @@ impl Arrays {
         self.actions.clear();
         self.actions.resize(sub_partitions * self.measured.len(), 0);
         self.measured.fill(Measured::default());
+        self.asked.clear();
+        self.asked.resize(sub_partitions, 0);
+        self.waited_nanos = 0;
         self.meetings.fill(NOTHING);
         self.unrecorded = (0, 0);
         self.idle_nanos = 0;
@@ -124,6 +138,21 @@ impl Arrays {
         if let Some(count) = self.actions.get_mut(on.index() * self.measured.len() + class) {
             *count = count.saturating_add(1);
         }
+    }
+
+    /// Another worker is asked for an action on this sub-partition.
+    #[inline]
+    pub fn ask(&mut self, on: SubPartition) {
+        if let Some(count) = self.asked.get_mut(on.index()) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// The worker has waited for answers for so long, and has had nothing else to do.
+    #[inline]
+    pub fn wait(&mut self, nanos: u64) {
+        self.waited_nanos = self.waited_nanos.saturating_add(nanos);
+        self.rest(nanos);
     }
 
     /// The worker has had nothing to do for so long.
@@ -146,7 +175,14 @@ impl Arrays {
     }
 
     fn sub_partitions(&self) -> usize {
-        self.actions.len() / self.measured.len().max(1)
+        self.asked.len()
+    }
+
+    /// Actions on a sub-partition of the worker's own transactions, wherever they ran.
+    fn drawn(&self, sub: usize) -> u64 {
+        let classes = self.measured.len();
+        let own = self.actions[sub * classes..][..classes].iter().step_by(2);
+        own.map(|count| u64::from(*count)).sum::<u64>() + u64::from(self.asked[sub])
     }
 
     /// Actions on these sub-partitions have met so many times at synchronization points, to which they brought so many bytes in all. One
@@ -217,25 +253,32 @@ pub struct Load {
     pub costs: Vec<f64>,
     /// Synchronization points, ascending by members.
     pub meetings: Vec<Meeting>,
+    /// Whose transactions they are of.
+    pub draws: Draws,
     /// The share of synchronization points that no worker had room for. The bytes and counts of the others stand for them too.
     pub unrecorded: f64,
 }
 
 impl Load {
-    /// Gathers what workers have counted. A class of which nobody has measured an action costs what the others cost.
+    /// Costs and synchronization points of transactions of which nobody knows who draws them.
+    pub fn new(version: u64, costs: Vec<f64>, meetings: Vec<Meeting>) -> Self {
+        Load { version, costs, meetings, draws: Draws::default(), unrecorded: 0.0 }
+    }
+
+    /// Gathers what the workers on these cores have counted. A class of which nobody has measured an action costs what the others cost.
     ///
     /// # Errors
     /// [`LoadError`]: arrays are of another map.
     pub fn gathered<'a>(
         version: u64,
         sub_partitions: usize,
-        arrays: impl IntoIterator<Item = &'a Arrays>,
+        arrays: impl IntoIterator<Item = (Core, &'a Arrays)> + Clone,
     ) -> Result<Self, LoadError> {
         let mut classes: Vec<Measured> = Vec::new();
         let mut actions: Vec<u64> = Vec::new();
         let mut met: BTreeMap<Members, (u64, u64)> = BTreeMap::new();
         let mut unrecorded = (0u64, 0u64);
-        for one in arrays {
+        for (_, one) in arrays.clone() {
             if one.version != version {
                 return Err(LoadError::Version { wanted: version, found: one.version });
             }
@@ -270,6 +313,7 @@ impl Load {
             version,
             costs: costs(&actions, &classes, sub_partitions),
             meetings: met.into_iter().map(meeting).collect(),
+            draws: draws(sub_partitions, arrays),
             unrecorded: unrecorded.0 as f64 / (recorded.0 + unrecorded.0).max(1) as f64,
         })
     }
@@ -306,6 +350,24 @@ fn costs(actions: &[u64], classes: &[Measured], sub_partitions: usize) -> Vec<f6
     costs
 }
 
+/// Who has drawn how much on each sub-partition, and what it costs to ask for it.
+fn draws<'a>(sub_partitions: usize, arrays: impl IntoIterator<Item = (Core, &'a Arrays)> + Clone) -> Draws {
+    let count = |sub: usize| {
+        let of_core = |(core, one): (Core, &Arrays)| (core, one.drawn(sub) as f64);
+        Drawn::of(arrays.clone().into_iter().map(of_core).collect())
+    };
+    let by_sub = (0..sub_partitions).map(count).collect();
+    let add = |(waited, asked): (f64, u64), (_, one): (Core, &Arrays)| {
+        let more: u64 = one.asked.iter().map(|count| u64::from(*count)).sum();
+        (waited + one.waited_nanos as f64, asked + more)
+    };
+    let ask_nanos = match arrays.clone().into_iter().fold((0.0, 0), add) {
+        (_, 0) => ASK_NANOS,
+        (waited, asked) => waited / asked as f64,
+    };
+    Draws { ask_nanos, by_sub }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,7 +392,7 @@ mod tests {
         other.meet(subs(&[0, 3]), 1, 20);
         other.meet(subs(&[2, 2]), 1, 1000);
         other.meet(subs(&[1, 2, 0]), 1, 9);
-        let load = Load::gathered(3, 4, [&one, &other]).expect("one map");
+        let load = Load::gathered(3, 4, [(Core(0), &one), (Core(1), &other)]).expect("one map");
         assert_eq!(load.costs, [0.0, 21.0, 0.0, 33.0 / 5.0]);
         let met = |members: &[u32], count, bytes| Meeting { members: subs(members), count, bytes };
         assert_eq!(load.meetings, [met(&[0, 1, 2], 1.0, 9.0), met(&[0, 3], 2.0, 120.0)]);
@@ -340,14 +402,14 @@ mod tests {
         assert_eq!(one.idle_nanos(), 11);
         one.clear(4, 4);
         assert_eq!(one, Arrays::new(4, (4, 3), 16));
-        assert_eq!(Load::gathered(3, 4, [&one]), Err(LoadError::Version { wanted: 3, found: 4 }));
-        assert_eq!(Load::gathered(4, 5, [&one]), Err(LoadError::Count { wanted: 5, found: 4 }));
+        assert_eq!(Load::gathered(3, 4, [(Core(0), &one)]), Err(LoadError::Version { wanted: 3, found: 4 }));
+        assert_eq!(Load::gathered(4, 5, [(Core(0), &one)]), Err(LoadError::Count { wanted: 5, found: 4 }));
     }
 
     #[test]
     fn no_core_works_longer_than_there_is_time() {
         let costs = vec![30.0, 10.0, 150.0, 50.0, 0.0];
-        let mut load = Load { version: 0, costs, meetings: Vec::new(), unrecorded: 0.0 };
+        let mut load = Load::new(0, costs, Vec::new());
         load.fit_in(100.0, &[0, 0, 1, 1, 2].map(Core));
         assert_eq!(load.costs, [30.0, 10.0, 75.0, 25.0, 0.0]);
     }
@@ -358,7 +420,7 @@ mod tests {
         for round in 0..2 {
             (0..20).for_each(|sub| arrays.meet(subs(&[sub, sub + 1]), 1, 10 + round));
         }
-        let load = Load::gathered(0, 100, [&arrays]).expect("one map");
+        let load = Load::gathered(0, 100, [(Core(0), &arrays)]).expect("one map");
         assert_eq!(load.meetings.len(), 4);
         assert!((load.unrecorded - 0.8).abs() < 1e-9, "{}", load.unrecorded);
         let sum = |of: fn(&Meeting) -> f64| load.meetings.iter().map(of).sum::<f64>();
@@ -370,7 +432,30 @@ mod tests {
     fn large_synchronization_points_are_counted_by_some_members() {
         let mut arrays = Arrays::new(0, (100, 1), 4);
         arrays.meet((0..20).rev().map(SubPartition), 1, 10);
-        let load = Load::gathered(0, 100, [&arrays]).expect("one map");
+        let load = Load::gathered(0, 100, [(Core(0), &arrays)]).expect("one map");
         assert_eq!(load.meetings[0].members, subs(&[12, 13, 14, 15, 16, 17, 18, 19]));
+    }
+
+    #[test]
+    fn who_draws_is_told() {
+        let mut one = Arrays::new(0, (2, 2), 4);
+        let mut other = one.clone();
+        // Nobody has asked: it costs what is believed.
+        let load = Load::gathered(0, 2, [(Core(3), &one)]).expect("one map");
+        assert_eq!((load.draws.ask_nanos, load.draws.by_sub[0].all), (ASK_NANOS, 0.0));
+        // The first worker owns both: its own transactions are on the first one, the other's on the second.
+        (0..50).for_each(|_| one.act(SubPartition(0), 0));
+        for _ in 0..40 {
+            other.ask(SubPartition(1));
+            one.act(SubPartition(1), 1);
+        }
+        other.wait(8_000);
+        other.rest(5);
+        let load = Load::gathered(0, 2, [(Core(3), &one), (Core(1), &other)]).expect("one map");
+        let often: Vec<_> = load.draws.by_sub.iter().map(|drawn| drawn.often.clone()).collect();
+        assert_eq!(often, [vec![(Core(3), 50.0)], vec![(Core(1), 40.0)]]);
+        assert_eq!((load.draws.ask_nanos, other.idle_nanos()), (200.0, 8_005));
+        other.clear(1, 3);
+        assert_eq!(other, Arrays::new(1, (3, 2), 4));
     }
 }

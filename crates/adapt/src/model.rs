@@ -11,6 +11,8 @@
 //! All are nanoseconds here: costs of actions are measured so, and a byte costs what [`Cores::distance`] says. So imbalance and synchronization can be
 //! added, which the paper leaves open: [`Figures::cost`] is what the searches make small.
 //!
+//! Beside the paper: what it costs that transactions are drawn by others than own what they act on ([`Draws`](crate::Draws)), [`Figures::asking`].
+//!
 //! `RU_avg` is over the cores that are present. What a core that is not present owns waits for an owner: it counts as imbalance.
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,8 @@ pub struct Figures {
     pub imbalance: f64,
     /// `TS(S, W)`.
     pub synchronization: f64,
+    /// What workers wait for the owners of what their transactions act on.
+    pub asking: f64,
     /// What belongs to cores that are not present.
     pub stranded: f64,
     /// Cores that are present.
@@ -36,9 +40,9 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What the searches make small: `RU(S, W) + TS(S, W)` beside the work itself, which no assignment changes.
+    /// What the searches make small: `RU(S, W) + TS(S, W)` and what is waited for owners, beside the work itself, which no assignment changes.
     pub fn cost(&self) -> f64 {
-        self.mean * self.present as f64 + self.imbalance + self.synchronization
+        self.mean * self.present as f64 + self.imbalance + self.synchronization + self.asking
     }
 
     /// The load of the busiest core.
@@ -57,6 +61,11 @@ impl Figures {
     /// How long the machine takes for the load: as long as its busiest core, and each core its part of the synchronization.
     pub fn time(&self) -> f64 {
         self.busiest() + self.synchronization / self.present.max(1) as f64
+    }
+
+    /// Each core's part of what is waited for owners.
+    pub fn asking_each(&self) -> f64 {
+        self.asking / self.present.max(1) as f64
     }
 }
 
@@ -85,7 +94,8 @@ impl Model<'_> {
             .sum();
         let imbalance = self.cores.present().map(off).sum::<f64>() + stranded;
         let synchronization = self.load.meetings.iter().map(|met| self.meeting(met, owners)).sum();
-        Figures { loads, mean, imbalance, synchronization, stranded, present }
+        let asking = owners.iter().enumerate().map(|(sub, owner)| self.load.draws.asking(sub, *owner)).sum();
+        Figures { loads, mean, imbalance, synchronization, asking, stranded, present }
     }
 
     /// What these synchronization points cost: `C(s)` of each, added up.
@@ -152,7 +162,7 @@ mod tests {
             bytes: *bytes,
         };
         let meetings = meetings.iter().map(meeting).collect();
-        Load { version: 0, costs: costs.to_vec(), meetings, unrecorded: 0.0 }
+        Load::new(0, costs.to_vec(), meetings)
     }
 
     /// Two sockets of two cores: loads 30, 10, 0, 0; mean 10; imbalance 20 + 0 + 10 + 10.

@@ -110,7 +110,7 @@ mod tests {
         let domain = Range { low: 0, end: costs.len() as u64 };
         let map = PartitionMap::even(&[(Table(0), "t", domain)], &[Core(0)]).expect("a map");
         let grid = Grid::of(&map);
-        let load = Load { version: 0, costs: costs.to_vec(), meetings: Vec::new(), unrecorded: 0.0 };
+        let load = Load::new(0, costs.to_vec(), Vec::new());
         let cores = square(1, 2);
         let ground = Ground::new(Model { cores: &cores, load: &load }, &grid);
         let draft = by_load(&ground, Order::ByTable, 1000);

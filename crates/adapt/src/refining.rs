@@ -167,14 +167,21 @@ fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) ->
     best.1.map(|target| (group, target))
 }
 
-/// The cores that a sub-partition may be better with: those with least load in each socket, of its neighbours and of those that it meets.
+/// The cores that a sub-partition may be better with: those with least load in each socket, of its neighbours, of those that it meets, and of those whose
+/// transactions act on it.
 fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
     let ground = draft.ground;
     targets.clear();
     let owner = draft.owners[sub];
     let has_meetings = !ground.meetings[sub].is_empty();
-    // With less than the mean and nobody to meet, nothing is gained elsewhere.
-    if !has_meetings && draft.load(owner) <= ground.mean && ground.model.cores.is_present(owner) {
+    let draws = &ground.model.load.draws;
+    let is_elsewhere = draws.often(sub).next().is_some_and(|core| core != owner);
+    // With less than the mean, nobody to meet and nobody else who asks for it, nothing is gained elsewhere.
+    if !has_meetings
+        && !is_elsewhere
+        && draft.load(owner) <= ground.mean
+        && ground.model.cores.is_present(owner)
+    {
         return;
     }
     let mut least: Vec<Option<Core>> = vec![None; ground.model.cores.socket_count()];
@@ -191,6 +198,7 @@ fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
         let members = &ground.model.load.meetings[*number as usize].members;
         targets.extend(members.iter().map(|other| draft.owners[other.index()]));
     }
+    targets.extend(draws.often(sub));
     targets.sort_unstable();
     targets.dedup();
     targets.retain(|core| *core != owner && ground.model.cores.is_present(*core));

@@ -164,15 +164,22 @@ fn best(ground: &Ground<'_>, grid: &Grid, how: Search) -> (Vec<Core>, Way, u64) 
     (draft.owners, way, steps)
 }
 
-/// The same assignment with the names of cores of a socket exchanged, so that as much load as possible stays where it is. Balance and synchronization
-/// are the same.
+/// The same assignment with the names of cores of a socket exchanged, so that as little as possible is waited for owners, and then as much load as possible
+/// stays where it is. Balance and synchronization are the same.
 fn relabelled(ground: &Ground<'_>, owners: Vec<Core>, before: &[Core]) -> Vec<Core> {
     let count = ground.model.cores.count();
     let mut kept = vec![0.0; count * count];
     // A sub-partition on which nothing was done counts a little.
     let little = ground.mean * 1e-6 + f64::MIN_POSITIVE;
     for (sub, (owner, former)) in owners.iter().zip(before).enumerate() {
-        kept[owner.index() * count + former.index()] += ground.cost(sub) + little;
+        kept[owner.index() * count + former.index()] += NEAR * (ground.cost(sub) + little);
+        let draws = &ground.model.load.draws;
+        for core in draws.often(sub) {
+            // What is saved beside any core that seldom draws it.
+            let seldom = draws.by_sub[sub].others;
+            let saved = draws.ask_nanos * (draws.by_sub[sub].all - seldom) - draws.asking(sub, core);
+            kept[owner.index() * count + core.index()] += saved;
+        }
     }
     let mut pairs: Vec<(Core, Core)> = Vec::new();
     for one in &ground.present {
@@ -217,7 +224,7 @@ mod tests {
             bytes: 10.0,
         };
         let meetings = (0..40).map(meeting).collect();
-        let load = Load { version: 0, costs: vec![10.0; 80], meetings, unrecorded: 0.0 };
+        let load = Load::new(0, vec![10.0; 80], meetings);
         (map, cores, load)
     }
 

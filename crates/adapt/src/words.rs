@@ -12,6 +12,9 @@ const HOT: f64 = 1.05;
 /// Synchronization below this share of the work is not worth a word.
 const TALKATIVE: f64 = 0.01;
 
+/// What is waited for owners is told from this share of the work on.
+const WAITING: f64 = 0.05;
+
 /// Why a map is changed to another: what is wrong, what is done, what is expected.
 pub(crate) fn reason(
     map: &PartitionMap,
@@ -30,6 +33,7 @@ pub(crate) fn reason(
         parts.push(format!("{core} (socket {socket}) has {} the mean load", multiple(times)));
     }
     parts.extend(talk(proposal));
+    parts.extend(asking(proposal));
     parts.push(changes(map, &proposal.changes));
     parts.push(format!("{} of the load changes its core", percent(proposal.moved)));
     parts.push(expected(proposal, balance));
@@ -94,6 +98,19 @@ fn talk(proposal: &Proposal) -> Option<String> {
         percent(synchronization / work.max(f64::MIN_POSITIVE)),
         percent(pairs[one][other] / synchronization)
     ))
+}
+
+/// What waiting for owners costs, where another map saves some of it that is worth a word.
+fn asking(proposal: &Proposal) -> Option<String> {
+    let work = (proposal.before.mean * proposal.before.present as f64).max(f64::MIN_POSITIVE);
+    let (before, after) = (proposal.before.asking / work, proposal.after.asking / work);
+    let text = || {
+        let (before, after) = (percent(before), percent(after));
+        format!(
+            "waiting for the owners of what cores draw takes {before} of the work, and would take {after}"
+        )
+    };
+    (before - after > WAITING).then(text)
 }
 
 /// What is done, with the tables whose partitions are split.

@@ -49,7 +49,7 @@ pub(crate) fn empty(map: &Map) -> Arrays {
     Arrays::new(map.version(), (map.sub_partitions(), classes), MEETINGS_MAX)
 }
 
-/// The class of an action.
+/// The class of an action: even for the worker's own transactions, odd for those of others ([`Arrays`]).
 #[inline]
 pub(crate) fn class(home: &Route, whose: For) -> usize {
     2 * home.table + whose as usize

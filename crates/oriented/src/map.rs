@@ -151,6 +151,21 @@ impl Map {
         Ok(Map::of(self.workers, self.divisions.clone(), partitions))
     }
 
+    /// The first version, with these partitions of the same divisions.
+    ///
+    /// # Errors
+    /// [`adapt::MapError`]: one belongs to a worker that is not there.
+    ///
+    /// # Panics
+    /// They are of other divisions.
+    pub fn with_partitions(self, partitions: PartitionMap) -> Result<Self, adapt::MapError> {
+        let divisions =
+            |map: &PartitionMap| map.tables().iter().map(|one| (one.table, one.domain())).collect::<Vec<_>>();
+        assert_eq!(divisions(&self.partitions), divisions(&partitions), "partitions of the same divisions");
+        partitions.check_owners(|core| core.index() < self.workers)?;
+        Ok(Map::of(self.workers, self.divisions, partitions))
+    }
+
     /// Some change of the first division, which may not fit: for tests. `below` draws a number below another one.
     pub fn any_change(&self, below: &mut dyn FnMut(u64) -> u64) -> Change {
         let (table, domain) = (Table(0), self.partitions.tables().first().map(TablePartitions::domain));

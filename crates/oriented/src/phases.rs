@@ -50,6 +50,7 @@ impl<P: Platform> Worker<'_, P> {
         }
         self.lock_all(from);
         self.ask_others(hands, deadline)?;
+        self.count_asked();
         self.ask_here(hands, (from, deadline));
         self.hear_all(hands, deadline)
     }
@@ -165,7 +166,7 @@ impl<P: Platform> Worker<'_, P> {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
-                self.rest(LOOK_NANOS);
+                self.wait_for_answers(LOOK_NANOS);
             }
             if std::mem::take(&mut self.attempt.is_granted) {
                 self.attempt.pending -= 1;

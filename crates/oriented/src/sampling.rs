@@ -69,11 +69,24 @@ impl<P: Platform> Worker<'_, P> {
 
     /// Waits for a message, but not for long, and counts how long there was nothing to do.
     pub(crate) fn rest(&mut self, nanos: u64) {
+        let waited = self.wait(nanos);
+        if let Some(counting) = &mut self.counting {
+            counting.arrays.rest(waited);
+        }
+    }
+
+    /// The same while answers are missing.
+    pub(crate) fn wait_for_answers(&mut self, nanos: u64) {
+        let waited = self.wait(nanos);
+        if let Some(counting) = &mut self.counting {
+            counting.arrays.wait(waited);
+        }
+    }
+
+    fn wait(&self, nanos: u64) -> u64 {
         let began = P::now(self.c);
         self.post.wait(began.plus(nanos));
-        if let Some(counting) = &mut self.counting {
-            counting.arrays.rest(P::now(self.c).since(began));
-        }
+        P::now(self.c).since(began)
     }
 
     /// Some actions, of which this is the first one's home, began then and are over.
@@ -90,6 +103,14 @@ impl<P: Platform> Worker<'_, P> {
         let Some(counting) = &mut self.counting else { return };
         P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
         homes(&self.attempt, self.me).for_each(|home| counting.act(&self.map, home, For::Own));
+    }
+
+    /// The actions of the phase that belong to others are asked for.
+    pub(crate) fn count_asked(&mut self) {
+        let Some(counting) = &mut self.counting else { return };
+        P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
+        let of_others = homes_where(&self.attempt, |owner| owner != self.me);
+        of_others.filter_map(|home| self.map.sub_partition(home)).for_each(|sub| counting.arrays.ask(sub));
     }
 
     /// Another worker's action with this home has come.
@@ -116,15 +137,22 @@ impl<P: Platform> Worker<'_, P> {
     }
 }
 
-/// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has two, and the sets that met.
+/// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has two, and one by sub-partition of what is asked for; and the sets
+/// that met.
 fn words(map: &Map) -> u32 {
-    (map.sub_partitions() * map.tables() + MEETINGS_MAX * MEETING_WORDS) as u32
+    let counts = map.sub_partitions() * (2 * map.tables() + 1);
+    (counts.div_ceil(2) + MEETINGS_MAX * MEETING_WORDS) as u32
 }
 
 /// The homes of the actions of the phase that belong to this worker.
 pub(crate) fn homes(attempt: &Attempt, me: u16) -> impl Iterator<Item = &Route> {
+    homes_where(attempt, move |owner| owner == me)
+}
+
+/// The homes of the actions of the phase that belong to such owners.
+fn homes_where(attempt: &Attempt, is_such: impl Fn(u16) -> bool) -> impl Iterator<Item = &Route> {
     let begins = std::iter::once(&attempt.from).chain(&attempt.ends);
     let all = begins.zip(&attempt.ends).zip(&attempt.owners);
-    let own = all.filter(move |((begin, end), owner)| **owner == me && begin < end);
+    let own = all.filter(move |((begin, end), owner)| is_such(**owner) && begin < end);
     own.map(|((begin, _), _)| &attempt.routes.entries()[*begin])
 }

@@ -363,7 +363,7 @@ impl<'d, P: Platform> Worker<'d, P> {
                 if self.shared.has_lost(self.c) {
                     return Err(gone());
                 }
-                self.rest(LOOK_NANOS);
+                self.wait_for_answers(LOOK_NANOS);
             }
             self.attempt.pending -= usize::from(std::mem::take(&mut self.attempt.is_granted));
         }

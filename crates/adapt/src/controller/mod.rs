@@ -14,7 +14,7 @@
 
 mod legal;
 
-use crate::balance::{Balance, Decision, Spent, gain};
+use crate::balance::{Balance, Decision, Each, Spent, gain};
 use crate::carry::{carried, evenly};
 use crate::cores::{Core, Cores};
 use crate::grid::Grid;
@@ -164,6 +164,11 @@ impl Controller {
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Controller { rules, ..self }
+    }
+
+    /// Something has happened that is no event for it, and belongs to what it tells.
+    pub fn note(&mut self, at_seconds: f64, words: String) {
+        self.story.note(at_seconds, words);
     }
 
     /// What it is doing.
@@ -415,9 +420,11 @@ impl Controller {
         }
     }
 
-    /// The share of the time that would be saved at most, by perfect balance without synchronization.
+    /// The share of the time that would be saved at most, by perfect balance without synchronization, and by owners who are never asked by those that could own the
+    /// same keys.
     fn gain_at_most(&self, figures: &Figures) -> f64 {
-        gain(figures.time(), figures.mean, self.spent)
+        let asking = self.load.draws.asking_least() / figures.present.max(1) as f64;
+        gain(Each::of(figures), Each { time: figures.mean, asking }, self.spent)
     }
 
     fn lengthen(&mut self) {

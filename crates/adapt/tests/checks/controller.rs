@@ -1,7 +1,8 @@
 //! The controller, event by event.
 
 use adapt::{
-    Action, Controller, Cores, Event, Grid, Load, PartitionMap, Range, Rules, Settings, Spent, State, Table,
+    Action, Controller, Core, Cores, Drawn, Draws, Event, Grid, Load, PartitionMap, Range, Rules, Settings,
+    Spent, State, Table,
 };
 
 use crate::support::{all, machine};
@@ -36,7 +37,7 @@ impl Played {
         let grid = Grid::of(self.controller.map());
         let hot = |sub: usize| is_hot(sub, grid.count(), grid.owners()[sub].0);
         let costs = (0..grid.count()).map(|sub| if hot(sub) { 1e7 * times } else { 1e7 }).collect();
-        Load { version: grid.version(), costs, meetings: Vec::new(), unrecorded: 0.0 }
+        Load::new(grid.version(), costs, Vec::new())
     }
 
     fn step(&mut self, event: Event) {
@@ -111,12 +112,7 @@ fn a_change_is_looked_at_and_made() {
     assert_eq!((story.count(), story.repartitionings[0].took_seconds), (1, Some(0.05)));
     // Arrays of the former map say nothing.
     let cores = machine(2, 2);
-    let old = Load {
-        version,
-        costs: vec![1.0; Grid::of(&map(&cores)).count()],
-        meetings: Vec::new(),
-        unrecorded: 0.0,
-    };
+    let old = Load::new(version, vec![1.0; Grid::of(&map(&cores)).count()], Vec::new());
     played.step(Event::Measured { throughput: 1.0, load: old, spent: Spent::default() });
     assert!(played.said().contains("another map"), "{}", played.said());
 }
@@ -195,7 +191,7 @@ fn what_does_not_fit_is_illegal() {
     assert!(act.is_empty());
     played.measure(1000.0, 5.0);
     assert_eq!(played.controller.state(), State::Changing);
-    let load = Load { version: 0, costs: vec![1.0; 40], meetings: Vec::new(), unrecorded: 0.0 };
+    let load = Load::new(0, vec![1.0; 40], Vec::new());
     let measured = Event::Measured { throughput: 1.0, load, spent: Spent::default() };
     assert!(played.controller.step(2.0, measured, &mut act).is_err());
 }
@@ -252,4 +248,42 @@ fn cores_that_do_little_have_little_to_gain() {
             played.said()
         );
     }
+}
+
+/// All that one core owns is drawn by the four, each its quarter, and the others wait for it. None of them is too busy with its actions: by balance nothing is to be
+/// gained, and all the same each gets what it draws.
+#[test]
+fn who_draws_gets_what_it_draws() {
+    let owners_after = |knows_draws: bool| {
+        let mut played = Played::new(Rules::SOUND);
+        let cores = machine(2, 2);
+        played.step(Event::Cores(cores.with(|core| core == Core(1))));
+        assert_eq!(played.controller.state(), State::Changing);
+        played.step(Event::Changed { seconds: 0.01 });
+        played.step(Event::Cores(cores));
+        for _ in 0..2 {
+            let mut load = played.load(1.0, |_, _, _| false);
+            let quarter = |sub: usize| Core((4 * sub / load.costs.len()) as u16);
+            let drawn = |sub| Drawn { all: 1e5, often: vec![(quarter(sub), 1e5)], others: 0.0 };
+            let by_sub = (0..load.costs.len()).map(drawn).collect();
+            if knows_draws {
+                load.draws = Draws { ask_nanos: 1000.0, by_sub };
+            }
+            let spent = Spent { nanos: 1e9, busy_nanos: 0.5e9 };
+            if played.controller.state() != State::Changing {
+                played.step(Event::Measured { throughput: 1000.0, load, spent });
+            }
+        }
+        let map = played.act.iter().find_map(|action| match action {
+            Action::Repartition { map, .. } => Some(map.clone()),
+            _ => None,
+        });
+        (map.map(|map| map.partitions().map(|(_, one)| one.owner.0).collect::<Vec<u16>>()), played.said())
+    };
+    let (owners, said) = owners_after(true);
+    assert_eq!(owners, Some(vec![0, 1, 2, 3]), "{said}");
+    assert!(said.contains("waiting for the owners of what cores draw takes "), "{said}");
+    assert!(said.contains("and would take 0.0 %"), "{said}");
+    let (owners, said) = owners_after(false);
+    assert_eq!(owners, None, "{said}");
 }

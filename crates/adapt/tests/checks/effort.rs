@@ -15,7 +15,7 @@ fn load(grid: &Grid) -> Load {
         bytes: costs[sub] / 10.0,
     };
     let meetings = (0..8 * each).map(meeting).collect();
-    Load { version: grid.version(), costs, meetings, unrecorded: 0.0 }
+    Load::new(grid.version(), costs, meetings)
 }
 
 /// However large the machine, a search ends after so many steps, of which the example says how long they take; what it has by then is good.

@@ -3,7 +3,9 @@
 //! The optimum comes from an integer program over all assignments of sub-partitions to cores, contiguous or not, and, where there are few of those, from
 //! trying all of them: so the program is checked too.
 
-use adapt::{Core, Cores, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search};
+use adapt::{
+    Core, Cores, Drawn, Draws, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search,
+};
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable};
 
 use crate::support::{Numbers, all, machine};
@@ -14,7 +16,8 @@ struct Instance {
     load: Load,
 }
 
-/// Two tables with `positions` positions each on `sockets` sockets of `each` cores, with random costs and meetings.
+/// Two tables with `positions` positions each on `sockets` sockets of `each` cores, with random costs and meetings; in half of them each sub-partition is drawn mostly by
+/// one core.
 fn instance(seed: u64, (sockets, each): (u16, u16), positions: u64, meetings: usize) -> Instance {
     let mut numbers = Numbers(seed);
     let cores = machine(sockets, each);
@@ -37,7 +40,14 @@ fn instance(seed: u64, (sockets, each): (u16, u16), positions: u64, meetings: us
     };
     let mut met: Vec<Meeting> = (0..meetings).map(|_| meeting(&mut numbers)).collect();
     met.retain(|met| met.members.len() > 1);
-    let load = Load { version: 0, costs, meetings: met, unrecorded: 0.0 };
+    let mut load = Load::new(0, costs, met);
+    if numbers.below(2) == 0 {
+        let often = |numbers: &mut Numbers| Core(numbers.below(all(&cores).len()) as u16);
+        let drawn =
+            |numbers: &mut Numbers| Drawn { all: 12.0, often: vec![(often(numbers), 9.0)], others: 1.0 };
+        let by_sub = (0..subs).map(|_| drawn(&mut numbers)).collect();
+        load.draws = Draws { ask_nanos: 2.0 * numbers.share(), by_sub };
+    }
     Instance { cores, map, load }
 }
 
@@ -74,6 +84,11 @@ impl Instance {
         for (met, chosen) in self.load.meetings.iter().zip(&meets) {
             for (set, chosen) in sets.iter().zip(chosen) {
                 cost += met.bytes * spread(&self.cores, set) * *chosen;
+            }
+        }
+        for (sub, owns) in owns.iter().enumerate() {
+            for (core, owns) in owns.iter().enumerate() {
+                cost += self.load.draws.asking(sub, Core(core as u16)) * *owns;
             }
         }
         let mean = self.load.total() / cores as f64;

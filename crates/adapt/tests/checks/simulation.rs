@@ -143,7 +143,7 @@ impl Toy {
             Meeting { members: vec![SubPartition(sub as u32), other], count, bytes: 8.0 * count }
         };
         let meetings = first.map(meeting).filter(|met| met.count > 0.0).collect();
-        Load { version: self.map.version(), costs, meetings, unrecorded: 0.0 }
+        Load::new(self.map.version(), costs, meetings)
     }
 
     /// Load of the busiest core as a multiple of the mean, and requests a second.

@@ -182,12 +182,8 @@ fn adapted() -> adapt::Story {
             count: 1.0,
             bytes: 2e4,
         };
-        let load = Load {
-            version: grid.version(),
-            costs: (0..grid.count()).map(|sub| if sub % half < 8 { 9e5 } else { 1e5 }).collect(),
-            meetings: (0..8).map(meeting).collect(),
-            unrecorded: 0.0,
-        };
+        let costs = (0..grid.count()).map(|sub| if sub % half < 8 { 9e5 } else { 1e5 }).collect();
+        let load = Load::new(grid.version(), costs, (0..8).map(meeting).collect());
         let event = match (change, round) {
             (true, _) => Event::Changed { seconds: 0.002 },
             (_, 4..) if !has_failed => {
