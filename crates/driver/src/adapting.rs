@@ -277,13 +277,19 @@ pub(crate) struct Monitoring<'a, P: Platform> {
     shared: &'a Adapting<P>,
     failing: Option<&'a Failing>,
     map: &'a PartitionMap,
+    /// What is said of it.
+    note: Option<&'a str>,
     monitor: Option<Monitor<'a, P>>,
 }
 
 impl<'a, P: Platform> Monitoring<'a, P> {
-    /// Of workers that own what this map says.
-    pub(crate) fn new(shared: &'a Adapting<P>, failing: Option<&'a Failing>, map: &'a PartitionMap) -> Self {
-        Monitoring { shared, failing, map, monitor: None }
+    /// Of workers that own what this map says, of which this is said.
+    pub(crate) fn new(
+        shared: &'a Adapting<P>,
+        failing: Option<&'a Failing>,
+        (map, note): (&'a PartitionMap, Option<&'a str>),
+    ) -> Self {
+        Monitoring { shared, failing, map, note, monitor: None }
     }
 
     /// How often the main thread looks.
@@ -292,14 +298,14 @@ impl<'a, P: Platform> Monitoring<'a, P> {
     }
 
     /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as is known now), and have announced so many commits since; `say`
-    /// hears what is decided.
+    /// hears what is decided. The map of partitions, if it has changed.
     pub(crate) fn look(
         &mut self,
         c: P::Core,
         (began, warm): (Nanos, Nanos),
         commits: u64,
         say: &mut dyn FnMut(&str),
-    ) {
+    ) -> Option<&PartitionMap> {
         let (shared, failing, map) = (self.shared, self.failing, self.map);
         let new = || {
             let standing = shared.standing(c).as_ref().clone();
@@ -309,7 +315,14 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         if warm > monitor.warm {
             monitor.begin_later(warm);
         }
+        if let Some(note) = self.note.take() {
+            say(note);
+            let at_seconds = monitor.seconds(P::now(c));
+            monitor.controller.note(at_seconds, note.to_owned());
+        }
+        let version = monitor.controller.map().version();
         monitor.look(c, commits, say);
+        Some(monitor.controller.map()).filter(|map| map.version() != version)
     }
 
     /// What was decided; the run is over. `None`: it has not begun.
@@ -493,9 +506,10 @@ impl<'a, P: Platform> Monitor<'a, P> {
         let nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
         let map = self.controller.map();
         // A worker that has begun no transaction since the map changed counts by the former one.
-        let arrays = handed.iter().map(|one| &one.arrays).filter(|one| one.version() == map.version());
+        let arrays = handed.iter().map(|one| (Core(one.worker as u16), &one.arrays));
+        let arrays = arrays.filter(|(_, one)| one.version() == map.version());
         let grid = adapt::Grid::of(map);
-        let idle: f64 = arrays.clone().map(|one| one.idle_nanos() as f64).sum();
+        let idle: f64 = arrays.clone().map(|(_, one)| one.idle_nanos() as f64).sum();
         let load = Load::gathered(map.version(), grid.count(), arrays);
         let mut load = load.expect("the arrays of a version are of its sub-partitions");
         load.fit_in(nanos, grid.owners());
@@ -504,10 +518,15 @@ impl<'a, P: Platform> Monitor<'a, P> {
         Some(Event::Measured { throughput, load, spent })
     }
 
+    /// A moment, in seconds of the run.
+    fn seconds(&self, at: Nanos) -> f64 {
+        (at.0 as f64 - self.warm.0 as f64) / 1e9
+    }
+
     /// Tells the controller, and does what it says.
     fn tell(&mut self, c: P::Core, event: Event, say: &mut dyn FnMut(&str)) {
         let now = P::now(c);
-        let at_seconds = (now.0 as f64 - self.warm.0 as f64) / 1e9;
+        let at_seconds = self.seconds(now);
         let before = self.controller.story().steps;
         let mut act = Vec::new();
         self.controller

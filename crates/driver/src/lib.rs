@@ -53,6 +53,7 @@ mod news;
 mod opening;
 mod owners;
 mod owning;
+mod partitions;
 mod plan;
 mod preparation;
 mod processes;

@@ -1,16 +1,17 @@
 //! The database of a run: made in memory, or opened in a directory, which may hold what an earlier run has loaded.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use engine::dynamic::Database;
 use engine::{
-    Bounds, DurableOptions, Ending, Inspector, Recovered, Row, Schema, SchemaBuilder, Table, TableOptions,
-    Verbs,
+    Bounds, Direction, DurableOptions, Ending, Inspector, Recovered, Row, Schema, SchemaBuilder, Table,
+    TableOptions, Verbs,
 };
 use islands::{DataOwners, DeploymentDirectory, Rules};
 use paged::PagedOptions;
-use platform::Node;
 use platform::files::Access;
+use platform::{Intent, Node};
 use serde::{Deserialize, Serialize};
 use storage::log::{LogOptions, LogUse};
 
@@ -20,9 +21,10 @@ use crate::error::RunError;
 use crate::host::Host;
 use crate::measurement::{LogFigures, Measurement, Recovery};
 use crate::membership::{self, FIRST_ROW, Found, Membership};
+use crate::partitions::{self, Remembered};
 use crate::plan::{Durability, Engine, Plan, SEGMENT_BYTES, SEGMENT_BYTES_VIRTUAL};
 
-/// Says that loading is complete: there is one such row, or none. Rows with larger numbers say whose instance it is.
+/// Says that loading is complete: there is one such row, or none. Rows with larger numbers say whose instance it is, and which worker owned what.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
 struct Loaded {
@@ -152,6 +154,8 @@ pub(crate) struct OpenedDatabase<P: Host> {
     pub opening: u64,
     /// Whose instance it is, if it says so.
     membership: Option<Membership>,
+    /// Which worker owned what when an earlier run ended, if it says so.
+    pub remembered: Option<Remembered>,
     /// Empty if the database is not durable.
     path: PathBuf,
     mark: Option<Table<Loaded>>,
@@ -160,8 +164,8 @@ pub(crate) struct OpenedDatabase<P: Host> {
 impl<P: Host> OpenedDatabase<P> {
     /// A database that nothing outlives.
     fn volatile(database: Database<P>) -> Self {
-        let (membership, path) = (None, PathBuf::new());
-        OpenedDatabase { database, recovered: None, opening: 0, membership, path, mark: None }
+        let (membership, remembered, path) = (None, None, PathBuf::new());
+        OpenedDatabase { database, recovered: None, opening: 0, membership, remembered, path, mark: None }
     }
 
     /// A database of a directory, as it was found.
@@ -188,8 +192,8 @@ impl<P: Host> OpenedDatabase<P> {
         let mut rows = Vec::new();
         let all = (&FIRST_ROW, &u64::MAX);
         database.inspector(c).scan(mark.primary(), all.0, all.1, &mut |row: &Loaded| rows.push(row.id));
-        let membership = Membership::of_rows(&rows);
-        Ok(OpenedDatabase { database, recovered, opening, membership, path, mark: Some(mark) })
+        let (membership, remembered) = (Membership::of_rows(&rows), Remembered::of_rows(&rows));
+        Ok(OpenedDatabase { database, recovered, opening, membership, remembered, path, mark: Some(mark) })
     }
 
     /// What there is.
@@ -210,6 +214,26 @@ impl<P: Host> OpenedDatabase<P> {
             Ending::Committed((), commit) => session.wait_durable(commit).map_err(RunError::of),
             Ending::RolledBack(_) => Ok(()),
         }
+    }
+}
+
+impl<P: Host> OpenedDatabase<P> {
+    /// Remembers which worker owns what, in place of what was remembered. Nobody waits until that is durable.
+    pub(crate) fn remember(&self, c: P::Core, who: &Remembered) -> Result<(), RunError> {
+        let Some(mark) = self.mark else { return Ok(()) };
+        let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
+        let rows: Vec<Loaded> = who.rows().into_iter().map(|id| Loaded { id }).collect();
+        let ended = session.transact(&Bounds::default(), |verbs| {
+            let mut old = Vec::new();
+            let (low, high) = &partitions::ROWS;
+            verbs.scan(mark.primary(), low, high, Direction::Forward, Intent::Write, &mut |_, row| {
+                old.push(row);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            old.into_iter().try_for_each(|row| verbs.delete(row))?;
+            rows.iter().try_for_each(|row| verbs.insert(mark, row).map(drop))
+        });
+        ended.map(drop).map_err(RunError::of)
     }
 }
 

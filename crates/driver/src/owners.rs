@@ -11,6 +11,7 @@ use crate::adapting::{Adapting, Monitoring};
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::failing::Failing;
+use crate::partitions::Remembered;
 use crate::plan::{Durability, Engine, Plan};
 use crate::shifting;
 
@@ -21,12 +22,15 @@ pub(crate) struct Owners<P: Platform> {
     pub sites: Vec<Site>,
     /// Who owns what in the beginning.
     pub partitions: PartitionMap,
+    /// What is said of them.
+    pub note: Option<String>,
     /// There where partitions follow the workload.
     pub adapting: Option<Adapting<P>>,
 }
 
 impl<P: Platform> Owners<P> {
-    /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node, of each table.
+    /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node, of each table; where partitions follow the workload, what an
+    /// earlier run on the same database has left to it.
     ///
     /// # Errors
     /// Such a run is refused.
@@ -34,6 +38,7 @@ impl<P: Platform> Owners<P> {
         c: P::Core,
         workload: &W,
         (plan, deployment): (&Plan, &Deployment),
+        remembered: Option<&Remembered>,
     ) -> Result<Option<Self>, RunError> {
         shifting::check(&plan.shifts, plan.execution.sharing().is_some(), plan.adaptation.is_some())?;
         let Some(sharing) = plan.execution.sharing() else { return Ok(None) };
@@ -42,21 +47,37 @@ impl<P: Platform> Owners<P> {
         workload.create(&mut schema);
         let workers = deployment.workers();
         let owner = |part: usize, parts: usize| deployment.loader(part, parts);
-        let map = Map::new(&schema.divisions(), workers, &owner).map_err(RunError::of)?;
+        let even = Map::new(&schema.divisions(), workers, &owner).map_err(RunError::of)?;
+        let remembered = remembered.filter(|_| plan.adaptation.is_some());
+        let (map, note) = begin(even, remembered).map_err(RunError::of)?;
         let partitions = map.partitions().clone();
         let sites = deployment.nodes().into_iter().zip(deployment.sockets());
         let sites: Vec<Site> = sites.map(|(node, socket)| Site { node, socket }).collect();
         let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
         let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment));
         let adapting = adapting.transpose().map_err(RunError::of)?;
-        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites, partitions, adapting }))
+        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites, partitions, note, adapting }))
     }
 }
 
 impl<P: Platform> Owners<P> {
     /// What follows the workload, if anything does, where some sockets may fail.
     pub(crate) fn monitoring<'a>(&'a self, failing: Option<&'a Failing>) -> Option<Monitoring<'a, P>> {
-        Some(Monitoring::new(self.adapting.as_ref()?, failing, &self.partitions))
+        Some(Monitoring::new(self.adapting.as_ref()?, failing, (&self.partitions, self.note.as_deref())))
+    }
+}
+
+/// The map with which a run begins, and what is said of it.
+fn begin(even: Map, remembered: Option<&Remembered>) -> Result<(Map, Option<String>), adapt::MapError> {
+    let Some(remembered) = remembered else { return Ok((even, None)) };
+    match remembered.map(even.partitions(), even.workers()) {
+        Ok(partitions) if partitions.tables() == even.partitions().tables() => Ok((even, None)),
+        Ok(partitions) => {
+            let note =
+                format!("{} partitions, as an earlier run has left them", partitions.partitions().count());
+            Ok((even.with_partitions(partitions)?, Some(note)))
+        }
+        Err(why) => Ok((even, Some(why))),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use adapt::Story;
+use adapt::{PartitionMap, Story};
 use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use platform::{Address, Nanos, Platform};
@@ -29,6 +29,7 @@ use crate::memory_figures::MemoryTaken;
 use crate::news::Arrivals;
 use crate::opening::{self, LogGrowth, OpenedDatabase, RunDirectory};
 use crate::owners::Owners;
+use crate::partitions::Remembered;
 use crate::plan::{Length, Plan};
 use crate::preparation::Preparation;
 use crate::schedule::Schedule;
@@ -417,6 +418,14 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         self.work_and_adapt(c, control, seats).map(|(results, _)| results)
     }
 
+    /// A durable database remembers who owns what: the next run on it begins so.
+    fn remember(&self, c: P::Core, map: &PartitionMap, say: &mut dyn FnMut(&str)) {
+        let Some(who) = Remembered::of(map, self.deployment.workers()) else { return };
+        if let Err(error) = self.first().remember(c, &who) {
+            say(&format!("partitions are not remembered: {error}"));
+        }
+    }
+
     /// The same, and what was decided about partitions that follow the workload.
     fn work_and_adapt(
         &self,
@@ -429,7 +438,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         let failing = Failing::of(&plan.failures, deployment)?;
         control.progress.running(seconds_of(plan.length));
         let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
-        let owners = Owners::of(c, self.workload, (plan, deployment))?;
+        let remembered = self.opened.first().and_then(|opened| opened.remembered.as_ref());
+        let owners = Owners::of(c, self.workload, (plan, deployment), remembered)?;
         let job = |worker: usize| {
             let job = self.job(&board, self.database(deployment.instance_of(worker)));
             Job { owners: owners.as_ref(), failing: failing.as_ref(), ..job }
@@ -449,7 +459,10 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
             &mut |c| {
                 control.progress.tick(watch.look(c, &board));
                 if let (Some(monitoring), Some(moments)) = (&mut monitoring, moments(c, &board, &schedule)) {
-                    monitoring.look(c, moments, watch.commits, &mut |words| control.progress.said(words));
+                    let say = &mut |words: &str| control.progress.said(words);
+                    if let Some(map) = monitoring.look(c, moments, watch.commits, say) {
+                        self.remember(c, map, say);
+                    }
                 }
             },
         )?;
