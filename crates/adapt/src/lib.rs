@@ -37,3 +37,4 @@ pub use model::{Figures, Model};
 pub use search::{Proposal, Search, SearchError, Way, search};
 pub use settings::{Rules, Settings};
 pub use story::{Note, Piece, Repartitioning, Story, View};
+pub use words::counted;

@@ -44,7 +44,8 @@ pub(crate) fn reason(
 /// Why a better map is left alone.
 pub(crate) fn why_not(proposal: &Proposal, balance: &Balance) -> String {
     let (core, times) = proposal.before.hottest();
-    let best = match proposal.changes.is_empty() {
+    // One that would save nothing has something else for it: less imbalance, which holds nobody up.
+    let best = match proposal.changes.is_empty() || balance.gain < 0.0 {
         true => "no better map was found".to_owned(),
         false => format!("the best map that was found would save {} of the time", percent(balance.gain)),
     };
@@ -168,7 +169,7 @@ fn price(balance: &Balance, must: bool) -> String {
 }
 
 /// So many of them.
-pub(crate) fn counted(count: u64, what: &str) -> String {
+pub fn counted(count: u64, what: &str) -> String {
     let plural = if what.ends_with("ch") { "es" } else { "s" };
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}{plural}") }
 }

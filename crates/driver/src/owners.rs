@@ -73,8 +73,8 @@ fn begin(even: Map, remembered: Option<&Remembered>) -> Result<(Map, Option<Stri
     match remembered.map(even.partitions(), even.workers()) {
         Ok(partitions) if partitions.tables() == even.partitions().tables() => Ok((even, None)),
         Ok(partitions) => {
-            let note =
-                format!("{} partitions, as an earlier run has left them", partitions.partitions().count());
+            let count = partitions.partitions().count() as u64;
+            let note = format!("{}, as an earlier run has left them", adapt::counted(count, "partition"));
             Ok((even.with_partitions(partitions)?, Some(note)))
         }
         Err(why) => Ok((even, Some(why))),

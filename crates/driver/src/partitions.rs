@@ -46,9 +46,9 @@ impl Remembered {
     pub(crate) fn rows(&self) -> Vec<u64> {
         let row = |piece: &Piece| {
             let parts = [piece.low, self.workers, piece.owner];
-            parts.iter().fold(KIND << 8 | u64::from(piece.division), |number, part| {
-                number << BITS | u64::from(*part)
-            })
+            parts
+                .iter()
+                .fold(KIND << 8 | u64::from(piece.division), |number, part| number << BITS | u64::from(*part))
         };
         self.pieces.iter().map(row).collect()
     }

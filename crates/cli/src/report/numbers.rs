@@ -31,6 +31,8 @@ pub fn thousands(number: u64) -> String {
 pub fn microseconds(time: Option<f64>) -> String {
     match time {
         None => "-".to_owned(),
+        // A moment before others begin to count.
+        Some(time) if time < 0.0 => format!("-{}", microseconds(Some(-time))),
         Some(time) if time < 0.9995 => format!("{:.0} ns", time * 1e3),
         Some(time) if time < 999.95 => format!("{time:.1} us"),
         Some(time) if time < 999_950.0 => format!("{:.1} ms", time / 1e3),
@@ -79,6 +81,7 @@ mod tests {
         let times: Vec<String> =
             [None, Some(0.85), Some(0.9999), Some(12.34), Some(999.99), Some(1.5e6)].map(microseconds).into();
         assert_eq!(times, ["-", "850 ns", "1.0 us", "12.3 us", "1.0 ms", "1.5 s"]);
+        assert_eq!(seconds(-0.9375), "-937.5 ms");
         let sizes: Vec<String> = [0, 1023, 1024, 1 << 30, u64::MAX].iter().map(|n| bytes(*n)).collect();
         assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.0 GiB", "16777216.0 TiB"]);
         assert_eq!([0.0, 0.00001, 0.0123].map(percent), ["0.00 %", "<0.01 %", "1.23 %"]);
