@@ -51,6 +51,7 @@ fn slots_of(words: usize) -> u64 {
 /// The ring of one worker.
 pub(crate) struct Inbox<P: Platform> {
     region: P::Region,
+    /// A power of two: to divide by another number takes longer than to look.
     slots: u64,
 }
 
@@ -66,7 +67,7 @@ impl<P: Platform> Inbox<P> {
     }
 
     fn slot(&self, number: u64) -> usize {
-        FIRST + (number % self.slots) as usize * SLOT_BYTES
+        FIRST + (number & (self.slots - 1)) as usize * SLOT_BYTES
     }
 
     fn header(&self, number: u64) -> &P::Word {
