@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::Mutex;
 
 use platform::link::{KernelMechanism, Mechanism, Patience};
-use platform::peers::{Connection, Doorbell, Endpoint, Hello, Identity, Listener, Peer, connect};
+use peers::{Connection, Doorbell, Endpoint, Hello, Identity, Listener, Peer, connect};
 use platform::{
     Hardware, HardwareCore, HardwareRegion, HardwareThread, LINE_BYTES, Node, Place, Platform, SharedMemory,
 };

@@ -24,7 +24,7 @@ mod outliving;
 mod said;
 
 use platform::Hardware;
-use platform::peers::{Credentials, Trust};
+use peers::{Credentials, Trust};
 
 pub use crew::{InstanceProgram, Instances};
 
