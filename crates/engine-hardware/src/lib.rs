@@ -1,4 +1,5 @@
-//! The engine compiled for hardware, once for each scheme, and over pages: databases as objects.
+//! The engine compiled for hardware, once for each scheme, and over pages: databases as objects. Without the feature `all-schemes`
+//! the basic schemes are compiled alone ([`is_compiled`]).
 //!
 //! No function here is generic, so users of this crate do not compile the engine again.
 
@@ -10,10 +11,20 @@ use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
 use paged::{PagedDatabase, PagedError, PagedOptions};
 use platform::{Hardware, Node, OutOfMemory};
 
+const ALL: bool = cfg!(feature = "all-schemes");
+
+/// Whether the engine is compiled for this scheme.
+pub const fn is_compiled(scheme: SchemeName) -> bool {
+    ALL || scheme.is_basic()
+}
+
 /// Makes the declared tables under this scheme: see [`engine::Database::create`].
 ///
 /// # Errors
 /// There is not enough memory.
+///
+/// # Panics
+/// The scheme is not compiled in.
 pub fn create(
     scheme: SchemeName,
     c: <Hardware as platform::Platform>::Core,
@@ -21,13 +32,16 @@ pub fn create(
     schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<Database<Hardware>, OutOfMemory> {
-    instances::create(scheme, c, options, schema, node_of)
+    instances::create::<Hardware, ALL>(scheme, c, options, schema, node_of)
 }
 
 /// Opens a durable database under this scheme: see [`engine::Database::open_with_progress`].
 ///
 /// # Errors
 /// [`OpenError`]; the directory is left as it was.
+///
+/// # Panics
+/// The scheme is not compiled in.
 pub fn open(
     scheme: SchemeName,
     c: <Hardware as platform::Platform>::Core,
@@ -36,7 +50,7 @@ pub fn open(
     node_of: &dyn Fn(usize) -> Option<Node>,
     durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
 ) -> Result<(Database<Hardware>, Recovered), OpenError> {
-    instances::open(scheme, c, options, schema, node_of, durable)
+    instances::open::<Hardware, ALL>(scheme, c, options, schema, node_of, durable)
 }
 
 /// Opens or makes a database in pages: see [`PagedDatabase::open`].
