@@ -347,7 +347,9 @@ impl Builder {
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("a database is opened for 1 to 16384 sessions"));
         }
-        check_compiled(self.scheme)?;
+        if self.pool_bytes.is_none() {
+            check_compiled(self.scheme)?;
+        }
         if self.spare_tables > SPARE_TABLES_MAX {
             return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
         }
