@@ -5,11 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::Path;
+
 use cc::{InstanceOptions, SchemeName};
+use engine::durable::content::{self, Checked, ContentError};
 use engine::dynamic::{Database, instances};
 use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
-use paged::{PagedDatabase, PagedError, PagedOptions};
+use paged::{Examined, PagedDatabase, PagedError, PagedOptions};
 use platform::{Hardware, Node, OutOfMemory};
+use storage::log::{LogError, Survey};
 
 const ALL: bool = cfg!(feature = "all-schemes");
 
@@ -65,4 +69,32 @@ pub fn open_paged(
 ) -> Result<(Database<Hardware>, Recovered), PagedError> {
     let (database, recovered) = PagedDatabase::open(c, options, schema, listener)?;
     Ok((Database::of(Box::new(database)), recovered))
+}
+
+/// Reads a directory with rows in pages: see [`paged::examine`].
+///
+/// # Errors
+/// [`PagedError`].
+pub fn examine_paged(c: <Hardware as platform::Platform>::Core, path: &Path) -> Result<Examined, PagedError> {
+    paged::examine::<Hardware>(c, path)
+}
+
+/// Reads a directory of a database in memory, and verifies everything: see [`content::check`].
+///
+/// # Errors
+/// [`ContentError`].
+pub fn check(
+    c: <Hardware as platform::Platform>::Core,
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Checked, ContentError> {
+    content::check::<Hardware>(c, path, progress)
+}
+
+/// Reads the log of a database in memory: see [`storage::log::survey`].
+///
+/// # Errors
+/// [`LogError`].
+pub fn survey(c: <Hardware as platform::Platform>::Core, path: &Path) -> Result<Survey, LogError> {
+    storage::log::survey::<Hardware>(c, path)
 }

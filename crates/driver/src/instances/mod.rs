@@ -23,8 +23,8 @@ mod links;
 mod outliving;
 mod said;
 
-use platform::Hardware;
 use peers::{Credentials, Trust};
+use platform::Hardware;
 
 pub use crew::{InstanceProgram, Instances};
 
