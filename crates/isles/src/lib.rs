@@ -120,7 +120,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `all-schemes` | five more schemes: [`Scheme`] has them all, and without the feature opening a database under one of the five is [`Error::NotCompiled`]. It takes as long again to compile them |
+//! | `all-schemes` | five more schemes: [`Scheme`] has them all, and without the feature opening a database under one of the five is [`Error::NotCompiled`]. A program takes a fifth longer to build with them |
 //! | `time`, `uuid` | types of these crates as columns and keys |
 //!
 //! None is on unless asked for.
