@@ -1,5 +1,6 @@
 //! The registry of schemes: the one list that the command line, campaigns, the library and tests are written from. A new
-//! scheme is a module of this crate and one entry of this list.
+//! scheme is a module of this crate and one entry of this list, as `basic` (programs that embed the engine are compiled with it) or
+//! `further` (if they ask for all).
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,7 @@ use crate::scheme::Scheme;
 /// Expands something for every scheme.
 ///
 /// `for_each_scheme!(S => { check::<S>(); })` repeats the block, in which `S` names the scheme.
-/// `for_each_scheme!(callback)` expands to `callback! { Silo, TicToc, ... }`: the names of types of this crate, each behind
+/// `for_each_scheme!(callback)` expands to `callback! { basic Silo, further TicToc, ... }`: the names of types of this crate, each behind
 /// the attributes that document it, for a macro that writes items.
 #[macro_export]
 macro_rules! for_each_scheme {
@@ -20,29 +21,29 @@ macro_rules! for_each_scheme {
             $($argument)*
             /// Optimistic: reads take no locks and are validated at the commit. The faster one where collisions are rare.
             #[default]
-            Silo,
+            basic Silo,
             /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up.
             /// Its commits are in the order of real time from millisecond to millisecond only.
-            TicToc,
+            further TicToc,
             /// Optimistic, with a private copy of each row: the rows that a transaction reads are those of the moment at
             /// which the attempt began. Which keys are there (what is missing, what a count says) it sees as it is when it
             /// looks: that this fits is known at the commit only, as under [`Silo`](Self::Silo).
-            Occ,
+            further Occ,
             /// As [`Silo`](Self::Silo), with old versions of rows, which cost memory and time: leave room below the memory
             /// limit, since changing and deleting rows needs some as well.
-            Mvcc,
+            basic Mvcc,
             /// Two-phase locking that gives up instead of waiting: collisions are noticed at once, and a transaction never
             /// sees a state that did not exist.
-            NoWait,
+            basic NoWait,
             /// Two-phase locking in which the older transaction waits and the younger gives up.
-            WaitDie,
+            further WaitDie,
             /// Two-phase locking in which transactions wait, and deadlocks are found.
-            DlDetect,
+            further DlDetect,
             /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
-            Hstore,
+            further Hstore,
         }
     };
-    (@repeat [$name:ident => $body:block] $($(#[$attribute:meta])* $scheme:ident,)+) => {
+    (@repeat [$name:ident => $body:block] $($(#[$attribute:meta])* $kind:ident $scheme:ident,)+) => {
         $({
             type $name = $crate::$scheme;
             $body
@@ -61,12 +62,24 @@ pub trait SchemeVisitor<P: Platform> {
     /// What it gives.
     type Output;
 
+    /// Whether it can visit all schemes; otherwise the basic ones alone ([`SchemeName::is_basic`]), and is not compiled for others.
+    const ALL: bool = true;
+
     /// Runs under scheme `S`.
     fn visit<S: Scheme<P>>(self) -> Self::Output;
 }
 
+macro_rules! is_basic {
+    (basic) => {
+        true
+    };
+    (further) => {
+        false
+    };
+}
+
 macro_rules! registry {
-    ($($(#[$attribute:meta])* $scheme:ident,)+) => {
+    ($($(#[$attribute:meta])* $kind:ident $scheme:ident,)+) => {
         /// The concurrency control of a database. All are serializable, phantoms included.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
@@ -86,10 +99,25 @@ macro_rules! registry {
                 }
             }
 
+            /// Whether programs that embed the engine are compiled with it in any case.
+            pub const fn is_basic(self) -> bool {
+                match self {
+                    $(SchemeName::$scheme => is_basic!($kind),)+
+                }
+            }
+
             /// Runs `visitor` under this scheme.
+            ///
+            /// # Panics
+            /// The visitor is for basic schemes alone, and this is none.
             pub fn visit<P: Platform, V: SchemeVisitor<P>>(self, visitor: V) -> V::Output {
                 match self {
-                    $(SchemeName::$scheme => visitor.visit::<crate::$scheme>(),)+
+                    // Known before code is made, so that none is for what is never visited.
+                    $(SchemeName::$scheme => if const { V::ALL || SchemeName::$scheme.is_basic() } {
+                        visitor.visit::<crate::$scheme>()
+                    } else {
+                        panic!("{self} is visited by what is not compiled for it")
+                    },)+
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use platform::peers::{AUTHORITY_FILE, Credentials, Day, credential_files};
+use peers::{AUTHORITY_FILE, Credentials, Day, credential_files};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,

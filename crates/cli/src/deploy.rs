@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use driver::{DeploymentError, Durability, Instances, Machines, RunFile};
-use platform::peers::Day;
+use peers::Day;
 
 use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
 use crate::bad_input::BadInput;

@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::Mutex;
 
+use peers::{Connection, Doorbell, Endpoint, Hello, Identity, Listener, Peer, connect};
 use platform::link::{KernelMechanism, Mechanism, Patience};
-use platform::peers::{Connection, Doorbell, Endpoint, Hello, Identity, Listener, Peer, connect};
 use platform::{
     Hardware, HardwareCore, HardwareRegion, HardwareThread, LINE_BYTES, Node, Place, Platform, SharedMemory,
 };

@@ -22,7 +22,7 @@ pub fn create(
     schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<Database<VirtualMachine>, OutOfMemory> {
-    instances::create(scheme, c, options, schema, node_of)
+    instances::create::<VirtualMachine, true>(scheme, c, options, schema, node_of)
 }
 
 /// Opens a durable database under this scheme: see [`engine::Database::open_with_progress`].
@@ -37,7 +37,7 @@ pub fn open(
     node_of: &dyn Fn(usize) -> Option<Node>,
     durable: (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
 ) -> Result<(Database<VirtualMachine>, Recovered), OpenError> {
-    instances::open(scheme, c, options, schema, node_of, durable)
+    instances::open::<VirtualMachine, true>(scheme, c, options, schema, node_of, durable)
 }
 
 /// Opens or makes a database in pages: see [`PagedDatabase::open`].

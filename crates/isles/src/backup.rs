@@ -13,9 +13,7 @@ use std::path::{Path, PathBuf};
 
 use platform::Hardware;
 use storage::log::format::{ALIGNMENT, SegmentHeader, block};
-use storage::log::{
-    LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name, survey,
-};
+use storage::log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -170,7 +168,7 @@ fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
     let files = paged::copy_pages(from, to)?;
     let copy = |what| CopyError::Copy { path: to.to_owned(), what };
     let examined =
-        paged::examine::<Hardware>(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
+        engine_hardware::examine_paged(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
     match examined.wrong.first() {
         Some(wrong) => Err(copy(format!("{wrong}, as in {}, by all odds: check that", from.display()))),
         None => Ok(Backup {
@@ -203,7 +201,7 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
         copied?;
         write(&to.join(MANIFEST), &manifest)?;
         File::open(to).and_then(|directory| directory.sync_all()).map_err(of_file(to))?;
-        let survey = survey::<Hardware>(Hardware::core(), to).map_err(of_log(to))?;
+        let survey = engine_hardware::survey(Hardware::core(), to).map_err(of_log(to))?;
         return Ok(Backup::of(&survey));
     }
     Err(words(from, "it makes one checkpoint after the other: try again when it is less busy"))

@@ -164,7 +164,7 @@ impl Builder {
         self
     }
 
-    /// The concurrency control; [`Scheme::Silo`] unless set.
+    /// The concurrency control; [`Scheme::Silo`] unless set. Others than `Silo`, `Mvcc` and `NoWait` need the feature `all-schemes`.
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -324,7 +324,8 @@ impl Builder {
     /// and other indexes than before: indexes are made of the rows at every opening.
     ///
     /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared and dropped;
-    /// [`Error::Misuse`] for a number of sessions or spare tables that is out of range; [`Error::OutOfMemory`] if the tables do not fit into the
+    /// [`Error::Misuse`] for a number of sessions or spare tables that is out of range; [`Error::NotCompiled`] for a scheme that needs the
+    /// feature `all-schemes`; [`Error::OutOfMemory`] if the tables do not fit into the
     /// memory limit; [`Error::Open`] for a directory that holds other tables or no database, is in use, or is damaged. The
     /// directory stays as it was then.
     ///
@@ -345,6 +346,9 @@ impl Builder {
         }
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("a database is opened for 1 to 16384 sessions"));
+        }
+        if self.pool_bytes.is_none() {
+            check_compiled(self.scheme)?;
         }
         if self.spare_tables > SPARE_TABLES_MAX {
             return Err(Error::Misuse("a database is opened with room for up to 4096 further tables"));
@@ -406,6 +410,15 @@ fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedO
         log: Some(PagedLogOptions::default()),
         pages_max: defaults.pages_max.max(PAGES_MAX),
         ..defaults
+    }
+}
+
+/// Whether databases can be opened under this scheme.
+pub(crate) fn check_compiled(scheme: Scheme) -> Result<()> {
+    if engine_hardware::is_compiled(scheme) {
+        Ok(())
+    } else {
+        Err(Error::NotCompiled { scheme: scheme.name() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::durable::content::{self, Checked};
+use engine::durable::content::Checked;
 use platform::Hardware;
 
 use crate::database::Database;
@@ -51,7 +51,7 @@ impl Database {
         if paged::holds_pages(path.as_ref()) {
             return check_pages(path.as_ref());
         }
-        let checked = content::check::<Hardware>(Hardware::core(), path.as_ref(), &mut |_, _| ());
+        let checked = engine_hardware::check(Hardware::core(), path.as_ref(), &mut |_, _| ());
         let Checked { survey, rows, in_doubt, .. } = checked.map_err(Error::of_content)?;
         let (last_epoch, closed) = (survey.last_epoch, survey.closed);
         Ok(Check { tables: rows, last_epoch, closed, in_doubt: in_doubt.len() })
@@ -60,7 +60,7 @@ impl Database {
 
 /// The same of a directory with rows in pages.
 fn check_pages(path: &Path) -> Result<Check> {
-    let examined = paged::examine::<Hardware>(Hardware::core(), path)?;
+    let examined = engine_hardware::examine_paged(Hardware::core(), path)?;
     if let Some(wrong) = examined.wrong.first() {
         return Err(Error::open(OpenReason::Damaged, format!("{}: {wrong}", path.display())));
     }

@@ -40,7 +40,9 @@ use platform::{Hardware, Place, Platform};
 
 pub use procedure::{NoProcedure, Procedure};
 
-use crate::builder::{EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, new_id};
+use crate::builder::{
+    EPOCH_NANOS, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, check_compiled, new_id,
+};
 use crate::database::{Database, Scheme};
 use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
@@ -143,7 +145,7 @@ impl DeploymentBuilder {
         self
     }
 
-    /// The concurrency control of all instances; [`Scheme::Silo`] unless set.
+    /// The concurrency control of all instances; [`Scheme::Silo`] unless set. See [`Builder::scheme`](crate::Builder::scheme).
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
@@ -201,7 +203,8 @@ impl DeploymentBuilder {
     ///
     /// Errors: [`Error::Deployment`] for a division that cannot be; [`Error::Declaration`] for the first table that cannot be made;
     /// [`Error::Open`] for a directory that holds something else, or a deployment that is divided otherwise;
-    /// [`Error::OutOfMemory`]; [`Error::Misuse`] for a number of sessions that is out of range.
+    /// [`Error::OutOfMemory`]; [`Error::Misuse`] for a number of sessions that is out of range; [`Error::NotCompiled`] for a scheme
+    /// that needs the feature `all-schemes`.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn open<Q: Procedure>(self, tables: Q::Tables) -> Result<Deployment<Q>> {
@@ -211,6 +214,7 @@ impl DeploymentBuilder {
         if !(1..=SESSIONS_MAX).contains(&self.sessions_max) {
             return Err(Error::Misuse("an instance is opened for 1 to 16384 sessions"));
         }
+        check_compiled(self.scheme)?;
         let (c, division) = (Hardware::core(), self.division);
         let names: Vec<WorkerName> = (0..division.workers)
             .map(|worker| WorkerName { instance: division.instance(worker) as u16, worker: worker as u16 })

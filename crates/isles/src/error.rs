@@ -160,6 +160,15 @@ pub enum Error {
         /// The scheme.
         scheme: &'static str,
     },
+    /// The program is built without this scheme.
+    #[error(
+        "scheme {scheme} is not compiled in: `isles` is to be a dependency with `features = [\"all-schemes\"]`, or the database is \
+         opened under `Scheme::Silo`, `Mvcc` or `NoWait`"
+    )]
+    NotCompiled {
+        /// The scheme.
+        scheme: &'static str,
+    },
     /// The database was to be closed, and is in use: it is open as before, for those who use it.
     #[error(
         "the database stays open: in use are {sessions} sessions ({transactions} of them in a transaction that is an object), {tickets} \

@@ -89,6 +89,7 @@
 //! | [`Error::Backup`] | a directory cannot be copied | the text names the file, and says why |
 //! | [`Error::NotChanged`] | the rows of a table do not get the form that was asked for | the text says what is in the way |
 //! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
+//! | [`Error::NotCompiled`] | a scheme that the program is built without | the feature `all-schemes`, or another scheme |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
 //! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text says which |
 //! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
@@ -111,9 +112,18 @@
 //!
 //! # Schemes
 //!
-//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], which is optimistic, and
-//! [`Scheme::NoWait`], which locks, are two of eight schemes. Types do not name the scheme. The choice costs one indirect call
-//! for each verb, and saves every program from compiling the engine for each of its row types and schemes.
+//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], which is optimistic,
+//! [`Scheme::Mvcc`], which is too and has snapshots, and [`Scheme::NoWait`], which locks. Types do not name the scheme. The choice
+//! costs one indirect call for each verb, and saves every program from compiling the engine for each of its row types and schemes.
+//!
+//! # Features
+//!
+//! | | |
+//! | --- | --- |
+//! | `all-schemes` | five more schemes: [`Scheme`] has them all, and without the feature opening a database under one of the five is [`Error::NotCompiled`]. A program takes a fifth longer to build with them |
+//! | `time`, `uuid` | types of these crates as columns and keys |
+//!
+//! None is on unless asked for.
 
 #![forbid(unsafe_code)]
 

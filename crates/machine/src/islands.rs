@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ids::HardwareThread;
 use crate::placement::{Placement, place};
 use crate::topology::{ThreadInfo, Topology};
+use machine_names::HardwareThread;
 
 /// How large an island, and so an instance, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,6 @@ mod description;
 mod discover;
 mod files;
 mod hwloc;
-mod ids;
 mod islands;
 mod parts;
 mod peers;
@@ -28,8 +27,8 @@ pub use description::{
 pub use discover::{DiscoverError, discover};
 pub use files::FileError;
 pub use hwloc::XmlError;
-pub use ids::{HardwareThread, Node};
 pub use islands::{Granularity, GranularityError, islands};
+pub use machine_names::{HardwareThread, Node};
 pub use peers::{Peers, place_peers};
 pub use placement::{PlaceError, Placement, WorkerRequest, place, place_workers};
 pub use render::{

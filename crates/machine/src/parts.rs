@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::assemble::Surroundings;
 use crate::cpu_set::CpuSet;
-use crate::ids::Node;
 use crate::raw::RawGroup;
 use crate::topology::{Group, Level, Topology};
+use machine_names::Node;
 
 /// A memory and the processors that allocate on it.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Where two workers run that do nothing but talk to each other.
 
-use crate::ids::HardwareThread;
 use crate::placement::PlaceError;
 use crate::topology::{ThreadInfo, Topology};
+use machine_names::HardwareThread;
 
 /// Where the two peers of the message experiment run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ids::HardwareThread;
 use crate::topology::{ThreadInfo, Topology};
+use machine_names::HardwareThread;
 
 /// How instances are laid over the hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,17 +15,17 @@
 // This crate is the machine's side of the port: it may use what the engine may not.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod between;
 pub mod files;
 mod hardware;
 pub mod link;
-pub mod peers;
 mod types;
 
 pub use hardware::{
     Hardware, HardwareCore, HardwareDirectory, HardwareFile, HardwareQueue, HardwareRegion, KernelReceiver,
     KernelSender, KernelWatch, SharedMemory,
 };
-pub use machine::{HardwareThread, Node};
+pub use machine_names::{HardwareThread, Node};
 pub use types::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Work};
 
 use std::sync::atomic::Ordering;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use platform::peers::{Credentials, CredentialsError, Trust};
+use peers::{Credentials, CredentialsError, Trust};
 use serde::Deserialize;
 
 use super::error::DeploymentError;

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use platform::peers::{Bytes, Credentials, PeerError};
+use peers::{Bytes, Credentials, PeerError};
 
 use super::said::{Heard, Order, Word, hear, say};
 use crate::deployment::Machines;

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use engine::{RowSource, dynamic};
 use islands::{Gate, Undecided, Unfinished};
+use peers::{Bytes, Doorbell, Endpoint, Listener, Trust};
 use platform::files::{FileErrorKind, Files};
-use platform::peers::{Bytes, Doorbell, Endpoint, Listener, Trust};
 use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 
 use super::arrivals::warn;

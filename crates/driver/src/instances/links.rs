@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use islands::{Connection, WorkerName};
+use peers::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError, Trust};
 use platform::link::{Limits, Mechanism, Patience};
-use platform::peers::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError, Trust};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 
 use super::arrivals::warn;

@@ -23,8 +23,8 @@ mod links;
 mod outliving;
 mod said;
 
+use peers::{Credentials, Trust};
 use platform::Hardware;
-use platform::peers::{Credentials, Trust};
 
 pub use crew::{InstanceProgram, Instances};
 

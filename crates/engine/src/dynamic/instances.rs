@@ -1,7 +1,8 @@
 //! Makes and opens databases under the schemes of the registry.
 //!
-//! Whoever calls these functions compiles the engine for all schemes on platform `P`. The crates `engine-hardware` and
-//! `engine-virtual` do, once each, and everybody else calls those.
+//! Whoever calls these functions compiles the engine for all schemes on platform `P`, or for the basic ones
+//! ([`SchemeName::is_basic`]) if `ALL` is false. The crates `engine-hardware` and `engine-virtual` do, once each, and everybody
+//! else calls those.
 
 use cc::{InstanceOptions, Scheme, SchemeName, SchemeVisitor};
 use platform::files::Files;
@@ -35,24 +36,28 @@ pub type Open<P> = fn(
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn create<P: Platform>(
+///
+/// # Panics
+/// The scheme is none of those that this is compiled for.
+pub fn create<P: Platform, const ALL: bool>(
     scheme: SchemeName,
     c: P::Core,
     options: &InstanceOptions,
     schema: SchemaBuilder,
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<Database<P>, OutOfMemory> {
-    scheme.visit::<P, _>(Creation { c, options, schema, node_of })
+    scheme.visit::<P, _>(Creation::<P, ALL> { c, options, schema, node_of })
 }
 
-struct Creation<'a, P: Platform> {
+struct Creation<'a, P: Platform, const ALL: bool> {
     c: P::Core,
     options: &'a InstanceOptions,
     schema: SchemaBuilder,
     node_of: &'a dyn Fn(usize) -> Option<Node>,
 }
 
-impl<P: Platform> SchemeVisitor<P> for Creation<'_, P> {
+impl<P: Platform, const ALL: bool> SchemeVisitor<P> for Creation<'_, P, ALL> {
+    const ALL: bool = ALL;
     type Output = Result<Database<P>, OutOfMemory>;
 
     fn visit<S: Scheme<P>>(self) -> Self::Output {
@@ -64,7 +69,10 @@ impl<P: Platform> SchemeVisitor<P> for Creation<'_, P> {
 ///
 /// # Errors
 /// [`OpenError`]; the directory is left as it was.
-pub fn open<P: Files>(
+///
+/// # Panics
+/// The scheme is none of those that this is compiled for.
+pub fn open<P: Files, const ALL: bool>(
     scheme: SchemeName,
     c: P::Core,
     options: &InstanceOptions,
@@ -72,17 +80,18 @@ pub fn open<P: Files>(
     node_of: &dyn Fn(usize) -> Option<Node>,
     (durable, listener): (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
 ) -> Result<(Database<P>, Recovered), OpenError> {
-    let creation = Creation { c, options, schema, node_of };
+    let creation = Creation::<P, ALL> { c, options, schema, node_of };
     scheme.visit::<P, _>(Opening { creation, durable, listener })
 }
 
-struct Opening<'a, 'l, P: Platform> {
-    creation: Creation<'a, P>,
+struct Opening<'a, 'l, P: Platform, const ALL: bool> {
+    creation: Creation<'a, P, ALL>,
     durable: &'a DurableOptions,
     listener: Option<&'a mut (dyn FnMut(Progress) + 'l)>,
 }
 
-impl<P: Files> SchemeVisitor<P> for Opening<'_, '_, P> {
+impl<P: Files, const ALL: bool> SchemeVisitor<P> for Opening<'_, '_, P, ALL> {
+    const ALL: bool = ALL;
     type Output = Result<(Database<P>, Recovered), OpenError>;
 
     fn visit<S: Scheme<P>>(self) -> Self::Output {

@@ -37,7 +37,10 @@ fn database(scheme: SchemeName) -> (Database<Hardware>, Table<Leaf>) {
     let mut schema = SchemaBuilder::new();
     let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
     let c = Hardware::core();
-    (instances::create(scheme, c, &options(OWNERS + 1), schema, &|_| None).expect("memory"), leaves)
+    (
+        instances::create::<_, true>(scheme, c, &options(OWNERS + 1), schema, &|_| None).expect("memory"),
+        leaves,
+    )
 }
 
 fn branches<'s>(session: &'s mut (dyn AnySession<'_> + '_)) -> &'s mut dyn Branches {

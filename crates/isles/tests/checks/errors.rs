@@ -364,3 +364,12 @@ fn decisions_on_outdated_reads_are_not_believed() {
     });
     assert_eq!(outcome, Ok(11));
 }
+
+#[test]
+fn a_scheme_that_is_not_compiled_in_names_the_feature() {
+    let words = Error::NotCompiled { scheme: Scheme::TicToc.name() }.to_string();
+    assert!(
+        words.starts_with("scheme tictoc is not compiled in") && words.contains("all-schemes"),
+        "{words}"
+    );
+}

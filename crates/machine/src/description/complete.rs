@@ -8,10 +8,10 @@ use super::measured::CoreToCore;
 use super::shape;
 use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShare};
 use crate::cpu_set::CpuSet;
-use crate::ids::Node;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
 use crate::topology::{Level, Topology};
+use machine_names::Node;
 
 const KEYS: &[&str] = &[
     "name",

@@ -3,8 +3,8 @@
 use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::measured::CoreToCore;
-use crate::ids::{HardwareThread, Node};
 use crate::topology::Topology;
+use machine_names::{HardwareThread, Node};
 
 /// A level of cache.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -5,9 +5,9 @@ mod json;
 mod svg;
 mod text;
 
-use crate::ids::HardwareThread;
 use crate::islands::{Granularity, islands};
 use crate::topology::{Level, Topology};
+use machine_names::HardwareThread;
 
 pub use costs::render_costs;
 pub use json::{render_description_json, render_json};

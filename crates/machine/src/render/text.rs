@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::shown_islands;
 use crate::cpu_set::CpuSet;
-use crate::ids::HardwareThread;
 use crate::topology::{Group, Level, Topology};
+use machine_names::HardwareThread;
 
 /// Machines with more hardware threads than this have runs of equal parts drawn once.
 const DRAWN_IN_FULL: usize = 64;

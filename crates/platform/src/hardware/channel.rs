@@ -4,7 +4,7 @@
 //! unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry bytes: a message is preceded by its length,
 //! and both go out in one call. Writes to pipes are atomic up to a page. Sockets of packets and message queues keep
 //! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it, and between machines what
-//! carries it may be [secured](super::secured).
+//! carries it may be [secured](SecureBytes).
 
 use std::io::{self, Error, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -13,7 +13,6 @@ use std::sync::Arc;
 use super::clock;
 use super::life::Life;
 use super::polling::{check, poll};
-use super::secured::{Progress, Secured, Unread};
 use super::{Hardware, HardwareCore};
 use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
 use crate::link::{Bell, Patience, ReceiveError, SendError};
@@ -29,7 +28,7 @@ const WAIT_NANOS: u64 = 1_000_000_000;
 
 /// How messages are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// By a length before each.
     Bytes,
     /// As [`Kind::Bytes`], over a socket, which may take a part of a message.
@@ -40,22 +39,52 @@ pub(crate) enum Kind {
     Queue,
 }
 
+/// What became of an attempt to read more of what is secured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something came: perhaps less than a record.
+    Some,
+    /// Nothing was there.
+    Nothing,
+    /// There will be no more, as the other side has said.
+    Ended,
+    /// There will be no more, and nobody has said so.
+    Cut,
+}
+
+/// A connection whose bytes nobody else reads, changes or invents.
+///
+/// Concurrency: one thread takes and reads while another one sends.
+pub trait SecureBytes: std::fmt::Debug + Send + Sync {
+    /// Whether something can be taken without a look at the socket.
+    fn has_some(&self) -> bool;
+
+    /// Takes what was read, as much as there is room for.
+    fn take(&self, into: &mut [u8]) -> usize;
+
+    /// Reads what the socket has, without waiting. Everything that came before was taken.
+    fn read_more(&self) -> Result<Progress, ReceiveError>;
+
+    /// Sends all of it. Waits for room if it has to.
+    fn send(&self, bytes: &[u8]) -> io::Result<()>;
+}
+
 /// The way out of one end.
-pub(crate) struct FileSender {
+pub struct FileSender {
     file: OwnedFd,
     kind: Kind,
     frame: Vec<u8>,
     /// There where the receiver is another process.
     peer: Option<Arc<Life>>,
     /// There where messages are encrypted.
-    secured: Option<Arc<Secured>>,
+    secured: Option<Arc<dyn SecureBytes>>,
     /// The receiver's, where both can reach it.
     bell: Option<Arc<Bell<Hardware>>>,
 }
 
 /// The way into one end.
 #[derive(Debug)]
-pub(crate) struct FileReceiver {
+pub struct FileReceiver {
     file: OwnedFd,
     kind: Kind,
     message_bytes_max: usize,
@@ -66,18 +95,20 @@ pub(crate) struct FileReceiver {
     /// There where the sender is another process.
     peer: Option<Arc<Life>>,
     /// There where messages are encrypted.
-    secured: Option<Arc<Secured>>,
+    secured: Option<Arc<dyn SecureBytes>>,
     /// Whether the sender rings the receiver's bell.
     rings: bool,
 }
 
 impl FileSender {
-    pub(crate) fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
+    /// Over this descriptor, of this kind; `peer` says whether the receiver is there, if it is another process.
+    pub fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
         FileSender { file, kind, frame: Vec::new(), peer, secured: None, bell: None }
     }
 
     /// The same, which rings this bell.
-    pub(crate) fn ringing(self, bell: Option<Arc<Bell<Hardware>>>) -> Self {
+    #[must_use]
+    pub fn ringing(self, bell: Option<Arc<Bell<Hardware>>>) -> Self {
         FileSender { bell, ..self }
     }
 
@@ -89,11 +120,16 @@ impl FileSender {
     }
 
     /// The same over a secured socket.
-    pub(crate) fn secured(self, secured: Option<Arc<Secured>>) -> Self {
+    #[must_use]
+    pub fn secured(self, secured: Option<Arc<dyn SecureBytes>>) -> Self {
         FileSender { secured, ..self }
     }
 
-    pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+    /// Sends a message of at most the link's limit, or nothing.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
         if self.peer.as_ref().is_some_and(|peer| peer.is_closed()) {
             return Err(SendError::Closed);
         }
@@ -105,7 +141,8 @@ impl FileSender {
 }
 
 impl FileReceiver {
-    pub(crate) fn new(file: OwnedFd, kind: Kind, message_bytes_max: usize, peer: Option<Arc<Life>>) -> Self {
+    /// Over this descriptor, of this kind; `peer` says whether the sender is there, if it is another process.
+    pub fn new(file: OwnedFd, kind: Kind, message_bytes_max: usize, peer: Option<Arc<Life>>) -> Self {
         let inbox = match (kind, &peer) {
             (Kind::Bytes | Kind::Socket, _) => INBOX_MESSAGES * (FRAME_HEADER_BYTES + message_bytes_max),
             // One more than the longest, so that what is longer shows.
@@ -127,7 +164,8 @@ impl FileReceiver {
     }
 
     /// The same, from a sender that rings the receiver's bell, or not.
-    pub(crate) fn rung(self, rings: bool) -> Self {
+    #[must_use]
+    pub fn rung(self, rings: bool) -> Self {
         FileReceiver { rings, ..self }
     }
 
@@ -141,7 +179,8 @@ impl FileReceiver {
     }
 
     /// The same over a secured socket.
-    pub(crate) fn secured(self, secured: Option<Arc<Secured>>) -> Self {
+    #[must_use]
+    pub fn secured(self, secured: Option<Arc<dyn SecureBytes>>) -> Self {
         FileReceiver { secured, ..self }
     }
 
@@ -249,7 +288,7 @@ impl FileSender {
     /// One system call; the bytes that were taken.
     fn put(&self, bytes: &[u8]) -> Result<usize, SendError> {
         if let Some(secured) = &self.secured {
-            return match secured.send(bytes, None) {
+            return match secured.send(bytes) {
                 Ok(()) => Ok(bytes.len()),
                 Err(error) if is_gone(&error) => Err(SendError::Closed),
                 Err(error) => Err(SendError::System { call: "send", error }),
@@ -347,7 +386,7 @@ impl FileReceiver {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
         if let Some(secured) = self.secured.clone() {
-            return self.fill_secured(&secured);
+            return self.fill_secured(&*secured);
         }
         let file = self.file.as_raw_fd();
         let room = &mut self.inbox[self.end..];
@@ -372,7 +411,7 @@ impl FileReceiver {
     }
 
     /// Takes more of what was decrypted, and reads if there is none: perhaps a part of a record, which makes nothing yet.
-    fn fill_secured(&mut self, secured: &Secured) -> Result<bool, ReceiveError> {
+    fn fill_secured(&mut self, secured: &dyn SecureBytes) -> Result<bool, ReceiveError> {
         let mut taken = secured.take(&mut self.inbox[self.end..]);
         if taken == 0 {
             match secured.read_more() {
@@ -380,9 +419,8 @@ impl FileReceiver {
                 Ok(Progress::Nothing) => return Ok(false),
                 Ok(Progress::Ended) => return Err(self.ended()),
                 Ok(Progress::Cut) => return Err(self.cut()),
-                Err(Unread::Refused(_)) => return Err(FrameError::Record.into()),
-                Err(Unread::System(error)) if is_gone(&error) => return Err(self.cut()),
-                Err(Unread::System(error)) => return Err(ReceiveError::System { call: "recv", error }),
+                Err(ReceiveError::System { error, .. }) if is_gone(&error) => return Err(self.cut()),
+                Err(error) => return Err(error),
             }
             taken = secured.take(&mut self.inbox[self.end..]);
         }

@@ -13,7 +13,7 @@ pub(super) const LOOK_NANOS: u64 = 50_000_000;
 
 /// The socket between two processes.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub struct Life {
     socket: OwnedFd,
     closed: AtomicBool,
     /// When the socket was looked at.
@@ -21,7 +21,8 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) fn new(socket: OwnedFd) -> Self {
+    /// Over the socket at which the two have met.
+    pub fn new(socket: OwnedFd) -> Self {
         Life { socket, closed: AtomicBool::new(false), looked: AtomicU64::new(clock::now().0) }
     }
 
@@ -46,8 +47,8 @@ impl Life {
         self.looks_closed()
     }
 
-    /// Looks now.
-    pub(crate) fn looks_closed(&self) -> bool {
+    /// The same after a look now.
+    pub fn looks_closed(&self) -> bool {
         let mut entry = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
         // SAFETY: one entry, which outlives the call.
         let found = unsafe { libc::poll(&raw mut entry, 1, 0) };

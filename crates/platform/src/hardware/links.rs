@@ -1,7 +1,7 @@
 //! The kernel's own mechanisms, between two threads of this machine.
 //!
 //! What goes through their descriptors is said in `channel`; links to other processes, which may be rings, come from
-//! [`crate::peers`].
+//! crate `peers`.
 
 use std::ffi::CString;
 use std::io::{self, Error};
@@ -44,12 +44,12 @@ enum Into {
 }
 
 /// An end over descriptors.
-pub(crate) fn file_end(sender: FileSender, receiver: FileReceiver) -> KernelEnd<Hardware> {
+pub fn file_end(sender: FileSender, receiver: FileReceiver) -> KernelEnd<Hardware> {
     (KernelSender(Out::File(sender)), KernelReceiver(Into::File(receiver)))
 }
 
 /// An end over memory that two processes share.
-pub(crate) fn ring_end(sender: SharedSender, receiver: SharedReceiver) -> KernelEnd<Hardware> {
+pub fn ring_end(sender: SharedSender, receiver: SharedReceiver) -> KernelEnd<Hardware> {
     (KernelSender(Out::Ring(sender)), KernelReceiver(Into::Ring(receiver)))
 }
 

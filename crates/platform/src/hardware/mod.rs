@@ -13,7 +13,6 @@ pub(crate) mod links;
 pub(crate) mod polling;
 mod process;
 mod region;
-pub(crate) mod secured;
 mod shared_memory;
 pub(crate) mod shared_ring;
 mod threads;
@@ -22,7 +21,7 @@ mod watch;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
-use machine::{HardwareThread, Node};
+use machine_names::{HardwareThread, Node};
 
 pub use files::{HardwareDirectory, HardwareFile, HardwareQueue};
 pub use handle::HardwareCore;

@@ -9,7 +9,10 @@ pub(super) fn check(result: isize) -> io::Result<usize> {
 }
 
 /// Whether one of these descriptors can be read, or its peer is gone, within `nanos`.
-pub(crate) fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result<bool> {
+///
+/// # Errors
+/// The operating system refuses.
+pub fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result<bool> {
     let mut entries: Vec<libc::pollfd> =
         files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
     let time = libc::timespec {
@@ -28,7 +31,10 @@ pub(crate) fn poll(files: impl Iterator<Item = RawFd>, nanos: u64) -> io::Result
 }
 
 /// Waits until a socket can be written to, or its peer is gone, at most so long. May return early.
-pub(crate) fn poll_room(fd: RawFd, nanos: u64) -> io::Result<()> {
+///
+/// # Errors
+/// The operating system refuses.
+pub fn poll_room(fd: RawFd, nanos: u64) -> io::Result<()> {
     let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     let millis = libc::c_int::try_from(nanos.div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX);
     // SAFETY: one entry, which outlives the call.

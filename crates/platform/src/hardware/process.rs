@@ -2,7 +2,7 @@
 
 use std::io;
 
-use machine::HardwareThread;
+use machine_names::HardwareThread;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Hardware, HardwareCore};

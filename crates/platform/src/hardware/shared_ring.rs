@@ -41,7 +41,7 @@ fn lines(bytes: usize) -> usize {
 }
 
 /// Bytes of a ring's memory.
-pub(crate) fn ring_bytes(limits: Limits) -> usize {
+pub fn ring_bytes(limits: Limits) -> usize {
     LINE_BYTES * (1 + limits.messages_max * lines(limits.message_bytes_max))
 }
 
@@ -122,7 +122,7 @@ fn read_line([_, body @ ..]: &[AtomicU64; LINE_WORDS]) -> [u8; CARRIED_BYTES] {
 }
 
 /// The sending side.
-pub(crate) struct SharedSender {
+pub struct SharedSender {
     ring: Ring,
     bell: Bell<Hardware>,
     turn: Turn,
@@ -131,7 +131,7 @@ pub(crate) struct SharedSender {
 }
 
 /// The receiving side.
-pub(crate) struct SharedReceiver {
+pub struct SharedReceiver {
     ring: Ring,
     bell: Arc<Bell<Hardware>>,
     turn: Turn,
@@ -139,7 +139,7 @@ pub(crate) struct SharedReceiver {
 
 impl SharedSender {
     /// The side that writes to `region`, whose receiver waits at `bell`. The region is large enough for the limits.
-    pub(crate) fn new(region: HardwareRegion, bell: Bell<Hardware>, limits: Limits, life: Arc<Life>) -> Self {
+    pub fn new(region: HardwareRegion, bell: Bell<Hardware>, limits: Limits, life: Arc<Life>) -> Self {
         SharedSender { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST, consumed: 0 }
     }
 
@@ -157,7 +157,10 @@ impl SharedSender {
     }
 
     /// Sends a message within the limits, unless the ring is full.
-    pub(crate) fn send(&mut self, c: HardwareCore, message: &[u8]) -> Result<(), SendError> {
+    ///
+    /// # Errors
+    /// The ring is full, or the other process is gone.
+    pub fn send(&mut self, c: HardwareCore, message: &[u8]) -> Result<(), SendError> {
         let life = &self.ring.life;
         if life.is_closed() {
             return Err(SendError::Closed);
@@ -186,12 +189,7 @@ impl SharedSender {
 
 impl SharedReceiver {
     /// The side that reads from `region`, and waits at `bell`. The region is large enough for the limits.
-    pub(crate) fn new(
-        region: HardwareRegion,
-        bell: Arc<Bell<Hardware>>,
-        limits: Limits,
-        life: Arc<Life>,
-    ) -> Self {
+    pub fn new(region: HardwareRegion, bell: Arc<Bell<Hardware>>, limits: Limits, life: Arc<Life>) -> Self {
         SharedReceiver { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST }
     }
 

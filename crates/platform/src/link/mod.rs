@@ -10,7 +10,7 @@
 //! The mechanisms are those of Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2.
 //!
 //! [`connect`] makes both ends within one process, whose regions are private to it. Two processes connect through
-//! [`crate::peers`]; the ends that they get are used in the same way.
+//! crate `peers`; the ends that they get are used in the same way.
 //!
 //! A worker with many small messages for one peer collects them in an [`Outbox`].
 
@@ -171,7 +171,7 @@ pub fn connect<P: Links>(
 
 impl<P: Links> End<P> {
     /// An end that the platform made, for messages of up to so many bytes out and in.
-    pub(crate) fn of_platform((sender, receiver): KernelEnd<P>, (out, into): (usize, usize)) -> Self {
+    pub fn of_platform((sender, receiver): KernelEnd<P>, (out, into): (usize, usize)) -> Self {
         End {
             sender: Sender { channel: Channel::Kernel(sender), message_bytes_max: out },
             receiver: Receiver { channel: Channel::Kernel(receiver), message_bytes_max: into },

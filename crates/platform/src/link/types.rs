@@ -73,7 +73,7 @@ pub struct Limits {
 
 impl Limits {
     /// Whether a link can have them.
-    pub(crate) fn check(self) -> Result<(), LinkError> {
+    pub fn check(self) -> Result<(), LinkError> {
         let possible = (1..=MESSAGE_BYTES_MAX).contains(&self.message_bytes_max) && self.messages_max > 0;
         if possible { Ok(()) } else { Err(LinkError::Limits(self)) }
     }

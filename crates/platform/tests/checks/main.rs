@@ -3,8 +3,5 @@
 // Tests hand ends to workers; no simulated time passes under a lock.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-mod authority;
 mod links;
-mod processes;
-mod secured;
 mod support;

@@ -4,11 +4,11 @@ use super::blocks::{Drawing, SLOWER_CORE, arrange, colour};
 use super::canvas::{FAINT, Item, picture, text_width};
 use crate::cpu_set::CpuSet;
 use crate::description::Description;
-use crate::ids::HardwareThread;
 use crate::islands::Granularity;
 use crate::render::shown_islands;
 use crate::render::text::{name, size};
 use crate::topology::{Group, Level, Topology};
+use machine_names::HardwareThread;
 
 const MARGIN: f64 = 20.0;
 const FONT: f64 = 12.0;

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use platform::OutOfMemory;
+use platform::link::LinkError;
+use platform::link::frame::FrameError;
+
 use super::endpoint::Endpoint;
 use super::peer::Peer;
-use crate::OutOfMemory;
-use crate::link::LinkError;
-use crate::link::frame::FrameError;
 
 /// What is wrong with the hello of another process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use platform::link::frame::FrameError;
-use platform::link::{End, KernelMechanism, Limits, Mechanism, Patience, ReceiveError, SendError, wait};
-use platform::peers::{
+use peers::{
     Bytes, Connection, Credentials, Doorbell, Endpoint, Fault, Hello, Identity, Listener, Peer, PeerError,
     Trust, connect, connect_trusting,
 };
+use platform::link::frame::FrameError;
+use platform::link::{End, KernelMechanism, Limits, Mechanism, Patience, ReceiveError, SendError, wait};
 use platform::{Hardware, HardwareCore, Platform};
 
 use crate::authority::Authority;

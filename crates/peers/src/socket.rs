@@ -15,16 +15,16 @@ use rustix::net::{
 };
 use rustls::{AlertDescription, CertificateError};
 
+use platform::Nanos;
+use platform::between::{Kind, Progress, poll};
+use platform::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
+use platform::{Hardware, Platform};
+
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
 use super::hello::SAID_BYTES_MAX;
+use super::secured::{Secured, Unread, Unsecured, linger};
 use super::validity::Day;
-use crate::Nanos;
-use crate::hardware::channel::Kind;
-use crate::hardware::polling::poll;
-use crate::hardware::secured::{Progress, Secured, Unread, Unsecured, linger};
-use crate::link::frame::{self, FRAME_HEADER_BYTES, FrameError};
-use crate::{Hardware, Platform};
 
 /// Descriptors that go with a message at most: a ring's memory and a bell's.
 pub(super) const FILES_MAX: usize = 2;

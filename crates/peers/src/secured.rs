@@ -4,7 +4,7 @@
 //! already, and never while it waits: so one thread can wait for what comes while another one sends.
 //!
 //! What ends without being announced was cut, by whoever can cut it, and counts as damage
-//! ([`FrameError::Cut`](crate::link::frame::FrameError::Cut)); a side that is done says so when it is dropped.
+//! ([`FrameError::Cut`](platform::link::frame::FrameError::Cut)); a side that is done says so when it is dropped.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,9 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustls::Connection;
 
-use super::clock;
-use super::polling::{poll, poll_room};
-use crate::Nanos;
+use platform::between::{Progress, SecureBytes, poll, poll_room};
+use platform::link::ReceiveError;
+use platform::link::frame::FrameError;
+use platform::{Hardware, Nanos, Platform};
 
 /// How long a side that has refused the other one waits for it to take notice.
 const LINGER_NANOS: u64 = 200_000_000;
@@ -33,19 +34,6 @@ pub(crate) enum Unsecured {
     Refused(rustls::Error),
 }
 
-/// What became of an attempt to read more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Something came: perhaps less than a record.
-    Some,
-    /// Nothing was there.
-    Nothing,
-    /// There will be no more, as the other side has said.
-    Ended,
-    /// There will be no more, and nobody has said so.
-    Cut,
-}
-
 /// A connection that is secured.
 pub(crate) struct Secured {
     socket: OwnedFd,
@@ -56,6 +44,10 @@ impl std::fmt::Debug for Secured {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.debug_struct("Secured").field("socket", &self.socket).finish_non_exhaustive()
     }
+}
+
+fn now() -> Nanos {
+    Hardware::now(Hardware::core())
 }
 
 /// The socket, which is asked for what is there already.
@@ -82,9 +74,9 @@ impl Write for Raw<'_> {
 pub(crate) fn linger(socket: &OwnedFd) {
     // Whatever fails here, the connection is over.
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
-    let (end, mut unread) = (clock::now().plus(LINGER_NANOS), [0; 512]);
+    let (end, mut unread) = (now().plus(LINGER_NANOS), [0; 512]);
     loop {
-        let left = end.since(clock::now());
+        let left = end.since(now());
         let came = poll(std::iter::once(socket.as_raw_fd()), left).unwrap_or(false);
         if left == 0 || came && !Raw(socket).read(&mut unread).is_ok_and(|bytes| bytes > 0) {
             return;
@@ -156,7 +148,7 @@ impl Secured {
     /// Waits until the socket can be read: `Err` of kind `TimedOut` if it could not in time.
     pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<()> {
         loop {
-            let left = until.map_or(u64::from(u32::MAX), |end| end.since(clock::now()));
+            let left = until.map_or(u64::from(u32::MAX), |end| end.since(now()));
             if poll(std::iter::once(self.socket.as_raw_fd()), left)? {
                 return Ok(());
             }
@@ -218,7 +210,7 @@ impl Secured {
             match written {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let left = until.map_or(u64::from(u32::MAX), |end| end.since(clock::now()));
+                    let left = until.map_or(u64::from(u32::MAX), |end| end.since(now()));
                     if left == 0 {
                         return Err(ErrorKind::TimedOut.into());
                     }
@@ -228,6 +220,27 @@ impl Secured {
                 Ok(_) | Err(_) => {}
             }
         }
+    }
+}
+
+impl SecureBytes for Secured {
+    fn has_some(&self) -> bool {
+        self.has_some()
+    }
+
+    fn take(&self, into: &mut [u8]) -> usize {
+        self.take(into)
+    }
+
+    fn read_more(&self) -> Result<Progress, ReceiveError> {
+        self.read_more().map_err(|why| match why {
+            Unread::Refused(_) => FrameError::Record.into(),
+            Unread::System(error) => ReceiveError::System { call: "recv", error },
+        })
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send(bytes, None)
     }
 }
 

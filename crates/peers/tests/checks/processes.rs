@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use peers::{Connection, Doorbell, Endpoint, Fault, Hello, Identity, Listener, Peer, PeerError, connect};
 use platform::link::{KernelMechanism, Limits, Mechanism, Patience, ReceiveError, SendError, wait};
-use platform::peers::{
-    Connection, Doorbell, Endpoint, Fault, Hello, Identity, Listener, Peer, PeerError, connect,
-};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 
 use crate::support::{LIMITS, message};

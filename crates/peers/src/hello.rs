@@ -4,9 +4,10 @@
 //! it is; a process of another version reads that much and can say why it refuses. Numbers begin with the least significant
 //! byte.
 
+use platform::link::{Limits, Mechanism};
+
 use super::error::Fault;
 use super::peer::Peer;
-use crate::link::{Limits, Mechanism};
 
 /// Version of what is said here.
 pub(super) const PROTOCOL: u32 = 1;

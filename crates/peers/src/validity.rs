@@ -91,7 +91,7 @@ mod tests {
     use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
     use super::*;
-    use crate::peers::{AUTHORITY_FILE, Credentials, CredentialsError, credential_files};
+    use crate::{AUTHORITY_FILE, Credentials, CredentialsError, credential_files};
 
     #[test]
     fn days_have_dates() {

@@ -6,6 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use platform::between::{
+    FileReceiver, FileSender, Life, SecureBytes, SharedReceiver, SharedSender, file_end, poll, ring_bytes,
+    ring_end,
+};
+use platform::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
+use platform::{
+    Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory,
+};
+
 use super::credentials::Trust;
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
@@ -14,13 +23,6 @@ use super::peer::Peer;
 use super::socket::{
     Bound, HANDSHAKE_NANOS, Socket, Unheard, bind_path, connect_path, handshake_end, stream,
 };
-use crate::hardware::channel::{FileReceiver, FileSender};
-use crate::hardware::life::Life;
-use crate::hardware::links::{file_end, ring_end};
-use crate::hardware::polling::poll;
-use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
-use crate::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
-use crate::{Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory};
 
 /// Pause between two attempts to connect to an endpoint that is not there yet.
 const RETRY_NANOS: u64 = 1_000_000;
@@ -167,9 +169,10 @@ impl Own {
             (_, theirs) => {
                 let bell = theirs.map(|theirs| Arc::new(theirs.bell));
                 let (kind, peer) = (met.socket.kind(), || Some(Arc::clone(&life)));
-                let sender = FileSender::new(copied()?, kind, peer()).secured(met.socket.secured());
+                let secured = || met.socket.secured().map(|secured| secured as Arc<dyn SecureBytes>);
+                let sender = FileSender::new(copied()?, kind, peer()).secured(secured());
                 let receiver = FileReceiver::new(copied()?, kind, bounds.1, peer());
-                let receiver = receiver.secured(met.socket.secured()).rung(bell.is_some());
+                let receiver = receiver.secured(secured()).rung(bell.is_some());
                 file_end(sender.ringing(bell), receiver)
             }
         };

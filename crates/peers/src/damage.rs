@@ -8,19 +8,19 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use platform::between::{
+    FileReceiver, FileSender, Kind, Life, SharedReceiver, SharedSender, file_end, ring_bytes, ring_end,
+};
+use platform::link::frame::{self, FrameError};
+use platform::link::{Bell, End, Limits, Mechanism, Messages, Patience, ReceiveError, SendError};
+use platform::{Hardware, HardwareRegion, LINE_BYTES, Platform, SharedMemory};
+
 use super::credentials::Credentials;
 use super::hello::{Hello, SAID_BYTES_MAX, Said};
 use super::peer::Peer;
-use crate::hardware::channel::{FileReceiver, FileSender, Kind};
-use crate::hardware::life::Life;
-use crate::hardware::links::{file_end, ring_end};
-use crate::hardware::secured::Secured;
-use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
-use crate::link::frame::{self, FrameError};
-use crate::link::{Bell, End, Limits, Mechanism, Messages, Patience, ReceiveError, SendError};
-use crate::{Hardware, HardwareRegion, LINE_BYTES, Platform, SharedMemory};
+use super::secured::Secured;
 
-#[path = "../../tests/checks/authority.rs"]
+#[path = "../tests/checks/authority.rs"]
 mod authority;
 
 const LIMITS: Limits = Limits { message_bytes_max: 200, messages_max: 3 };
@@ -205,7 +205,7 @@ fn over_tls(credentials: &Credentials) -> (FileSender, UnixStream, UnixStream, E
     let max = LIMITS.message_bytes_max;
     let life_there = life(&second);
     let receiver = FileReceiver::new(copy(&second), Kind::Socket, max, life_there.clone());
-    let back = FileSender::new(copy(&second), Kind::Socket, life_there).secured(Some(Arc::clone(&second)));
+    let back = FileSender::new(copy(&second), Kind::Socket, life_there).secured(Some(second.clone()));
     let end = End::of_platform(file_end(back, receiver.secured(Some(second))), (max, max));
     let sender = FileSender::new(copy(&first), Kind::Socket, life(&first)).secured(Some(first));
     (sender, from, to, end)

@@ -3,7 +3,7 @@
 //! A process [binds](Listener::bind) an endpoint, others [connect] to it. Both say hello: which instance and worker they are
 //! and whom they look for, the version of their messages, the deployment that they belong to, and how long and how many
 //! messages they take. Whoever is not the right one is refused with a reason of one line, at both ends. Then both have an
-//! [`End`](crate::link::End), which is used like one within a process:
+//! [`End`](platform::link::End), which is used like one within a process:
 //!
 //! - `shm`: a ring in shared memory for each direction, on its receiver's node. The memory, and the bells at which the
 //!   workers wait, are handed over through the Unix socket of the hello, which stays open: its end is the news that the
@@ -14,7 +14,7 @@
 //!   else reads or changes what they say, and a connection that is cut is told from one that was closed.
 //!
 //! What comes is not believed: length and checksum of each message are checked before it is handed on
-//! ([`crate::link::frame`]), and a wrong one closes the connection. In shared memory length and number are, and no checksum
+//! ([`platform::link::frame`]), and a wrong one closes the connection. In shared memory length and number are, and no checksum
 //! (`docs/decisions/0024-no-checksum-in-shared-memory.md`).
 //!
 //! A process that ends is noticed at once by `uds` and `tcp`, within a tenth of a second by `shm`. Of a machine that falls
@@ -23,6 +23,10 @@
 //! although more of them wait than the network holds counts as gone, too.
 //!
 //! Deviations: peers on this machine have to be of the same user; without credentials nobody proves over `tcp` who they are.
+
+#![forbid(unsafe_code)]
+// Sockets, certificates and threads are the machine's.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod bytes;
 mod credentials;
@@ -33,6 +37,7 @@ mod error;
 mod handshake;
 mod hello;
 mod peer;
+mod secured;
 mod socket;
 mod validity;
 

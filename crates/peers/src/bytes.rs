@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 
+use platform::between::Progress;
+use platform::{Hardware, Platform};
+
 use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
+use super::secured::{Secured, Unread};
 use super::socket::{Unheard, fault_of, handshake_end, hear_secured, secure, watched};
-use crate::hardware::secured::{Progress, Secured, Unread};
-use crate::{Hardware, Platform};
 
 /// What the side that listens says when it believes the other one.
 const BELIEVED: [u8; 1] = [1];

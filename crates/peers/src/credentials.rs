@@ -17,9 +17,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 
 use super::bytes::Bytes;
 use super::error::{Fault, PeerError};
+use super::secured::Secured;
 use super::socket::fault_of;
 use super::validity::{Day, Validity, last_moment};
-use crate::hardware::secured::Secured;
 
 /// The file of the authority's certificate in a directory of [`Credentials`].
 pub const AUTHORITY_FILE: &str = "authority.pem";

@@ -1,5 +1,7 @@
 //! Names of the parts of a machine that the engine places threads and memory on.
 
+#![forbid(unsafe_code)]
+
 use serde::{Deserialize, Serialize};
 
 /// A hardware thread (one SMT thread of a core), by the operating system's number; numbering may be sparse.

@@ -1,0 +1,8 @@
+//! What links between processes are made of: ways through descriptors and rings in shared memory, and whether a process is still there.
+//! Crate `peers` puts them together.
+
+pub use crate::hardware::channel::{FileReceiver, FileSender, Kind, Progress, SecureBytes};
+pub use crate::hardware::life::Life;
+pub use crate::hardware::links::{file_end, ring_end};
+pub use crate::hardware::polling::{poll, poll_room};
+pub use crate::hardware::shared_ring::{SharedReceiver, SharedSender, ring_bytes};
