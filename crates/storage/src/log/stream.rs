@@ -209,12 +209,8 @@ impl<P: Files> Stream<P> {
 
     fn accept(&mut self, completion: Completion<P>) -> Result<(), FileError> {
         self.taken = completion.ticket;
-        for mut buffer in completion.buffers {
-            buffer.set_len(0);
-            let pool = if buffer.capacity() > ALIGNMENT { &mut self.free } else { &mut self.small };
-            if pool.len() < FREE_MAX {
-                pool.push(buffer);
-            }
+        for buffer in completion.buffers {
+            self.keep(buffer);
         }
         if let Done::File(file) = completion.result? {
             self.spare = match self.spare {
@@ -326,6 +322,7 @@ impl<P: Files> Stream<P> {
         by: By,
     ) -> Result<(), LogError> {
         let written_before = self.written_bytes;
+        self.join(c, &mut blocks);
         if blocks.is_empty() {
             blocks.push(FillingBlock::new(self.small_buffer(c)?));
         }
@@ -363,6 +360,28 @@ impl<P: Files> Stream<P> {
         self.grow_spare(c);
         self.clear_ahead(c, self.written_bytes - written_before);
         Ok(())
+    }
+
+    /// Joins small blocks to those before them: each takes 4096 bytes of the log otherwise, whatever few records it has. Records stay in their order.
+    fn join(&mut self, c: P::Core, blocks: &mut Vec<FillingBlock<P>>) {
+        let mut joined: Vec<FillingBlock<P>> = Vec::with_capacity(blocks.len());
+        for block in blocks.drain(..) {
+            if joined.last_mut().is_some_and(|last| last.absorb(c, &block)) {
+                self.keep(block.into_buffer());
+            } else {
+                joined.push(block);
+            }
+        }
+        *blocks = joined;
+    }
+
+    /// Keeps a buffer that is not needed now.
+    fn keep(&mut self, mut buffer: Buffer<P>) {
+        buffer.set_len(0);
+        let pool = if buffer.capacity() > ALIGNMENT { &mut self.free } else { &mut self.small };
+        if pool.len() < FREE_MAX {
+            pool.push(buffer);
+        }
     }
 
     fn write_batch(&mut self, c: P::Core, batch: &mut Vec<Buffer<P>>, by: By) -> Result<(), LogError> {
