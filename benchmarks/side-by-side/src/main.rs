@@ -16,6 +16,7 @@ use side_by_side::sizes::{SizePlan, load_and_crash, measure, open_again};
 const CLIENTS_MAX: u64 = 1_000;
 const ROWS_MAX: u64 = 1 << 32;
 const SECONDS_MAX: f64 = 3_600.0;
+const UPDATES_MAX: u64 = 1 << 40;
 /// Smallest memory.
 const MEMORY_MIN: u64 = 1 << 20;
 /// Rounds of runs that say something.
@@ -75,11 +76,13 @@ struct Arguments {
     /// `--seconds` of updates by the first number of `--clients`. Without PostgreSQL, whose server is another program
     #[arg(long)]
     sizes: bool,
+    /// With --sizes: how many updates the clients make before the crash, all together, in place of `--seconds` of them, so that every engine
+    /// has as many to repeat
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=UPDATES_MAX))]
+    updates: Option<u64>,
     /// One of the processes of --sizes
     #[arg(long, hide = true)]
     sizes_part: Option<String>,
-    #[arg(long, hide = true, default_value_t = 0)]
-    updates: u64,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -131,13 +134,14 @@ fn act(arguments: Arguments) -> Result<(), Failure> {
 /// What engines take.
 fn sizes(arguments: &Arguments) -> Result<(), Failure> {
     let clients = arguments.clients.first().map_or(1, |clients| *clients as usize);
-    let plan = SizePlan { rows: arguments.rows, clients, time: arguments.seconds };
+    let plan =
+        SizePlan { rows: arguments.rows, clients, time: arguments.seconds, updates: arguments.updates };
     let mut engines = arguments.engines.iter().copied().filter(|engine| *engine != Kind::Postgres);
     if let Some(part) = &arguments.sizes_part {
         let engine = engines.next_back().ok_or("no engine is named")?;
         return match part.as_str() {
             "load" => load_and_crash(engine, &arguments.path, &plan),
-            _ => open_again(engine, &arguments.path, &plan, arguments.updates),
+            _ => open_again(engine, &arguments.path, &plan, arguments.updates.unwrap_or_default()),
         };
     }
     let mut sizes = Vec::new();

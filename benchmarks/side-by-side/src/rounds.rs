@@ -177,7 +177,7 @@ impl Turn<'_> {
         let Job { time, setup, seed, .. } = self.job;
         let warm_up = *time / WARM_UPS_PER_RUN;
         let seed = crate::random::mix(*seed, self.round);
-        Plan { operation, clients, warm_up, time: *time, rows: setup.rows, seed, number }
+        Plan { operation, clients, warm_up, time: *time, most: None, rows: setup.rows, seed, number }
     }
 
     fn result(&self, plan: &Plan, measured: &Measured) -> Run {

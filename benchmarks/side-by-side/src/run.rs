@@ -28,6 +28,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Time that counts.
     pub time: Duration,
+    /// Transactions of all clients together, after which the run is over before its time.
+    pub most: Option<u64>,
     /// Rows to choose from.
     pub rows: u64,
     /// Decides which rows are chosen.
@@ -37,6 +39,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How many transactions a client does at most.
+    fn share(&self, client: usize) -> u64 {
+        let (clients, client) = (self.clients as u64, client as u64);
+        self.most.map_or(u64::MAX, |most| most / clients + u64::from(client < most % clients))
+    }
+
     /// The rows of a client's next transaction, of which it has done so many.
     fn keys(&self, random: &mut Random, (client, done): (usize, u64)) -> Keys {
         match self.operation {
@@ -138,8 +146,9 @@ fn run_client(
     let mut measured = Measured::new()?;
     let counts_from = *together.began.get_or_init(Instant::now) + plan.warm_up;
     let until = counts_from + plan.time;
+    let share = plan.share(number);
     // Relaxed: see `run`.
-    while !together.over.load(Ordering::Relaxed) {
+    while measured.acknowledged < share && !together.over.load(Ordering::Relaxed) {
         let keys = plan.keys(&mut random, (number, measured.acknowledged));
         let begin = Instant::now();
         if begin >= until {

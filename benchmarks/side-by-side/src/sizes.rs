@@ -1,7 +1,7 @@
 //! What engines take: memory and disk for their rows, and the time to open after a crash.
 //!
-//! An engine's turn is three processes, one after the other: the first loads the rows, tells what it takes, has its clients update rows
-//! for some time, and kills itself; the second opens what is left, reads rows, and tells how long that took, and what it takes then;
+//! An engine's turn is two processes, one after the other: the first loads the rows, tells what it takes, has its clients update rows
+//! for some time or so many times, and kills itself; the second opens what is left, reads rows, and tells how long that took, and what it takes then;
 //! it ends with a count of all rows, which has to have every update that was acknowledged. So memory is that of a process which does
 //! nothing else, and no engine has the chance to close.
 
@@ -27,7 +27,12 @@ pub struct SizePlan {
     pub clients: usize,
     /// For how long.
     pub time: Duration,
+    /// How many updates they make instead, all together, however long that takes.
+    pub updates: Option<u64>,
 }
+
+/// Longest time for a number of updates.
+const UPDATES_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// What an engine takes: a line of JSON.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -101,7 +106,8 @@ pub fn load_and_crash(kind: Kind, path: &Path, plan: &SizePlan) -> Result<(), Fa
         operation: Operation::Update,
         clients: plan.clients,
         warm_up: Duration::ZERO,
-        time: plan.time,
+        time: plan.updates.map_or(plan.time, |_| UPDATES_TIME_MAX),
+        most: plan.updates,
         rows: plan.rows,
         seed: 1,
         number: 1,
@@ -134,11 +140,20 @@ pub fn open_again(kind: Kind, path: &Path, plan: &SizePlan, updates: u64) -> Res
 }
 
 /// Runs this program again, in one of its parts; the numbers that it prints.
-fn child(part: &str, kind: Kind, path: &Path, plan: &SizePlan, updates: u64) -> Result<Vec<f64>, Failure> {
+fn child(
+    part: &str,
+    kind: Kind,
+    path: &Path,
+    plan: &SizePlan,
+    updates: Option<u64>,
+) -> Result<Vec<f64>, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--sizes-part", part, "--engines", &kind.to_string()]).arg("--path").arg(path);
     command.args(["--rows", &plan.rows.to_string(), "--clients", &plan.clients.to_string()]);
-    command.args(["--seconds", &plan.time.as_secs_f64().to_string(), "--updates", &updates.to_string()]);
+    command.args(["--seconds", &plan.time.as_secs_f64().to_string()]);
+    if let Some(updates) = updates {
+        command.args(["--updates", &updates.to_string()]);
+    }
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().ok_or("no output of a child")?;
     let mut numbers = Vec::new();
@@ -162,10 +177,10 @@ fn child(part: &str, kind: Kind, path: &Path, plan: &SizePlan, updates: u64) -> 
 pub fn measure(kind: Kind, parent: &Path, plan: &SizePlan) -> Result<Size, Failure> {
     let path = parent.join(format!("side-by-side-size-{}-{kind}", std::process::id()));
     std::fs::create_dir(&path)?;
-    let loaded = child("load", kind, &path, plan, 0)?;
+    let loaded = child("load", kind, &path, plan, plan.updates)?;
     let updates = loaded[3] as u64;
     let crashed_disk_bytes = disk_bytes(&path)?;
-    let opened = child("open", kind, &path, plan, updates)?;
+    let opened = child("open", kind, &path, plan, Some(updates))?;
     std::fs::remove_dir_all(&path)?;
     Ok(Size {
         engine: kind,

@@ -84,7 +84,8 @@ impl TransactionOptions {
 
     /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. The transaction
     /// checks the time between attempts, every 64 verbs or rows of a scan, and before the commit. A commit that is not on disk
-    /// when the time is over is [`crate::Error::DurabilityUnknown`].
+    /// when the time is over is [`crate::Error::DurabilityUnknown`]. A session that is alone flushes its commit itself if a second or more is left:
+    /// a disk that hangs holds it for longer.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]

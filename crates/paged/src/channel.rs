@@ -22,6 +22,8 @@ pub(crate) struct PageFile<P: Files> {
     file: P::File,
     path: PathBuf,
     page_bytes: usize,
+    /// Its length when it was opened.
+    bytes: u64,
 }
 
 impl<P: Files> PageFile<P> {
@@ -41,7 +43,17 @@ impl<P: Files> PageFile<P> {
         if existence == Existence::New {
             P::perform(c, &mut queue, Operation::FlushDirectory).result?;
         }
-        Ok(PageFile { directory, file, path: path.to_path_buf(), page_bytes })
+        let bytes = P::perform(c, &mut queue, Operation::Size { file: file.clone() }).bytes()?;
+        Ok(PageFile { directory, file, path: path.to_path_buf(), page_bytes, bytes })
+    }
+
+    /// The error of a page that lay behind the end of the file when that was opened, and was not written since.
+    pub(crate) fn beyond(&self, number: u64) -> Option<PagedError> {
+        if self.offset(number) < self.bytes {
+            return None;
+        }
+        let fault = page::verify(&[], self.page_bytes, number, Lsn(0)).err()?;
+        Some(PagedError::Page { number, path: self.path.clone(), fault })
     }
 
     /// A queue for operations in the directory.

@@ -23,8 +23,12 @@ use crate::options::{Broken, PagedError};
 use crate::pool::{Copies, Pool, Sent};
 use crate::undecided::{Carried, Undecided};
 
-/// Copies on their way at a time.
+/// Copies on their way at a time: more in a larger pool, of which they are no more than a part, as pages stay meanwhile.
 const COPIES: usize = 16;
+const COPIES_MAX: usize = 128;
+const POOL_PART: usize = 8;
+/// Neighbours in the file that are written at once.
+const RUN_MAX: usize = 32;
 /// Frames that a session looks at between two transactions.
 const FRAMES_PER_TURN: usize = 4096;
 
@@ -75,7 +79,8 @@ impl<P: Files> Checkpoints<P> {
         if !pool.has_file() {
             return Ok(None);
         }
-        let copies = Copies::new(COPIES);
+        let most = (pool.store().frames() / POOL_PART).clamp(COPIES, COPIES_MAX);
+        let copies = Copies::in_runs(most, RUN_MAX);
         let maker = Latched::new(c, "checkpoint of pages", Maker { copies, job: None, failure: None })?;
         let last = P::region(c, None, LINE_BYTES, "last checkpoint of pages")?;
         let undecided = Undecided::new(c, carried)?;
@@ -147,32 +152,19 @@ impl<P: Files> Checkpoints<P> {
         (pool, log): (&Pool<P>, &Log<P>),
         frames: usize,
     ) -> Result<bool, PagedError> {
+        let waits = frames == usize::MAX;
+        let sent = self.send(c, maker, pool, frames);
+        // Nobody else begins what was gathered.
+        maker.copies.submit(c, pool.store());
         let Maker { copies, job: Some(job), .. } = maker else { return Ok(true) };
-        let (waits, store) = (frames == usize::MAX, pool.store());
-        let end = job.next_frame.saturating_add(frames).min(store.frames());
-        while job.next_frame < end {
-            copies.land(c, store, waits && !copies.has_room())?;
-            if !copies.has_room() {
-                return Ok(false);
-            }
-            if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
-                // What is under way, by whomever, need not be the last change.
-                pool.land(c, waits)?;
-                if !waits {
-                    return Ok(false);
-                }
-                continue;
-            }
-            job.next_frame += 1;
-        }
-        if job.next_frame < store.frames() {
+        if !sent? {
             return Ok(false);
         }
-        copies.land(c, store, waits)?;
+        copies.land(c, pool.store(), waits)?;
         if !copies.is_idle() {
             return Ok(false);
         }
-        copies.flush(c, store)?;
+        copies.flush(c, pool.store())?;
         let begins = job.begins;
         // In this order: see `undecided`.
         let low = log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins));
@@ -199,9 +191,39 @@ impl<P: Files> Checkpoints<P> {
             states,
             carried: Carried { parts, decisions },
         };
-        master.write::<P>(c, copies.queue(c, store)?)?;
+        master.write::<P>(c, copies.queue(c, pool.store())?)?;
         P::store(c, self.last(), begins.0, Ordering::Relaxed);
         log.cut(c, master.low)?;
         Ok(true)
+    }
+
+    /// Sends copies of so many frames; whether those were the last ones.
+    fn send(
+        &self,
+        c: P::Core,
+        maker: &mut Maker<P>,
+        pool: &Pool<P>,
+        frames: usize,
+    ) -> Result<bool, PagedError> {
+        let Maker { copies, job: Some(job), .. } = maker else { return Ok(true) };
+        let (waits, store) = (frames == usize::MAX, pool.store());
+        let end = job.next_frame.saturating_add(frames).min(store.frames());
+        while job.next_frame < end {
+            copies.land(c, store, waits && !copies.has_room())?;
+            if !copies.has_room() {
+                return Ok(false);
+            }
+            if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
+                // What is under way, by whomever, need not be the last change.
+                copies.submit(c, store);
+                pool.land(c, waits)?;
+                if !waits {
+                    return Ok(false);
+                }
+                continue;
+            }
+            job.next_frame += 1;
+        }
+        Ok(job.next_frame == store.frames())
     }
 }

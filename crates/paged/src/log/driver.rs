@@ -1,4 +1,7 @@
 //! What goes to the disk: one group after the other, each written and flushed before the next one is taken from the buffer.
+//!
+//! A worker that has been alone for a while writes and flushes its groups itself: no other thread is woken for them. Segments are filled with zeros a
+//! step ahead of small groups, so that a flush is one of data alone ([`Operation::Clear`]).
 
 use platform::Nanos;
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
@@ -11,6 +14,14 @@ use crate::options::PagedError;
 
 /// Bytes that go to the disk at once.
 const GROUP_BYTES: usize = 1 << 20;
+/// Bytes of a segment that are filled with zeros at once, and the longest group that makes it worth while; so many are left when the
+/// next step is taken.
+const CLEAR_BYTES: u64 = 1 << 20;
+const CLEAR_GROUP_BYTES: u64 = CLEAR_BYTES / 8;
+
+/// So many groups in a row had one worker waiting before that worker performs the next one. Where sessions fight for the same rows, one of
+/// them often waits for the disk alone, and those that come back from there sooner have others refused.
+const ALONE_GROUPS: u32 = 16;
 
 /// A group on its way.
 struct Flight {
@@ -18,6 +29,15 @@ struct Flight {
     began: Nanos,
     /// Operations that have not come back.
     left: usize,
+}
+
+/// How a worker waits.
+#[derive(Clone, Copy)]
+pub(super) struct Wait {
+    /// Until then; none: as long as it takes.
+    pub deadline: Option<Nanos>,
+    /// No other worker waits.
+    pub is_alone: bool,
 }
 
 /// What writes the log: one worker at a time has it.
@@ -28,6 +48,11 @@ pub(super) struct Driver<P: Files> {
     file: Option<P::File>,
     buffer: Option<Buffer<P>>,
     flight: Option<Flight>,
+    /// Up to here, as an LSN, the current segment has zeros or records; whether the operation is under way that makes it so.
+    cleared: u64,
+    clears: bool,
+    /// Groups in a row for which one worker waited.
+    alone: u32,
     /// First bytes of the segments that are there, ascending; the last one is the current one.
     segments: Vec<Lsn>,
     /// Everything below was fixed, and is in the log's buffer; `taken` is what has left it.
@@ -46,6 +71,9 @@ impl<P: Files> Driver<P> {
             file: None,
             buffer: None,
             flight: None,
+            cleared: first,
+            clears: false,
+            alone: 0,
             segments: Vec::new(),
             fixed: first,
             taken: first,
@@ -58,8 +86,31 @@ impl<P: Files> Driver<P> {
         P::perform(c, &mut self.queue, operation).result.map(drop)
     }
 
-    /// Makes the segment that a byte lies in, and makes its name durable. Nothing is under way.
+    /// Whether the worker performs the next group.
+    fn performs(&mut self, c: P::Core, wait: Wait) -> bool {
+        self.alone = if wait.is_alone { self.alone.saturating_add(1) } else { 0 };
+        self.alone > ALONE_GROUPS && storage::log::performs::<P>(c, wait.deadline)
+    }
+
+    /// Takes back the operation that clears, if it is over; `waits` for it.
+    fn land_clearing(&mut self, c: P::Core, waits: bool) -> Result<(), FileError> {
+        while self.clears {
+            match P::take(c, &mut self.queue) {
+                Some(completion) => {
+                    self.clears = false;
+                    completion.result?;
+                }
+                None if !waits => return Ok(()),
+                None if P::wait(c, &mut self.queue, None) => {}
+                None => return Err(FileError::stopped()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the segment that a byte lies in, and makes its name durable. No group is under way.
     pub(super) fn enter_segment(&mut self, c: P::Core, lsn: Lsn) -> Result<(), PagedError> {
+        self.land_clearing(c, true)?;
         let first = self.plan.segment(lsn);
         let name = segments::name(first);
         let open = Operation::Open { name, existence: Existence::New, access: Access::Direct };
@@ -81,13 +132,14 @@ impl<P: Files> Driver<P> {
         self.perform(c, Operation::Flush { file: file.clone() })?;
         self.perform(c, Operation::FlushDirectory)?;
         self.used.written_bytes += BLOCK_BYTES as u64;
+        self.cleared = first.0 + BLOCK_BYTES as u64;
         self.file = Some(file);
         self.segments.push(first);
         Ok(())
     }
 
-    /// Does what can be done now: takes back what has come, and sends what is there. With a deadline (`Some`; within it, none: as long as it
-    /// takes), waits for what is under way. Whether something has become durable.
+    /// Does what can be done now: takes back what has come, and sends what is there; waits for what is under way, if it is told how. Whether
+    /// something has become durable.
     ///
     /// # Errors
     /// The files refuse: nothing is written any more.
@@ -95,7 +147,7 @@ impl<P: Files> Driver<P> {
         &mut self,
         c: P::Core,
         log: &LogBuffer<P>,
-        waits: Option<Option<Nanos>>,
+        waits: Option<Wait>,
     ) -> Result<bool, FileError> {
         if self.error.is_some() {
             return Ok(false);
@@ -107,21 +159,17 @@ impl<P: Files> Driver<P> {
         result
     }
 
-    fn try_drive(
-        &mut self,
-        c: P::Core,
-        log: &LogBuffer<P>,
-        waits: Option<Option<Nanos>>,
-    ) -> Result<bool, FileError> {
+    fn try_drive(&mut self, c: P::Core, log: &LogBuffer<P>, waits: Option<Wait>) -> Result<bool, FileError> {
         let mut landed = self.land(c, log)?;
         if self.flight.is_none() {
-            self.send(c, log)?;
-            if let Some(deadline) = waits {
+            let performs = waits.is_some_and(|wait| self.performs(c, wait));
+            landed |= self.send(c, log, performs)?;
+            if let Some(Wait { deadline, .. }) = waits {
                 while self.flight.is_some() && P::wait(c, &mut self.queue, deadline) {
                     landed |= self.land(c, log)?;
                 }
             }
-        } else if let Some(deadline) = waits
+        } else if let Some(Wait { deadline, .. }) = waits
             && !landed
             && P::wait(c, &mut self.queue, deadline)
         {
@@ -132,6 +180,10 @@ impl<P: Files> Driver<P> {
 
     /// Takes back what has come; whether a group has become durable.
     fn land(&mut self, c: P::Core, log: &LogBuffer<P>) -> Result<bool, FileError> {
+        self.land_clearing(c, false)?;
+        if self.clears {
+            return Ok(false);
+        }
         let Some(flight) = &mut self.flight else { return Ok(false) };
         while flight.left > 0 {
             let Some(completion) = P::take(c, &mut self.queue) else { return Ok(false) };
@@ -151,11 +203,12 @@ impl<P: Files> Driver<P> {
         Ok(true)
     }
 
-    /// Sends the next group, if there is any.
-    fn send(&mut self, c: P::Core, log: &LogBuffer<P>) -> Result<(), FileError> {
+    /// Sends the next group, if there is any; a worker that waits for it `performs` it, unless the queue is not done with what comes
+    /// before. Whether it is durable.
+    fn send(&mut self, c: P::Core, log: &LogBuffer<P>, performs: bool) -> Result<bool, FileError> {
         if self.taken == self.fixed {
             if log.end(c).0 == self.fixed {
-                return Ok(());
+                return Ok(false);
             }
             self.fixed = log.fix_end(c, self.fixed);
         }
@@ -179,11 +232,40 @@ impl<P: Files> Driver<P> {
         log.set_taken(c, Lsn(self.taken));
         let began = P::now(c);
         let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
-        P::submit(c, &mut self.queue, write);
-        P::submit(c, &mut self.queue, Operation::Flush { file });
-        self.flight = Some(Flight { until: self.taken, began, left: 2 });
         self.used.written_bytes += bytes as u64;
-        Ok(())
+        let mut flight = Flight { until: self.taken, began, left: 0 };
+        if performs && !self.clears {
+            let completion = P::perform(c, &mut self.queue, write);
+            self.buffer = completion.buffers.into_iter().next();
+            completion.result?;
+            self.perform(c, Operation::Flush { file })?;
+        } else {
+            P::submit(c, &mut self.queue, write);
+            P::submit(c, &mut self.queue, Operation::Flush { file });
+            flight.left = 2;
+        }
+        let is_over = flight.left == 0;
+        self.flight = Some(flight);
+        if is_over {
+            self.land(c, log)?;
+            self.clear_ahead(c, bytes as u64);
+        }
+        Ok(is_over)
+    }
+
+    /// Fills the next step of the segment with zeros, after a group of so many bytes, if that is small and the step before is used up. No
+    /// operation is under way.
+    fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
+        let from = self.cleared.max(self.taken);
+        let until = (from + CLEAR_BYTES).min(self.plan.end_of_segment(Lsn(self.taken)));
+        if group_bytes > CLEAR_GROUP_BYTES || from - self.taken > CLEAR_GROUP_BYTES || from >= until {
+            return;
+        }
+        let Some(file) = self.file.clone() else { return };
+        self.cleared = until;
+        let offset = from - self.plan.segment(Lsn(from)).0;
+        P::submit(c, &mut self.queue, Operation::Clear { file, offset, bytes: until - from });
+        self.clears = true;
     }
 
     /// Removes the segments of this life whose records all lie below `lsn`; while a group is under way, none.
@@ -194,6 +276,7 @@ impl<P: Files> Driver<P> {
         if self.flight.is_some() {
             return Ok(());
         }
+        self.land_clearing(c, true)?;
         let current = self.segments.last().copied().unwrap_or_default();
         let bytes = self.plan.bytes;
         let goes = |first: &Lsn| *first < current && first.0 + bytes <= lsn.0;

@@ -40,7 +40,7 @@ use storage::log::{LogError, LogUse};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
 use buffer::LogBuffer;
-use driver::Driver;
+use driver::{Driver, Wait};
 use segments::SegmentPlan;
 
 /// Shortest time between two looks at what the disk has done, while no worker waits for it.
@@ -51,7 +51,9 @@ const WAIT_NANOS: u64 = 1_000_000;
 /// Lines of the words that workers share.
 const STOPPED: usize = 0;
 const LOOKED: usize = 1;
-const LINES: usize = 2;
+/// How many workers wait for the disk.
+const WAITING: usize = 2;
+const LINES: usize = 3;
 
 /// How a log is written.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +119,17 @@ impl<P: Files> Log<P> {
     /// # Errors
     /// The log has stopped: what is not durable yet is not to be acknowledged.
     pub(crate) fn wait(&self, c: P::Core, lsn: Lsn, deadline: Option<Nanos>) -> Result<bool, PagedError> {
+        if self.buffer.durable(c) >= lsn {
+            return Ok(true);
+        }
+        // Relaxed: others only choose by it who performs what.
+        P::fetch_add(c, self.word(WAITING), 1, Ordering::Relaxed);
+        let waited = self.wait_in_turn(c, lsn, deadline);
+        P::fetch_add(c, self.word(WAITING), u64::MAX, Ordering::Relaxed);
+        waited
+    }
+
+    fn wait_in_turn(&self, c: P::Core, lsn: Lsn, deadline: Option<Nanos>) -> Result<bool, PagedError> {
         loop {
             let seen = self.buffer.durable(c);
             if seen >= lsn {
@@ -130,7 +143,10 @@ impl<P: Files> Log<P> {
                 P::unpark(c, self.durable_word(), 1);
                 return Ok(false);
             }
-            let turn = self.driver.try_with(c, |driver| driver.drive(c, &self.buffer, Some(deadline)));
+            let turn = self.driver.try_with(c, |driver| {
+                let is_alone = P::load(c, self.word(WAITING), Ordering::Relaxed) == 1;
+                driver.drive(c, &self.buffer, Some(Wait { deadline, is_alone }))
+            });
             match turn {
                 Some(turn) => self.publish(c, turn),
                 None => {

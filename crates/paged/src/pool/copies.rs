@@ -31,6 +31,13 @@ pub(crate) enum Sent {
     NotNow,
 }
 
+/// Copies that go to the file with one operation: neighbours.
+struct Run<P: Files> {
+    copies: Vec<Copy>,
+    /// Empty once the operation is under way.
+    buffers: Vec<Buffer<P>>,
+}
+
 /// Sends copies of changed pages to the file.
 pub(crate) struct Copies<P: Files> {
     /// There when something was sent.
@@ -38,24 +45,37 @@ pub(crate) struct Copies<P: Files> {
     buffers: Vec<Buffer<P>>,
     /// Copies under way at a time, at most.
     most: usize,
+    /// Pages of one operation, at most.
+    run_max: usize,
+    /// Neighbours that are gathered: their operation begins with [`Self::submit`].
+    gathered: Option<Run<P>>,
     /// In the order of submission.
-    under_way: VecDeque<Copy>,
+    under_way: VecDeque<Run<P>>,
+    /// Copies that are gathered or under way.
+    count: usize,
 }
 
 impl<P: Files> Copies<P> {
     /// None under way, and never more than so many.
     pub(crate) fn new(most: usize) -> Self {
-        Copies { queue: None, buffers: Vec::new(), most, under_way: VecDeque::new() }
+        Copies::in_runs(most, 1)
+    }
+
+    /// The same; neighbours that are sent one behind the other go with one operation, up to so many, which the sender [submits](Self::submit)
+    /// in the end.
+    pub(crate) fn in_runs(most: usize, run_max: usize) -> Self {
+        let under_way = VecDeque::new();
+        Copies { queue: None, buffers: Vec::new(), most, run_max, gathered: None, under_way, count: 0 }
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.under_way.is_empty()
+        self.count == 0
     }
 
     /// Whether another copy can be sent.
     pub(crate) fn has_room(&self) -> bool {
-        self.under_way.len() < self.most
+        self.count < self.most
     }
 
     /// Sends a copy of what a frame holds, if that has changed since it was written. With `waits`, also for the page's latch, and for the log to
@@ -112,11 +132,29 @@ impl<P: Files> Copies<P> {
         let mut buffer = copied?;
         page::seal(buffer.writable(c, 0, store.page_words * 8));
         buffer.set_len(store.page_words * 8);
-        let write =
-            Operation::Write { file: file.handle(), offset: file.offset(number), buffers: vec![buffer] };
-        P::submit(c, self.queue.as_mut().expect("made for the copy"), write);
-        self.under_way.push_back(Copy { frame: id, version, number, lsn });
+        let is_next = |run: &Run<P>| run.copies.last().is_some_and(|last| last.number + 1 == number);
+        if !self.gathered.as_ref().is_some_and(is_next) {
+            self.submit(c, store);
+        }
+        let run = self.gathered.get_or_insert_with(|| Run { copies: Vec::new(), buffers: Vec::new() });
+        run.copies.push(Copy { frame: id, version, number, lsn });
+        run.buffers.push(buffer);
+        // Pages that do not fill their blocks are no neighbours.
+        let is_full = run.copies.len() >= self.run_max || file.stride() != store.page_words * 8;
+        self.count += 1;
+        if is_full {
+            self.submit(c, store);
+        }
         Ok(Sent::Done)
+    }
+
+    /// Begins the operation of what is gathered.
+    pub(crate) fn submit(&mut self, c: P::Core, store: &Store<P>) {
+        let (Some(file), Some(mut run)) = (&store.file, self.gathered.take()) else { return };
+        let (offset, buffers) = (file.offset(run.copies[0].number), std::mem::take(&mut run.buffers));
+        let write = Operation::Write { file: file.handle(), offset, buffers };
+        P::submit(c, self.queue.as_mut().expect("made for the copy"), write);
+        self.under_way.push_back(run);
     }
 
     /// A copy of a latched page.
@@ -133,6 +171,9 @@ impl<P: Files> Copies<P> {
 
     /// Takes back what has been written; with `waits`, waits for something first. Needs no latch of a page.
     pub(crate) fn land(&mut self, c: P::Core, store: &Store<P>, waits: bool) -> Result<(), PagedError> {
+        if waits {
+            self.submit(c, store);
+        }
         if self.under_way.is_empty() {
             return Ok(());
         }
@@ -142,14 +183,17 @@ impl<P: Files> Copies<P> {
         }
         while let Some(completion) = P::take(c, queue) {
             self.buffers.extend(completion.buffers);
-            let Some(copy) = self.under_way.pop_front() else { continue };
-            let frame = store.frame(copy.frame);
-            if completion.result.is_ok() {
-                store.has_written(c, copy.number, copy.lsn);
-                frame.is_filed(c, copy.version);
+            let Some(run) = self.under_way.pop_front() else { continue };
+            self.count -= run.copies.len();
+            for copy in run.copies {
+                let frame = store.frame(copy.frame);
+                if completion.result.is_ok() {
+                    store.has_written(c, copy.number, copy.lsn);
+                    frame.is_filed(c, copy.version);
+                }
+                // Release: pairs with the acquire of whoever writes the page next, or lets it go.
+                P::store(c, &frame.header[WRITING], 0, Ordering::Release);
             }
-            // Release: pairs with the acquire of whoever writes the page next, or lets it go.
-            P::store(c, &frame.header[WRITING], 0, Ordering::Release);
             completion.result?;
         }
         Ok(())

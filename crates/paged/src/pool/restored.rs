@@ -137,7 +137,7 @@ impl<'p, P: Files> Worker<'p, P> {
     fn obtain(&mut self, number: u64, lsn: Lsn) -> Result<(Held<'p, P>, Found), PagedError> {
         let c = self.c;
         loop {
-            match self.read(number) {
+            match self.beyond(number).map_or_else(|| self.read(number), Err) {
                 Ok(read) => {
                     let Some(held) = read.latch(c) else { continue };
                     let found = if held.page(1).lsn() >= lsn { Found::Newer } else { Found::Readable };
@@ -162,6 +162,15 @@ impl<'p, P: Files> Worker<'p, P> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The error that reading a page gives, if it is known without: the page is in no frame, and the file has never had it.
+    fn beyond(&self, number: u64) -> Option<PagedError> {
+        let store = &self.pool.store;
+        let is_nowhere = number <= store.pages_max && self.pool.find(self.c, number).is_none();
+        // Nobody else is there, and what this life has written is known.
+        let file = store.file.as_ref().filter(|_| is_nowhere && store.oldest(number) == Lsn(0))?;
+        file.beyond(number)
     }
 
     /// Drops a page that is free: what a frame has of it is not written.

@@ -103,6 +103,16 @@ pub enum Operation<P: Files> {
         /// The size it gets.
         bytes: u64,
     },
+    /// Writes zeros where nothing was written since the space was taken: the file reads as before. A file system that takes space marks it
+    /// as unwritten, and each flush of a first write there also has to make that mark's end durable; behind zeros a flush is one of data.
+    Clear {
+        /// The file.
+        file: P::File,
+        /// First byte in the file. With [`Access::Direct`], that of a block.
+        offset: u64,
+        /// How many. With [`Access::Direct`], those of whole blocks.
+        bytes: u64,
+    },
     /// Length of a file: [`Done::Bytes`].
     Size {
         /// The file.

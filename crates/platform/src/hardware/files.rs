@@ -25,6 +25,14 @@ use crate::files::{
 /// Most buffers of one system call: Linux's `IOV_MAX`.
 const VECTORS_MAX: usize = 1024;
 
+/// What is written where a file is cleared, as often as there is room for it.
+#[repr(align(4096))]
+struct Zeros([u8; 64 << 10]);
+
+static ZEROS: Zeros = Zeros([0; 64 << 10]);
+
+const _: () = assert!(align_of::<Zeros>().is_multiple_of(BLOCK_BYTES));
+
 /// An opened and locked directory.
 #[derive(Clone, Debug)]
 pub struct HardwareDirectory(Arc<Locked>);
@@ -182,10 +190,24 @@ impl Opened {
         Err(FileError::new(&self.path, call, FileErrorKind::Misaligned))
     }
 
-    fn write(&self, mut offset: u64, buffers: &[Buffer<Hardware>]) -> Result<(), FileError> {
-        let lengths: Vec<usize> = buffers.iter().map(Buffer::len).collect();
+    fn write(&self, offset: u64, buffers: &[Buffer<Hardware>]) -> Result<(), FileError> {
+        self.write_all(offset, buffers.iter().map(Buffer::bytes).collect())
+    }
+
+    fn clear(&self, offset: u64, bytes: u64) -> Result<(), FileError> {
+        let mut left = bytes as usize;
+        let mut parts = VecDeque::new();
+        while left > 0 {
+            let part = &ZEROS.0[..left.min(ZEROS.0.len())];
+            left -= part.len();
+            parts.push_back(part);
+        }
+        self.write_all(offset, parts)
+    }
+
+    fn write_all(&self, mut offset: u64, mut rest: VecDeque<&[u8]>) -> Result<(), FileError> {
+        let lengths: Vec<usize> = rest.iter().map(|bytes| bytes.len()).collect();
         self.check_aligned("write", offset, &lengths)?;
-        let mut rest: VecDeque<&[u8]> = buffers.iter().map(Buffer::bytes).collect();
         rest.retain(|bytes| !bytes.is_empty());
         while !rest.is_empty() {
             let vectors: Vec<_> =
@@ -267,6 +289,7 @@ fn perform(
             };
             nothing(take().map_err(|error| file.0.failed("fallocate", error)))
         }
+        Operation::Clear { file, offset, bytes } => nothing(file.0.clear(offset, bytes)),
         Operation::Size { file } => {
             let about = rustix::fs::fstat(&file.0.file).map_err(|error| file.0.failed("stat", error));
             (Vec::new(), about.map(|about| Done::Bytes(about.st_size.cast_unsigned())))

@@ -214,6 +214,12 @@ impl State {
                 let grown = self.store.grow(file.number, bytes, &self.faults);
                 grown.map(|()| Done::Nothing).map_err(|kind| FileError::new(&file.path, "fallocate", kind))
             }
+            Operation::Clear { file, offset, bytes } => {
+                let mut there = vec![0; bytes as usize];
+                self.store.read(file.number, offset, &mut there);
+                assert!(there.iter().all(|byte| *byte == 0), "only what was never written is cleared");
+                Ok(Done::Nothing)
+            }
             Operation::Size { file } => Ok(Done::Bytes(self.store.len(file.number))),
             Operation::Write { .. }
             | Operation::Read { .. }

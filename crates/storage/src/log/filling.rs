@@ -32,6 +32,16 @@ impl<P: Platform> FillingBlock<P> {
         self.crc.grow(self.buffer.bytes());
     }
 
+    /// Takes over the records of a block that comes next, if it is a small one and they fit; whether it did.
+    pub(super) fn absorb(&mut self, c: P::Core, next: &FillingBlock<P>) -> bool {
+        let records = &next.buffer.bytes()[BLOCK_HEADER_BYTES..];
+        let absorbs = next.buffer.len() <= ALIGNMENT && self.buffer.append(c, records);
+        if absorbs {
+            self.crc.grow(self.buffer.bytes());
+        }
+        absorbs
+    }
+
     /// Ends the block with this header, of which the payload's length and checksum are filled in here, and with padding.
     pub(super) fn seal(&mut self, c: P::Core, header: BlockHeader) {
         let header = BlockHeader {

@@ -37,7 +37,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
 use platform::files::{Access, FileError, Files, Operation};
-use platform::{LINE_BYTES, Nanos, Node};
+use platform::{LINE_BYTES, Nanos, Node, Platform};
 
 use crate::epoch::{Epoch, Epochs};
 
@@ -53,7 +53,7 @@ pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 use driver::{Driver, Flight};
 use manifest::ManifestWriter;
 use slot::{Filled, Slots};
-use stream::{Stream, StreamPlan};
+use stream::{By, Stream, StreamPlan};
 
 /// Shortest time between two looks at what the disk has done, while no worker waits for it.
 const LOOK_NANOS: u64 = 50_000;
@@ -61,6 +61,8 @@ const LOOK_NANOS: u64 = 50_000;
 const WAIT_NANOS: u64 = 1_000_000;
 /// A worker that waits for another to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
+/// A core with less time than this performs no write and no flush itself: it could not leave them at its deadline.
+const PERFORM_NANOS_MIN: u64 = 1_000_000_000;
 
 /// How a log is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +107,12 @@ pub struct LogUse {
 /// announced that or the one before ([`crate::Participant::announce_commit`]), and later ones announce none earlier.
 pub fn complete(current: u64) -> u64 {
     current.saturating_sub(2)
+}
+
+/// Whether a core that waits for the disk until this deadline makes the calls of the operating system itself, which saves it two
+/// switches between threads: none of them can be left before it is over.
+pub fn performs<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> bool {
+    deadline.is_none_or(|deadline| deadline >= P::now(c).plus(PERFORM_NANOS_MIN))
 }
 
 /// A log that is being written.
@@ -234,7 +242,7 @@ impl<P: Files> Log<P> {
     }
 
     fn write_and_wait(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
-        self.write(c, driver, complete)?;
+        self.write(c, driver, complete, By::Queue)?;
         self.wait_for_disk(c, driver)
     }
 
@@ -440,7 +448,11 @@ impl<P: Files> Log<P> {
                 if epochs.current(c) >= Epoch::LAST {
                     return Err(LogError::NoEpochs);
                 }
-                started = self.start(c, driver, epochs, matches!(goal, Goal::Empty))?;
+                started = self.start(c, driver, epochs, goal)?;
+                if driver.flight.is_some() && driver.streams.iter().all(Stream::is_idle) {
+                    // The core has performed it.
+                    continue;
+                }
             }
             match goal {
                 Goal::GetOn => return Ok(Turn::Over),
@@ -486,25 +498,29 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Begins a group if a new epoch is complete, or, with `full`, in any case; whether it has taken the buffers.
+    /// Begins a group if a new epoch is complete, or, to empty slots, in any case; whether it has taken the buffers.
     fn start(
         &self,
         c: P::Core,
         driver: &mut Driver<P>,
         epochs: &Epochs<P>,
-        full: bool,
+        goal: Goal,
     ) -> Result<bool, LogError> {
         // Before the buffers are taken: what committed in these epochs is in them.
         let complete = complete(epochs.current(c).0).max(driver.marked);
-        if complete <= self.durable(c) && !full {
+        if complete <= self.durable(c) && !matches!(goal, Goal::Empty) {
             return Ok(false);
         }
-        self.write(c, driver, complete)?;
+        let by = match goal {
+            Goal::Durable(_, deadline) if performs::<P>(c, deadline) => By::Core,
+            _ => By::Queue,
+        };
+        self.write(c, driver, complete, by)?;
         Ok(true)
     }
 
     /// Takes the records that workers have left and begins to write them, if there are any that no flush covers.
-    fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
+    fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64, by: By) -> Result<(), LogError> {
         let mut free: Vec<_> =
             driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
         let collected = self.slots.collect(c, &mut free);
@@ -521,15 +537,20 @@ impl<P: Files> Log<P> {
         for Filled { stream, block } in collected.filled {
             blocks[stream].push(block);
         }
-        let before = driver.written_bytes();
-        for (stream, blocks) in driver.streams.iter_mut().zip(blocks) {
-            stream.write(c, blocks, (driver.marked, complete))?;
+        // Where several workers share a group its switches between threads are shared too, and its core has transactions to go on with.
+        let by = if blocks.iter().map(Vec::len).sum::<usize>() > 1 { By::Queue } else { by };
+        let (before, began) = (driver.written_bytes(), P::now(c));
+        let last = driver.streams.len() - 1;
+        for (number, (stream, blocks)) in driver.streams.iter_mut().zip(blocks).enumerate() {
+            // The queues of the others are at work meanwhile.
+            let by = if number == last { by } else { By::Queue };
+            stream.write(c, blocks, (driver.marked, complete), by)?;
         }
         let bytes = driver.written_bytes() - before;
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
         // Relaxed: a figure, which the latch's holder changes.
         P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
-        driver.flight = Some(Flight { complete, bytes, began: P::now(c) });
+        driver.flight = Some(Flight { complete, bytes, began });
         Ok(())
     }
 }

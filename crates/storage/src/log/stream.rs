@@ -5,10 +5,14 @@
 //! covers both files and the name. The space of a segment is taken a step at a time, behind groups, since a file system may
 //! clear it. All operations go through one queue, which performs them in order. A segment that no recovery needs any more
 //! becomes the next spare: its blocks are written already, which spares the file system work at each flush, and what is
-//! left of them has smaller numbers than what is read there later.
+//! left of them has smaller numbers than what is read there later. A new segment is filled with zeros a step ahead of its
+//! blocks for the same reason, behind groups that are small.
+//!
+//! The core that waits for a group performs its write and its flush itself, if the queue has nothing else to do: a session
+//! that is alone pays for no switch between threads.
 
 use platform::Node;
-use platform::files::{Access, Buffer, Done, Existence, FileError, Files, Operation, Ticket};
+use platform::files::{Access, Buffer, Completion, Done, Existence, FileError, Files, Operation, Ticket};
 
 use super::error::LogError;
 use super::filling::FillingBlock;
@@ -21,11 +25,18 @@ const FREE_MAX: usize = 256;
 const USED_MAX: usize = 8;
 /// Steps in which the space of a new segment is taken.
 const SPARE_STEPS: u64 = 16;
+/// Bytes of a new segment that are filled with zeros at once.
+const CLEAR_BYTES: u64 = 1 << 20;
+/// A group with more bytes costs less with the space as it is: its flush is shared by more commits than zeros are worth. So
+/// many bytes are left when the next step is taken.
+const CLEAR_GROUP_BYTES: u64 = CLEAR_BYTES / 8;
 
 struct Segment<P: Files> {
     file: P::File,
     /// Where the next block goes.
     offset: u64,
+    /// Up to here the file was written before, with zeros or blocks of another use.
+    cleared: u64,
 }
 
 enum Spare<P: Files> {
@@ -37,8 +48,17 @@ enum Spare<P: Files> {
     },
     /// The spare has this many bytes of its space.
     Growing(P::File, u64),
-    /// The spare is complete when all submitted operations have ended.
-    Ready(P::File),
+    /// The spare is complete when all submitted operations have ended. Up to here it was written before.
+    Ready(P::File, u64),
+}
+
+/// Who performs the operations of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The queue, while the core goes on.
+    Queue,
+    /// The core, which waits for them anyway, unless the queue has something to do before them.
+    Core,
 }
 
 /// One stream.
@@ -117,13 +137,25 @@ impl<P: Files> Stream<P> {
         self.submitted = P::submit(c, &mut self.queue, operation);
     }
 
+    /// Has an operation of a group performed.
+    fn carry_out(&mut self, c: P::Core, operation: Operation<P>, by: By) -> Result<(), FileError> {
+        if by == By::Queue || self.taken < self.submitted {
+            self.submit(c, operation);
+            return Ok(());
+        }
+        let completion = P::perform(c, &mut self.queue, operation);
+        self.submitted = completion.ticket;
+        self.awaited = completion.ticket;
+        self.accept(completion)
+    }
+
     /// Ends the stream: names of files that were kept for later.
     pub(super) fn end(mut self, c: P::Core) -> Vec<String> {
         while self.taken < self.submitted && self.wait(c, None) {
             // What was written is durable; what fails now is about files that go.
             let _ = self.reap(c);
         }
-        if let Spare::Ready(_) | Spare::Growing(..) = self.spare {
+        if let Spare::Ready(..) | Spare::Growing(..) = self.spare {
             self.used.push(spare_name(self.number));
         }
         self.used
@@ -170,20 +202,21 @@ impl<P: Files> Stream<P> {
     /// Takes what has ended; buffers are empty again.
     pub(super) fn reap(&mut self, c: P::Core) -> Result<(), FileError> {
         while let Some(completion) = P::take(c, &mut self.queue) {
-            self.taken = completion.ticket;
-            for mut buffer in completion.buffers {
-                buffer.set_len(0);
-                let pool = if buffer.capacity() > ALIGNMENT { &mut self.free } else { &mut self.small };
-                if pool.len() < FREE_MAX {
-                    pool.push(buffer);
-                }
-            }
-            if let Done::File(file) = completion.result? {
-                self.spare = match self.spare {
-                    Spare::Opening { used: true } => Spare::Ready(file),
-                    _ => Spare::Growing(file, 0),
-                };
-            }
+            self.accept(completion)?;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, completion: Completion<P>) -> Result<(), FileError> {
+        self.taken = completion.ticket;
+        for buffer in completion.buffers {
+            self.keep(buffer);
+        }
+        if let Done::File(file) = completion.result? {
+            self.spare = match self.spare {
+                Spare::Opening { used: true } => Spare::Ready(file, self.segment_bytes),
+                _ => Spare::Growing(file, 0),
+            };
         }
         Ok(())
     }
@@ -199,10 +232,23 @@ impl<P: Files> Stream<P> {
             }
             Spare::Growing(file, _) => {
                 self.submit_aside(c, Operation::Flush { file: file.clone() });
-                self.spare = Spare::Ready(file);
+                self.spare = Spare::Ready(file, ALIGNMENT as u64);
             }
             other => self.spare = other,
         }
+    }
+
+    /// Fills the next step of the segment with zeros if a group of so many bytes is small, and the step before is used up.
+    fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
+        let Some(segment) = &mut self.segment else { return };
+        let from = segment.cleared.max(segment.offset);
+        let until = (from + CLEAR_BYTES).min(self.segment_bytes);
+        if group_bytes > CLEAR_GROUP_BYTES || from - segment.offset > CLEAR_GROUP_BYTES || from >= until {
+            return;
+        }
+        segment.cleared = until;
+        let clear = Operation::Clear { file: segment.file.clone(), offset: from, bytes: until - from };
+        self.submit_aside(c, clear);
     }
 
     /// Whether everything has ended that a group waits for.
@@ -233,12 +279,12 @@ impl<P: Files> Stream<P> {
             self.submit(c, Operation::Flush { file });
         }
         self.prepare_spare(c);
-        let file = loop {
+        let (file, cleared) = loop {
             while let Spare::Growing(..) = self.spare {
                 self.grow_spare(c);
             }
             match std::mem::replace(&mut self.spare, Spare::None) {
-                Spare::Ready(file) => break file,
+                Spare::Ready(file, written) => break (file, written),
                 other => self.spare = other,
             }
             // The machine stops where nothing is under way: an error comes out of the next operation.
@@ -261,19 +307,22 @@ impl<P: Files> Stream<P> {
         self.submit(c, Operation::Rename { from: spare_name(self.number), to });
         self.submit(c, Operation::FlushDirectory);
         self.next_sequence += 1;
-        self.segment = Some(Segment { file, offset: ALIGNMENT as u64 });
+        self.segment = Some(Segment { file, offset: ALIGNMENT as u64, cleared });
         self.prepare_spare(c);
         Ok(())
     }
 
     /// Begins to write the blocks, and to flush; the last block says that `complete` is complete. Where there are no blocks, one
-    /// without records says so.
+    /// without records says so. With [`By::Core`] they may be durable when this returns: [`Self::is_idle`].
     pub(super) fn write(
         &mut self,
         c: P::Core,
         mut blocks: Vec<FillingBlock<P>>,
         (before, complete): (u64, u64),
+        by: By,
     ) -> Result<(), LogError> {
+        let written_before = self.written_bytes;
+        self.join(c, &mut blocks);
         if blocks.is_empty() {
             blocks.push(FillingBlock::new(self.small_buffer(c)?));
         }
@@ -296,32 +345,55 @@ impl<P: Files> Stream<P> {
             // A block longer than a segment makes its segment longer.
             let is_first = offset == ALIGNMENT as u64 && pending == 0;
             if end > self.segment_bytes && !is_first {
-                self.write_batch(c, &mut batch);
+                self.write_batch(c, &mut batch, By::Queue)?;
                 self.roll(c)?;
             }
             self.next_block += 1;
             batch.push(buffer);
         }
-        self.write_batch(c, &mut batch);
+        self.write_batch(c, &mut batch, by)?;
         if let Some(segment) = &self.segment {
             let file = segment.file.clone();
-            self.submit(c, Operation::Flush { file });
+            self.carry_out(c, Operation::Flush { file }, by)?;
             self.flushes += 1;
         }
         self.grow_spare(c);
+        self.clear_ahead(c, self.written_bytes - written_before);
         Ok(())
     }
 
-    fn write_batch(&mut self, c: P::Core, batch: &mut Vec<Buffer<P>>) {
-        let Some(segment) = &mut self.segment else { return };
+    /// Joins small blocks to those before them: each takes 4096 bytes of the log otherwise, whatever few records it has. Records stay in their order.
+    fn join(&mut self, c: P::Core, blocks: &mut Vec<FillingBlock<P>>) {
+        let mut joined: Vec<FillingBlock<P>> = Vec::with_capacity(blocks.len());
+        for block in blocks.drain(..) {
+            if joined.last_mut().is_some_and(|last| last.absorb(c, &block)) {
+                self.keep(block.into_buffer());
+            } else {
+                joined.push(block);
+            }
+        }
+        *blocks = joined;
+    }
+
+    /// Keeps a buffer that is not needed now.
+    fn keep(&mut self, mut buffer: Buffer<P>) {
+        buffer.set_len(0);
+        let pool = if buffer.capacity() > ALIGNMENT { &mut self.free } else { &mut self.small };
+        if pool.len() < FREE_MAX {
+            pool.push(buffer);
+        }
+    }
+
+    fn write_batch(&mut self, c: P::Core, batch: &mut Vec<Buffer<P>>, by: By) -> Result<(), LogError> {
+        let Some(segment) = &mut self.segment else { return Ok(()) };
         let buffers = std::mem::take(batch);
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         if bytes == 0 {
-            return;
+            return Ok(());
         }
         let (file, offset) = (segment.file.clone(), segment.offset);
         segment.offset += bytes;
         self.written_bytes += bytes;
-        self.submit(c, Operation::Write { file, offset, buffers });
+        Ok(self.carry_out(c, Operation::Write { file, offset, buffers }, by)?)
     }
 }
