@@ -35,7 +35,7 @@ fn measure(engine: Kind, postgres: Option<Binaries>) {
         time: Duration::from_millis(50),
         seed: 1,
         path: directory.0.clone(),
-        setup: Setup { clients_max: 4, rows: 120, cache: None, postgres },
+        setup: Setup { clients_max: 4, rows: 120, memory: None, postgres },
     };
     let mut runs: Vec<Run> = Vec::new();
     job.measure(&mut |run| runs.push(run)).unwrap();
@@ -47,7 +47,7 @@ fn measure(engine: Kind, postgres: Option<Binaries>) {
 /// A row that is not there is told, and not passed over.
 fn miss(engine: Kind, postgres: Option<Binaries>) {
     let directory = Directory::new(&format!("{engine}-missing"));
-    let setup = Setup { clients_max: 2, rows: 40, cache: None, postgres };
+    let setup = Setup { clients_max: 2, rows: 40, memory: None, postgres };
     let engine = open(engine, &directory.0, &setup).unwrap();
     engine.load(40).unwrap();
     let keys = [1, 2, 3, 4, 5, 6, 7, 8, 9, 40];
@@ -94,7 +94,7 @@ engines! {
 fn postgres() {
     let Ok(binaries) = Binaries::find() else {
         let directory = Directory::new("no-postgres");
-        let setup = Setup { clients_max: 2, rows: 40, cache: None, postgres: None };
+        let setup = Setup { clients_max: 2, rows: 40, memory: None, postgres: None };
         assert!(open(Kind::Postgres, &directory.0, &setup).is_err());
         return;
     };
