@@ -16,6 +16,8 @@ mod series;
 mod server;
 #[path = "../../examples/sessions.rs"]
 mod sessions;
+#[path = "../../examples/web.rs"]
+mod web;
 
 /// Schemes that keep something of their own for each session.
 const SCHEMES: [isles::Scheme; 4] =
@@ -54,6 +56,11 @@ fn inventory_runs() {
 #[test]
 fn server_runs() {
     server::run().expect("the server");
+}
+
+#[test]
+fn the_web_service_loses_nothing() {
+    web::run().expect("the web service");
 }
 
 #[test]
