@@ -112,7 +112,7 @@ impl<'a> Draft<'a> {
     }
 
     /// What is waited for owners changes by if the sub-partition goes to `to`.
-    pub(crate) fn asking_delta(&self, sub: usize, to: Core) -> f64 {
+    fn asking_delta(&self, sub: usize, to: Core) -> f64 {
         let draws = &self.ground.model.load.draws;
         draws.asking(sub, to) - draws.asking(sub, self.owners[sub])
     }
@@ -120,10 +120,7 @@ impl<'a> Draft<'a> {
     /// What the cost changes by if the sub-partition goes to `to`.
     pub(crate) fn move_delta(&mut self, sub: usize, to: Core) -> f64 {
         let from = self.owners[sub];
-        self.steps += 1;
-        let mut delta = self.balance_delta(from, to, self.ground.cost(sub))
-            + self.boundary_delta(sub, to)
-            + self.asking_delta(sub, to);
+        let mut delta = self.cheap_delta(sub, to);
         if self.ground.socket(from) != self.ground.socket(to) {
             let Model { cores, load } = self.ground.model;
             for number in &self.ground.meetings[sub] {

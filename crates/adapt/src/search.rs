@@ -173,11 +173,7 @@ fn relabelled(ground: &Ground<'_>, owners: Vec<Core>, before: &[Core]) -> Vec<Co
     let little = ground.mean * 1e-6 + f64::MIN_POSITIVE;
     for (sub, (owner, former)) in owners.iter().zip(before).enumerate() {
         kept[owner.index() * count + former.index()] += NEAR * (ground.cost(sub) + little);
-        let draws = &ground.model.load.draws;
-        for core in draws.often(sub) {
-            // What is saved beside any core that seldom draws it.
-            let seldom = draws.by_sub[sub].others;
-            let saved = draws.ask_nanos * (draws.by_sub[sub].all - seldom) - draws.asking(sub, core);
+        for (core, saved) in ground.model.load.draws.saved(sub) {
             kept[owner.index() * count + core.index()] += saved;
         }
     }
