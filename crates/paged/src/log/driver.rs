@@ -14,10 +14,6 @@ use crate::options::PagedError;
 
 /// Bytes that go to the disk at once.
 const GROUP_BYTES: usize = 1 << 20;
-/// Bytes of a segment that are filled with zeros at once, and the longest group that makes it worth while; so many are left when the
-/// next step is taken.
-const CLEAR_BYTES: u64 = 1 << 20;
-const CLEAR_GROUP_BYTES: u64 = CLEAR_BYTES / 8;
 
 /// So many groups in a row had one worker waiting before that worker performs the next one. Where sessions fight for the same rows, one of
 /// them often waits for the disk alone, and those that come back from there sooner have others refused.
@@ -256,15 +252,12 @@ impl<P: Files> Driver<P> {
     /// Fills the next step of the segment with zeros, after a group of so many bytes, if that is small and the step before is used up. No
     /// operation is under way.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
-        let from = self.cleared.max(self.taken);
-        let until = (from + CLEAR_BYTES).min(self.plan.end_of_segment(Lsn(self.taken)));
-        if group_bytes > CLEAR_GROUP_BYTES || from - self.taken > CLEAR_GROUP_BYTES || from >= until {
-            return;
-        }
+        let places = (self.cleared, self.taken, self.plan.end_of_segment(Lsn(self.taken)));
+        let Some(zeros) = storage::log::next_zeros(places, group_bytes) else { return };
         let Some(file) = self.file.clone() else { return };
-        self.cleared = until;
-        let offset = from - self.plan.segment(Lsn(from)).0;
-        P::submit(c, &mut self.queue, Operation::Clear { file, offset, bytes: until - from });
+        self.cleared = zeros.end;
+        let (offset, bytes) = (zeros.start - self.plan.segment(Lsn(zeros.start)).0, zeros.end - zeros.start);
+        P::submit(c, &mut self.queue, Operation::Clear { file, offset, bytes });
         self.clears = true;
     }
 

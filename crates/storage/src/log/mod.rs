@@ -19,6 +19,7 @@
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
 
+mod ahead;
 mod checkpoint;
 mod cut;
 mod driver;
@@ -41,6 +42,7 @@ use platform::{LINE_BYTES, Nanos, Node, Platform};
 
 use crate::epoch::{Epoch, Epochs};
 
+pub use ahead::next_zeros;
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;

@@ -14,6 +14,7 @@
 use platform::Node;
 use platform::files::{Access, Buffer, Completion, Done, Existence, FileError, Files, Operation, Ticket};
 
+use super::ahead::next_zeros;
 use super::error::LogError;
 use super::filling::FillingBlock;
 use super::format::{ALIGNMENT, BlockHeader, SegmentHeader};
@@ -25,11 +26,6 @@ const FREE_MAX: usize = 256;
 const USED_MAX: usize = 8;
 /// Steps in which the space of a new segment is taken.
 const SPARE_STEPS: u64 = 16;
-/// Bytes of a new segment that are filled with zeros at once.
-const CLEAR_BYTES: u64 = 1 << 20;
-/// A group with more bytes costs less with the space as it is: its flush is shared by more commits than zeros are worth. So
-/// many bytes are left when the next step is taken.
-const CLEAR_GROUP_BYTES: u64 = CLEAR_BYTES / 8;
 
 struct Segment<P: Files> {
     file: P::File,
@@ -241,13 +237,11 @@ impl<P: Files> Stream<P> {
     /// Fills the next step of the segment with zeros if a group of so many bytes is small, and the step before is used up.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
         let Some(segment) = &mut self.segment else { return };
-        let from = segment.cleared.max(segment.offset);
-        let until = (from + CLEAR_BYTES).min(self.segment_bytes);
-        if group_bytes > CLEAR_GROUP_BYTES || from - segment.offset > CLEAR_GROUP_BYTES || from >= until {
-            return;
-        }
-        segment.cleared = until;
-        let clear = Operation::Clear { file: segment.file.clone(), offset: from, bytes: until - from };
+        let places = (segment.cleared, segment.offset, self.segment_bytes);
+        let Some(zeros) = next_zeros(places, group_bytes) else { return };
+        segment.cleared = zeros.end;
+        let (file, bytes) = (segment.file.clone(), zeros.end - zeros.start);
+        let clear = Operation::Clear { file, offset: zeros.start, bytes };
         self.submit_aside(c, clear);
     }
 
