@@ -347,6 +347,14 @@ impl Files for Hardware {
         open_directory(path, create)
     }
 
+    fn fresh_identity(_: HardwareCore, directory: &HardwareDirectory) -> Result<u64, FileError> {
+        let mut bytes = [0; 8];
+        // Eight bytes come whole, or not at all.
+        let drawn = again(|| rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()));
+        drawn.map_err(|error| FileError::new(&directory.0.path, "getrandom", kind(error)))?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
     fn queue(_: HardwareCore, directory: &HardwareDirectory) -> Result<HardwareQueue, FileError> {
         let (sender, receiver) = mpsc::channel();
         let shared =
