@@ -80,8 +80,10 @@ fn xml_tells_cores_of_different_kinds_apart() {
     assert_eq!(topology.memory_bytes() >> 30, 30);
 }
 
-/// Number, threads, and where they are none: kind and neighbours.
-fn memories(topology: &Topology) -> Vec<(u32, Vec<u32>, Option<&'static str>, Vec<u32>)> {
+/// Number, threads, kind, and the threads that it is beside.
+type Memory = (u32, Vec<u32>, Option<&'static str>, Vec<u32>);
+
+fn memories(topology: &Topology) -> Vec<Memory> {
     let numbers = |threads: &[machine::HardwareThread]| threads.iter().map(|thread| thread.0).collect();
     let all = topology.nodes().iter().chain(topology.memory_only_nodes());
     all.map(|memory| (memory.node.0, numbers(&memory.threads), memory.kind.name(), numbers(&memory.beside)))
