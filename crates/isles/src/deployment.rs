@@ -458,6 +458,7 @@ impl<Q: Procedure> Deployment<Q> {
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
         check_outside(self.id)?;
+        self.instances.first().map_or(Ok(()), |instance| instance.shared.check_process())?;
         let mut steps = Vec::new();
         procedure.steps(&mut steps);
         let home = steps.first().map_or(0, Q::part);
@@ -524,6 +525,11 @@ impl<Q: Procedure> Deployment<Q> {
 
     /// Ends all workers, once they have run what they were given.
     fn end(&mut self) {
+        if self.instances.iter().any(|instance| instance.shared.check_process().is_err()) {
+            // The threads are those of the process that this one was forked from.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
         self.common.queues.iter().for_each(|queue| queue.close(&worker::ended()));
         for thread in self.threads.drain(..) {
             // A worker that panicked has been noticed by whoever waited for it.

@@ -14,6 +14,7 @@ mod errors;
 mod examples;
 #[cfg(all(feature = "time", feature = "uuid"))]
 mod foreign;
+mod forks;
 mod full;
 mod iterators;
 mod limits;
