@@ -177,6 +177,7 @@ pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDesc
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
+pub use islands::messages::MESSAGE_BYTES_MAX;
 pub use latency::Latencies;
 pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;
