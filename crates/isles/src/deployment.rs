@@ -475,6 +475,7 @@ impl<Q: Procedure> Deployment<Q> {
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
         check_outside(self.id)?;
+        self.instances.first().map_or(Ok(()), |instance| instance.shared.check_process())?;
         let outline = Outline::of(&procedure)?;
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now = || Hardware::now(Hardware::core());
@@ -545,6 +546,11 @@ impl<Q: Procedure> Deployment<Q> {
 
     /// Ends all workers, once they have run what they were given; how many have not ended.
     fn end(&mut self) -> usize {
+        if self.instances.iter().any(|instance| instance.shared.check_process().is_err()) {
+            // The threads are those of the process that this one was forked from.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return 0;
+        }
         self.common.queues.iter().for_each(|queue| queue.close(&worker::ended()));
         // Once is enough: threads that were left behind are known.
         let patience = if self.threads.is_empty() { Duration::ZERO } else { CLOSE_PATIENCE };

@@ -106,6 +106,11 @@ pub enum Error {
          given, or begin after it has returned"
     )]
     Nested,
+    /// Another process opened the database, and this one was forked from that: nothing that this process did would be in the database.
+    #[error(
+        "another process opened this database, and this one was forked from it: use it there, or open databases after the fork"
+    )]
+    Forked,
     /// The transaction's [`crate::CancelToken`] was set.
     #[error("cancelled through its token")]
     Cancelled,

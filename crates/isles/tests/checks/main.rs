@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod at_once;
+mod backups;
 mod bad_input;
 mod changing;
 mod common;
@@ -13,6 +14,7 @@ mod errors;
 mod examples;
 #[cfg(all(feature = "time", feature = "uuid"))]
 mod foreign;
+mod forks;
 mod full;
 mod iterators;
 mod limits;
