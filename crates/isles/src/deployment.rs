@@ -353,7 +353,7 @@ fn undivided<R: Row>() -> Option<String> {
     ))
 }
 
-/// Several instances as one database: see [the module's design](self) in the guide `docs/embedding.md`.
+/// Several instances as one database: the guide `docs/embedding.md` has a chapter on them.
 ///
 /// ```
 /// use isles::{Deployment, Division, Procedure, Result, Row, Table, Transaction};

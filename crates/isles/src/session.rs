@@ -31,6 +31,8 @@ use crate::ticket::Ticket;
 const TRANSACTIONS_PER_TEND: u32 = 8;
 /// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
 const PAUSES_FOR_MEMORY: u32 = 5;
+/// Times that a transaction waits for memory under a scheme with versions.
+const WAITS_WITH_VERSIONS: u32 = 3;
 /// Length of such a pause: a little more than an epoch.
 const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
 
@@ -426,7 +428,8 @@ fn try_attempts<'d>(
     (mode, attempts_max, patience): (Mode, u32, &Patience<'_>),
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
 ) -> Ended {
-    let mut waited = false;
+    // With versions, a row that is deleted has to leave its indexes first, in a transaction that begins when no snapshot needs it.
+    let mut waits = if shared.inner.traits().snapshots { WAITS_WITH_VERSIONS } else { 1 };
     loop {
         let resting = Resting(session);
         let result = durably::transact(resting.0, shared, mode, attempts_max, patience, &mut |verbs| {
@@ -436,8 +439,8 @@ fn try_attempts<'d>(
         drop(resting);
         match result {
             Ok(outcome) => return Ended::AsTheBodySaid(outcome),
-            Err(Abort::OutOfMemory(_)) if !waited => {
-                waited = true;
+            Err(Abort::OutOfMemory(_)) if waits > 0 => {
+                waits -= 1;
                 state.lacked_memory = true;
                 wait_for_memory(session);
             }

@@ -102,6 +102,7 @@ fn kind(error: Errno) -> FileErrorKind {
         Errno::NOTDIR => FileErrorKind::NotADirectory,
         Errno::NOSPC | Errno::DQUOT => FileErrorKind::Full,
         Errno::FBIG => FileErrorKind::TooLarge,
+        Errno::NAMETOOLONG => FileErrorKind::LongName,
         Errno::ROFS => FileErrorKind::ReadOnly,
         Errno::ACCESS | Errno::PERM => FileErrorKind::Denied,
         Errno::WOULDBLOCK => FileErrorKind::InUse,
@@ -127,12 +128,14 @@ fn check_name(directory: &Locked, call: &'static str, name: &str) -> Result<(), 
 }
 
 fn open_directory(path: &Path, create: bool) -> Result<HardwareDirectory, FileError> {
+    super::process::survive_file_limits();
     let failed = |call, error| FileError::new(path, call, kind(error));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if create {
         match rustix::fs::mkdir(path, Mode::from_raw_mode(0o700)) {
             Ok(()) => flush_parent(path)?,
             Err(Errno::EXIST) => {}
+            Err(Errno::NOENT) => return Err(FileError::new(path, "mkdir", FileErrorKind::NoParent)),
             Err(error) => return Err(failed("mkdir", error)),
         }
     }
