@@ -18,8 +18,8 @@
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `several`, `seats`: what workers of a deployment of several instances do besides; `batch`, `pace`: transactions over several as one,
-//!   and how many are under way;
+//! - `several`, `seats`: what workers of a deployment of several instances do besides; `waiting`, `batch`, `pace`: its transactions that wait,
+//!   those that go as one, and how many are under way;
 //! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
@@ -72,6 +72,7 @@ mod summary;
 mod transactions;
 mod troubles;
 mod upcoming;
+mod waiting;
 mod worker;
 mod workload;
 

@@ -19,8 +19,6 @@ use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
-use distributed::Distributed;
-
 use crate::acknowledgements::Acknowledgements;
 use crate::batch::Batch;
 use crate::board::{ANNOUNCE_COMMITS, Board};
@@ -34,6 +32,7 @@ use crate::plan::{Durability, Plan};
 use crate::retry::Deferred;
 pub(crate) use crate::seats::{LinkSeat, Seats};
 use crate::upcoming::Upcoming;
+use crate::waiting::{Distributed, Tickets, Waiting};
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
@@ -99,47 +98,6 @@ impl Division {
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
-}
-
-/// What a worker knows a transaction over several instances by.
-#[derive(Clone, Copy)]
-struct Ticket {
-    began: Nanos,
-    attempts: u32,
-}
-
-/// The same of several that are submitted as one.
-struct Tickets {
-    first: Ticket,
-    more: Vec<Ticket>,
-    submitted: Nanos,
-}
-
-impl Tickets {
-    fn one(first: Ticket, submitted: Nanos) -> Self {
-        Tickets { first, more: Vec::new(), submitted }
-    }
-
-    /// There is at least one.
-    fn all(mut tickets: Vec<Ticket>, submitted: Nanos) -> Self {
-        let more = tickets.split_off(1);
-        Tickets { first: tickets[0], more, submitted }
-    }
-
-    fn of(&self, number: usize) -> Ticket {
-        number.checked_sub(1).map_or(self.first, |number| self.more[number])
-    }
-}
-
-/// A transaction that waits for its next attempt, or for its first.
-struct Waiting<Q> {
-    transaction: Deferred<Q>,
-    ready: Nanos,
-    is_here: bool,
-    /// Whether its next attempt is its own, where several could be one.
-    alone: bool,
-    /// How many parts the worker had let go when one of them kept it out: another number says that it can be tried again.
-    met: Option<u64>,
 }
 
 /// Says that a worker is gone, unless it leaves as it should.
@@ -530,11 +488,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`. The moment afterwards.
-    fn wait_for(
-        &mut self,
-        now: Nanos,
-        ready: Option<Nanos>,
-    ) -> Result<Nanos, RunError> {
+    fn wait_for(&mut self, now: Nanos, ready: Option<Nanos>) -> Result<Nanos, RunError> {
         let aside = self.aside.iter().map(|waiting| waiting.ready);
         let moments = aside.chain(self.next_again()).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };

@@ -4,10 +4,10 @@
 use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use engine::{Bounds, Commit, Epoch, Plan, Procedure, Routes, Verbs};
-use platform::Work;
+use platform::{Nanos, Work};
 
 use crate::map::{Map, WorkerName};
-use crate::messages::{GlobalId, Refusal};
+use crate::messages::{GlobalId, Refusal, Unsaid};
 use crate::protocol::{Coordinator, Flow, Participant};
 
 /// How an attempt of a transaction ended.
@@ -40,6 +40,22 @@ pub enum Failure {
         /// How.
         what: String,
     },
+    /// Another instance cannot be asked for its part.
+    #[error("to {at}: {why}")]
+    Unasked {
+        /// Whose part it is.
+        at: WorkerName,
+        /// Why.
+        why: Unsaid,
+    },
+    /// Another instance cannot tell the outputs of its part.
+    #[error("{at}: {why}")]
+    Unanswered {
+        /// Whose part it is.
+        at: WorkerName,
+        /// Why.
+        why: Unsaid,
+    },
 }
 
 impl End {
@@ -59,6 +75,7 @@ impl End {
             Refusal::Conflict => End::Conflict,
             Refusal::RollBack => End::RolledBack(Epoch(0)),
             Refusal::Failed(what) => End::Failed(Failure::Elsewhere { at, what }),
+            Refusal::Unsaid(why) => End::Failed(Failure::Unanswered { at, why }),
         }
     }
 }
@@ -95,18 +112,45 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
 }
 
 /// A part that was prepared for another worker.
-pub(crate) struct Held<'d, O> {
+pub(crate) struct Held<'d> {
     pub id: GlobalId,
     /// Number of the peer that asked for it.
     pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
-    /// What the vote says, until it leaves.
-    pub result: Option<Result<Vec<O>, Refusal>>,
+    /// What the vote says, until it leaves: the frame of a yes, which was made when that could still be refused, or why not.
+    pub vote: Option<Result<Vec<u8>, Refusal>>,
     /// The epoch with which everything that was done so far is durable.
     pub epoch: Epoch,
     /// The request again, for a mutant that applies decisions twice.
     pub request: Vec<u8>,
+}
+
+/// Whose turn it is, where own transactions and parts for others take turns.
+#[derive(Default)]
+pub(crate) struct OwnTurn {
+    /// Whether own transactions wait.
+    pub waits: bool,
+    /// Whether a part for another worker was prepared since the last own transaction began.
+    pub is_next: bool,
+}
+
+impl OwnTurn {
+    /// An own transaction begins.
+    pub(crate) fn is_over(&mut self) {
+        self.is_next = false;
+    }
+}
+
+/// A request that waits.
+pub(crate) struct Waiting<A> {
+    /// Number of the peer.
+    pub peer: usize,
+    pub id: GlobalId,
+    pub is_last: bool,
+    pub only_reads: bool,
+    pub actions: Vec<A>,
+    pub since: Nanos,
 }
 
 /// The coordinator's own part, prepared.

@@ -10,42 +10,15 @@
 
 use engine::Procedure;
 use engine::dynamic::AnySession;
-use platform::Nanos;
 use platform::link::Links;
 
+use crate::flight::Waiting;
 use crate::member::Member;
-use crate::messages::{GlobalId, Message, Refusal};
+use crate::messages::{Message, Refusal};
 use crate::setting::MemberError;
 
 /// Longest wait of a request: several times what two groups of a log take.
 const WAIT_NANOS_MAX: u64 = 50_000_000;
-
-/// Whose turn it is, where own transactions and parts for others take turns.
-#[derive(Default)]
-pub(crate) struct OwnTurn {
-    /// Whether own transactions wait.
-    waits: bool,
-    /// Whether a part for another worker was prepared since the last own transaction began.
-    is_next: bool,
-}
-
-impl OwnTurn {
-    /// An own transaction begins.
-    pub(crate) fn is_over(&mut self) {
-        self.is_next = false;
-    }
-}
-
-/// A request that waits.
-pub(crate) struct Waiting<A> {
-    /// Number of the peer.
-    pub peer: usize,
-    pub id: GlobalId,
-    pub is_last: bool,
-    pub only_reads: bool,
-    pub actions: Vec<A>,
-    pub since: Nanos,
-}
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Whether it holds a part of another worker, which keeps its rows.
@@ -116,7 +89,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
     ) -> Result<(), MemberError> {
         while !self.queue.is_empty() && !self.is_taken() {
-            let Some(Waiting { peer, id, is_last, only_reads, actions, .. }) = self.queue.pop_front() else { break };
+            let Some(Waiting { peer, id, is_last, only_reads, actions, .. }) = self.queue.pop_front() else {
+                break;
+            };
             self.own_turn.is_next = true;
             self.serve(c, session, peer, (id, is_last, only_reads), &actions)?;
         }

@@ -52,6 +52,10 @@ pub(crate) fn wait(
     committed: bool,
     patience: &Patience<'_>,
 ) -> Result<(), Abort> {
+    if shared.check_process().is_err() {
+        // The caller says why.
+        return Err(Abort::Cancelled);
+    }
     let c = Hardware::core();
     let mut gathers_until = None;
     match patience.durability {

@@ -71,6 +71,14 @@ impl Files for VirtualMachine {
         Ok(VirtualDirectory(Arc::new(Locked { disk, path: path.into() })))
     }
 
+    fn fresh_identity(c: VirtualCore, directory: &VirtualDirectory) -> Result<u64, FileError> {
+        if !c.turn() {
+            return Err(FileError::stopped());
+        }
+        let drawn = directory.0.disk.state().identities.next();
+        Ok(drawn)
+    }
+
     fn queue(c: VirtualCore, directory: &VirtualDirectory) -> Result<VirtualQueue, FileError> {
         c.turn();
         let number = directory.0.disk.state().new_queue(directory.0.path.to_path_buf());

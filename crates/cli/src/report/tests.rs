@@ -126,7 +126,11 @@ fn many_aborts_are_explained_in_a_line() {
     assert!(!text("ycsb --deploy core --cores 2", 400_000, 0.9).contains("many:"));
     for (line, distributed_ratio, why) in [
         ("ycsb --deploy core --cores 2", 0.9, "what parts touch is locked for two groups of the log"),
-        ("ycsb --deploy core --cores 2 --durability none", 0.9, "what parts touch is locked for a round trip"),
+        (
+            "ycsb --deploy core --cores 2 --durability none",
+            0.9,
+            "what parts touch is locked for a round trip",
+        ),
         ("ycsb", 0.0, "transactions meet at the same data"),
     ] {
         let text = text(line, 4_000_000, distributed_ratio);

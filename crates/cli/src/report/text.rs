@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use driver::{
-    Breakdown, Check, Durability, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery, RoundTrip,
-    ThreadFigures,
+    Breakdown, Check, Durability, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery,
+    RoundTrip, ThreadFigures,
 };
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};

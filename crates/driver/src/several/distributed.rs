@@ -11,13 +11,13 @@ use islands::{Done, End};
 use platform::Nanos;
 use workloads::Workload;
 
-use super::{Crew, Ticket, Tickets, Waiting, broken};
+use super::{Crew, broken};
 use crate::batch::Batch;
 use crate::error::RunError;
 use crate::host::Host;
-use crate::pace::Pace;
 use crate::plan::{Durability, Missing};
 use crate::retry::Deferred;
+use crate::waiting::{Distributed, Gathered, Ticket, Tickets, Waiting};
 
 /// Transactions that are submitted as one, at most: what they say in one message stays far below its bound.
 const BATCH_MAX: usize = 32;
@@ -25,44 +25,6 @@ const BATCH_MAX: usize = 32;
 const PART_NANOS: u64 = 1_000_000;
 /// Attempts of a local transaction that pause as if they had met another local one.
 const LOCAL_ATTEMPTS: u32 = 3;
-
-/// A transaction over several instances that waits until its worker can ask others.
-struct Gathered<Q> {
-    transaction: Deferred<Q>,
-    /// The only other instance, if it may be submitted together with others.
-    to: Option<u16>,
-}
-
-/// The transactions over several instances that are not under way.
-pub(super) struct Distributed<Q> {
-    /// Those that met another one, and wait for their next attempt.
-    later: Vec<Waiting<Q>>,
-    gathered: VecDeque<Gathered<Q>>,
-    pub(super) pace: Pace,
-    in_order: bool,
-}
-
-impl<Q> Distributed<Q> {
-    pub(super) fn new(pace: Pace, in_order: bool) -> Self {
-        Distributed { later: Vec::new(), gathered: VecDeque::new(), pace, in_order }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.later.clear();
-        self.gathered.clear();
-    }
-
-    /// The one that is to be tried again first, if its pause is over.
-    fn take_ready(&mut self, now: Nanos) -> Option<Waiting<Q>> {
-        let ready = self.later.iter().enumerate().filter(|(_, waiting)| waiting.ready <= now);
-        let (first, _) = ready.min_by_key(|(_, waiting)| waiting.ready)?;
-        Some(self.later.swap_remove(first))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.later.is_empty() && self.gathered.is_empty()
-    }
-}
 
 impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
@@ -80,12 +42,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// An attempt has ended, of one transaction or of several as one.
-    fn end(
-        &mut self,
-        batch: Batch<W::Procedure>,
-        tickets: Tickets,
-        end: &End,
-    ) -> Result<(), RunError> {
+    fn end(&mut self, batch: Batch<W::Procedure>, tickets: Tickets, end: &End) -> Result<(), RunError> {
         let (count, rolls_back) = (batch.count(), batch.rolls_back());
         let now = P::now(self.c);
         match end {

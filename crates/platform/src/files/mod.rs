@@ -198,6 +198,13 @@ pub trait Files: Platform {
     /// [`FileErrorKind::InUse`] if it is open already, in this process or another.
     fn open_directory(c: Self::Core, path: &Path, create: bool) -> Result<Self::Directory, FileError>;
 
+    /// A number that no other call draws, on any machine: what tells files of one database, or of one life of it, from all
+    /// others. The operating system's randomness on hardware; by the seed of the disk in a virtual machine.
+    ///
+    /// # Errors
+    /// The operating system has no randomness to give.
+    fn fresh_identity(c: Self::Core, directory: &Self::Directory) -> Result<u64, FileError>;
+
     /// A queue for operations in a directory.
     fn queue(c: Self::Core, directory: &Self::Directory) -> Result<Self::Queue, FileError>;
 

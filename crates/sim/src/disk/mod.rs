@@ -70,6 +70,7 @@ impl Disk {
             used: DiskUse::default(),
             faults: Faults { sector_bytes, ..faults },
             random: Random::new(mix(faults.seed ^ 0xd15c)),
+            identities: Random::new(mix(faults.seed ^ 0x1de7)),
             stopped_ps: 0,
             perturbed: false,
         })))

@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) used: DiskUse,
     pub(crate) faults: Faults,
     pub(crate) random: Random,
+    /// The identities of databases on this disk: no fault draws from them, so that faults stay the same.
+    pub(crate) identities: Random,
     /// The moment at which the last machine stopped.
     pub(super) stopped_ps: u64,
     /// The machine explores schedules: operations take longer by chance.

@@ -66,6 +66,8 @@ fn behaves<P: Files>(c: P::Core, path: &Path) {
     assert_eq!(kind(P::open_directory(c, path, false)), Some(FileErrorKind::Missing));
     let directory = P::open_directory(c, path, true).expect("a new directory");
     assert_eq!(kind(P::open_directory(c, path, true)), Some(FileErrorKind::InUse));
+    let identity = || P::fresh_identity(c, &directory).expect("a number");
+    assert_ne!(identity(), identity());
     let mut user = User::<P>::new(c, &directory);
     assert_eq!(user.names(), []);
 
