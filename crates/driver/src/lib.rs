@@ -18,7 +18,8 @@
 //! - `membership`: which deployment a durable instance belongs to;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `several`, `seats`: what workers of a deployment of several instances do besides;
+//! - `several`, `seats`: what workers of a deployment of several instances do besides; `waiting`, `batch`, `pace`: its transactions that wait,
+//!   those that go as one, and how many are under way;
 //! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
@@ -31,6 +32,7 @@
 mod acknowledgements;
 mod adapting;
 mod any;
+mod batch;
 mod board;
 mod context;
 mod control;
@@ -53,6 +55,7 @@ mod news;
 mod opening;
 mod owners;
 mod owning;
+mod pace;
 mod partitions;
 mod plan;
 mod preparation;
@@ -69,6 +72,7 @@ mod summary;
 mod transactions;
 mod troubles;
 mod upcoming;
+mod waiting;
 mod worker;
 mod workload;
 

@@ -154,13 +154,9 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        mode: Mode,
+        _: Mode,
     ) -> Result<(), Conflict> {
-        if state.own.snapshot.is_some() {
-            Ok(())
-        } else {
-            lock_in_order(state, cx, mode == Mode::Participant)
-        }
+        if state.own.snapshot.is_some() { Ok(()) } else { lock_in_order(state, cx, false) }
     }
 
     #[inline]

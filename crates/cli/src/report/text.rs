@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use driver::{
-    Breakdown, Check, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery, RoundTrip,
-    ThreadFigures,
+    Breakdown, Check, Durability, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery,
+    RoundTrip, ThreadFigures,
 };
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
@@ -138,6 +138,9 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         let most = most.map_or_else(String::new, |most| format!(", at most {most} attempts"));
         let aborts = format!("{} ({}){most}", thousands(report.aborts), percent(report.abort_ratio));
         line(text, "aborts", &aborts);
+        if let Some(why) = why_many_aborts(report) {
+            line(text, "", why);
+        }
         line(text, "rollbacks", &thousands(report.rollbacks));
     }
     let Latency { p50, p99, p999 } = report.latency_us;
@@ -214,6 +217,18 @@ fn summary(text: &mut String, report: &Report, style: Style) {
             line(text, "", &what);
         }
     }
+}
+
+/// Why attempts are aborted, where at least half of them are.
+fn why_many_aborts(report: &Report) -> Option<&'static str> {
+    const MANY: f64 = 0.5;
+    let is_over_several = report.config.deploy.instances() > 1 && report.distributed_ratio > 0.0;
+    let why = match (is_over_several, report.config.durability) {
+        (true, Durability::None) => "many: what parts touch is locked for a round trip",
+        (true, _) => "many: what parts touch is locked for two groups of the log",
+        (false, _) => "many: transactions meet at the same data",
+    };
+    (report.abort_ratio >= MANY).then_some(why)
 }
 
 /// What the simulated machine was, where it differs from the described one, and what a second of it cost.

@@ -7,6 +7,7 @@ use driver::{Control, Deployment, Durability, Length, Measurement, Plan, RunErro
 use sim::{Disk, DiskModel, Faults, VirtualMachine};
 use workloads::tatp::Tatp;
 use workloads::tpcc::Mix;
+use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
 use crate::several::{assert_holds, config, deployment, plan, tpcc, violations};
 
@@ -100,4 +101,33 @@ fn files_of_this_machine_are_read_again() {
         assert_eq!(measured.recovered.is_some(), seed == 2);
     }
     std::fs::remove_dir_all(&path).expect("the test's directory");
+}
+
+/// Parts stay prepared for two groups of the log: popular rows and whole partitions are met by many meanwhile.
+#[test]
+fn skew_aborts_few() {
+    let ycsb = |workload| {
+        let spec = YcsbSpec { workload, records: 2_000, partitions: 2, ..YcsbSpec::default() };
+        Workload::Ycsb(Ycsb::new(spec).expect("valid"))
+    };
+    let mut shares = Vec::new();
+    for (scheme, workload) in [
+        (SchemeName::Silo, ycsb(YcsbWorkload::C)),
+        (SchemeName::Silo, ycsb(YcsbWorkload::A)),
+        (SchemeName::Hstore, tpcc(Mix::Full, 2)),
+    ] {
+        let (deployment, disk) =
+            (deployment(&[1, 1], Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+        let plan = Plan {
+            length: Length::Transactions(400),
+            in_flight: 64,
+            ..durable(scheme, Durability::Group, 5)
+        };
+        let measured = on_disk(&disk, &workload, &plan, &deployment).expect("it runs");
+        assert!(assert_holds(&measured, 800, scheme.name()) > 0.1);
+        let aborts: u64 = measured.kinds.iter().map(|(_, kind)| kind.aborts).sum();
+        shares.push(aborts as f64 / (aborts + 800) as f64);
+    }
+    assert!(shares[0] == 0.0, "readers abort readers: {shares:?}");
+    assert!(shares[1] < 0.7 && shares[2] < 0.3, "{shares:?}");
 }
