@@ -65,12 +65,20 @@ impl<P: Host> RunDirectory<P> {
             }
         };
         let mut directory = RunDirectory { path, instances: None, is_temporary, is_lent: false };
+        if let (Some(path), None) = (&directory.path, deployed)
+            && path.join(islands::directory::FILE).exists()
+        {
+            let why = "it holds a deployment of several instances: ask for that with --deploy, or name another directory";
+            return Err(RunError::at(path, &why));
+        }
         if let (Some(path), Some(deployed)) = (&directory.path, deployed) {
             let opened = DeploymentDirectory::open(c, path, deployed);
             let opened = opened.map_err(|error| RunError::at(path, &error))?;
             if opened.existed && !P::VIRTUAL {
                 all_are_there(&opened, deployed.instances)?;
             }
+            // Instances say themselves whose they are.
+            opened.settle(c).map_err(|error| RunError::at(path, &error))?;
             directory.instances = Some(opened);
         }
         Ok(directory)

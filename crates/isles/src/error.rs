@@ -350,7 +350,8 @@ impl From<DirectoryError> for Error {
         let reason = match &error {
             DirectoryError::File(file) => of_file(file),
             DirectoryError::Memory(out) => return out.clone().into(),
-            DirectoryError::Damaged(_) => OpenReason::Damaged,
+            DirectoryError::Damaged(_) | DirectoryError::Missing(_) => OpenReason::Damaged,
+            DirectoryError::Open(_) => OpenReason::InUse,
             DirectoryError::NotADeployment(_) => OpenReason::SomethingElse,
             DirectoryError::Other { .. } => OpenReason::OtherDivision,
         };

@@ -173,7 +173,7 @@ pub use builder::{
 pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
-pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
+pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure, copy_deployment};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, NullableField, Row, Value};
 pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};

@@ -143,6 +143,32 @@ fn instances_that_do_not_belong_together_get_one_line() {
 }
 
 #[test]
+fn a_deployment_is_copied_as_a_whole() {
+    let scratch = scratch("copied");
+    let [data, copy, restored] = ["data", "copy", "restored"].map(|name| scratch.0.join(name));
+    goes_on(&data).expect("a run");
+    for (verb, from, to) in [("backup", &data, &copy), ("restore", &copy, &restored)] {
+        let copied = told(isles(verb, from).arg(to)).expect("a copy");
+        assert!(copied.contains(": ok, 2 instances, "), "{copied}");
+        assert_eq!(checked(to), checked(from));
+    }
+    assert!(goes_on(&restored).expect("a run")["recovered"].is_object());
+    let again = told(isles("backup", &data).arg(&copy)).expect_err("it is there");
+    assert!(again.contains("there are files in it"), "{again}");
+    // An instance that is missing is not made anew, and one instance alone is asked for.
+    std::fs::remove_dir_all(data.join("instance-1")).expect("it was there");
+    let missing = told(isles("backup", &data).arg(scratch.0.join("none"))).expect_err("half of it");
+    assert!(missing.contains("instance-1: is missing"), "{missing}");
+    assert!(!scratch.0.join("none").exists());
+    let one = "bench tpcc --warehouses 2 --scale 0.01 --cores 2 --warmup 0 --transactions 40 --path";
+    let refused = told(&mut isles(one, &copy)).expect_err("several instances");
+    assert!(
+        refused.contains("it holds a deployment of several instances: ask for that with --deploy"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn files_say_where_durable_instances_are() {
     let scratch = scratch("paths");
     let (ports, path) = (ports(), scratch.0.join("durable.toml"));
