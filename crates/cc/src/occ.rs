@@ -153,6 +153,7 @@ fn copy_row<P: Platform, R: Rules>(
 
 impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
     const NAME: &'static str = "occ";
+    const LOCKS_ROWS: bool = true;
     const COPIES: bool = true;
     const READERS_LOCK: bool = true;
     type Rules = R;

@@ -123,6 +123,7 @@ fn flags(file: &RunFile) -> Vec<OsString> {
     let deployment = &file.deployment;
     let (workers, instances) = (deployment.workers().to_string(), deployment.instances.len());
     let instances = format!("{instances}isl");
+    // `--deploy` stands there for one instance, too: the file says how instances talk in any case.
     let known = ["--cores", &workers, "--deploy", &instances, "--transport", deployment.transport.name()];
     file.run.split_whitespace().chain(known).map(OsString::from).collect()
 }

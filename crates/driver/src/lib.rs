@@ -15,7 +15,7 @@
 //! - `any`: the workloads of the list as one type;
 //! - `executor`, `executors`, `owning`: how a procedure's phases and actions run;
 //! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what moves partitions;
-//! - `membership`: which deployment a durable instance belongs to;
+//! - `membership`: which deployment a durable instance belongs to; `loaded_with`: what its data are;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
 //! - `several`, `seats`: what workers of a deployment of several instances do besides; `waiting`, `batch`, `pace`: its transactions that wait,
@@ -46,6 +46,7 @@ mod failing;
 mod host;
 mod in_trouble;
 mod instances;
+mod loaded_with;
 mod lock;
 mod machine_use;
 mod measurement;
@@ -82,7 +83,7 @@ pub use deployment::{
     Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement, Partitioning,
     RunFile, Transport, WorkerPlace,
 };
-pub use error::RunError;
+pub use error::{OtherData, RunError};
 pub use executor::{Execution, Executor, Made, MakeInline, Seat};
 pub use executors::dynamic;
 pub use failing::{Failure, FailureError};

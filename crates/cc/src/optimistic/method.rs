@@ -93,6 +93,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// As [`Scheme::STRICT`](crate::Scheme::STRICT).
     const STRICT: bool = true;
+    /// As [`Scheme::LOCKS_ROWS`](crate::Scheme::LOCKS_ROWS).
+    const LOCKS_ROWS: bool = false;
     /// Bits of version words that stay the same as long as the row is not written.
     const VERSION_BITS: u64 = u64::MAX;
     /// Whether commits are ordered by their data alone: then absences of keys have stamps too.

@@ -522,6 +522,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const NAME: &'static str = M::NAME;
     const STRICT: bool = M::STRICT;
     const SNAPSHOTS: bool = M::VERSIONS;
+    const LOCKS_ROWS: bool = M::LOCKS_ROWS;
 }
 
 /// Whether a row of a prepared transaction was there before. Rows with versions may have been absent: the transaction has found

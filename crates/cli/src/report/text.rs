@@ -64,13 +64,19 @@ pub fn render(report: &Report, style: Style) -> String {
     let mut text = String::new();
     header(&mut text, &report.config, style);
     if report.interrupted {
-        line(&mut text, "interrupted", &style.bad("ended early: all numbers are of what ran"));
+        let what = match report.measured_nothing() {
+            true => "before the measured time began: nothing was measured",
+            false => "ended early: all numbers are of what ran",
+        };
+        line(&mut text, "interrupted", &style.bad(what));
     }
     summary(&mut text, report, style);
     simulation(&mut text, report);
     rearrangements(&mut text, report);
     adaptation(&mut text, report);
-    kinds(&mut text, &report.transactions, style);
+    if !report.measured_nothing() {
+        kinds(&mut text, &report.transactions, style);
+    }
     if let Some(breakdown) = &report.breakdown {
         breakdown_bars(&mut text, breakdown, style);
     }
@@ -123,6 +129,14 @@ fn header(text: &mut String, config: &Config, style: Style) {
 
 /// The numbers of the whole run.
 fn summary(text: &mut String, report: &Report, style: Style) {
+    if !report.measured_nothing() {
+        of_transactions(text, report, style);
+    }
+    of_data(text, report);
+}
+
+/// How fast transactions were, or operations.
+fn of_transactions(text: &mut String, report: &Report, style: Style) {
     let unit = report.config.workload.counts();
     let throughput = style.heading(&format!("{} {unit}/s", si(report.throughput)));
     let last = si(report.throughput_last_quarter);
@@ -172,6 +186,10 @@ fn summary(text: &mut String, report: &Report, style: Style) {
             format!("{} transactions that needed an instance that was missing", thousands(report.refused));
         line(text, "refused", &what);
     }
+}
+
+/// What was loaded or recovered, and what log and memory did.
+fn of_data(text: &mut String, report: &Report) {
     if report.rows_loaded > 0 {
         let load = seconds(report.load_seconds);
         line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));

@@ -58,8 +58,8 @@ fn another_deployment_is_refused() {
     run(&[2, 2]).expect("it runs");
     run(&[2, 2]).expect("it goes on");
     let refused = |sizes: &[usize]| run(sizes).expect_err("another").to_string();
-    let expected = "database: holds a deployment of 2 instances that divides 4 parts of data otherwise: \
-                    ask for that one, or name another directory";
+    let expected = "--path database: holds a deployment of 2 instances that divides 4 parts of data otherwise \
+                    (accepted: the deployment that it holds, or another directory)";
     assert_eq!(refused(&[1, 1, 1]), expected);
     assert_eq!(refused(&[3, 1]), expected);
     assert!(refused(&[2]).contains("database: not a database"));
@@ -67,7 +67,7 @@ fn another_deployment_is_refused() {
     let run = |sizes: &[usize]| on_disk(&disk, &workload, &plan, &deployment(sizes, Transport::Shm));
     run(&[2]).expect("one instance");
     let refused = run(&[1, 1]).expect_err("another").to_string();
-    assert!(refused.contains("database: holds no deployment of several instances"), "{refused}");
+    assert!(refused.contains("--path database: holds no deployment of several instances"), "{refused}");
 }
 
 /// Most of its transactions only read, so the last one of a worker is acknowledged with an earlier epoch than those before.
