@@ -136,6 +136,19 @@ pub trait AnySession<'d>: Upkeep {
     /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is for [`Self::prepare`].
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
 
+    /// From now on each wait for a lock has this bound, if the session has no shorter one; `None`: no other one. What is not granted by then is
+    /// a conflict; true if the next attempt begins with a wait for it then. Most schemes have bounds of their own, and need no other.
+    fn bound_waits(&mut self, _nanos: Option<u64>) -> bool {
+        false
+    }
+
+    /// Undoes an attempt that nobody goes on with ([`RoamingSession::begin`]), if there is one; false if the session cannot.
+    ///
+    /// Pre: nothing is left of the attempt but the memory of its object.
+    fn give_up(&mut self) -> bool {
+        false
+    }
+
     /// All transactions that are known come one nearer, and another one is known: see [`Session::look_ahead`].
     fn step_ahead(&mut self);
 
