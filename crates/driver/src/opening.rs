@@ -80,12 +80,6 @@ impl<P: Host> RunDirectory<P> {
             return Err(loaded_with::is_divided(path, &found));
         }
         let mut directory = RunDirectory { path, instances: None, is_temporary, is_lent: false };
-        if let (Some(path), None) = (&directory.path, deployed)
-            && path.join(islands::directory::FILE).exists()
-        {
-            let why = "it holds a deployment of several instances: ask for that with --deploy, or name another directory";
-            return Err(RunError::at(path, &why));
-        }
         if let (Some(path), Some(deployed)) = (&directory.path, deployed) {
             let opened = DeploymentDirectory::open(c, path, deployed);
             let opened = opened.map_err(|error| loaded_with::other_deployment(path, error))?;

@@ -9,7 +9,7 @@ impl TableDescription {
     pub(crate) fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
         let in_words = |table: &TableDescription, number| {
             table.column_in_words(number).unwrap_or_else(|| match table.columns.get(number) {
-                Some(_) => "a tail".to_owned(),
+                Some(_) => "the rest of the row".to_owned(),
                 None => "not there".to_owned(),
             })
         };
