@@ -459,6 +459,12 @@ pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
 }
 
+/// The first and the last leading word of keys of a part.
+pub(crate) fn part_range(part: u16) -> [u64; 2] {
+    let first = u64::from(part) << (u64::BITS - u16::BITS);
+    [first, first | u64::MAX >> u16::BITS]
+}
+
 /// Writes the fixed part of a row to `words`.
 fn encode<R: Row>(row: &R, words: &mut Vec<u64>) {
     words.clear();

@@ -1,6 +1,6 @@
 //! Several instances in one program.
 use isles::{
-    Deployment, DeploymentBuilder, Division, Error, OpenReason, Procedure, Result, Row, Scheme, Table,
+    Datum, Deployment, DeploymentBuilder, Division, Error, OpenReason, Procedure, Result, Row, Scheme, Table,
     Transaction, TransactionOptions,
 };
 use serde::{Deserialize, Serialize};
@@ -32,12 +32,32 @@ type Tables = (Table<Account>, Table<Rate>);
 /// What is done in one branch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Step {
-    Move { branch: u16, id: u32, amount: i64, currency: u8 },
-    Sum { branch: u16 },
-    Open { branch: u16, id: u32 },
-    Stray { branch: u16 },
-    Panic { branch: u16 },
-    WriteRate { branch: u16 },
+    Move {
+        branch: u16,
+        id: u32,
+        amount: i64,
+        currency: u8,
+    },
+    Sum {
+        branch: u16,
+    },
+    /// All rows that rows without types show, and those behind the first account of all.
+    All {
+        branch: u16,
+    },
+    Open {
+        branch: u16,
+        id: u32,
+    },
+    Stray {
+        branch: u16,
+    },
+    Panic {
+        branch: u16,
+    },
+    WriteRate {
+        branch: u16,
+    },
 }
 
 /// Steps that have to leave no account below 0.
@@ -71,6 +91,7 @@ impl Procedure for Work {
         match *step {
             Step::Move { branch, .. }
             | Step::Sum { branch }
+            | Step::All { branch }
             | Step::Open { branch, .. }
             | Step::Stray { branch }
             | Step::Panic { branch }
@@ -94,6 +115,12 @@ impl Procedure for Work {
             }
             Step::Sum { branch } => {
                 Ok(t.scan(*accounts, isles::prefix(branch)).collect()?.iter().map(|row| row.balance).sum())
+            }
+            Step::All { .. } => {
+                let first = [Datum::Unsigned(0), Datum::Unsigned(0)];
+                let behind = t.scan_dynamic_after("accounts", Some(&first), usize::MAX)?.len();
+                let all = t.scan_dynamic("accounts")?.len();
+                Ok((100 * all + 10 * behind + t.scan_dynamic("rates")?.len()) as i64)
             }
             Step::Open { branch, id } => t.insert(*accounts, &Account { branch, id, balance: 0 }).map(|()| 0),
             Step::Stray { branch } => t.exists(*accounts, &(branch ^ 1, 0)).map(i64::from),
@@ -197,6 +224,19 @@ fn all_of_a_procedure_happens_or_nothing() {
     let none = TransactionOptions::new().deadline(std::time::Duration::ZERO);
     assert_eq!(bank.run_with(&none, Work::transfer((0, 0), (2, 0), 1)).unwrap_err(), Error::Deadline);
     assert_eq!(total(&bank), ALL_MONEY);
+}
+
+#[test]
+fn a_step_sees_the_rows_of_its_part() {
+    for scheme in SCHEMES {
+        let (bank, accounts) = bank(scheme);
+        let steps: Vec<Step> = (0..PARTS).map(|branch| Step::All { branch }).collect();
+        assert_eq!(bank.run(Work::of(&steps)).unwrap().outputs, [322, 332, 332, 332], "{scheme:?}");
+        // A session has all that its instance has.
+        let mut session = bank.session(0).unwrap();
+        assert_eq!(session.transaction(|t| t.scan(accounts, ..).count()), Ok(9));
+        assert_eq!(session.transaction(|t| Ok(t.scan_dynamic("accounts")?.len())), Ok(9));
+    }
 }
 
 #[test]
