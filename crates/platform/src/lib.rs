@@ -147,6 +147,12 @@ pub trait Platform: Copy + Send + Sync + 'static {
     /// Starts to bring lines closer; the core goes on. Any address is allowed.
     fn prefetch<T>(c: Self::Core, at: *const T, bytes: usize, intent: Intent);
 
+    // --- secrets: called by indexes when they are made ---
+
+    /// A number that nobody outside can guess, another one at each call. From the operating system's randomness on hardware; by
+    /// the seed in a virtual machine, where it costs nothing and no fault depends on it.
+    fn secret(c: Self::Core) -> u64;
+
     // --- time ---
 
     /// Declares computation between touches: `units` times the calibrated cost of `work`. Nothing on hardware.

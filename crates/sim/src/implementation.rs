@@ -136,6 +136,10 @@ impl Platform for VirtualMachine {
         Ok(region)
     }
 
+    fn secret(c: VirtualCore) -> u64 {
+        c.simulation().secrets.next()
+    }
+
     /// Of several machines none has it: touching it costs what touching private memory costs.
     fn control_region(
         c: VirtualCore,

@@ -72,6 +72,8 @@ pub(crate) struct Simulation {
     pub(crate) works_for: Cell<usize>,
     pub(crate) config: Config,
     pub(crate) random: Random,
+    /// What [`platform::Platform::secret`] draws from: schedules and faults do not depend on how often it does.
+    pub(crate) secrets: Random,
     pub(crate) seats: Seats,
     /// When counting began.
     pub(crate) counted_from: Cell<Nanos>,
@@ -115,6 +117,7 @@ impl Simulation {
             works_for: Cell::new(0),
             config: config.clone(),
             random: Random::new(mix(config.seed)),
+            secrets: Random::new(mix(config.seed ^ 0x5ec2e7)),
             seats: Seats::new(&config.model),
             counted_from: Cell::new(Nanos(0)),
             host_counted_from: Cell::new(crate::host::processor_seconds()),

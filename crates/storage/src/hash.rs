@@ -7,7 +7,8 @@
 //!
 //! The number of buckets is fixed when the index is made. With [`Spread::Dense`] the caller gives a perfect hash: keys map
 //! to 0, 1, 2, ... without gaps, three to a bucket, so that a lookup touches one line, and neighbours share it ("flat
-//! perfect-hash index" of Bang et al., VLDB Journal 2022, section 4). Otherwise keys are spread by a multiplicative hash.
+//! perfect-hash index" of Bang et al., VLDB Journal 2022, section 4). Otherwise keys are spread by a multiplicative hash, one of whose factors is a secret of the index
+//! ([`SpreadSecret`]; decision 0076).
 //!
 //! Overflow buckets are never unlinked: a chain is as long as the most keys its bucket ever held.
 
@@ -20,6 +21,10 @@ use crate::index_part::IndexPart;
 use crate::latch::VersionLatch;
 use crate::local::Local;
 use crate::tree::{Insert, Lookup, NodeId, Witness};
+
+mod secret;
+
+pub use secret::SpreadSecret;
 
 /// Entries of a bucket.
 const ENTRIES: usize = 3;
@@ -178,6 +183,7 @@ pub struct HashIndex<P: Platform> {
     stamps: NonNull<P::Word>,
     count: u64,
     spread: Spread,
+    secret: SpreadSecret,
 }
 
 // SAFETY: buckets and stamps consist of shared words; the rest is immutable.
@@ -186,11 +192,26 @@ unsafe impl<P: Platform> Send for HashIndex<P> {}
 unsafe impl<P: Platform> Sync for HashIndex<P> {}
 
 impl<P: Platform> HashIndex<P> {
-    /// An empty index. Its memory comes from `local` and lives as long as the database's memory.
+    /// An empty index with a secret of its own. Its memory comes from `local` and lives as long as the database's memory.
     ///
     /// # Safety
     /// That memory outlives the index, and witnesses of it.
     pub unsafe fn new(c: P::Core, local: &mut Local<P>, spread: Spread) -> Result<Self, OutOfMemory> {
+        let secret = SpreadSecret::of(P::secret(c));
+        // SAFETY: passed on to the caller.
+        unsafe { Self::with_secret(c, local, spread, secret) }
+    }
+
+    /// As [`Self::new`], with this secret.
+    ///
+    /// # Safety
+    /// As [`Self::new`].
+    pub unsafe fn with_secret(
+        c: P::Core,
+        local: &mut Local<P>,
+        spread: Spread,
+        secret: SpreadSecret,
+    ) -> Result<Self, OutOfMemory> {
         let count = match spread {
             // Two thirds of the entries in use: few buckets overflow.
             Spread::Mixed(keys) => (keys / 2 + 1).next_power_of_two(),
@@ -212,7 +233,7 @@ impl<P: Platform> HashIndex<P> {
         let stamps = local.allocate(c, STAMPS * 8)?;
         // SAFETY: a fresh block of this size, aligned for words.
         unsafe { crate::arena::zero_words::<P>(stamps, STAMPS) };
-        Ok(HashIndex { buckets, stamps: stamps.cast(), count, spread })
+        Ok(HashIndex { buckets, stamps: stamps.cast(), count, spread, secret })
     }
 
     /// The same index once more.
@@ -228,15 +249,17 @@ impl<P: Platform> HashIndex<P> {
     #[inline(always)]
     fn bucket_number(&self, key: u64) -> u64 {
         match self.spread {
-            Spread::Mixed(_) => {
-                let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32 & (self.count - 1)
-            }
+            Spread::Mixed(_) => self.secret.spread(key) & (self.count - 1),
             Spread::Dense(_, dense) => {
                 let number = dense(key) / ENTRIES as u64;
                 if number < self.count { number } else { number % self.count }
             }
         }
+    }
+
+    /// Which of `2^bits` equal parts of all keys this one belongs to, by the index's secret.
+    pub(crate) fn part(&self, key: u64, bits: u32) -> usize {
+        self.secret.part(key, bits) as usize
     }
 
     #[inline(always)]
@@ -470,136 +493,4 @@ impl<P: Platform> HashIndex<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use platform::{Hardware, Place};
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{Epochs, Memory};
-
-    type Index = HashIndex<Hardware>;
-
-    fn with_local<R>(body: impl FnOnce(&mut Local<Hardware>) -> R) -> R {
-        let c = Hardware::core();
-        let memory = Memory::new(c, 1 << 30).expect("memory");
-        let epochs = Epochs::new(c, 1, 0).expect("memory");
-        // SAFETY: memory and epochs are declared before, so dropped after.
-        let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
-        local.enter(c);
-        body(&mut local)
-    }
-
-    fn spreads() -> [Spread; 3] {
-        [Spread::Mixed(4), Spread::Dense(50, |key| key), Spread::Dense(1, |key| key)]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 100 }))]
-        #[test]
-        fn behaves_like_a_map(steps in prop::collection::vec((0..3, 0..60u64, 1..1000u64), 0..200)) {
-            let c = Hardware::core();
-            for spread in spreads() {
-                with_local(|local| {
-                    // SAFETY: the memory outlives the closure.
-                    let index = unsafe { Index::new(c, local, spread) }.expect("memory");
-                    let mut model = BTreeMap::new();
-                    for (step, key, value) in &steps {
-                        match step {
-                            0 => {
-                                let (result, _) =
-                                    index.insert(c, local, *key, *value, || true).expect("memory");
-                                match model.get(key) {
-                                    Some(old) => {
-                                        let exists = matches!(result, Insert::Exists { value, .. } if value == *old);
-                                        assert!(exists);
-                                    }
-                                    None => {
-                                        let inserted = matches!(result, Insert::Inserted { .. });
-                                        assert!(inserted);
-                                        model.insert(*key, *value);
-                                    }
-                                }
-                            }
-                            1 => assert_eq!(index.remove(c, *key, 5), model.remove(key)),
-                            _ => {
-                                let there = model.contains_key(key);
-                                assert_eq!(index.replace(c, *key, *value), there);
-                                if there {
-                                    model.insert(*key, *value);
-                                }
-                            }
-                        }
-                        assert_eq!(index.get(c, *key).value, model.get(key).copied());
-                    }
-                    let mut all = BTreeMap::new();
-                    index.for_each(c, &mut |key, value| assert!(all.insert(key, value).is_none()));
-                    assert_eq!(all, model);
-                });
-            }
-        }
-    }
-
-    fn is_valid(witness: &Witness) -> bool {
-        // SAFETY: of a bucket of the index of the test, whose memory is there and is not used again.
-        unsafe { crate::index::witness_is_current::<Hardware>(Hardware::core(), witness) }
-    }
-
-    #[test]
-    fn misses_are_witnessed() {
-        let c = Hardware::core();
-        with_local(|local| {
-            // SAFETY: the memory outlives the closure.
-            let index = unsafe { Index::new(c, local, Spread::Mixed(1)) }.expect("memory");
-            let miss = index.get(c, 7);
-            assert!(miss.value.is_none() && is_valid(&miss.witness));
-            let refused = index.insert(c, local, 7, 70, || false).expect("memory").0;
-            assert_eq!(refused, Insert::Refused);
-            assert!(is_valid(&miss.witness));
-            let (_, change) = index.insert(c, local, 7, 70, || true).expect("memory");
-            assert!(!is_valid(&miss.witness));
-            let (before, after) = change.expect("inserted");
-            assert!(before == miss.witness && is_valid(&after));
-            assert!(!index.replace(c, 9, 71));
-            assert!(is_valid(&after));
-            assert!(index.replace(c, 7, 71));
-            assert!(!is_valid(&after));
-            let after = index.get(c, 7).witness;
-            assert_eq!(index.remove(c, 7, 99), Some(71));
-            assert!(!is_valid(&after));
-            let (again, _) = index.insert(c, local, 7, 72, || true).expect("memory");
-            assert_eq!(again, Insert::Inserted { stamp: 99 });
-        });
-    }
-
-    #[test]
-    fn concurrent_insertions_are_all_found() {
-        const KEYS: u64 = if cfg!(miri) { 20 } else { 20_000 };
-        let c = Hardware::core();
-        let memory = Memory::new(c, 1 << 30).expect("memory");
-        let epochs = Epochs::new(c, 3, 0).expect("memory");
-        // SAFETY: memory and epochs are declared before, so dropped after; numbers differ.
-        let mut first = unsafe { Local::new(&memory, &epochs, 2, None) };
-        // SAFETY: the memory is declared before.
-        let index = unsafe { Index::new(c, &mut first, Spread::Mixed(KEYS / 4)) }.expect("memory");
-        let worker = |c, number: usize| {
-            // SAFETY: as above.
-            let mut local = unsafe { Local::new(&memory, &epochs, number, None) };
-            local.enter(c);
-            for step in 0..KEYS {
-                let key = step * 2 + number as u64;
-                index.insert(c, &mut local, key, key + 1, || true).expect("memory");
-                assert_eq!(index.get(c, key).value, Some(key + 1));
-                if step % 3 == 0 {
-                    assert_eq!(index.remove(c, key, 0), Some(key + 1));
-                }
-            }
-        };
-        Hardware::parallel(c, &[Place { thread: None }; 2], &worker, &mut |_| ());
-        for key in 0..2 * KEYS {
-            let expected = ((key / 2) % 3 != 0).then_some(key + 1);
-            assert_eq!(index.get(c, key).value, expected, "key {key}");
-        }
-    }
-}
+mod tests;

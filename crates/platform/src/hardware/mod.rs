@@ -19,6 +19,8 @@ pub(crate) mod shared_ring;
 mod threads;
 mod watch;
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
@@ -79,6 +81,12 @@ impl Platform for Hardware {
         name: &'static str,
     ) -> Result<HardwareRegion, OutOfMemory> {
         HardwareRegion::map(node, bytes, name)
+    }
+
+    fn secret(_: HardwareCore) -> u64 {
+        // The standard library keeps random keys of a keyed hash, which it draws without waiting for the system to gather
+        // randomness; each state has another key.
+        RandomState::new().hash_one(0_u64)
     }
 
     fn populate(_: HardwareCore, at: *mut u8, bytes: usize) {

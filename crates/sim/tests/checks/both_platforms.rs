@@ -92,3 +92,20 @@ fn long_copies_are_whole() {
     });
     assert!(outcome.expect("a run").value);
 }
+
+#[test]
+fn secrets_follow_from_the_seed_in_a_virtual_machine_alone() {
+    fn drawn<P: Platform>(c: P::Core) -> [u64; 3] {
+        [(); 3].map(|()| P::secret(c))
+    }
+    let of_seed = |seed| {
+        let outcome = VirtualMachine::run(&small().with_seed(seed), drawn::<VirtualMachine>);
+        outcome.expect("a run").value
+    };
+    assert_eq!(of_seed(1), of_seed(1));
+    let all =
+        [of_seed(1), of_seed(2), drawn::<Hardware>(Hardware::core()), drawn::<Hardware>(Hardware::core())];
+    let mut numbers = all.concat();
+    numbers.sort_unstable();
+    assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
+}

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use platform::{Hardware, HardwareCore, Platform, RegionBytes};
-use storage::hash::{HashIndex, Spread};
+use storage::hash::{HashIndex, Spread, SpreadSecret};
 use storage::latch::{QueueLatch, QueueNode, VersionLatch};
 use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
 use storage::{Epochs, Local, Memory};
@@ -166,14 +166,17 @@ impl World {
 
     fn hash(&self) -> [Side<'_>; 2] {
         let (c, mut local) = (self.c, self.local());
+        // The same each time, so that chains are as long each time.
+        let factor = 0x9e37_79b9_7f4a_7c15;
+        let (spread, secret) = (Spread::Mixed(HASH_KEYS), SpreadSecret::of(factor));
         // SAFETY: the memory outlives the sides.
-        let index = unsafe { HashIndex::new(c, &mut local, Spread::Mixed(HASH_KEYS)) };
+        let index = unsafe { HashIndex::with_secret(c, &mut local, spread, secret) };
         let index = Box::new(index.expect("memory"));
         let entries: Vec<(u64, u64)> = (0..HASH_KEYS).map(|key| (key, key + 1)).collect();
         for (key, value) in &entries {
             index.insert(c, &mut local, *key, *value, || true).expect("memory");
         }
-        let twin = Box::new(plain::Hash::new(HASH_KEYS, &entries));
+        let twin = Box::new(plain::Hash::new(HASH_KEYS, &entries, factor));
         let engine = move |key| {
             let lookup = index.get(c, key % HASH_KEYS);
             let _ = &local;

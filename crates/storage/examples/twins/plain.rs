@@ -229,16 +229,18 @@ enum Spread {
 pub struct Hash {
     buckets: Vec<Bucket>,
     spread: Spread,
+    /// The odd factor that the engine keeps secret.
+    factor: u64,
     // Overflow buckets, so that they live as long as the index, and stay in place.
     #[allow(clippy::vec_box)]
     more: Vec<Box<Bucket>>,
 }
 
 impl Hash {
-    pub fn new(keys: u64, entries: &[(u64, u64)]) -> Self {
+    pub fn new(keys: u64, entries: &[(u64, u64)], factor: u64) -> Self {
         let count = (keys / 2 + 1).next_power_of_two();
         let buckets = (0..count).map(|_| Bucket::default()).collect();
-        let mut hash = Hash { buckets, spread: Spread::Mixed, more: Vec::new() };
+        let mut hash = Hash { buckets, spread: Spread::Mixed, factor, more: Vec::new() };
         for (key, value) in entries {
             hash.insert(*key, *value);
         }
@@ -271,7 +273,7 @@ impl Hash {
         let count = self.buckets.len() as u64;
         match self.spread {
             Spread::Mixed => {
-                let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let mixed = key.wrapping_mul(self.factor);
                 (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32 & (count - 1)
             }
             Spread::Dense(dense) => {

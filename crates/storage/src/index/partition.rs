@@ -16,8 +16,9 @@ use crate::tree::{
     Beyond, Direction, Insert, Leaf, LeafChanges, Lookup, MemoryNodes, Range, Run, Tree, Witness,
 };
 
-/// Lock words for absent keys of one partition of a hash index; keys share them.
-const ABSENT_WORDS: usize = 64;
+/// Lock words for absent keys of one partition of a hash index, as a power of two; keys share them.
+const ABSENT_BITS: u32 = 6;
+const ABSENT_WORDS: usize = 1 << ABSENT_BITS;
 /// Entries of one visit of a scan are handed on in groups of at most this many.
 const VISIT_VALUES: usize = 128;
 
@@ -82,9 +83,9 @@ impl<P: Platform> Partition<P> {
 
     /// The lock word for the absence of this key, in a hash index.
     pub fn absent_word(&self, key: u64) -> &P::Word {
-        let slot = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % ABSENT_WORDS;
-        assert!(self.is_hash());
-        // SAFETY: as `end_word`; hash indexes have `ABSENT_WORDS` words behind the first line.
+        let Kind::Hash(hash) = &self.kind else { panic!("trees have gaps") };
+        let slot = hash.part(key, ABSENT_BITS);
+        // SAFETY: as `end_word`; the slot is below `ABSENT_WORDS`, and hash indexes have `ABSENT_WORDS` words behind the first line.
         unsafe { self.locks.add(LINE_BYTES / 8 + slot).as_ref() }
     }
 

@@ -260,6 +260,10 @@ impl<O: Weakening> Platform for LoomPlatform<O> {
 
     fn populate(_: LoomCore, _: *mut u8, _: usize) {}
 
+    fn secret(_: LoomCore) -> u64 {
+        0x9e37_79b9_7f4a_7c15
+    }
+
     fn address<T>(_: LoomCore, object: *const T) -> Address {
         Address(object.addr() as u64)
     }
