@@ -171,7 +171,14 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
 
     let taken = text!("IS-00001");
     let twice = session.transaction(|t| t.update(items, &2, |item| item.code = taken));
-    assert_eq!(twice, Err(Error::Duplicate { table: "items".into(), index: "by_code".into() }));
+    assert_eq!(
+        twice,
+        Err(Error::Duplicate {
+            table: "items".into(),
+            index: "by_code".into(),
+            key: Some("\"IS-00001\"".into())
+        })
+    );
     println!("a second item with code {taken} was refused");
     Ok(())
 }

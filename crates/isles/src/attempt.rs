@@ -9,7 +9,7 @@ use engine::key::{KeyOf, key_words};
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::{Intent, Nanos};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, key_taken};
 use crate::options::CancelToken;
 use crate::select::{Assign, Select};
 use crate::shared::{Limit, Shared};
@@ -224,6 +224,24 @@ impl Transaction<'_> {
             let error = Error::from_abort(&abort, self.shared.tables(), self.state.attempts);
             self.state.failed.get_or_insert(Failure { abort, error }).error.clone()
         })
+    }
+
+    /// As [`Self::check`], after the insertion of a row; `key` is what [`key_taken`] says of it.
+    #[inline]
+    pub(crate) fn check_inserted(&mut self, result: Result<(), Abort>, key: Option<String>) -> Result<()> {
+        if let Err(abort @ Abort::Duplicate { .. }) = result {
+            return Err(self.duplicate(abort, key));
+        }
+        self.check(result)
+    }
+
+    #[cold]
+    fn duplicate(&mut self, abort: Abort, taken: Option<String>) -> Error {
+        let mut error = Error::from_abort(&abort, self.shared.tables(), self.state.attempts);
+        if let Error::Duplicate { key, .. } = &mut error {
+            *key = taken;
+        }
+        self.state.failed.get_or_insert(Failure { abort, error }).error.clone()
     }
 
     pub(crate) fn find<R: Row, K: Key>(
@@ -443,7 +461,8 @@ impl Transaction<'_> {
         let fixed = bytemuck::cast_slice(&self.state.fresh);
         let tail = row.tail();
         let inserted = with_keys(row, |keys| self.verbs.insert(number, keys, fixed, &tail));
-        self.check(inserted)
+        let taken = inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), fixed));
+        self.check_inserted(inserted, taken)
     }
 }
 

@@ -7,7 +7,7 @@ use engine::{Datum, RowBytes, RowId, TableDescription};
 use platform::Intent;
 
 use crate::attempt::{Transaction, part_of, part_range};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, key_taken};
 
 impl<'t> Transaction<'t> {
     /// The row of a table with this primary key, as values, one a column: [`crate::Database::tables`] says which. `None` if there is no such
@@ -64,7 +64,9 @@ impl<'t> Transaction<'t> {
             .collect();
         self.check_share(number, Some(part_of(keys[0])), Intent::Write)?;
         let inserted = self.verbs.insert(number, &keys, &row.fixed, &row.tail);
-        self.check(inserted)
+        let taken =
+            inserted.as_ref().err().and_then(|abort| key_taken(abort, self.shared.tables(), &row.fixed));
+        self.check_inserted(inserted, taken)
     }
 
     /// All rows of a table as values, in the order of the primary key: in a step of a procedure, those of its part. A table whose primary key hashes has no order:

@@ -37,7 +37,9 @@ pub use cc::Conflict;
 ///     t.insert(accounts, &Account { id: 1, balance: 7 })
 /// });
 /// match twice {
-///     Err(Error::Duplicate { table, index }) => assert_eq!((&*table, &*index), ("accounts", "primary key")),
+///     Err(Error::Duplicate { table, index, key }) => {
+///         assert_eq!((&*table, &*index, key.as_deref()), ("accounts", "primary key", Some("1")));
+///     }
 ///     Err(error) if error.is_transient() => unreachable!("later it may succeed"),
 ///     other => unreachable!("{other:?}"),
 /// }
@@ -61,12 +63,15 @@ pub enum Error {
         reason: Conflict,
     },
     /// A row with this key exists already.
-    #[error("{table} has a row with this key in {index} already: {}", advice(.index))]
+    #[error("{table} has a row with {} in {index} already: {}", key_in_words(.key), advice(.index))]
     Duplicate {
         /// The table.
         table: String,
         /// The unique index that has the key; `"primary key"` for the primary key.
         index: String,
+        /// The values of the key's columns, in their order, as text. `None` where several rows were inserted by one call, or a table
+        /// got another form.
+        key: Option<String>,
     },
     /// The memory limit of the database, or the machine's memory, is used up.
     #[error(
@@ -241,6 +246,22 @@ pub enum Error {
 }
 
 /// What to do about a key that is taken.
+fn key_in_words(key: &Option<String>) -> String {
+    key.as_ref().map_or_else(|| "this key".to_owned(), |key| format!("the key {key}"))
+}
+
+/// The key that an index has already, of a row to insert whose fixed part this is.
+#[cold]
+pub(crate) fn key_taken(abort: &Abort, tables: &[TableDescription], fixed: &[u8]) -> Option<String> {
+    let Abort::Duplicate { table, index } = abort else { return None };
+    let table = tables.get(*table as usize)?;
+    let columns = &table.indexes().get(*index as usize)?.columns;
+    // Columns of keys lie in the fixed part.
+    let values = columns.iter().map(|column| table.decode_column(*column, fixed, &[]));
+    let words: Vec<String> = values.map(|value| Some(value.ok()?.to_string())).collect::<Option<_>>()?;
+    Some(words.join(", "))
+}
+
 fn advice(index: &str) -> &'static str {
     match index {
         "primary key" => "use another key, `upsert` to replace the row, or `exists` to ask before",
@@ -405,7 +426,7 @@ impl Error {
                     index => table.map_or("", |table| table.index_name(*index as usize)),
                 };
                 let table = table.map_or("", TableDescription::name).to_owned();
-                Error::Duplicate { table, index: index.to_owned() }
+                Error::Duplicate { table, index: index.to_owned(), key: None }
             }
             Abort::OutOfMemory(out) => out.clone().into(),
             Abort::RollBack => Error::RollBack,

@@ -77,7 +77,7 @@
 //! | error | when | then |
 //! | --- | --- | --- |
 //! | [`Error::Conflict`] | other transactions were in the way in all attempts | try later; touch fewer rows that all transactions touch |
-//! | [`Error::Duplicate`] | the key is taken in the named table and index | use another key; for the primary key perhaps [`Transaction::upsert`] |
+//! | [`Error::Duplicate`] | the named key is taken in the named table and index | use another key; for the primary key perhaps [`Transaction::upsert`] |
 //! | [`Error::OutOfMemory`] | the memory limit, or the machine's memory, is used up | delete rows, or raise the limit |
 //! | [`Error::Deadline`] | the time is over | allow more, or split the transaction |
 //! | [`Error::Cancelled`] | the token was set | nothing: your program set it |

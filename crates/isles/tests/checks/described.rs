@@ -40,7 +40,14 @@ fn typed_and_described_rows_are_the_same() {
         });
         assert_eq!(outcome, Ok(()));
         let taken = database.transaction(|t| t.insert_dynamic("people", &values(&person(7))));
-        assert_eq!(taken, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
+        assert_eq!(
+            taken,
+            Err(Error::Duplicate {
+                table: "people".into(),
+                index: "primary key".into(),
+                key: Some("7".into())
+            })
+        );
     }
 }
 

@@ -31,7 +31,11 @@ fn tickets_are_waited_for() {
         assert_eq!(first.wait(), Ok(()));
         assert_eq!(
             session.transaction_async(|t| insert(t, 3)).map(drop),
-            Err(Error::Duplicate { table: "people".into(), index: "primary key".into() })
+            Err(Error::Duplicate {
+                table: "people".into(),
+                index: "primary key".into(),
+                key: Some("3".into())
+            })
         );
         assert!(format!("{second:?}").contains("on_disk: true"));
         let outcome = session.transaction(|_| first.wait());

@@ -29,23 +29,44 @@ fn fails(
 }
 
 #[test]
-fn duplicates_name_table_and_index() {
+fn duplicates_name_table_index_and_key() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
         let error = fails(&database, people, |t| t.insert(people, &person(5)));
-        assert_eq!(error, Error::Duplicate { table: "people".into(), index: "primary key".into() });
+        assert_eq!(
+            error,
+            Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("5".into()) }
+        );
         let error = fails(&database, people, |t| t.insert(people, &Person { id: 77, ..person(5) }));
-        assert_eq!(error, Error::Duplicate { table: "people".into(), index: "by_email".into() });
+        assert_eq!(
+            error,
+            Error::Duplicate {
+                table: "people".into(),
+                index: "by_email".into(),
+                key: Some("\"p5@isles\"".into())
+            }
+        );
         let error = fails(&database, people, |t| t.insert(people, &person(900)));
-        assert_eq!(error, Error::Duplicate { table: "people".into(), index: "primary key".into() });
+        assert_eq!(
+            error,
+            Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("900".into()) }
+        );
         let error = fails(&database, people, |t| t.update(people, &3, |row| row.id = 4).map(drop));
-        assert_eq!(error, Error::Duplicate { table: "people".into(), index: "primary key".into() });
+        assert_eq!(
+            error,
+            Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("4".into()) }
+        );
+        let words = error.to_string();
+        assert!(words.starts_with("people has a row with the key 4 in primary key already"), "{words}");
         // What was read before does not make it anything else.
         let error = fails(&database, people, |t| {
             let last = t.scan(people, ..100).reverse().first()?.map_or(0, |row| row.id);
             t.insert(people, &person(last))
         });
-        assert_eq!(error, Error::Duplicate { table: "people".into(), index: "primary key".into() });
+        assert_eq!(
+            error,
+            Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("19".into()) }
+        );
     }
 }
 
@@ -58,7 +79,10 @@ fn swallowed_errors_do_not_commit() {
             assert_eq!(t.get(people, &1).map(drop), first, "no verb follows a failure");
             Ok(())
         });
-        assert_eq!(error, Error::Duplicate { table: "people".into(), index: "primary key".into() });
+        assert_eq!(
+            error,
+            Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("5".into()) }
+        );
     }
 }
 
@@ -87,7 +111,11 @@ fn own_decisions_roll_back() {
         let outcome = session.try_transaction(|t| t.insert(people, &person(3)).map_err(Mine::from));
         assert_eq!(
             outcome,
-            Err(Mine::Database(Error::Duplicate { table: "people".into(), index: "primary key".into() }))
+            Err(Mine::Database(Error::Duplicate {
+                table: "people".into(),
+                index: "primary key".into(),
+                key: Some("3".into())
+            }))
         );
         assert_eq!(everybody(&database, people).len(), 20);
     }

@@ -150,7 +150,8 @@ fn the_commit_tells_the_error_of_a_verb() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
         let before = everybody(&database, people);
-        let duplicate = Error::Duplicate { table: "people".into(), index: "primary key".into() };
+        let duplicate =
+            Error::Duplicate { table: "people".into(), index: "primary key".into(), key: Some("5".into()) };
         let mut session = database.session().expect("a session");
         let mut open = session.begin().expect("begun");
         open.delete(people, &7).expect("deleted");

@@ -129,7 +129,14 @@ fn errors_within_scans_come_through() {
                 _ => Ok(ControlFlow::Continue(())),
             })
         });
-        assert_eq!(outcome, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
+        assert_eq!(
+            outcome,
+            Err(Error::Duplicate {
+                table: "people".into(),
+                index: "primary key".into(),
+                key: Some("9".into())
+            })
+        );
         let outcome = database.transaction(|t| t.scan(people, ..).try_for_each(|_, _| Err(Error::RollBack)));
         assert_eq!(outcome, Err(Error::RollBack));
     });
@@ -179,7 +186,14 @@ fn deleted_keys_are_taken_again() {
             t.insert(people, &person(5))?;
             t.insert(people, &person(5))
         });
-        assert_eq!(twice, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
+        assert_eq!(
+            twice,
+            Err(Error::Duplicate {
+                table: "people".into(),
+                index: "primary key".into(),
+                key: Some("5".into())
+            })
+        );
         assert_eq!(session.transaction(|t| t.insert(people, &person(2))), Ok(()), "the key is free");
         assert_eq!(everybody(database, people).len(), 11);
     });
@@ -208,7 +222,10 @@ fn rows_are_inserted_together() {
         }
         let twice = [line(2, 0), line(2, 1), line(3, 39), line(3, 40)];
         let failed = session.transaction(|t| t.insert_all(lines, twice));
-        assert_eq!(failed, Err(Error::Duplicate { table: "lines".into(), index: "primary key".into() }));
+        assert_eq!(
+            failed,
+            Err(Error::Duplicate { table: "lines".into(), index: "primary key".into(), key: None })
+        );
         assert_eq!(session.transaction(|t| t.insert_all(lines, [&twice[3], &twice[0]])), Ok(()));
         assert_eq!(session.transaction(|t| t.insert_all(lines, Vec::<Line>::new())), Ok(()));
         let all = session.transaction(|t| t.scan(lines, ..).collect()).expect("a read");
