@@ -471,7 +471,12 @@ fn try_attempts<'d>(
                 if abort.is_conflict() {
                     counters.conflict(state.failed.as_ref().map(|failure| &failure.abort));
                 }
-                return Ended::Failed(Error::from_abort(&abort, shared.tables(), state.attempts));
+                // A verb that failed with this has told more of it than the abort does.
+                let told = state.failed.as_ref().filter(|failure| failure.abort == abort);
+                return Ended::Failed(match told {
+                    Some(failure) => failure.error.clone(),
+                    None => Error::from_abort(&abort, shared.tables(), state.attempts),
+                });
             }
         }
     }
