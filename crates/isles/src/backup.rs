@@ -12,8 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
-use storage::log::format::{ALIGNMENT, SegmentHeader, block};
-use storage::log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
+use storage::log::{
+    LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name, written,
+};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -253,25 +254,18 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
         }
         let path = from.join(&name);
         let bytes = fs::read(&path).map_err(of_file(&path))?;
-        let whole = if is_checkpoint_file { &bytes[..] } else { whole_blocks(&bytes) };
-        if !whole.is_empty() {
-            write(&to.join(&name), whole)?;
+        if is_checkpoint_file {
+            write(&to.join(&name), &bytes)?;
+            continue;
         }
+        let Some(written) = written(&bytes) else { continue };
+        let copy = to.join(&name);
+        write(&copy, &bytes[..written.blocks_end])?;
+        // Its blocks say how long the file is; what is behind them takes no space.
+        let file = File::options().write(true).open(&copy).map_err(of_file(&copy))?;
+        file.set_len(written.file_bytes).and_then(|()| file.sync_all()).map_err(of_file(&copy))?;
     }
     Ok(())
-}
-
-/// The beginning of a segment that is written and will not change.
-fn whole_blocks(segment: &[u8]) -> &[u8] {
-    let Ok(Some(header)) = SegmentHeader::fetch(segment) else { return &[] };
-    let (mut at, mut next) = (ALIGNMENT, header.first_block);
-    while let Some((found, _)) = segment.get(at..).and_then(block)
-        && (found.generation, found.number) == (header.generation, next)
-    {
-        at += found.block_bytes();
-        next += 1;
-    }
-    &segment[..at]
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Copied<()> {

@@ -49,6 +49,14 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
         epoch: u64,
         deadline: Option<Nanos>,
     ) -> Result<bool, LogError>;
+    /// See [`Log::wait_for_commit`].
+    fn wait_for_commit(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError>;
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse;
     /// See [`Log::describe`].
     fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError>;
@@ -93,6 +101,16 @@ impl<P: Files> Journal<P> for Log<P> {
         deadline: Option<Nanos>,
     ) -> Result<bool, LogError> {
         Log::wait(self, c, epochs, epoch, deadline)
+    }
+
+    fn wait_for_commit(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError> {
+        Log::wait_for_commit(self, c, epochs, epoch, deadline)
     }
 
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
