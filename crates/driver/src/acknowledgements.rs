@@ -61,10 +61,12 @@ impl Acknowledgements {
         if at_once || session.is_durable(waiting.commit.into()) { self.waiting.pop_front() } else { None }
     }
 
-    /// Waits until everything can be acknowledged.
+    /// Waits until everything can be acknowledged. The last commit need not be the last to be durable: one that only read is
+    /// acknowledged with what it has read.
     pub(crate) fn finish(&self, session: &mut dyn Upkeep) -> Result<(), RunError> {
-        match (self.durability, self.waiting.back()) {
-            (Durability::Group | Durability::Sync, Some(last)) => wait(session, last.commit),
+        let last = self.waiting.iter().map(|waiting| waiting.commit).max_by_key(|commit| commit.durable_with);
+        match (self.durability, last) {
+            (Durability::Group | Durability::Sync, Some(last)) => wait(session, last),
             _ => Ok(()),
         }
     }
@@ -72,4 +74,79 @@ impl Acknowledgements {
 
 fn wait(session: &mut dyn Upkeep, commit: Commit) -> Result<(), RunError> {
     session.wait_durable_until(commit.into(), None).map(drop).map_err(RunError::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use cc::{Abort, CATEGORIES, Category, Stamp};
+    use engine::{Epoch, Pauses, Stats};
+
+    use super::*;
+
+    /// A session whose log makes durable what is waited for, and nothing else.
+    struct Obliging {
+        durable: Epoch,
+    }
+
+    impl Upkeep for Obliging {
+        fn is_durable(&self, outcome: Epoch) -> bool {
+            outcome <= self.durable
+        }
+
+        fn wait_durable_until(&mut self, outcome: Epoch, _: Option<Nanos>) -> Result<bool, Abort> {
+            self.durable = self.durable.max(outcome);
+            Ok(true)
+        }
+
+        fn now(&self) -> Nanos {
+            Nanos(0)
+        }
+
+        fn tend(&mut self, _: Nanos) {}
+
+        fn get_ready(&mut self) {}
+
+        fn idle(&mut self) {}
+
+        fn seed(&mut self, _: u64) {}
+
+        fn set_pauses(&mut self, _: Pauses) {}
+
+        fn turn_to_another(&mut self, _: bool) {}
+
+        fn rest_until(&mut self, _: Nanos) {}
+
+        fn stats(&self) -> Stats {
+            Stats::default()
+        }
+
+        fn reset_stats(&mut self) {}
+
+        fn breakdown(&mut self) -> [u64; CATEGORIES] {
+            [0; CATEGORIES]
+        }
+
+        fn measure(&mut self, _: Option<Category>) {}
+    }
+
+    /// The last of them has only read, and what it has read is durable long since.
+    #[test]
+    fn all_commits_are_acknowledged_in_the_end() {
+        for durability in [Durability::Group, Durability::Sync, Durability::Async, Durability::None] {
+            let mut session = Obliging { durable: Epoch(0) };
+            let mut acknowledgements = Acknowledgements::new(durability);
+            for epoch in [3, 7, 5, 2] {
+                let commit = Commit { stamp: Stamp(0), durable_with: Epoch(epoch) };
+                let committed = acknowledgements.committed(&mut session, (0, Nanos(epoch), commit));
+                committed.expect("the log goes on");
+            }
+            acknowledgements.finish(&mut session).expect("the log goes on");
+            let mut all = Vec::new();
+            while let Some(waiting) = acknowledgements.next(&session) {
+                all.push(waiting.began.0);
+            }
+            assert_eq!(all, [3, 7, 5, 2], "{durability:?}");
+            assert!(acknowledgements.is_empty());
+        }
+    }
 }

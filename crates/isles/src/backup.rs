@@ -1,26 +1,31 @@
 //! Copies of directories, which may be open.
 //!
-//! A database can be copied while it is open, by this program or another, since a log is only appended to: what a copy has of a segment
-//! up to the first block that is not whole is what a crash at that moment would have left, and opening a copy is recovery. The
-//! manifest is read first, so that the segments have all that it takes for durable; if it has changed by the end, a
-//! checkpoint has taken files away meanwhile, and the copy is made anew.
+//! A database can be copied while it is open, by this program or another, since a log is only appended to: a copy is what a crash at that
+//! moment would have left, and opening a copy is recovery. The manifest is read first, so that the segments have all that it takes for
+//! durable; if it has changed by the end, a checkpoint has taken files away meanwhile, and the copy is made anew.
+//!
+//! The log is read from its last byte to its first. A block says which blocks were durable before it was written, so these are read after that
+//! was true, and a copy that lacks one of them is a copy of damage, which the storage manager's own reader tells. What lies behind the last
+//! block of a segment is cut off when that reader has seen it: space that was taken ahead, or an older life of the file.
 // A copy is made by the calling thread, from files that the engine writes through its own port.
 #![allow(clippy::disallowed_methods)]
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
-use storage::log::{
-    LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name, written,
-};
+use storage::log::format::ALIGNMENT;
+use storage::log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
 
 /// Copies that are begun before a database that makes one checkpoint after the other is given up.
 const ATTEMPTS: usize = 20;
+/// Nobody but the owner of a database looks into its directory.
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made. [`Database::backup`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +44,9 @@ pub struct Backup {
 }
 
 impl Backup {
-    fn of(survey: &Survey) -> Self {
+    fn of(survey: &Survey, files: usize) -> Self {
         Backup {
-            files: survey.files().len(),
+            files,
             last_epoch: survey.last_epoch,
             rows: survey.rows(),
             records: survey.records(),
@@ -201,9 +206,13 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
         }
         copied?;
         write(&to.join(MANIFEST), &manifest)?;
-        File::open(to).and_then(|directory| directory.sync_all()).map_err(of_file(to))?;
-        let survey = engine_hardware::survey(Hardware::core(), to).map_err(of_log(to))?;
-        return Ok(Backup::of(&survey));
+        let survey = engine_hardware::survey(Hardware::core(), to).map_err(|error| match error {
+            LogError::Damaged { .. } => of_log(from)(error),
+            other => of_log(to)(other),
+        })?;
+        cut_to_blocks(to, &survey)?;
+        flush_directory(to)?;
+        return Ok(Backup::of(&survey, names(to)?.len()));
     }
     Err(words(from, "it makes one checkpoint after the other: try again when it is less busy"))
 }
@@ -218,7 +227,11 @@ fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
         return Err(words(to, "a copy cannot lie in the directory that is copied: name another one"));
     }
     let is_new = !to.exists();
-    fs::create_dir_all(to).map_err(of_file(to))?;
+    let made = absolute.ancestors().take_while(|ancestor| !ancestor.exists()).count();
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(to).map_err(of_file(to))?;
+    for parent in absolute.ancestors().skip(1).take(made) {
+        flush_directory(parent)?;
+    }
     match names(to)?.is_empty() {
         true => Ok(is_new),
         false => Err(words(to, "there are files in it: name a new or an empty directory")),
@@ -245,27 +258,57 @@ fn clear(to: &Path) -> Copied<()> {
     Ok(())
 }
 
-/// Copies the files that the manifest needs.
+/// Makes the names in a directory durable.
+fn flush_directory(path: &Path) -> Copied<()> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(of_file(path))
+}
+
+/// Copies the files that the manifest needs: of each stream the last segment first.
 fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
-    for name in names(from)? {
-        let is_checkpoint_file = parse_checkpoint_file_name(&name).is_some();
-        if !manifest.needs(&name) || !is_checkpoint_file && parse_segment_name(&name).is_none() {
-            continue;
+    let listed = names(from)?;
+    for name in listed.iter().rev().filter(|name| manifest.needs(name)) {
+        let (path, copy) = (from.join(name), to.join(name));
+        if parse_segment_name(name).is_some() {
+            let bytes = File::open(&path).and_then(|file| paged::read_backwards(&file));
+            write_with_hole(&copy, &bytes.map_err(of_file(&path))?)?;
+        } else if parse_checkpoint_file_name(name).is_some() {
+            write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
         }
-        let path = from.join(&name);
-        let bytes = fs::read(&path).map_err(of_file(&path))?;
-        if is_checkpoint_file {
-            write(&to.join(&name), &bytes)?;
-            continue;
-        }
-        let Some(written) = written(&bytes) else { continue };
-        let copy = to.join(&name);
-        write(&copy, &bytes[..written.blocks_end])?;
-        // Its blocks say how long the file is; what is behind them takes no space.
-        let file = File::options().write(true).open(&copy).map_err(of_file(&copy))?;
-        file.set_len(written.file_bytes).and_then(|()| file.sync_all()).map_err(of_file(&copy))?;
+    }
+    // Segments that were made since: those before may name them, and have no end that they would go on from.
+    let is_new =
+        |name: &&String| manifest.needs(name) && parse_segment_name(name).is_some() && !listed.contains(name);
+    for name in names(from)?.iter().filter(is_new) {
+        let (path, mut header) = (from.join(name), vec![0; ALIGNMENT]);
+        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut header, 0));
+        read.map_err(of_file(&path))?;
+        write(&to.join(name), &header)?;
     }
     Ok(())
+}
+
+/// Writes a file without the zeros at its end, which are read all the same.
+fn write_with_hole(path: &Path, bytes: &[u8]) -> Copied<()> {
+    let whole = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    write(path, &bytes[..whole])?;
+    set_length(path, bytes.len() as u64)
+}
+
+/// Ends the segments of a copy where their last blocks end, and makes that durable.
+fn cut_to_blocks(to: &Path, survey: &Survey) -> Copied<()> {
+    for segment in &survey.segments {
+        let path = to.join(&segment.name);
+        match segment.end {
+            0 => fs::remove_file(&path).map_err(of_file(&path))?,
+            end => set_length(&path, end.min(segment.bytes))?,
+        }
+    }
+    Ok(())
+}
+
+fn set_length(path: &Path, bytes: u64) -> Copied<()> {
+    let set = |file: File| file.set_len(bytes).and_then(|()| file.sync_all());
+    File::options().write(true).open(path).and_then(set).map_err(of_file(path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Copied<()> {

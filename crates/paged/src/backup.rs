@@ -5,14 +5,18 @@
 //! copied while it is written is made anew when the copy is opened. Opening a copy is a restart after a crash.
 //!
 //! Meanwhile the database makes checkpoints of its own, and removes files of the log that the copy needs. They are opened before pages are
-//! copied, and those that are made later between pages: what is open can be read, whatever becomes of its name.
+//! copied, and those that are made later between pages: what is open can be read, whatever becomes of its name. They are read from their last byte to
+//! their first (`read_backwards`), so that what is missing in them is damage, and nothing that was written meanwhile.
 // A copy is made by the calling thread, from files that the database writes through its own port.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use platform::files::BLOCK_BYTES;
 
 use crate::channel;
 use crate::log::reader;
@@ -24,8 +28,10 @@ use crate::master;
 const ATTEMPTS: usize = 20;
 /// Bytes of pages that are copied before the log is looked at again.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Looks at a segment that seems damaged, as it may be written meanwhile.
-const LOOKS: usize = 3;
+/// Bytes of a file that are read at once from its end on.
+const STEP_BYTES: usize = 1 << 20;
+/// Nobody but the owner of the database reads what is in it.
+const MODE: u32 = 0o600;
 
 /// Why a directory cannot be copied.
 #[derive(Debug, thiserror::Error)]
@@ -104,51 +110,47 @@ impl Segments {
         Ok(())
     }
 
-    /// Copies what they have, in order; how many were copied.
+    /// Copies what they have, the last one first; how many were copied.
     fn copy(mut self, from: &Path, to: &Path) -> Copied<usize> {
         self.open_new(from)?;
         let mut copied = 0;
-        for (first, file) in self.0 {
+        for (first, file) in self.0.into_iter().rev() {
             let name = segments::name(Lsn(first));
-            let Some(bytes) = whole(&from.join(&name), &file, Lsn(first))? else { break };
-            write(&to.join(name), &bytes)?;
-            copied += 1;
+            let path = from.join(&name);
+            let bytes = read_backwards(&file).map_err(of_file(&path))?;
+            let damaged = |offset: usize| CopyError::Damaged { path, offset: offset as u64 };
+            match reader::whole_bytes(&bytes, Lsn(first)) {
+                // It is being made, and nothing lies behind it.
+                None if copied == 0 && bytes.iter().skip(BLOCK_BYTES).all(|byte| *byte == 0) => {}
+                None => return Err(damaged(0)),
+                Some((end, true)) => return Err(damaged(end)),
+                Some((end, false)) => {
+                    write(&to.join(name), &bytes[..end])?;
+                    copied += 1;
+                }
+            }
         }
         Ok(copied)
     }
 }
 
-/// What a file of the log has, up to the end of what was written as a whole; `None` if it is being made.
-fn whole(path: &Path, file: &File, first: Lsn) -> Copied<Option<Vec<u8>>> {
-    let mut looks = 0;
-    loop {
-        let bytes = read_from_start(file).map_err(of_file(path))?;
-        match reader::whole_bytes(&bytes, first) {
-            None => return Ok(None),
-            Some((end, is_damaged)) => {
-                looks += 1;
-                if !is_damaged {
-                    return Ok(Some(bytes[..end].to_vec()));
-                }
-                if looks == LOOKS {
-                    return Err(CopyError::Damaged { path: path.to_owned(), offset: end as u64 });
-                }
-            }
-        }
+/// All bytes of a file, of which later ones are read before earlier ones: in a file that is only appended to, what is read of an earlier place has
+/// all that had to be there for what was read of a later one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_backwards(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; file.metadata()?.len() as usize];
+    for (number, step) in bytes.chunks_mut(STEP_BYTES).enumerate().rev() {
+        file.read_exact_at(step, (number * STEP_BYTES) as u64)?;
     }
-}
-
-fn read_from_start(mut file: &File) -> io::Result<Vec<u8>> {
-    io::Seek::rewind(&mut file)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Copies a file, and has something done every now and then.
 fn copy_file(from: &Path, to: &Path, now_and_then: &mut dyn FnMut() -> Copied<()>) -> Copied<()> {
     let mut source = File::open(from).map_err(of_file(from))?;
-    let mut target = File::options().write(true).create_new(true).open(to).map_err(of_file(to))?;
+    let mut target = new_file(to).map_err(of_file(to))?;
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let count = source.read(&mut chunk).map_err(of_file(from))?;
@@ -161,14 +163,18 @@ fn copy_file(from: &Path, to: &Path, now_and_then: &mut dyn FnMut() -> Copied<()
     target.sync_all().map_err(of_file(to))
 }
 
-/// Makes a file of these bytes, and makes it durable, its name aside.
+/// Makes a file of these bytes, which only its owner can read, and makes it durable, its name aside.
 ///
 /// # Errors
 /// There is such a file, or it cannot be written.
 pub fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
+    let mut file = new_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(MODE).open(path)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Copied<()> {

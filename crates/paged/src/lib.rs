@@ -68,7 +68,7 @@ mod tree;
 mod undecided;
 mod undo;
 
-pub use backup::{CopyError, copy_pages, write_new_file};
+pub use backup::{CopyError, copy_pages, read_backwards, write_new_file};
 pub use database::{PagedDatabase, TWO_PHASE_LOCKING};
 pub use examine::{Examined, examine, holds_pages};
 pub use inspection::ExaminedTree;

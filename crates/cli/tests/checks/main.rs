@@ -3,6 +3,7 @@
 mod circles;
 mod command_line;
 mod durable_instances;
+mod indexes;
 mod instances;
 mod machines;
 mod rows;

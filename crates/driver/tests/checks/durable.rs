@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cc::SchemeName;
 use driver::{Control, Deployment, Durability, Length, Measurement, Plan, RunError, Transport, Workload};
 use sim::{Disk, DiskModel, Faults, VirtualMachine};
+use workloads::tatp::Tatp;
 use workloads::tpcc::Mix;
 
 use crate::several::{assert_holds, config, deployment, plan, tpcc, violations};
@@ -66,6 +67,20 @@ fn another_deployment_is_refused() {
     run(&[2]).expect("one instance");
     let refused = run(&[1, 1]).expect_err("another").to_string();
     assert!(refused.contains("database: holds no deployment of several instances"), "{refused}");
+}
+
+/// Most of its transactions only read, so the last one of a worker is acknowledged with an earlier epoch than those before.
+#[test]
+fn commits_before_a_last_reader_are_counted() {
+    for seed in 1..4 {
+        let (deployment, disk) =
+            (deployment(&[2], Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+        let plan = durable(SchemeName::Silo, Durability::Group, seed);
+        let plan = Plan { length: Length::Transactions(200), ..plan };
+        let workload = Workload::Tatp(Tatp::new(400, 2));
+        let measured = on_disk(&disk, &workload, &plan, &deployment).expect("it runs");
+        assert_holds(&measured, 400, "tatp");
+    }
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl Directory {
     pub fn open(&self, scheme: Scheme) -> Result<(Database, Table<Person>)> {
         declare(Database::at(&self.0).scheme(scheme))
     }
+
+    /// A small database over pages in it.
+    pub fn in_pages(&self) -> Builder {
+        Database::at(&self.0).sessions(4).pages(8 << 20)
+    }
 }
 
 impl Drop for Directory {
@@ -60,6 +65,20 @@ pub fn people(scheme: Scheme, count: u64) -> Result<(Database, Table<Person>)> {
     let (database, people) = declare(Database::in_memory().scheme(scheme))?;
     database.transaction(|t| (0..count).try_for_each(|id| t.insert(people, &person(id))))?;
     Ok((database, people))
+}
+
+/// Runs a test over rows in memory under each scheme, and over rows in pages: each time with a database of people numbered from 0.
+pub fn everywhere(name: &str, count: u64, test: impl Fn(&Database, Table<Person>)) {
+    for scheme in SCHEMES {
+        let (database, people) = people(scheme, count).expect("a database");
+        test(&database, people);
+    }
+    let directory = Directory::new(name);
+    let (database, people) = declare(directory.in_pages()).expect("a database");
+    let all = database.transaction(|t| (0..count).try_for_each(|id| t.insert(people, &person(id))));
+    all.expect("nobody is in the way");
+    test(&database, people);
+    database.close().expect("it closes");
 }
 
 /// Everything in the table, through each of its indexes; checks that they agree.

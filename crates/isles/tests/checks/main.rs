@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod at_once;
+mod backups;
 mod bad_input;
 mod changing;
 mod common;

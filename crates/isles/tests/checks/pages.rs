@@ -56,7 +56,7 @@ fn a_directory_of_pages_is_something_else() {
 }
 
 fn in_pages(directory: &Directory) -> (Database, isles::Table<Person>) {
-    let mut builder = Database::at(&directory.0).sessions(4).pages(8 << 20);
+    let mut builder = directory.in_pages();
     let people = builder.table::<Person>("people");
     (builder.open().expect("a database"), people)
 }
@@ -117,3 +117,128 @@ fn what_pages_cannot_do_is_said() {
     let Err(Error::Open { reason: OpenReason::SomethingElse, source }) = other else { panic!("{other:?}") };
     assert!(source.to_string().contains("holds rows in memory"), "{source}");
 }
+
+/// A row whose keys lie behind `$before` words and before `$after` words: beside other columns, or in a piece of a long row.
+macro_rules! shape {
+    ($module:ident, $before:literal, $after:literal) => {
+        mod $module {
+            use isles::{Builder, Database, Row, Table, Text, prefix, text};
+
+            #[derive(Row, Clone, Debug, PartialEq)]
+            #[row(key(region, id), unique_index(by_name(name)), index(by_kind(kind, id)))]
+            struct Shape {
+                before: [u64; $before],
+                flag: bool,
+                name: Text<11>,
+                region: u16,
+                count: u8,
+                id: u32,
+                kind: Text<5>,
+                price: Option<i64>,
+                after: [u64; $after],
+                remark: Option<String>,
+                notes: Vec<u8>,
+            }
+
+            fn shape(id: u32) -> Shape {
+                Shape {
+                    before: [u64::from(id); $before],
+                    flag: false,
+                    name: format!("n{id}").try_into().expect("it fits"),
+                    region: (id % 3) as u16,
+                    count: 0,
+                    id,
+                    kind: format!("k{}", id % 4).try_into().expect("it fits"),
+                    price: None,
+                    after: [u64::from(id); $after],
+                    remark: None,
+                    notes: vec![id as u8; id as usize * 200],
+                }
+            }
+
+            /// Changes every column that belongs to no key.
+            fn change(row: &mut Shape) {
+                (row.before, row.after) = ([row.before[0] + 1; $before], [row.after[0] + 2; $after]);
+                (row.flag, row.count) = (!row.flag, row.count + 1);
+                row.price = row.price.xor(Some(-7));
+                row.remark = row.remark.take().xor(Some("é".repeat(row.count as usize)));
+                row.notes.push(9);
+            }
+
+            fn changed(mut row: Shape, times: usize) -> Shape {
+                (0..times).for_each(|_| change(&mut row));
+                row
+            }
+
+            fn declare(mut builder: Builder) -> (Database, Table<Shape>) {
+                let shapes = builder.table("shapes");
+                (builder.open().expect("a database"), shapes)
+            }
+
+            #[test]
+            fn every_verb_that_writes_changes_rows() {
+                let directory = crate::common::Directory::new(concat!("pages-", stringify!($module)));
+                let (database, shapes) = declare(directory.in_pages());
+                let mut rows: Vec<Shape> = (0..12).map(shape).collect();
+                database.transaction(|t| t.insert_all(shapes, &rows)).expect("they are inserted");
+                let outcome = database.transaction(|t| {
+                    let key = |id: u32| ((id % 3) as u16, id);
+                    assert_eq!(t.update(shapes, &key(1), change)?, Some(()));
+                    assert_eq!(t.update(shapes.by(Shape::BY_NAME), &text!("n2"), change)?, Some(()));
+                    assert_eq!(t.update(shapes.by(Shape::BY_KIND), &(text!("k3"), 3, 0), change)?, Some(()));
+                    assert_eq!(t.upsert(shapes, &changed(shape(4), 1))?, Some(shape(4)));
+                    assert_eq!(t.upsert(shapes, &shape(5))?, Some(shape(5)), "as it is");
+                    assert!(!t.insert_or_ignore(shapes, &changed(shape(6), 1))?);
+                    assert!(t.set_field(shapes, &key(7), Shape::COUNT, &9)?);
+                    assert!(t.set_field(shapes, &key(7), Shape::PRICE, &Some(3))?);
+                    assert_eq!(t.update_field(shapes, &key(7), Shape::FLAG, |flag| *flag = true)?, Some(()));
+                    assert_eq!(t.scan(shapes, ..(1, 0)).update(change)?, 4);
+                    assert_eq!(t.scan(shapes.by(Shape::BY_KIND), prefix(text!("k1"))).update(change)?, 3);
+                    assert_eq!(t.scan(shapes.by(Shape::BY_NAME), text!("n9")..).update(change)?, 1);
+                    // Keys change, too: those of all indexes, and those of one.
+                    t.update(shapes, &key(11), |row| {
+                        change(row);
+                        (row.region, row.id, row.name, row.kind) = (9, 90, text!("new"), text!("new"));
+                    })?;
+                    t.update(shapes, &key(10), |row| row.kind = text!("other"))?;
+                    assert_eq!(t.delete(shapes, &key(8))?, Some(shape(8)));
+                    t.insert(shapes, &shape(20))
+                });
+                assert_eq!(outcome, Ok(()));
+                for (id, times) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 1), (5, 1), (6, 1), (9, 3)] {
+                    rows[id] = changed(shape(id as u32), times);
+                }
+                (rows[7].count, rows[7].price, rows[7].flag) = (9, Some(3), true);
+                rows[10].kind = text!("other");
+                let last = changed(shape(11), 1);
+                let last = Shape { region: 9, id: 90, name: text!("new"), kind: text!("new"), ..last };
+                (rows[8], rows[11]) = (shape(20), last);
+                rows.sort_by_key(|row| (row.region, row.id));
+                let same = |database: &Database, shapes: Table<Shape>| {
+                    let found = database.transaction(|t| {
+                        let mut by_name = t.scan(shapes.by(Shape::BY_NAME), ..).collect()?;
+                        by_name.sort_by_key(|row| (row.region, row.id));
+                        Ok((t.scan(shapes, ..).collect()?, by_name))
+                    });
+                    let (all, by_name) = found.expect("nobody is in the way");
+                    assert_eq!(all, rows);
+                    assert_eq!(by_name, rows);
+                };
+                same(&database, shapes);
+                let undone = database.transaction::<()>(|t| {
+                    assert_eq!(t.scan(shapes, ..).update(change)?, 12);
+                    assert_eq!(t.scan(shapes, (1, 0)..).delete()?, 8);
+                    Err(isles::Error::RollBack)
+                });
+                assert_eq!(undone, Err(isles::Error::RollBack));
+                same(&database, shapes);
+                database.close().expect("it closes");
+                let (database, shapes) = declare(directory.in_pages());
+                same(&database, shapes);
+            }
+        }
+    };
+}
+shape!(short_rows, 1, 2);
+shape!(long_rows_with_keys_in_front, 9, 400);
+shape!(long_rows_with_keys_behind, 400, 3);

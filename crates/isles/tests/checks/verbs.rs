@@ -1,15 +1,14 @@
-//! The verbs do what they say, under all schemes.
+//! The verbs do what they say, under all schemes and over pages.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use crate::common::{Person, SCHEMES, everybody, people, person};
+use crate::common::{Person, SCHEMES, everybody, everywhere, people, person};
 use isles::{Database, Error, Row, prefix, prefixes, text};
 
 #[test]
 fn rows_are_found_by_every_index() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 100).expect("a database");
+    everywhere("verbs-rows_are_found_by_every_index", 100, |database, people| {
         let mut session = database.session().expect("a session");
         let outcome = session.transaction(|t| {
             assert_eq!(t.get(people, &7)?, Some(person(7)));
@@ -25,13 +24,12 @@ fn rows_are_found_by_every_index() {
             Ok(t.attempt())
         });
         assert_eq!(outcome, Ok(1));
-    }
+    });
 }
 
 #[test]
 fn transactions_see_what_they_wrote() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 10).expect("a database");
+    everywhere("verbs-transactions_see_what_they_wrote", 10, |database, people| {
         let outcome = database.transaction(|t| {
             let age = t.update(people, &3, |row| {
                 row.age += 1;
@@ -57,18 +55,17 @@ fn transactions_see_what_they_wrote() {
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
-        let rows = everybody(&database, people);
+        let rows = everybody(database, people);
         let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         assert_eq!(ids, [0, 1, 2, 3, 5, 6, 7, 8, 9, 50, 400]);
         assert_eq!(rows[3].scores, [5, 6, 7]);
         assert_eq!(rows[3].notes, [3, 3, 3, 7]);
-    }
+    });
 }
 
 #[test]
 fn scans_visit_ranges() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 500).expect("a database");
+    everywhere("verbs-scans_visit_ranges", 500, |database, people| {
         let outcome = database.transaction(|t| {
             let ids = |rows: Vec<Person>| rows.iter().map(|row| row.id).collect::<Vec<_>>();
             assert_eq!(ids(t.scan(people, 10..13).collect()?), [10, 11, 12]);
@@ -100,13 +97,12 @@ fn scans_visit_ranges() {
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
-    }
+    });
 }
 
 #[test]
 fn scans_change_all_rows_of_a_range() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 50).expect("a database");
+    everywhere("verbs-scans_change_all_rows_of_a_range", 50, |database, people| {
         let outcome = database.transaction(|t| {
             assert_eq!(t.scan(people, 10..20).delete()?, 10);
             // The keys of the scanned index change: each row is changed once.
@@ -116,18 +112,17 @@ fn scans_change_all_rows_of_a_range() {
             Ok(())
         });
         assert_eq!(outcome, Ok(()));
-        let rows = everybody(&database, people);
+        let rows = everybody(database, people);
         assert_eq!(rows.len(), 40);
         let mut cities = BTreeMap::new();
         rows.iter().for_each(|row| *cities.entry(row.city).or_insert(0) += 1);
         assert_eq!(cities, BTreeMap::from([(0, 8), (2, 8), (3, 8), (4, 8), (5, 8)]));
-    }
+    });
 }
 
 #[test]
 fn errors_within_scans_come_through() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 50).expect("a database");
+    everywhere("verbs-errors_within_scans_come_through", 50, |database, people| {
         let outcome = database.transaction(|t| {
             t.scan(people, ..).try_for_each(|t, row| match row.id {
                 9 => t.insert(people, &person(9)).map(|()| ControlFlow::Continue(())),
@@ -137,14 +132,13 @@ fn errors_within_scans_come_through() {
         assert_eq!(outcome, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
         let outcome = database.transaction(|t| t.scan(people, ..).try_for_each(|_, _| Err(Error::RollBack)));
         assert_eq!(outcome, Err(Error::RollBack));
-    }
+    });
 }
 
 /// A key that passes from row to row within one transaction.
 #[test]
 fn deleted_keys_are_taken_again() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 10).expect("a database");
+    everywhere("verbs-deleted_keys_are_taken_again", 10, |database, people| {
         let mut session = database.session().expect("a session");
         for commits in [false, true] {
             let outcome = session.transaction(|t| {
@@ -176,9 +170,9 @@ fn deleted_keys_are_taken_again() {
                 if commits { Ok(()) } else { Err(Error::RollBack) }
             });
             assert_eq!(outcome.is_ok(), commits, "{outcome:?}");
-            assert_eq!(everybody(&database, people).len(), 10);
+            assert_eq!(everybody(database, people).len(), 10);
         }
-        let ids: Vec<_> = everybody(&database, people).iter().map(|row| row.id).collect();
+        let ids: Vec<_> = everybody(database, people).iter().map(|row| row.id).collect();
         assert_eq!(ids, [0, 1, 3, 4, 5, 6, 7, 8, 9, 40]);
         let twice = session.transaction(|t| {
             t.delete(people, &5)?;
@@ -187,8 +181,8 @@ fn deleted_keys_are_taken_again() {
         });
         assert_eq!(twice, Err(Error::Duplicate { table: "people".into(), index: "primary key".into() }));
         assert_eq!(session.transaction(|t| t.insert(people, &person(2))), Ok(()), "the key is free");
-        assert_eq!(everybody(&database, people).len(), 11);
-    }
+        assert_eq!(everybody(database, people).len(), 11);
+    });
 }
 
 #[derive(Row, Clone, Copy, Debug, PartialEq)]
@@ -233,8 +227,7 @@ fn rows_are_inserted_together() {
 
 #[test]
 fn many_verbs_agree_with_a_model() {
-    for scheme in SCHEMES {
-        let (database, people) = people(scheme, 0).expect("a database");
+    everywhere("verbs-many_verbs_agree_with_a_model", 0, |database, people| {
         let mut session = database.session().expect("a session");
         let mut model = BTreeMap::new();
         let mut random = 88_172_645_463_325_252u64;
@@ -274,8 +267,8 @@ fn many_verbs_agree_with_a_model() {
                 model = next;
             }
         }
-        assert_eq!(everybody(&database, people), model.into_values().collect::<Vec<_>>());
-    }
+        assert_eq!(everybody(database, people), model.into_values().collect::<Vec<_>>());
+    });
 }
 
 #[test]

@@ -119,33 +119,35 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             return Ok(());
         }
         let end = offset + bytes.len();
-        let keeps_keys = table.key_bytes.iter().all(|(from, to)| *to <= offset || end <= *from);
+        let is_of_key = table.key_bytes.iter().any(|(from, to)| offset < *to && *from < end);
+        let keys: &[_] = if is_of_key { &table.key_bytes } else { &[] };
         let tree = self.lock_row(number)?;
         P::work(self.core(), Work::CopyWord, 2 * bytes.len().div_ceil(8) as u32);
         let (first, last) = (offset / 8, end.div_ceil(8));
         let near = table.division.near_fixed();
         if last <= near {
-            return self.write_span((number, tree, None), first, (offset % 8, bytes), keeps_keys);
+            return self.write_span((number, tree, None), first, (offset, bytes), keys);
         }
         let (mut offset, mut bytes) = (offset, bytes);
         for span in table.division.spans(near, (first, last - first)) {
             let (part, rest) = bytes.split_at(bytes.len().min(span.words * 8 - offset % 8));
             let tree = if span.piece.is_some() { self.overflow(number)?.1 } else { tree };
-            self.write_span((number, tree, span.piece), span.first, (offset % 8, part), keeps_keys)?;
+            self.write_span((number, tree, span.piece), span.first, (offset, part), keys)?;
             (offset, bytes) = (offset + part.len(), rest);
         }
         Ok(())
     }
 
-    /// Writes bytes of a row's record, or of a piece, from word `first` on: with `skipped` bytes of that word before them.
+    /// Writes bytes of a row's record, or of a piece, which begin within word `first` there. They are those from `offset` on of the row's
+    /// fixed part, in which keys take the bytes `keys`: these may be written as they are only.
     ///
     /// Pre: the row is locked.
     fn write_span(
         &mut self,
         (number, tree, piece): (usize, Tree, Option<u64>),
         first: usize,
-        (skipped, bytes): (usize, &[u8]),
-        keeps_keys: bool,
+        (offset, bytes): (usize, &[u8]),
+        keys: &[(usize, usize)],
     ) -> Result<(), Abort> {
         let session = &mut *self.session;
         let row = &mut session.rows[number];
@@ -153,15 +155,19 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             None => (row.key, row.hint),
             Some(piece) => (piece_key(&row.key, piece), None),
         };
-        let (count, mut is_of_key) = ((skipped + bytes.len()).div_ceil(8), false);
+        let skipped = offset % 8;
+        let (count, mut changes_key) = ((skipped + bytes.len()).div_ceil(8), false);
         let (mut before, mut after) = (Words::zero(count), Words::zero(count));
         let words = (&mut *before, &mut *after);
         let changed = tree.write(&mut session.worker, (&key, hint), first, words, |after, is_ghost| {
             let place = &mut bytemuck::cast_slice_mut::<u64, u8>(after)[skipped..][..bytes.len()];
-            // Bytes of a key may be written as they are.
-            is_of_key = !keeps_keys && place != bytes;
+            changes_key = keys.iter().any(|(from, to)| {
+                let from = from.max(&offset) - offset;
+                let to = to.saturating_sub(offset).min(bytes.len());
+                from < to && place[from..to] != bytes[from..to]
+            });
             place.copy_from_slice(bytes);
-            !is_ghost && !is_of_key
+            !is_ghost && !changes_key
         })?;
         match changed {
             Some(hint) => {
@@ -171,7 +177,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 session.owner.undo.push((tree, &key), first, Takeback::Write { words: &before });
                 Ok(())
             }
-            None if is_of_key => {
+            None if changes_key => {
                 Err(Abort::Misuse("bytes of a key change by deleting the row and inserting another"))
             }
             None => Err(self.missing(number)),

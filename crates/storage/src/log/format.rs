@@ -345,31 +345,6 @@ pub fn block(from: &[u8]) -> Option<(BlockHeader, &[u8])> {
     whole.then_some((header, payload))
 }
 
-/// How much of a segment is written: [`written`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Where its blocks end.
-    pub blocks_end: usize,
-    /// How long the file is at least, as they say.
-    pub file_bytes: u64,
-}
-
-/// Finds the end of the blocks of a segment, of these bytes; `None` if it has no header.
-pub fn written(segment: &[u8]) -> Option<Written> {
-    let header = SegmentHeader::fetch(segment).ok()??;
-    let mut written = Written { blocks_end: ALIGNMENT, file_bytes: ALIGNMENT as u64 };
-    let mut next = None;
-    while let Some((found, _)) = segment.get(written.blocks_end..).and_then(block)
-        && found.place == header.place(written.blocks_end as u64)
-        && next.is_none_or(|next| next == found.number)
-    {
-        written.blocks_end += found.block_bytes();
-        written.file_bytes = written.file_bytes.max(found.file_bytes).max(written.blocks_end as u64);
-        next = Some(found.number + 1);
-    }
-    Some(written)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

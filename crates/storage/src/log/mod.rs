@@ -53,7 +53,7 @@ pub use ahead::next_zeros;
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;
-pub use format::{Record, Records, Written, written};
+pub use format::{Record, Records};
 pub use manifest::{Checkpoint, Generation, Manifest, Start};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};

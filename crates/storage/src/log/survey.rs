@@ -24,6 +24,9 @@ pub struct SegmentSurvey {
     pub bytes: u64,
     /// Bytes of its blocks.
     pub used_bytes: u64,
+    /// How much of the file is needed: up to the end of its last block, or as long as that says that the file is. 0 if the segment was
+    /// never begun.
+    pub end: u64,
     /// Blocks.
     pub blocks: u64,
     /// Records that count, and those that were never complete.
@@ -139,6 +142,7 @@ fn segment<P: Files>(image: &SegmentImage<P>) -> SegmentSurvey {
         generation: image.header.map(|header| header.generation),
         bytes: image.file_bytes,
         used_bytes: image.blocks.iter().map(|seen| (BLOCK_HEADER_BYTES + seen.to - seen.from) as u64).sum(),
+        end: image.header.map_or(0, |_| (image.end() as u64).max(image.claims.file_bytes)),
         blocks: image.blocks.len() as u64,
         records: image.blocks.iter().map(|seen| seen.records).sum(),
         dead_records: 0,
