@@ -152,10 +152,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Makes the checkpoint that is due, or ends the checkpoint under way. No other session is open.
+    /// Makes the checkpoint that is due, or cheap, or ends the checkpoint under way. No other session is open.
     pub(crate) fn end_checkpoints(&mut self) {
+        let rows_bytes = self.inner.instance().memory_use(self.inner.core()).used;
         if let Some(mut copier) = self.copier() {
-            copier.end_checkpoints();
+            copier.end_checkpoints(rows_bytes);
         }
     }
 

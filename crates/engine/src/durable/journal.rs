@@ -26,6 +26,8 @@ pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
     fn abandon(&self, c: P::Core, cut: &Cut, files: u32);
     /// Bytes of log since the last checkpoint began.
     fn growth(&self, c: P::Core) -> u64;
+    /// Bytes that the files of the log take.
+    fn file_bytes(&self, c: P::Core) -> u64;
 }
 
 /// What commits ask of the log.
@@ -155,6 +157,10 @@ impl<P: Files> CheckpointLog<P> for Log<P> {
 
     fn growth(&self, c: P::Core) -> u64 {
         Log::growth(self, c)
+    }
+
+    fn file_bytes(&self, c: P::Core) -> u64 {
+        Log::file_bytes(self, c)
     }
 }
 

@@ -208,6 +208,7 @@ impl<P: Files> Log<P> {
         writer.leaving.extend(former);
         writer.leaving.extend(before.checkpoint.iter().flat_map(Checkpoint::names));
         self.with_driver(c, |driver| {
+            driver.former_bytes = 0;
             for (stream, start) in driver.streams.iter_mut().zip(&cut.starts) {
                 let done: Vec<_> =
                     stream.done.extract_if(.., |(sequence, _)| *sequence < start.sequence).collect();

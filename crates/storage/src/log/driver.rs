@@ -39,6 +39,8 @@ pub(super) struct Driver<P: Files> {
     /// that is not in a whole one.
     pub whole: u64,
     pub is_whole: bool,
+    /// Bytes of the segments of former generations.
+    pub former_bytes: u64,
     pub error: Option<LogError>,
     /// `None` while the log begins, or a core writes it.
     pub manifest: Option<ManifestWriter<P>>,
@@ -62,6 +64,7 @@ impl<P: Files> Driver<P> {
             marked,
             whole: 0,
             is_whole: true,
+            former_bytes: 0,
             error: None,
             manifest: None,
             manifest_is_lent: false,

@@ -72,6 +72,8 @@ const LOOK_NANOS: u64 = 50_000;
 const WAIT_NANOS: u64 = 1_000_000;
 /// A worker that waits for another to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
+/// A worker that is refused the memory for a record tries again for so long, while the disk empties what there is.
+const MEMORY_WAIT_NANOS: u64 = 1_000_000_000;
 /// A core with less time than this performs no write and no flush itself: it could not leave them at its deadline.
 const PERFORM_NANOS_MIN: u64 = 1_000_000_000;
 
@@ -209,8 +211,9 @@ impl<P: Files> Log<P> {
         Ok(log)
     }
 
-    fn keep_manifest(&mut self, writer: ManifestWriter<P>) {
+    fn keep_manifest(&mut self, writer: ManifestWriter<P>, former_bytes: u64) {
         let driver = self.driver.get_mut();
+        driver.former_bytes = former_bytes;
         let named = writer.manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
         driver.last_checkpoint = named.max(writer.last_checkpoint);
         driver.manifest = Some(writer);
@@ -312,7 +315,7 @@ impl<P: Files> Log<P> {
     /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
     ///
     /// # Errors
-    /// The log has stopped, or memory was refused: the commit will never be durable.
+    /// The log has stopped, or memory was refused again and again: the commit will never be durable.
     pub fn append(
         &self,
         c: P::Core,
@@ -321,16 +324,24 @@ impl<P: Files> Log<P> {
         stream: usize,
         record: &Record<'_>,
     ) -> Result<(), LogError> {
+        let mut refused_until = None;
         loop {
             let appended = self.slots.append(c, worker, (stream, self.nodes[stream]), record);
             match appended {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
+                // The commit cannot be taken back: others may see it. What the disk gives back may do.
                 Err(error) => {
-                    // A record that is missing must not be followed by others.
-                    self.with_driver(c, |driver| driver.error.get_or_insert(error.clone().into()).clone());
-                    self.publish_stop(c);
-                    return Err(error.into());
+                    let until = *refused_until.get_or_insert(P::now(c).plus(MEMORY_WAIT_NANOS));
+                    if P::now(c) >= until {
+                        // A record that is missing must not be followed by others.
+                        self.with_driver(c, |driver| {
+                            driver.error.get_or_insert(error.clone().into()).clone()
+                        });
+                        self.publish_stop(c);
+                        return Err(error.into());
+                    }
+                    P::rest(c, EPOCH_WAIT_NANOS);
                 }
             }
             if let Some(error) = self.stopped(c) {
@@ -444,6 +455,13 @@ impl<P: Files> Log<P> {
             let again = deadline.map_or(again, |deadline| again.min(deadline));
             P::park(c, self.landed_word(), seen, Some(again));
         }
+    }
+
+    /// Bytes that the files of the log take, those of former generations included.
+    pub fn file_bytes(&self, c: P::Core) -> u64 {
+        self.with_driver(c, |driver| {
+            driver.former_bytes + driver.streams.iter().map(Stream::file_bytes).sum::<u64>()
+        })
     }
 
     /// What the log has done so far.

@@ -441,6 +441,7 @@ impl<P: Files> OpenedDirectory<P> {
         let again = blocks.iter().flat_map(|block| block.records()).filter(|record| record.epoch > safe);
         log.write_again(c, again, generation.first_epoch)?;
         log.grow(c, self.log.log_bytes());
+        let former_bytes = self.log.file_bytes();
         self.log.images.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
@@ -452,7 +453,7 @@ impl<P: Files> OpenedDirectory<P> {
         let mut writer =
             ManifestWriter { manifest, queue, own, leaving, last_checkpoint: self.last_checkpoint };
         writer.remove_leaving(c);
-        log.keep_manifest(writer);
+        log.keep_manifest(writer, former_bytes);
         Ok(log)
     }
 

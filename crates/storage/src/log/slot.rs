@@ -120,7 +120,9 @@ impl<P: Platform> Slots<P> {
             Some(buffer) if buffer.capacity() >= least => Ok(buffer),
             other => {
                 slot.free.extend(other);
+                // Where there is no memory for many records, there may be for this one.
                 Buffer::new(c, node, least.max(self.buffer_bytes), "log buffer")
+                    .or_else(|_| Buffer::new(c, node, least, "log buffer"))
             }
         }
     }

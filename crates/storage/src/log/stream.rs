@@ -181,6 +181,12 @@ impl<P: Files> Stream<P> {
         Some((segment_name(self.number, segment.sequence), start))
     }
 
+    /// Bytes of its segments.
+    pub(super) fn file_bytes(&self) -> u64 {
+        let current = self.segment.iter().map(|segment| segment.grown.max(segment.offset));
+        self.done.iter().map(|(_, bytes)| *bytes).chain(current).sum()
+    }
+
     /// Takes a segment of full length that is not needed any more, to write it anew; false if there are enough of them.
     pub(super) fn reuse(&mut self, (name, bytes): (&str, u64)) -> bool {
         let wanted = bytes >= self.segment_bytes && self.used.len() < USED_MAX;
