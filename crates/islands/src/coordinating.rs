@@ -6,7 +6,7 @@ use engine::{Bounds, Outcome, Plan, Procedure};
 use platform::Intent;
 use platform::link::Links;
 
-use crate::flight::{End, Flight, Own, OwnPart, Part};
+use crate::flight::{End, Failure, Flight, Own, OwnPart, Part};
 use crate::map::WorkerName;
 use crate::member::{Member, Waiter};
 use crate::messages::{GlobalId, Message, Refusal, SEQUENCE_BITS};
@@ -85,13 +85,16 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
         let only_reads = parts.iter().map(|part| part.only_reads);
         let coordinator = Coordinator::new(flow, only_reads, self.setting.rules);
-        let mut asked = Vec::with_capacity(parts.len());
-        for AskedPart { owner, only_reads, numbers, actions } in parts {
-            let peer = self.peer(owner)?;
-            let request = Message::Request { id, is_last: flow == Flow::Last, only_reads, actions };
-            self.say(c, peer, &request)?;
-            asked.push(Part { peer, actions: numbers });
-        }
+        let asked = match self.ask(c, (id, flow), parts)? {
+            Ok(asked) => asked,
+            Err(failure) => {
+                if let Some(early) = early {
+                    session.finish(early.prepared, false);
+                }
+                self.done.push(Done { procedure, ticket, end: End::Failed(failure) });
+                return Ok(());
+            }
+        };
         let flight = Flight {
             id,
             work: Some((procedure, ticket)),
@@ -106,6 +109,29 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         };
         self.flights.push(Box::new(flight));
         Ok(())
+    }
+
+    /// Asks all others for their parts, or none of them if one cannot be asked.
+    fn ask(
+        &mut self,
+        c: P::Core,
+        (id, flow): (GlobalId, Flow),
+        parts: Vec<AskedPart<Q::Action>>,
+    ) -> Result<Result<Vec<Part>, Failure>, MemberError> {
+        let mut asked: Vec<Part> = Vec::with_capacity(parts.len());
+        for AskedPart { owner, only_reads, numbers, actions } in parts {
+            let peer = self.peer(owner)?;
+            self.peers[peer].mark();
+            let request = Message::Request { id, is_last: flow == Flow::Last, only_reads, actions };
+            if let Err(why) = self.try_say(c, peer, &request) {
+                for part in asked {
+                    self.counts.messages -= u64::from(self.peers[part.peer].take_back());
+                }
+                return Ok(Err(Failure::Unasked { at: owner, why }));
+            }
+            asked.push(Part { peer, actions: numbers });
+        }
+        Ok(Ok(asked))
     }
 
     fn own(&mut self) -> Own<'d, '_, Q> {

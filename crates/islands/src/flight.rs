@@ -7,7 +7,7 @@ use engine::{Bounds, Commit, Epoch, Plan, Procedure, Routes, Verbs};
 use platform::Work;
 
 use crate::map::{Map, WorkerName};
-use crate::messages::{GlobalId, Refusal};
+use crate::messages::{GlobalId, Refusal, Unsaid};
 use crate::protocol::{Coordinator, Flow, Participant};
 
 /// How an attempt of a transaction ended.
@@ -40,6 +40,22 @@ pub enum Failure {
         /// How.
         what: String,
     },
+    /// Another instance cannot be asked for its part.
+    #[error("to {at}: {why}")]
+    Unasked {
+        /// Whose part it is.
+        at: WorkerName,
+        /// Why.
+        why: Unsaid,
+    },
+    /// Another instance cannot tell the outputs of its part.
+    #[error("{at}: {why}")]
+    Unanswered {
+        /// Whose part it is.
+        at: WorkerName,
+        /// Why.
+        why: Unsaid,
+    },
 }
 
 impl End {
@@ -59,6 +75,7 @@ impl End {
             Refusal::Conflict => End::Conflict,
             Refusal::RollBack => End::RolledBack(Epoch(0)),
             Refusal::Failed(what) => End::Failed(Failure::Elsewhere { at, what }),
+            Refusal::Unsaid(why) => End::Failed(Failure::Unanswered { at, why }),
         }
     }
 }
@@ -95,14 +112,14 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
 }
 
 /// A part that was prepared for another worker.
-pub(crate) struct Held<'d, O> {
+pub(crate) struct Held<'d> {
     pub id: GlobalId,
     /// Number of the peer that asked for it.
     pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
-    /// What the vote says, until it leaves.
-    pub result: Option<Result<Vec<O>, Refusal>>,
+    /// What the vote says, until it leaves: the frame of a yes, which was made when that could still be refused, or why not.
+    pub vote: Option<Result<Vec<u8>, Refusal>>,
     /// The epoch with which everything that was done so far is durable.
     pub epoch: Epoch,
     /// The request again, for a mutant that applies decisions twice.

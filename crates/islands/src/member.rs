@@ -18,7 +18,7 @@ use crate::echoes::Echoes;
 use crate::flight::{Flight, Held};
 use crate::gate::Gate;
 use crate::map::{Where, WorkerName};
-use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, VERSION, encode};
+use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, Unsaid, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
 use crate::protocol::{Action, Answer, Event};
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
@@ -32,7 +32,7 @@ const BUSY_TURNS: u32 = 8;
 const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
-type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
+pub(crate) type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
 /// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
 pub struct Member<'d, P: Links, Q: Procedure, T> {
@@ -44,7 +44,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     /// In boxes: procedures are long, and what is under way moves from place to place.
     #[allow(clippy::vec_box)]
     pub(crate) flights: Vec<Box<Flight<'d, Q, T>>>,
-    pub(crate) held: Vec<Held<'d, Q::Output>>,
+    pub(crate) held: Vec<Held<'d>>,
     /// What waits to be durable, in the order in which it will be, or a little later.
     pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
     pub(crate) done: Vec<Done<Q, T>>,
@@ -144,14 +144,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let Setting { me, fingerprint, .. } = self.setting;
         let peer = &mut self.peers[peer];
         let hello: Said<Q> = Message::Hello { version: VERSION, fingerprint, from: me, to: peer.name };
-        encode(&hello, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })
+        encode(&hello, &mut peer.out).map_err(|why| MemberError::Unsaid { to: peer.name, why })
     }
 
     /// Says goodbye to a peer.
     pub(crate) fn say_goodbye(&mut self, peer: usize) -> Result<(), MemberError> {
         let peer = &mut self.peers[peer];
         let goodbye = encode(&Said::<Q>::Goodbye, &mut peer.out);
-        goodbye.map_err(|error| MemberError::Message { from: peer.name, error })
+        goodbye.map_err(|why| MemberError::Unsaid { to: peer.name, why })
     }
 
     /// What it has counted.
@@ -239,18 +239,39 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Adds a message to what leaves at the end of the turn.
     pub(crate) fn say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), MemberError> {
-        let peer = &mut self.peers[peer];
-        if !peer.hears() {
+        let to = self.peers[peer].name;
+        self.try_say(c, peer, message).map_err(|why| MemberError::Unsaid { to, why })
+    }
+
+    /// As [`Self::say`], of a message that may be too long.
+    pub(crate) fn try_say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), Unsaid> {
+        let to = &mut self.peers[peer];
+        if !to.hears() {
             return Ok(());
         }
-        let before = peer.out.len();
-        encode(message, &mut peer.out).map_err(|error| MemberError::Message { from: peer.name, error })?;
+        let before = to.out.len();
+        encode(message, &mut to.out)?;
+        let bytes = to.out.len() - before;
+        self.said(c, peer, bytes);
+        Ok(())
+    }
+
+    /// As [`Self::say`], of a message that is a frame already.
+    pub(crate) fn say_frame(&mut self, c: P::Core, peer: usize, frame: &[u8]) {
+        let to = &mut self.peers[peer];
+        if to.hears() {
+            to.out.extend_from_slice(frame);
+            self.said(c, peer, frame.len());
+        }
+    }
+
+    /// A message of so many bytes is to leave.
+    fn said(&mut self, c: P::Core, peer: usize, bytes: usize) {
         // It is copied to the stream, and summed.
-        P::work(c, Work::CopyWord, 2 * ((peer.out.len() - before) as u32).div_ceil(8));
-        peer.messages += 1;
+        P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
+        self.peers[peer].messages += 1;
         self.counts.messages += 1;
         self.unsent = true;
-        Ok(())
     }
 
     /// Whether it is time to look at the links: something has come, or may have.

@@ -12,9 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::map::WorkerName;
 
 /// Version of the protocol and of the messages.
-pub const VERSION: u32 = 3;
-/// Longest message. Parts of transactions, which hold parameters, and their outputs are far below.
-pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
+pub const VERSION: u32 = 4;
+/// Longest message: fifteen of the longest rows fit, with what is said of them. A longer part of a transaction is refused before
+/// anything of it leaves.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 24;
+/// A buffer of messages that is larger than this is given back once it is empty.
+pub(crate) const KEPT_BYTES: usize = 1 << 18;
 /// Length and checksum.
 pub(crate) const HEAD_BYTES: usize = 8;
 
@@ -60,6 +63,19 @@ pub enum Refusal {
     RollBack,
     /// It fails for good, and why.
     Failed(String),
+    /// Its outputs cannot be told.
+    Unsaid(Unsaid),
+}
+
+/// Why something is not said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Unsaid {
+    /// It would be a message of so many bytes.
+    #[error("a message of {0} bytes: at most {MESSAGE_BYTES_MAX} are possible")]
+    TooLong(u64),
+    /// A value in it refuses to be written as bytes.
+    #[error("a value that cannot be written as bytes")]
+    Unwritable,
 }
 
 impl Refusal {
@@ -191,33 +207,49 @@ pub fn fingerprint(tables: impl Iterator<Item = impl std::fmt::Debug>) -> u32 {
 /// Appends a message to a stream.
 ///
 /// # Errors
-/// It is too long: the stream is as before.
+/// It is too long, or a value in it cannot be written: the stream is as before.
 pub fn encode<A: Serialize, O: Serialize>(
     message: &Message<A, O>,
     stream: &mut Vec<u8>,
-) -> Result<(), MessageError> {
+) -> Result<(), Unsaid> {
     let begin = stream.len();
-    let taken = std::mem::take(stream);
-    let mut whole = taken;
-    whole.extend_from_slice(&[0; HEAD_BYTES]);
-    // A vector takes everything that can be serialized.
-    *stream = match postcard::to_extend(message, whole) {
-        Ok(whole) => whole,
-        Err(_) => return Err(MessageError::Malformed(0)),
-    };
+    stream.extend_from_slice(&[0; HEAD_BYTES]);
+    if postcard::to_extend(message, Behind(stream)).is_err() {
+        stream.truncate(begin);
+        return Err(Unsaid::Unwritable);
+    }
     let body = &stream[begin + HEAD_BYTES..];
-    let (bytes, sum) = (body.len(), crc32c::crc32c(body));
+    let bytes = body.len();
     if bytes > MESSAGE_BYTES_MAX {
         stream.truncate(begin);
-        return Err(MessageError::Length(bytes));
+        return Err(Unsaid::TooLong(bytes as u64));
     }
+    let sum = crc32c::crc32c(body);
     stream[begin..begin + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
     stream[begin + 4..begin + HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
     Ok(())
 }
 
+/// Writes behind what a stream has, which stays if writing fails.
+struct Behind<'a>(&'a mut Vec<u8>);
+
+impl Extend<u8> for Behind<'_> {
+    #[inline]
+    fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
+        self.0.extend(bytes);
+    }
+}
+
 /// A message, and the bytes of its frame.
 pub type Framed<A, O> = (Message<A, O>, usize);
+
+/// Empties a buffer, and gives it back if it is large.
+pub(crate) fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    if buffer.capacity() > KEPT_BYTES {
+        *buffer = Vec::new();
+    }
+}
 
 /// What has come over a link and is not taken yet.
 #[derive(Debug, Default)]
@@ -231,7 +263,11 @@ impl Inbox {
     /// Adds what the link brought.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.at == self.bytes.len() {
-            self.bytes.clear();
+            empty(&mut self.bytes);
+            self.at = 0;
+        } else if self.at > KEPT_BYTES {
+            // A peer that never stops speaking leaves no moment in which everything is taken.
+            self.bytes.drain(..self.at);
             self.at = 0;
         }
         self.bytes.extend_from_slice(bytes);
@@ -283,6 +319,7 @@ mod tests {
             Message::Vote { id: id(), result: Ok(vec!["a".into(), String::new()]) },
             Message::Vote { id: id(), result: Err(Refusal::Failed("no memory".into())) },
             Message::Vote { id: id(), result: Err(Refusal::Conflict) },
+            Message::Vote { id: id(), result: Err(Refusal::Unsaid(Unsaid::TooLong(1 << 40))) },
             Message::Decision { id: id(), commit: true },
             Message::Acknowledgement { id: id() },
             Message::Inquiry { id: id() },
@@ -358,7 +395,28 @@ mod tests {
             only_reads: false,
             actions: vec![vec![7; MESSAGE_BYTES_MAX]],
         };
-        assert!(matches!(encode(&huge, &mut stream), Err(MessageError::Length(_))));
+        assert!(matches!(encode(&huge, &mut stream), Err(Unsaid::TooLong(_))));
         assert_eq!(stream, [1, 2, 3]);
+        // The last of its values refuses, when others are written already.
+        let odd = Message::<Odd, u8>::Request {
+            id: id(),
+            is_last: false,
+            only_reads: false,
+            actions: vec![Odd(false), Odd(true)],
+        };
+        assert_eq!(encode(&odd, &mut stream), Err(Unsaid::Unwritable));
+        assert_eq!(stream, [1, 2, 3]);
+    }
+
+    /// Refuses to be written.
+    struct Odd(bool);
+
+    impl Serialize for Odd {
+        fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            match self.0 {
+                true => Err(serde::ser::Error::custom("it refuses")),
+                false => to.serialize_u64(7),
+            }
+        }
     }
 }

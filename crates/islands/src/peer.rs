@@ -7,7 +7,7 @@
 use platform::link::{End, Limits, Links, Mechanism, Patience, ReceiveError, Receiver, SendError};
 
 use crate::map::WorkerName;
-use crate::messages::Inbox;
+use crate::messages::{Inbox, empty};
 
 /// Messages of a link that are taken in one turn.
 const TAKEN_A_TURN: usize = 4;
@@ -30,6 +30,8 @@ pub(crate) struct Peer<P: Links> {
     /// What this worker says, from `sent` on not sent.
     pub out: Vec<u8>,
     sent: usize,
+    /// Where the last part begins that the peer is to be asked for, until all of its transaction are said.
+    mark: usize,
     pub inbox: Inbox,
     /// Whether the peer has said who it is.
     pub greeted: bool,
@@ -62,6 +64,7 @@ impl<P: Links> Peer<P> {
             end: None,
             out: Vec::new(),
             sent: 0,
+            mark: 0,
             inbox: Inbox::default(),
             greeted: false,
             is_new: false,
@@ -104,6 +107,19 @@ impl<P: Links> Peer<P> {
         self.sent < self.out.len()
     }
 
+    /// What is said from now on may be taken back.
+    pub(crate) fn mark(&mut self) {
+        self.mark = self.out.len();
+    }
+
+    /// Takes back what was said since the mark, which has not left; whether it was anything.
+    pub(crate) fn take_back(&mut self) -> bool {
+        let said = self.out.len() > self.mark;
+        self.out.truncate(self.mark);
+        self.messages -= u64::from(said);
+        said
+    }
+
     /// Sends as much as the link takes; the number of its messages. `survives`: a closed link is no error, and is heard of when
     /// all is received that has come.
     pub(crate) fn flush(&mut self, c: P::Core, survives: bool) -> Result<u64, SendError> {
@@ -122,7 +138,7 @@ impl<P: Links> Peer<P> {
             }
             messages += 1;
         }
-        self.out.clear();
+        empty(&mut self.out);
         self.sent = 0;
         Ok(messages)
     }

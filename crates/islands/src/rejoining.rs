@@ -85,8 +85,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let peer = self.peer(home(id, names).ok_or(MemberError::NoLink(id.coordinator))?)?;
             let mut act = Vec::new();
             let participant = Participant::in_doubt(rules, &mut act);
-            let (prepared, result, request) = (Some(prepared), None, Vec::new());
-            let held = Held { id, peer, participant, prepared, result, epoch: Epoch(0), request };
+            let (prepared, vote, request) = (Some(prepared), None, Vec::new());
+            let held = Held { id, peer, participant, prepared, vote, epoch: Epoch(0), request };
             self.answer(c, session, held, act)?;
         }
         for Decision { global, participants } in adopted.decisions {

@@ -6,10 +6,18 @@ use engine::{Bounds, Epoch, PartOf, Procedure};
 use platform::link::Links;
 
 use crate::flight::{Held, enlist, execute};
-use crate::member::{Member, Waiter};
-use crate::messages::{GlobalId, Message, Refusal};
+use crate::member::{Member, Said, Waiter};
+use crate::messages::{GlobalId, Message, Refusal, Unsaid, encode};
 use crate::protocol::{Answer, Heard, Participant};
+use crate::rejoining::home;
 use crate::setting::{MemberError, Setting};
+
+/// A vote for a part that gives back these outputs, as it travels.
+fn yes<Q: Procedure>(id: GlobalId, outputs: Vec<Q::Output>) -> Result<Vec<u8>, Unsaid> {
+    let mut frame = Vec::new();
+    encode(&Said::<Q>::Vote { id, result: Ok(outputs) }, &mut frame)?;
+    Ok(frame)
+}
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Prepares a part for another worker, and votes.
@@ -22,6 +30,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         actions: &[Q::Action],
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
+        if id.coordinator != from {
+            return Err(MemberError::Stranger { from, coordinator: id.coordinator });
+        }
         let illegal = |error| MemberError::Illegal { from, error };
         let rules = self.setting.rules;
         if !self.is_open() {
@@ -35,11 +46,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut participant = Participant::new(is_last, only_reads, rules);
         participant.step(Heard::Asked, &mut act).map_err(illegal)?;
         act.clear();
-        let (prepared, result, epoch) = match self.run(session, id, actions) {
-            Ok((outputs, prepared, epoch)) => {
-                self.counts.served += 1;
-                (Some(prepared), Ok(outputs), epoch)
-            }
+        let (prepared, vote, epoch) = match self.run(session, id, actions) {
+            Ok((outputs, prepared, epoch)) => match yes::<Q>(id, outputs) {
+                Ok(frame) => {
+                    self.counts.served += 1;
+                    (Some(prepared), Ok(frame), epoch)
+                }
+                Err(why) => {
+                    session.finish(prepared, false);
+                    (None, Err(Refusal::Unsaid(why)), Epoch(0))
+                }
+            },
             Err(abort) => {
                 self.counts.refused += u64::from(abort.is_conflict());
                 (None, Err(Refusal::of(&abort)), Epoch(0))
@@ -51,7 +68,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if !rules.applies_once {
             request = postcard::to_allocvec(actions).unwrap_or_default();
         }
-        let held = Held { id, peer, participant, prepared, result: Some(result), epoch, request };
+        let held = Held { id, peer, participant, prepared, vote: Some(vote), epoch, request };
         self.answer(c, session, held, act)
     }
 
@@ -89,7 +106,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        mut held: Held<'d, Q::Output>,
+        mut held: Held<'d>,
         mut act: Vec<Answer>,
     ) -> Result<(), MemberError> {
         let (id, peer) = (held.id, held.peer);
@@ -99,10 +116,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         while let Some(answer) = act.get(next).copied() {
             next += 1;
             match answer {
-                Answer::Vote { .. } => {
-                    let result = held.result.take().unwrap_or(Err(Refusal::Conflict));
-                    self.say(c, peer, &Message::Vote { id, result })?;
-                }
+                Answer::Vote { .. } => match held.vote.take().unwrap_or(Err(Refusal::Conflict)) {
+                    Ok(frame) => self.say_frame(c, peer, &frame),
+                    Err(refusal) => self.say(c, peer, &Message::Vote { id, result: Err(refusal) })?,
+                },
                 Answer::Finish { commit } => match held.prepared.take() {
                     Some(prepared) => {
                         let commit = session.finish(prepared, commit);
@@ -158,6 +175,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         peer: usize,
         (id, commit): (GlobalId, bool),
     ) -> Result<(), MemberError> {
+        let from = self.peers[peer].name;
+        // A coordinator that there is no more has left its decisions to another worker of its instance.
+        if id.coordinator != from && home(id, self.peers.iter().map(|peer| peer.name)) != Some(from) {
+            return Err(MemberError::Stranger { from, coordinator: id.coordinator });
+        }
         let heard = Heard::Told { commit };
         if let Some(number) = self.held.iter().position(|held| held.id == id) {
             let held = self.held.swap_remove(number);
@@ -167,7 +189,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut participant = Participant::new(false, false, self.setting.rules);
         let mut act = std::mem::take(&mut self.answers);
         let stepped = participant.step(heard, &mut act);
-        stepped.map_err(|error| MemberError::Illegal { from: self.peers[peer].name, error })?;
+        stepped.map_err(|error| MemberError::Illegal { from, error })?;
         let acknowledges = act.contains(&Answer::Acknowledge);
         act.clear();
         self.answers = act;
@@ -186,7 +208,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        mut held: Held<'d, Q::Output>,
+        mut held: Held<'d>,
         heard: Heard,
     ) -> Result<(), MemberError> {
         let from = self.peers[held.peer].name;

@@ -5,7 +5,7 @@ use platform::link::{End as LinkEnd, Limits, Links, ReceiveError, SendError};
 
 use crate::flight::End;
 use crate::map::{Map, WorkerName};
-use crate::messages::MessageError;
+use crate::messages::{MessageError, Unsaid};
 use crate::protocol::{Illegal, Rules};
 
 /// Longest wait for a lock in one of several instances with so many workers, also of transactions that are no parts: who holds the lock may
@@ -62,6 +62,14 @@ pub enum MemberError {
         /// What is wrong.
         error: MessageError,
     },
+    /// What is said of every transaction cannot be said.
+    #[error("to {to}: {why}")]
+    Unsaid {
+        /// The peer.
+        to: WorkerName,
+        /// Why.
+        why: Unsaid,
+    },
     /// What a peer said does not fit what was said before.
     #[error("{from}: {error}")]
     Illegal {
@@ -73,6 +81,14 @@ pub enum MemberError {
     /// A vote of somebody who was not asked, or with another number of outputs than actions.
     #[error("{0}: a vote that answers no request")]
     Vote(WorkerName),
+    /// A request or a decision of somebody who does not coordinate the transaction.
+    #[error("{from}: a transaction of {coordinator} is not for it to coordinate")]
+    Stranger {
+        /// The peer.
+        from: WorkerName,
+        /// The coordinator.
+        coordinator: WorkerName,
+    },
     /// A question about a transaction of another coordinator that may be under way.
     #[error("{from}: a question about a transaction of {coordinator}")]
     Inquiry {

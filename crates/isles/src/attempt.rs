@@ -132,6 +132,7 @@ impl Transaction<'_> {
         let stops = self.state.failed.is_some()
             || table.database != self.shared.id
             || self.shared.is_absent(number)
+            || self.shared.check_process().is_err()
             || self.cancel.is_some();
         if stops { self.stop(table.database, number) } else { Ok(()) }
     }
@@ -139,6 +140,7 @@ impl Transaction<'_> {
     /// What stops a verb on this table, if anything does.
     #[cold]
     fn stop(&mut self, database: u64, table: usize) -> Result<()> {
+        self.shared.check_process()?;
         if let Some(failure) = &self.state.failed {
             return Err(failure.error.clone());
         }
@@ -169,6 +171,7 @@ impl Transaction<'_> {
 
     /// Checks before a verb over described rows that the attempt goes on.
     pub(crate) fn check_running(&mut self) -> Result<()> {
+        self.shared.check_process()?;
         match &self.state.failed {
             Some(failure) => Err(failure.error.clone()),
             None => self.check_cancelled(),

@@ -132,6 +132,7 @@ impl Database {
     /// # Ok::<(), isles::Error>(())
     /// ```
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
+        self.shared.check_process()?;
         let Some(from) = &self.shared.path else {
             return Err(Error::Misuse("a database in memory has no directory to copy"));
         };

@@ -6,7 +6,6 @@ use platform::{Hardware, Platform};
 
 use crate::database::Database;
 use crate::error::{Cause, Error, Result};
-use crate::nesting::check_outside;
 use crate::shared::Presence;
 use crate::table::{Table, TableOptions};
 
@@ -122,7 +121,7 @@ impl Database {
     }
 
     pub(crate) fn check_changeable(&self) -> Result<()> {
-        check_outside(self.shared.id)?;
+        self.shared.check_outside()?;
         match self.shared.share {
             Some(_) => Err(Error::Misuse("tables of a deployment come and go between openings")),
             None => Ok(()),

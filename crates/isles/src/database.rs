@@ -77,16 +77,18 @@ impl Database {
     ///
     /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open, and
     /// the error says how many of each there were. Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log
-    /// has stopped.
+    /// has stopped. [`Error::Forked`] in a child of `fork`, where nothing happens.
     ///
     /// [`Database`] has an example.
     pub fn close(self) -> Result<()> {
+        self.shared.check_process()?;
         let (users, clones) = self.shared.others(Arc::strong_count(&self.shared));
         let Some(Shared { inner, watcher, .. }) = Arc::into_inner(self.shared) else {
             let Users { sessions, transactions, tickets } = users;
             return Err(Error::InUse { sessions, transactions, tickets, clones });
         };
-        let closed = inner.close(Hardware::core()).map_err(|error| Error::NotDurable(error.to_string()));
+        let closed =
+            inner.into_inner().close(Hardware::core()).map_err(|error| Error::NotDurable(error.to_string()));
         if let Some(watcher) = watcher {
             match &closed {
                 Ok(()) => watcher.tell(&Event::Closed),
@@ -103,6 +105,7 @@ impl Database {
     ///
     /// [`Database`] has an example.
     pub fn flush(&self) -> Result<()> {
+        self.shared.check_process()?;
         let c = Hardware::core();
         match self.shared.inner.durable_with(c) {
             None => Ok(()),

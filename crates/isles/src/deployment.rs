@@ -23,6 +23,7 @@
 // Threads and handles belong to the program, which the engine does not know.
 #![allow(clippy::disallowed_types)]
 
+mod carried;
 mod procedure;
 mod queue;
 mod worker;
@@ -30,6 +31,7 @@ mod worker;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use cc::InstanceOptions;
 use engine::{DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableError, ValueType};
@@ -51,8 +53,12 @@ use crate::session::Session;
 use crate::shared::{Limits, Made, Share};
 use crate::table::{Table, TableOptions};
 
-use queue::{Job, Queue, Reply};
+use procedure::Outline;
+use queue::{Job, Living, Queue, Reply};
 use worker::{Common, Post};
+
+/// How long who closes a deployment waits for its workers.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a deployment is divided. [`Deployment`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,13 +262,17 @@ impl DeploymentBuilder {
         let queues = seats.iter().map(|seat| Queue::new(Arc::clone(&seat.bell))).collect();
         let (parts, durable) = (division.parts, directory.is_some());
         let common = Arc::new(Common { map, fingerprint, parts, tables, durable, queues });
-        let mut deployment =
-            Deployment { common, instances, threads: Vec::new(), id: self.id, _directory: directory };
+        let (threads, living, directory) = (Vec::new(), Living::new(), directory.map(Arc::new));
+        let mut deployment = Deployment { common, instances, threads, living, id: self.id, directory };
         for (me, seat) in names.into_iter().zip(seats) {
             let instance = usize::from(me.instance);
             let shared = Arc::clone(&deployment.instances[instance].shared);
             let post = Post { me, seat, shared, opening: openings[instance] };
-            deployment.start(post)?;
+            if let Err(why) = deployment.start(post) {
+                // Those that have begun would wait for the others.
+                deployment.common.stop(&why);
+                return Err(why);
+            }
         }
         Ok(deployment)
     }
@@ -400,9 +410,10 @@ pub struct Deployment<Q: Procedure> {
     common: Arc<Common<Q>>,
     instances: Vec<Database>,
     threads: Vec<JoinHandle<()>>,
+    living: Arc<Living>,
     id: u64,
-    /// Locked until everything has ended.
-    _directory: Option<DeploymentDirectory<Hardware>>,
+    /// Locked until everything has ended: the threads have it, too.
+    directory: Option<Arc<DeploymentDirectory<Hardware>>>,
 }
 
 impl<Q: Procedure> std::fmt::Debug for Deployment<Q> {
@@ -433,9 +444,13 @@ impl<Q: Procedure> Deployment<Q> {
     // The thread belongs to the program, and runs on the machine itself.
     #[allow(clippy::disallowed_methods)]
     fn start(&mut self, post: Post) -> Result<()> {
-        let common = Arc::clone(&self.common);
+        let (common, alive) = (Arc::clone(&self.common), self.living.one_more());
+        let directory = self.directory.clone();
         let name = format!("isles-{}-{}", post.me.instance, post.me.worker);
-        let thread = std::thread::Builder::new().name(name).spawn(move || worker::work(&common, post));
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            worker::work(&common, post);
+            drop((common, directory, alive));
+        });
         let refused = |error| Error::Deployment(format!("a worker's thread cannot be started: {error}"));
         self.threads.push(thread.map_err(refused)?);
         Ok(())
@@ -453,23 +468,24 @@ impl<Q: Procedure> Deployment<Q> {
         self.run_with(&TransactionOptions::default(), procedure)
     }
 
-    /// As [`Self::run`], within other bounds. An attempt that is over when the deadline passes is waited for.
+    /// As [`Self::run`], within other bounds. A procedure that no worker has begun when the deadline passes never begins; one that
+    /// a worker has begun is waited for a second longer, and its end is [`Error::OutcomeUnknown`] then. Without a deadline a
+    /// caller waits for as long as its steps take.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
         check_outside(self.id)?;
-        let mut steps = Vec::new();
-        procedure.steps(&mut steps);
-        let home = steps.first().map_or(0, Q::part);
+        self.instances.first().map_or(Ok(()), |instance| instance.shared.check_process())?;
+        let outline = Outline::of(&procedure)?;
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now = || Hardware::now(Hardware::core());
         let deadline = options.deadline.map(|time| now().plus(nanos(time)));
         let (attempts_max, cancel) = (options.attempts, options.cancel.clone());
         let reply = Arc::new(Reply::new());
-        let worker = usize::from(self.common.map.owner(home).worker);
-        let job = Job { procedure, deadline, attempts_max, cancel, reply: Arc::clone(&reply) };
-        self.common.queues[worker].push(job)?;
-        reply.wait()
+        let queue = &self.common.queues[usize::from(self.common.map.owner(outline.home()).worker)];
+        let job = Job { procedure, outline, deadline, attempts_max, cancel, reply: Arc::clone(&reply) };
+        queue.push(job)?;
+        reply.wait((deadline, options.cancel.as_ref()), || queue.withdraw(&reply))
     }
 
     /// A session of one instance, for closures on the parts that it has: [`Error::Misuse`] for keys of others. A scan over several
@@ -514,21 +530,41 @@ impl<Q: Procedure> Deployment<Q> {
     /// Ends all workers, and notes in the directories that the deployment was closed, so that any later damage to the files is
     /// noticed. A deployment that is dropped loses nothing either.
     ///
-    /// Errors: [`Error::NotDurable`] if a log has stopped.
+    /// Errors: [`Error::NotDurable`] if a log has stopped; [`Error::InUse`] for sessions that are left; [`Error::Deployment`] if a
+    /// step does not end within a minute. Its thread is left behind, and the directory is locked until the step ends.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn close(mut self) -> Result<()> {
-        self.end();
+        let left = self.end();
+        if left > 0 {
+            let what =
+                format!("{left} workers of the deployment have not ended: a step still runs, or waits");
+            return Err(Error::Deployment(what));
+        }
         std::mem::take(&mut self.instances).into_iter().try_for_each(Database::close)
     }
 
-    /// Ends all workers, once they have run what they were given.
-    fn end(&mut self) {
-        self.common.queues.iter().for_each(|queue| queue.close(&worker::ended()));
-        for thread in self.threads.drain(..) {
-            // A worker that panicked has been noticed by whoever waited for it.
-            let _ = thread.join();
+    /// Ends all workers, once they have run what they were given; how many have not ended.
+    fn end(&mut self) -> usize {
+        if self.instances.iter().any(|instance| instance.shared.check_process().is_err()) {
+            // The threads are those of the process that this one was forked from.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return 0;
         }
+        self.common.queues.iter().for_each(|queue| queue.close(&worker::ended()));
+        // Once is enough: threads that were left behind are known.
+        let patience = if self.threads.is_empty() { Duration::ZERO } else { CLOSE_PATIENCE };
+        let left = self.living.wait(patience);
+        if left > 0 {
+            self.common.stop(&worker::ended());
+        }
+        for thread in self.threads.drain(..) {
+            if left == 0 {
+                // A worker that panicked has been noticed by whoever waited for it.
+                let _ = thread.join();
+            }
+        }
+        left
     }
 }
 

@@ -63,6 +63,10 @@ fn wait_until(
     patience: &Patience<'_>,
     once: bool,
 ) -> Result<(), Abort> {
+    if shared.check_process().is_err() {
+        // The caller says why.
+        return Err(Abort::Cancelled);
+    }
     let c = Hardware::core();
     let mut gathers_until = None;
     match patience.durability {

@@ -20,7 +20,7 @@ pub use cc::Conflict;
 /// Why a transaction did not commit, or a database or session could not be opened.
 ///
 /// After any of these errors the session can be used for the next transaction. Nothing remains of the transaction that failed,
-/// except after [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`].
+/// except after [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`] and [`Error::OutcomeUnknown`].
 ///
 /// ```
 /// use isles::{Database, Error, Row};
@@ -106,6 +106,11 @@ pub enum Error {
          given, or begin after it has returned"
     )]
     Nested,
+    /// Another process opened the database, and this one was forked from that: nothing that this process did would be in the database.
+    #[error(
+        "another process opened this database, and this one was forked from it: use it there, or open databases after the fork"
+    )]
+    Forked,
     /// The transaction's [`crate::CancelToken`] was set.
     #[error("cancelled through its token")]
     Cancelled,
@@ -215,6 +220,24 @@ pub enum Error {
         /// Its words.
         what: String,
     },
+    /// The steps of a procedure that work in one other instance, or the outputs that it gives back, are longer than a message may
+    /// be. Nothing has happened.
+    #[error(
+        "{bytes} bytes of steps or outputs of one instance, and at most {limit} travel in one message: divide the procedure, or \
+         have its steps say less"
+    )]
+    MessageTooLong {
+        /// Bytes of the message.
+        bytes: u64,
+        /// Most bytes of a message.
+        limit: u64,
+    },
+    /// A procedure had begun when its deadline passed, or its token was set, and nothing was heard of it for a second longer: a
+    /// step does not end. It may commit yet. To learn what holds, read the rows later; trying again may make the changes twice.
+    #[error(
+        "the deadline passed, and a step has not ended: the procedure may commit yet; do not repeat it, read what is there"
+    )]
+    OutcomeUnknown,
     /// The transaction's own decision: return this error to undo everything without a more telling error of your own.
     #[error("rolled back by the transaction itself")]
     RollBack,

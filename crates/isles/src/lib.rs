@@ -83,6 +83,7 @@
 //! | [`Error::Cancelled`] | the token was set | nothing: your program set it |
 //! | [`Error::DurabilityUnknown`] | committed, but not on disk when the time was over | do not repeat the transaction: read what is there |
 //! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the transaction that the closure is given |
+//! | [`Error::Forked`] | another process opened the database, and this one was forked from it | use it there, or open one after the fork |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
 //! | [`Error::InUse`] | `close` while other handles are there, which the error counts by kind | drop them, and close the last one |
@@ -146,6 +147,7 @@ mod nesting;
 mod on_disk;
 mod open;
 mod options;
+mod own;
 mod owned;
 mod range;
 mod rows;
@@ -175,6 +177,7 @@ pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDesc
 pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
+pub use islands::messages::MESSAGE_BYTES_MAX;
 pub use latency::Latencies;
 pub use on_disk::{BlockingJob, OnDisk};
 pub use open::OpenTransaction;

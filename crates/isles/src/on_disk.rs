@@ -72,6 +72,9 @@ impl<B: FnMut(BlockingJob) + Unpin> Future for OnDisk<B> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let OnDisk { ticket, block, seat } = self.get_mut();
+        if let Err(forked) = ticket.place().0.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         if ticket.is_on_disk() {
             return Poll::Ready(Ok(()));
         }
@@ -100,8 +103,9 @@ impl<B: FnMut(BlockingJob) + Unpin> Future for OnDisk<B> {
 
 impl<B> Drop for OnDisk<B> {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
-            let (shared, _) = self.ticket.place();
+        let (shared, _) = self.ticket.place();
+        // In a child of `fork` another process's thread may hold the lock.
+        if let Some(seat) = self.seat.take().filter(|_| shared.check_process().is_ok()) {
             with(&shared.waiting.state, |waiting| waiting.seats.retain(|other| !Arc::ptr_eq(other, &seat)));
         }
     }

@@ -15,6 +15,7 @@ use crate::durably::{self, Patience};
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, ObjectEntry, SessionEntry};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
+use crate::own::Own;
 use crate::range::KeyRange;
 use crate::scan::Scan;
 use crate::select::{Assign, Select};
@@ -68,7 +69,7 @@ impl Drop for Begun<'_> {
 
 /// A running attempt, and what its verbs need of the session. The attempt comes first: it ends before the session is told.
 pub(crate) struct Active<'s> {
-    pub(crate) attempt: Box<dyn AnyAttempt + Send + 's>,
+    pub(crate) attempt: Own<Box<dyn AnyAttempt + Send + 's>>,
     pub(crate) begun: Begun<'s>,
     pub(crate) state: &'s mut State,
     pub(crate) shared: &'s Arc<Shared>,
@@ -102,10 +103,11 @@ impl Active<'_> {
 
     /// Ends the transaction; the epoch with which the end is durable.
     pub(crate) fn end(self, decision: Decision) -> Result<Epoch> {
+        self.shared.check_process()?;
         let failure = self.state.failed.take();
         let verb = failure.as_ref().map(|failure| failure.abort.clone());
         let Active { attempt, mut begun, shared, options, deadline, began, .. } = self;
-        let ended = end(attempt, shared, (failure, decision), (options, deadline));
+        let ended = end(attempt.into_inner(), shared, (failure, decision), (options, deadline));
         let committed = begun.count(decision, &ended, verb.as_ref());
         let counters = begun.counters;
         drop(begun);

@@ -64,6 +64,9 @@ pub struct Scan<'a, R, K> {
     pub(crate) direction: Direction,
     intent: Intent,
     pub(crate) limit: u64,
+    /// Whether it was checked that an instance may show the range. An iterator goes on with what is left of it, which may lie in the
+    /// part of another instance alone.
+    admitted: bool,
 }
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
@@ -73,7 +76,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         range: Option<NormalizedRange>,
     ) -> Self {
         let (direction, intent) = (Direction::Forward, Intent::Read);
-        Scan { transaction, index, range, direction, intent, limit: u64::MAX }
+        Scan { transaction, index, range, direction, intent, limit: u64::MAX, admitted: false }
     }
 
     /// Highest keys first.
@@ -254,12 +257,14 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let table = self.index.table();
         self.transaction.enter(table)?;
         let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(None) };
-        if self.transaction.shared.share.is_some() || self.transaction.state.only_reads {
+        let asks = self.transaction.shared.share.is_some() || self.transaction.state.only_reads;
+        if asks && !self.admitted {
             // A session of an instance sees all of what it has.
             let [low, high] = [part_of(&range.low), part_of(&range.high)];
             let is_primary = self.index.inner.number() == 0;
             let part = if is_primary { (low == high).then_some(low) } else { self.transaction.own_part() };
             self.transaction.check_share(table.inner.number(), part, self.intent)?;
+            self.admitted = true;
         }
         Ok(Some(range))
     }

@@ -21,9 +21,9 @@ use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, SessionEntry};
-use crate::nesting::{Inside, check_outside};
 use crate::open::{Active, Begun, OpenTransaction};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
+use crate::own::Own;
 use crate::shared::Shared;
 use crate::ticket::Ticket;
 
@@ -72,14 +72,14 @@ self_cell! {
 /// # Ok::<(), isles::Error>(())
 /// ```
 pub struct Session {
-    inner: Attached,
+    inner: Own<Attached>,
     options: TransactionOptions,
     state: State,
     /// Transactions begun.
     transactions: u32,
     /// Whether a transaction that [`Self::begin`] gave has not ended.
     begun: bool,
-    entry: SessionEntry,
+    entry: Own<SessionEntry>,
 }
 
 /// A [`Session`] with other options for some transactions: what [`Session::with`] gives.
@@ -122,6 +122,7 @@ impl<'w> Wish<'w> {
 
 impl Session {
     pub(crate) fn new(shared: &Arc<Shared>) -> Result<Self> {
+        shared.check_process()?;
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let inner = Attached::try_new(Arc::clone(shared), |shared| {
             let session = shared.inner.roaming_session(Hardware::core(), None, false);
@@ -131,7 +132,7 @@ impl Session {
             session.seed(shared.sessions.fetch_add(1, Ordering::Relaxed));
             Ok::<_, Error>(session)
         })?;
-        let entry = shared.ledger.enter();
+        let (inner, entry) = (Own::new(inner), Own::new(shared.ledger.enter()));
         let (options, state) = (TransactionOptions::default(), State::default());
         Ok(Session { inner, options, state, transactions: 0, begun: false, entry })
     }
@@ -300,7 +301,7 @@ impl Session {
 
     /// The attempt that [`Self::begin`] begins.
     pub(crate) fn activate(&mut self, options: TransactionOptions) -> Result<Active<'_>> {
-        check_outside(self.shared().id)?;
+        self.shared().check_outside()?;
         if self.begun {
             return Err(Error::Misuse("a transaction of this session was forgotten (`mem::forget`)"));
         }
@@ -316,6 +317,7 @@ impl Session {
             let attempt = attempt.map_err(|abort| Error::from_abort(&abort, shared.tables(), 1))?;
             let began = shared.begin_watch();
             let begun = Begun::new(begun, entry);
+            let attempt = Own::new(attempt);
             Ok(Active { attempt, begun, state, shared, options, deadline, began })
         })
     }
@@ -385,9 +387,9 @@ impl Session {
 
     /// Runs attempts; `body` returns whether to commit.
     fn drive(&mut self, wish: Wish<'_>, body: &mut dyn FnMut(&mut Transaction<'_>) -> bool) -> Ended {
-        let _inside = match Inside::enter(self.shared().id) {
+        let _inside = match self.shared().enter() {
             Ok(inside) => inside,
-            Err(nested) => return Ended::Failed(nested),
+            Err(refused) => return Ended::Failed(refused),
         };
         if self.begun {
             let what = "a transaction of this session was forgotten (`mem::forget`)";
@@ -401,10 +403,12 @@ impl Session {
         self.state.attempts = 0;
         self.state.only_reads = mode == Mode::Snapshot;
         let (state, counters) = (&mut self.state, &*self.entry.counters);
-        self.inner.with_dependent_mut(|shared, session| {
+        let ended = self.inner.with_dependent_mut(|shared, session| {
             let by = Asked { shared, state, counters };
             try_attempts(&mut **session, by, (mode, options.attempts, &patience), body)
-        })
+        });
+        // The body may have forked, and returned in the child.
+        self.shared().check_process().map_or_else(Ended::Failed, |()| ended)
     }
 }
 
@@ -491,7 +495,7 @@ impl<'s> SessionWith<'s> {
     /// [`Session`] has an example.
     pub fn snapshot<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         let shared = self.session.shared();
-        check_outside(shared.id)?;
+        shared.check_outside()?;
         if shared.share.is_some() {
             return Err(Error::Misuse("an instance of a deployment has no snapshots: read in a transaction"));
         }
@@ -538,7 +542,11 @@ fn attempt(
         return Err(Abort::Deadline);
     }
     let good = body(&mut transaction);
-    let Transaction { state, cancel, .. } = transaction;
+    let Transaction { state, cancel, shared, .. } = transaction;
+    if shared.check_process().is_err() {
+        // Anything that ends the attempt will do: `Session::drive` says why.
+        return Err(Abort::Cancelled);
+    }
     let Some(failure) = &state.failed else {
         return match (good, is_cancelled(cancel)) {
             (true, false) => Ok(()),

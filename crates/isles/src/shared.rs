@@ -14,11 +14,13 @@ use platform::{Hardware, Intent, Nanos, Platform};
 use crate::error::{Error, Result};
 use crate::event::Watcher;
 use crate::ledger::{Counters, Ledger, Users};
+use crate::nesting::{Inside, check_outside};
+use crate::own::Own;
 use crate::waiting::Waiting;
 
 /// What all handles of a database share.
 pub(crate) struct Shared {
-    pub(crate) inner: Box<dyn AnyDatabase<Hardware>>,
+    pub(crate) inner: Own<Box<dyn AnyDatabase<Hardware>>>,
     /// By table, those that may be added included: whether it is there ([`Presence`]).
     presence: Box<[AtomicU8]>,
     pub(crate) id: u64,
@@ -76,7 +78,27 @@ impl Shared {
         let presence = presence.collect();
         let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
         let ledger = Arc::new(Ledger::new(limits.latencies));
+        let inner = Own::new(inner);
         Shared { inner, presence, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
+    }
+
+    /// Refuses a process that was forked from the one that opened the database: it has a copy of all rows, and what it did with them would
+    /// be lost with it.
+    #[inline]
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.inner.is_of_parent() { Err(Error::Forked) } else { Ok(()) }
+    }
+
+    /// Refuses what cannot be done inside a transaction of the database, or in another process than its own.
+    pub(crate) fn check_outside(&self) -> Result<()> {
+        self.check_process()?;
+        check_outside(self.id)
+    }
+
+    /// Begins what is the only transaction of the thread.
+    pub(crate) fn enter(&self) -> Result<Inside> {
+        self.check_process()?;
+        Inside::enter(self.id)
     }
 
     /// What its tables are, by their numbers; those too that were dropped.

@@ -10,7 +10,6 @@ use platform::{Hardware, Platform};
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
 use crate::ledger::TicketEntry;
-use crate::nesting::check_outside;
 use crate::options::Durability;
 use crate::shared::Shared;
 
@@ -93,7 +92,7 @@ impl Ticket {
     }
 
     fn wait_until(&self, time: Option<Duration>) -> Result<bool> {
-        check_outside(self.shared.id)?;
+        self.shared.check_outside()?;
         wait_for_epoch(&self.shared, self.outcome, time)
     }
 

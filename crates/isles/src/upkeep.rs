@@ -7,7 +7,6 @@ use platform::Hardware;
 
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::nesting::check_outside;
 use crate::statistics::{LogStatistics, MemoryStatistics, Statistics};
 
 impl Database {
@@ -86,7 +85,7 @@ impl Database {
     /// # Ok::<(), isles::Error>(())
     /// ```
     pub fn checkpoint(&self) -> Result<()> {
-        check_outside(self.shared.id)?;
+        self.shared.check_outside()?;
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
         let made = session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
-use crate::topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};
+use crate::topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, ThreadInfo, Topology};
 use machine_names::{HardwareThread, Node};
 
 /// A group on its way into the tree.
@@ -76,8 +76,30 @@ pub(crate) struct Surroundings {
     pub(crate) efficiency: BTreeMap<u32, u8>,
     /// For each processor the node that it is next to, as any number, and the node that it allocates on.
     pub(crate) homes: BTreeMap<u32, (usize, Node)>,
-    /// Allowed memories and their capacities, ascending by number.
-    pub(crate) memories: Vec<(Node, u64)>,
+    /// Allowed memories, ascending by number.
+    pub(crate) memories: Vec<Memory>,
+}
+
+/// A memory by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) node: Node,
+    pub(crate) bytes: u64,
+    pub(crate) kind: MemoryKind,
+    /// Processors that it is beside, though another memory has them.
+    pub(crate) beside: CpuSet,
+}
+
+impl Memory {
+    /// What the allowed processors have of a node.
+    fn of(node: &RawNode, allowed: &CpuSet) -> Self {
+        Self {
+            node: Node(node.os_index),
+            bytes: node.memory_bytes,
+            kind: node.kind,
+            beside: node.beside.intersection(allowed),
+        }
+    }
 }
 
 impl Topology {
@@ -94,7 +116,7 @@ impl Topology {
         let surroundings = Surroundings {
             efficiency: raw.efficiency.iter().copied().collect(),
             homes: raw.allowed.iter().map(home).collect(),
-            memories: allowed.map(|node| (Node(node.os_index), node.memory_bytes)).collect(),
+            memories: allowed.map(|node| Memory::of(node, &raw.allowed)).collect(),
         };
         let mut topology = build(&plant(raw), &surroundings);
         topology.distances = raw.distances.as_ref().map(|matrix| select(matrix, &raw.nodes, &topology.nodes));
@@ -234,22 +256,27 @@ fn home_of(raw: &RawMachine, processor: u32) -> usize {
     raw.nodes.iter().position(|node| node.processors.contains(processor)).unwrap_or(0)
 }
 
-/// Position of the allowed node nearest to node `home`, preferring nodes with allowed processors.
+/// Position of the allowed node nearest to node `home`, preferring ordinary ones, and nodes with allowed processors.
 fn nearest(raw: &RawMachine, home: usize) -> usize {
     let rank = |position: usize| {
         let distance = raw.distances.as_ref().map_or(0, |matrix| matrix[home][position]);
         let inhabited = !raw.nodes[position].processors.is_disjoint(&raw.allowed);
-        (position != home, !inhabited, distance, position)
+        (position != home, raw.nodes[position].kind, !inhabited, distance, position)
     };
     let allowed = (0..raw.nodes.len()).filter(|&position| raw.nodes[position].allowed);
     allowed.min_by_key(|&position| rank(position)).expect("assemble refuses machines without allowed memory")
 }
 
 /// Allowed memories: those that hardware threads use, and the others.
-fn describe_nodes(memories: &[(Node, u64)], threads: &[ThreadInfo]) -> (Vec<MemoryNode>, Vec<MemoryNode>) {
+fn describe_nodes(memories: &[Memory], threads: &[ThreadInfo]) -> (Vec<MemoryNode>, Vec<MemoryNode>) {
     let near = |node| threads.iter().filter(move |info| info.node == node).map(|info| info.thread).collect();
-    let memories =
-        memories.iter().map(|&(node, memory_bytes)| MemoryNode { node, memory_bytes, threads: near(node) });
+    let memories = memories.iter().map(|memory| MemoryNode {
+        node: memory.node,
+        memory_bytes: memory.bytes,
+        threads: near(memory.node),
+        kind: memory.kind,
+        beside: memory.beside.iter().map(HardwareThread).collect(),
+    });
     // By number, as hwloc and numactl list them; hops and distances read more naturally that way.
     let (mut nodes, memory_only): (Vec<_>, Vec<_>) = memories.partition(|memory| !memory.threads.is_empty());
     nodes.sort_by_key(|memory| memory.node);

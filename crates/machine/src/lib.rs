@@ -35,4 +35,4 @@ pub use render::{
     render_cores_svg, render_costs, render_description_json, render_json, render_memory_svg, render_svg,
     render_text,
 };
-pub use topology::{Cache, Counts, Group, Level, MemoryNode, ThreadInfo, Topology};
+pub use topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, ThreadInfo, Topology};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::assemble::Surroundings;
+use crate::assemble::{Memory, Surroundings};
 use crate::cpu_set::CpuSet;
 use crate::raw::RawGroup;
-use crate::topology::{Group, Level, Topology};
+use crate::topology::{Group, Level, MemoryKind, Topology};
 use machine_names::Node;
 
 /// A memory and the processors that allocate on it.
@@ -16,6 +16,9 @@ pub(crate) struct PartMemory {
     /// Processors, those that are next to one and the same memory in one set: several sets where some processors
     /// must use this memory because the one next to them is not allowed.
     pub(crate) processors: Vec<CpuSet>,
+    pub(crate) kind: MemoryKind,
+    /// Processors that it is beside, though another memory has them.
+    pub(crate) beside: CpuSet,
 }
 
 /// A topology in parts: groups that are alike, and memories.
@@ -45,7 +48,13 @@ impl Parts {
                 *set = set.union(&CpuSet::single(info.thread.0));
             }
             let processors = sets.into_values().collect();
-            PartMemory { node: memory.node, bytes: memory.memory_bytes, processors }
+            PartMemory {
+                node: memory.node,
+                bytes: memory.memory_bytes,
+                processors,
+                kind: memory.kind,
+                beside: memory.beside.iter().map(|thread| thread.0).collect(),
+            }
         });
         let hybrid = topology.threads().iter().any(|info| info.efficiency > 0);
         let classes = topology.threads().iter().filter(|_| hybrid);
@@ -75,7 +84,13 @@ impl Parts {
         for (number, (node, set)) in sets.enumerate() {
             homes.extend(set.iter().map(|processor| (processor, (number, node))));
         }
-        let memories = self.memories.iter().map(|memory| (memory.node, memory.bytes)).collect();
+        let memory = |part: &PartMemory| Memory {
+            node: part.node,
+            bytes: part.bytes,
+            kind: part.kind,
+            beside: part.beside.clone(),
+        };
+        let memories = self.memories.iter().map(memory).collect();
         let surroundings = Surroundings { efficiency: self.efficiency.clone(), homes, memories };
         let mut topology = Topology::of_parts(root, &self.processors(), self.groups.clone(), &surroundings)?;
         topology.distances.clone_from(&self.distances);

@@ -2,7 +2,7 @@
 //! each other, and memories. `Topology::assemble` makes an immutable, consistent value of it.
 
 use crate::cpu_set::CpuSet;
-use crate::topology::Level;
+use crate::topology::{Level, MemoryKind};
 
 /// A group of processors that share something.
 #[derive(Clone, Debug)]
@@ -30,6 +30,17 @@ pub(crate) struct RawNode {
     pub(crate) memory_bytes: u64,
     /// Whether this process may allocate on it.
     pub(crate) allowed: bool,
+    pub(crate) kind: MemoryKind,
+    /// Processors that it is beside, though another memory has them.
+    pub(crate) beside: CpuSet,
+}
+
+impl RawNode {
+    /// Ordinary memory of these processors, allowed.
+    pub(crate) fn plain(os_index: u32, processors: CpuSet, memory_bytes: u64) -> Self {
+        let (kind, beside) = (MemoryKind::Ordinary, CpuSet::default());
+        Self { os_index, processors, memory_bytes, allowed: true, kind, beside }
+    }
 }
 
 /// Everything known about a machine, before restriction to the allowed processors.

@@ -92,6 +92,45 @@ pub struct ThreadInfo {
     pub(crate) neighbourhood: u32,
 }
 
+/// What a memory is made of, where that sets it apart from the memory that processors use by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemoryKind {
+    /// DRAM, or not told.
+    #[default]
+    Ordinary,
+    /// On the package: wide and small (HBM, MCDRAM).
+    HighBandwidth,
+    /// Behind a CXL link.
+    Cxl,
+    /// Persistent (NVM).
+    Persistent,
+    /// Told to be of a kind that Isles does not know, as the memory of a GPU.
+    Other,
+}
+
+impl MemoryKind {
+    /// Kinds that are not ordinary, and their names.
+    const NAMED: [(MemoryKind, &'static str); 4] = [
+        (MemoryKind::HighBandwidth, "HBM"),
+        (MemoryKind::Cxl, "CXL"),
+        (MemoryKind::Persistent, "NVM"),
+        (MemoryKind::Other, "other"),
+    ];
+
+    /// Its name; `None` for ordinary memory.
+    pub fn name(self) -> Option<&'static str> {
+        Self::NAMED.iter().find(|(kind, _)| *kind == self).map(|(_, name)| *name)
+    }
+
+    /// The kind of this name.
+    pub(crate) fn named(text: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind)
+    }
+
+    /// All names, as messages list them.
+    pub(crate) const NAMES: &'static str = "HBM, CXL, NVM or other";
+}
+
 /// A memory node that may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryNode {
@@ -101,6 +140,10 @@ pub struct MemoryNode {
     pub memory_bytes: u64,
     /// Hardware threads that have this as their nearest memory, in fill order; empty for memory without processors.
     pub threads: Vec<HardwareThread>,
+    /// What it is made of.
+    pub kind: MemoryKind,
+    /// Hardware threads that it is beside although another memory is their nearest, ascending; empty where unknown.
+    pub beside: Vec<HardwareThread>,
 }
 
 /// A cache of the machine.
@@ -204,9 +247,15 @@ impl Topology {
         &self.nodes
     }
 
-    /// Allowed memory nodes without any allowed hardware thread (memory expanders, restricted cpusets).
+    /// Allowed memory nodes without any allowed hardware thread (memory expanders, memories beside the ordinary one,
+    /// restricted cpusets). No placement puts rows there.
     pub fn memory_only_nodes(&self) -> &[MemoryNode] {
         &self.memory_only
+    }
+
+    /// An allowed memory by its number.
+    pub fn memory(&self, node: Node) -> Option<&MemoryNode> {
+        self.nodes.iter().chain(&self.memory_only).find(|memory| memory.node == node)
     }
 
     /// Position of a node in [`Topology::nodes`].
@@ -263,9 +312,22 @@ impl Topology {
         self.threads.iter().map(|info| info.sibling as usize + 1).max().unwrap_or(0)
     }
 
-    /// Total bytes of all allowed memories.
+    /// Total bytes of the allowed memories that rows may come to without being asked for: all but those of a kind of
+    /// their own that no hardware thread has as its nearest.
     pub fn memory_bytes(&self) -> u64 {
-        self.nodes.iter().chain(&self.memory_only).map(|memory| memory.memory_bytes).sum()
+        let expanders = self.memory_only.iter().filter(|memory| memory.kind == MemoryKind::Ordinary);
+        self.nodes.iter().chain(expanders).map(|memory| memory.memory_bytes).sum()
+    }
+
+    /// Total bytes of the memories that [`Topology::memory_bytes`] leaves out.
+    pub fn special_memory_bytes(&self) -> u64 {
+        let special = self.memory_only.iter().filter(|memory| memory.kind != MemoryKind::Ordinary);
+        special.map(|memory| memory.memory_bytes).sum()
+    }
+
+    /// Number of physical cores; a hardware thread for which the machine shows no core is one.
+    pub fn core_count(&self) -> usize {
+        self.threads.iter().map(|info| info.core as usize + 1).max().unwrap_or(0)
     }
 
     /// The first `count` hardware threads in fill order, using at most `smt` of each core.

@@ -20,13 +20,8 @@ type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
 /// How keys are made of rows.
 #[derive(Clone)]
 enum RowKeys {
-    /// By the row type.
-    Typed {
-        /// All keys of a row, from its fixed part and tail.
-        all: KeysOf,
-        /// The primary key of a row of which only the key's columns are there.
-        primary: fn(&[u8]) -> KeyBuffer,
-    },
+    /// By the row type, from a row's fixed part and tail.
+    Typed(KeysOf),
     /// By the table's description.
     Described,
 }
@@ -46,14 +41,7 @@ pub(crate) struct TableCodec {
 impl TableCodec {
     /// Of a table that has rows of type `R`; it has no id yet.
     pub(crate) fn of<R: Row>(table: &TableDescription) -> TableCodec {
-        let keys = RowKeys::Typed {
-            all: |fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit),
-            primary: |fixed| {
-                let mut key = KeyBuffer::new();
-                R::fetch(fixed, &[]).index_key(0, &mut key);
-                key
-            },
-        };
+        let keys = RowKeys::Typed(|fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit));
         TableCodec { keys, ..TableCodec::described(table) }
     }
 
@@ -71,7 +59,7 @@ impl TableCodec {
     /// Calls back with all keys of a row, one slice an index.
     pub(crate) fn keys_of(&self, fixed: &[u8], tail: &[u8], visit: &mut dyn FnMut(&[&[u64]])) {
         match self.keys {
-            RowKeys::Typed { all, .. } => all(fixed, tail, visit),
+            RowKeys::Typed(all) => all(fixed, tail, visit),
             RowKeys::Described => {
                 let indexes = self.table.indexes();
                 let mut buffers = [const { KeyBuffer::new() }; INDEXES_MAX];
@@ -87,12 +75,10 @@ impl TableCodec {
         }
     }
 
-    /// The primary key of a row of which only the key's columns are there.
+    /// The primary key of a row of which only the key's columns are there. A row type cannot say it: zeros in another column may be no
+    /// value of the column's type, such as an enum without a variant of that number.
     fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
-        match self.keys {
-            RowKeys::Typed { primary, .. } => primary(fixed),
-            RowKeys::Described => self.table.key_of(0, fixed),
-        }
+        self.table.key_of(0, fixed)
     }
 
     /// The key that these bytes of its columns are.

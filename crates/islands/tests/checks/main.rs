@@ -4,4 +4,5 @@
 #![allow(clippy::disallowed_types)]
 
 mod rollbacks;
+mod strangers;
 mod waits;

@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cc::Abort;
 use engine::{KeyRange, Plan, Route, Routes, Verbs};
 use platform::Intent;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
+use super::carried::{Carried, Unreadable};
 use crate::attempt::{State, Transaction};
 use crate::error::{Error, Result};
 use crate::shared::{Limit, Shared};
@@ -19,8 +20,11 @@ use crate::shared::{Limit, Shared};
 /// transaction see nothing of each other. Their outputs come together in [`Self::conclude`], which says whether the transaction
 /// commits. All of it happens, or nothing.
 ///
-/// Steps and outputs travel as bytes between instances. Steps are tried again after a collision: they should have no effects but
-/// through the transaction. [`crate::Deployment`] has an example.
+/// Steps and outputs travel as bytes between instances, in serde's format `postcard`, which has no names of fields: steps that serde
+/// reads by looking at them (`untagged`, `flatten`) do not come back. All steps for one instance are one message, and all of their
+/// outputs another, of [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) at most. Steps are tried again after a collision: they should
+/// have no effects but through the transaction. Whatever of this panics, fails its transaction alone, with [`Error::Misuse`].
+/// [`crate::Deployment`] has an example.
 pub trait Procedure: Sized + Send + 'static {
     /// The tables that its steps use: a tuple or struct of [`crate::Table`]s.
     type Tables: Copy + Send + Sync + 'static;
@@ -94,10 +98,61 @@ impl<T: Copy> Clone for StepTables<'_, T> {
 
 impl<T: Copy> Copy for StepTables<'_, T> {}
 
+/// What is known of a procedure without asking it again.
+#[derive(Debug, PartialEq)]
+pub(super) struct Outline {
+    /// The part of each step.
+    parts: Vec<u16>,
+    only_reads: bool,
+}
+
+/// A step as an action of the engine.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(serialize = "S: Serialize", deserialize = ""))]
+pub(super) struct Action<S> {
+    part: u16,
+    only_reads: bool,
+    step: Carried<S>,
+}
+
+impl Outline {
+    /// Of a procedure as it is now.
+    pub(super) fn of<Q: Procedure>(procedure: &Q) -> Result<Outline> {
+        list(procedure).map(|steps| Outline::of_steps(&steps))
+    }
+
+    fn of_steps<S>(steps: &[Action<S>]) -> Outline {
+        let only_reads = steps.iter().all(|step| step.only_reads);
+        Outline { parts: steps.iter().map(|step| step.part).collect(), only_reads }
+    }
+
+    /// The part whose worker coordinates.
+    pub(super) fn home(&self) -> u16 {
+        self.parts.first().copied().unwrap_or(0)
+    }
+}
+
+/// The steps of a procedure.
+fn list<Q: Procedure>(procedure: &Q) -> Result<Vec<Action<Q::Step>>> {
+    let caught = |what| move |_| Error::Misuse(what);
+    let mut steps = Vec::new();
+    let listed = catch_unwind(AssertUnwindSafe(|| procedure.steps(&mut steps)));
+    listed.map_err(caught("`steps` of a procedure panicked"))?;
+    let action = |step| {
+        let part = catch_unwind(AssertUnwindSafe(|| Q::part(&step)));
+        let part = part.map_err(caught("`part` of a procedure panicked"))?;
+        let only_reads = catch_unwind(AssertUnwindSafe(|| Q::only_reads(&step)));
+        let only_reads = only_reads.map_err(caught("`only_reads` of a procedure panicked"))?;
+        Ok(Action { part, only_reads, step: Carried::Value(step) })
+    };
+    steps.into_iter().map(action).collect()
+}
+
 /// A procedure of a program as one of the engine.
 pub(super) struct Running<'d, Q: Procedure> {
     pub(super) procedure: Q,
-    outputs: Vec<Option<Q::Output>>,
+    outline: Outline,
+    outputs: Vec<Option<Carried<Q::Output>>>,
     /// Why it rolls back.
     pub(super) reason: Option<Error>,
     /// Parts of the data.
@@ -106,56 +161,70 @@ pub(super) struct Running<'d, Q: Procedure> {
 }
 
 impl<Q: Procedure> Running<'_, Q> {
-    pub(super) fn new(procedure: Q, parts: u16) -> Self {
-        Running { procedure, outputs: Vec::new(), reason: None, parts, instance: PhantomData }
+    pub(super) fn new(procedure: Q, outline: Outline, parts: u16) -> Self {
+        Running { procedure, outline, outputs: Vec::new(), reason: None, parts, instance: PhantomData }
+    }
+
+    fn roll_back(&mut self, reason: Error) -> Plan {
+        self.reason = Some(reason);
+        Plan::RollBack
     }
 
     /// Commits or rolls back, as the procedure says.
     fn conclude(&mut self) -> Plan {
-        let outputs: Option<Vec<Q::Output>> = self.outputs.drain(..).collect();
-        let concluded = outputs.map(|outputs| {
+        let outputs = self.outputs.drain(..).map(|output| {
+            let output = output.ok_or(Error::Misuse("a step without an output"))?;
+            output.open().map_err(|Unreadable| Error::Misuse(UNREADABLE_OUTPUT))
+        });
+        let concluded = outputs.collect::<Result<Vec<_>>>().and_then(|outputs| {
             let conclude = AssertUnwindSafe(|| self.procedure.conclude(outputs));
             catch_unwind(conclude).unwrap_or(Err(Error::Misuse("`conclude` of a procedure panicked")))
         });
         match concluded {
-            Some(Ok(())) => Plan::Commit,
-            Some(Err(reason)) => {
-                self.reason = Some(reason);
-                Plan::RollBack
-            }
-            None => {
-                self.reason = Some(Error::Misuse("a step without an output"));
-                Plan::RollBack
-            }
+            Ok(()) => Plan::Commit,
+            Err(reason) => self.roll_back(reason),
         }
     }
 }
 
+/// What becomes of values that were written by the program, and that it does not read.
+const UNREADABLE_STEP: &str = "a step that cannot be read as it was written: `postcard` has to read its type";
+const UNREADABLE_OUTPUT: &str =
+    "an output that cannot be read as it was written: `postcard` has to read its type";
+
 impl<'d, Q: Procedure> engine::Procedure for Running<'d, Q> {
     type Tables = StepTables<'d, Q::Tables>;
-    type Action = Q::Step;
-    type Output = Q::Output;
+    type Action = Action<Q::Step>;
+    type Output = Carried<Q::Output>;
 
-    fn plan(&mut self, phase: usize, actions: &mut Vec<Q::Step>) -> Plan {
+    fn plan(&mut self, phase: usize, actions: &mut Vec<Action<Q::Step>>) -> Plan {
         if phase > 0 {
             return self.conclude();
         }
         self.reason = None;
-        self.procedure.steps(actions);
-        self.outputs = actions.iter().map(|_| None).collect();
-        if actions.is_empty() {
+        let steps = match list(&self.procedure) {
+            Ok(steps) => steps,
+            Err(reason) => return self.roll_back(reason),
+        };
+        // Where it runs, and in how many messages, follows from what it said before.
+        if Outline::of_steps(&steps) != self.outline {
+            return self
+                .roll_back(Error::Misuse("`steps` of a procedure gives other steps in another attempt"));
+        }
+        self.outputs = steps.iter().map(|_| None).collect();
+        if steps.is_empty() {
             return self.conclude();
         }
-        if actions.iter().any(|step| Q::part(step) >= self.parts) {
-            self.reason = Some(Error::Misuse("a step works on a part that the deployment does not have"));
-            return Plan::RollBack;
+        if steps.iter().any(|step| step.part >= self.parts) {
+            return self.roll_back(Error::Misuse("a step works on a part that the deployment does not have"));
         }
+        actions.extend(steps);
         Plan::Run
     }
 
-    fn route(tables: &Self::Tables, step: &Q::Step, route: &mut Routes) {
-        let part = KeyRange::of(&Q::part(step));
-        let intent = if Q::only_reads(step) { Intent::Read } else { Intent::Write };
+    fn route(tables: &Self::Tables, step: &Action<Q::Step>, route: &mut Routes) {
+        let part = KeyRange::of(&step.part);
+        let intent = if step.only_reads { Intent::Read } else { Intent::Write };
         // Where it belongs comes first.
         let all = || tables.shared.share.iter().flat_map(|share| share.copied.iter().enumerate());
         for (table, _) in all().filter(|(_, copied)| !**copied) {
@@ -166,38 +235,41 @@ impl<'d, Q: Procedure> engine::Procedure for Running<'d, Q> {
         }
     }
 
-    fn execute<T: Verbs>(tables: &Self::Tables, step: &Q::Step, t: &mut T) -> Result<Q::Output, Abort> {
+    fn execute<T: Verbs>(
+        tables: &Self::Tables,
+        action: &Action<Q::Step>,
+        t: &mut T,
+    ) -> Result<Carried<Q::Output>, Abort> {
         let Some(verbs) = t.untyped() else {
             return Err(Abort::Misuse("steps are run by objects"));
         };
-        let limit = Limit { part: Q::part(step), only_reads: Q::only_reads(step) };
+        let limit = Limit { part: action.part, only_reads: action.only_reads };
         let mut state = State::of_step(limit);
         let mut transaction = Transaction { verbs, state: &mut state, shared: tables.shared, cancel: None };
-        let ran = catch_unwind(AssertUnwindSafe(|| Q::run(&tables.own, step, &mut transaction)));
+        let ran = action
+            .step
+            .with(|step| catch_unwind(AssertUnwindSafe(|| Q::run(&tables.own, step, &mut transaction))));
+        let ran = ran.map_err(|Unreadable| Abort::Misuse(UNREADABLE_STEP))?;
         match (ran, state.failed) {
             (_, Some(failure)) => Err(failure.abort),
-            (Ok(Ok(output)), None) => Ok(output),
+            (Ok(Ok(output)), None) => Ok(Carried::Value(output)),
             (Ok(Err(_)), None) => Err(Abort::RollBack),
             (Err(_), None) => Err(Abort::Misuse("a step panicked")),
         }
     }
 
-    fn absorb(&mut self, _: usize, step: usize, output: Q::Output) {
+    fn absorb(&mut self, _: usize, step: usize, output: Carried<Q::Output>) {
         if let Some(place) = self.outputs.get_mut(step) {
             *place = Some(output);
         }
     }
 
     fn homes(&self, home: &mut dyn FnMut(u16)) -> bool {
-        let mut steps = Vec::new();
-        self.procedure.steps(&mut steps);
-        steps.iter().for_each(|step| home(Q::part(step)));
+        self.outline.parts.iter().for_each(|part| home(*part));
         true
     }
 
     fn read_only(&self) -> bool {
-        let mut steps = Vec::new();
-        self.procedure.steps(&mut steps);
-        steps.iter().all(Q::only_reads)
+        self.outline.only_reads
     }
 }

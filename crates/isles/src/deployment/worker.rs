@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_types)]
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cc::{Abort, Category, Conflict, Mode};
@@ -14,10 +15,11 @@ use engine::dynamic::{AnySession, run_as};
 use engine::{Backoff, Bounds, Ending, Epoch};
 use islands::flight::Failure;
 use islands::mesh::Seat;
+use islands::messages::{MESSAGE_BYTES_MAX, Unsaid};
 use islands::{Done, End, Map, Member, MemberError, Rules, Setting, Where, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 
-use super::procedure::{Procedure, Running, StepTables};
+use super::procedure::{Action, Procedure, Running, StepTables};
 use super::queue::{Job, Queue, Reply};
 use crate::error::{Error, Result};
 use crate::options::{CancelToken, is_cancelled};
@@ -41,6 +43,13 @@ pub(super) struct Common<Q: Procedure> {
     pub queues: Vec<Queue<Q>>,
 }
 
+impl<Q: Procedure> Common<Q> {
+    /// No worker goes on: without one of them, the others would wait for it.
+    pub(super) fn stop(&self, why: &Error) {
+        self.queues.iter().for_each(|queue| queue.stop(why));
+    }
+}
+
 /// What a worker has for itself.
 pub(super) struct Post {
     pub me: WorkerName,
@@ -55,10 +64,15 @@ pub(super) struct Post {
 pub(super) fn work<Q: Procedure>(common: &Common<Q>, post: Post) {
     let me = post.me;
     let queue = &common.queues[usize::from(me.worker)];
-    let left = work_at(common, post, queue);
-    // Links are closed by now: whoever waits for this worker hears of that.
-    let why = left.err().unwrap_or_else(ended);
-    queue.give_up(&why);
+    let left = catch_unwind(AssertUnwindSafe(|| work_at(common, post, queue)));
+    let left = left.unwrap_or_else(|_| {
+        let what = format!("the deployment has stopped: worker {me} panicked outside of all steps");
+        Err(Error::Deployment(what))
+    });
+    if let Err(why) = &left {
+        common.stop(why);
+    }
+    queue.give_up(&queue.broken().unwrap_or_else(ended));
 }
 
 /// Why a deployment that has ended takes no procedure.
@@ -101,7 +115,12 @@ fn work_at<Q: Procedure>(common: &Common<Q>, post: Post, queue: &Queue<Q>) -> Re
     drop(member);
     if let Err(why) = &worked {
         waiting.into_iter().for_each(|waiting| waiting.ticket.reply.give(Err(why.clone())));
-        answers.into_iter().for_each(|answer| answer.reply.give(Err(why.clone())));
+        answers.into_iter().for_each(|answer| match (why, answer.result) {
+            // It is told whatever it follows from: the log is no more.
+            (Error::NotDurable(_), _) => answer.reply.give(Err(why.clone())),
+            (_, Ok(_)) => answer.reply.give(Err(Error::DurabilityUnknown)),
+            (_, Err(_)) => answer.reply.give(Err(why.clone())),
+        });
     }
     worked
 }
@@ -123,11 +142,15 @@ struct Ticket<Q> {
 }
 
 /// Gives a reply, whatever happens.
-struct Giver<Q>(Option<Arc<Reply<Q>>>);
+struct Giver<Q> {
+    reply: Option<Arc<Reply<Q>>>,
+    /// Whether the procedure has committed.
+    committed: bool,
+}
 
 impl<Q> Giver<Q> {
     fn give(mut self, result: Result<Q>) {
-        if let Some(reply) = self.0.take() {
+        if let Some(reply) = self.reply.take() {
             reply.give(result);
         }
     }
@@ -135,9 +158,11 @@ impl<Q> Giver<Q> {
 
 impl<Q> Drop for Giver<Q> {
     fn drop(&mut self) {
-        if let Some(reply) = self.0.take() {
-            reply.give(Err(Error::Deployment("the deployment has stopped".to_owned())));
-        }
+        let Some(reply) = self.reply.take() else { return };
+        reply.give(Err(match self.committed {
+            true => Error::DurabilityUnknown,
+            false => Error::Deployment("the deployment has stopped".to_owned()),
+        }));
     }
 }
 
@@ -151,6 +176,7 @@ struct Waiting<'d, Q: Procedure> {
 /// A caller that hears of its procedure when that is durable.
 struct Answer<Q> {
     epoch: Epoch,
+    deadline: Option<Nanos>,
     result: Result<Q>,
     reply: Giver<Q>,
 }
@@ -165,20 +191,23 @@ struct Crew<'a, 'd, Q: Procedure> {
     backoff: Backoff,
     waiting: Vec<Waiting<'d, Q>>,
     answers: VecDeque<Answer<Q>>,
-    actions: Vec<Q::Step>,
+    actions: Vec<Action<Q::Step>>,
 }
 
 impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
     fn work(&mut self) -> Result<()> {
         let mut done = Vec::new();
         loop {
+            if let Some(why) = self.queue.broken() {
+                return Err(why);
+            }
             self.member.turn(self.c, self.session, &mut done).map_err(broken)?;
             for Done { procedure, ticket, end } in done.drain(..) {
                 self.ended(procedure, ticket, end);
             }
             let now = Hardware::now(self.c);
             self.session.tend(now);
-            self.answer();
+            self.answer(now);
             if let Some(ready) = self.waiting.iter().position(|waiting| waiting.ready <= now) {
                 let Waiting { running, ticket, .. } = self.waiting.swap_remove(ready);
                 self.attempt(running, ticket)?;
@@ -187,10 +216,10 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
             if self.under_way() < IN_FLIGHT_MAX
                 && let Some(job) = self.queue.take()
             {
-                let Job { procedure, deadline, attempts_max, cancel, reply } = job;
-                let reply = Giver(Some(reply));
+                let Job { procedure, outline, deadline, attempts_max, cancel, reply } = job;
+                let reply = Giver { reply: Some(reply), committed: false };
                 let ticket = Ticket { deadline, attempts: 0, attempts_max, cancel, reply };
-                self.attempt(Running::new(procedure, self.common.parts), ticket)?;
+                self.attempt(Running::new(procedure, outline, self.common.parts), ticket)?;
                 continue;
             }
             let is_closed = self.queue.is_closed();
@@ -222,13 +251,18 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         Ok(())
     }
 
-    /// Answers those whose procedures are durable.
-    fn answer(&mut self) {
+    /// Answers those whose procedures are durable, and those whose deadlines have passed before that.
+    fn answer(&mut self, now: Nanos) {
         for _ in 0..self.answers.len() {
             let Some(answer) = self.answers.pop_front() else { return };
-            match self.session.is_durable(answer.epoch) {
-                true => answer.reply.give(answer.result),
-                false => self.answers.push_back(answer),
+            if self.session.is_durable(answer.epoch) {
+                answer.reply.give(answer.result);
+            } else if answer.deadline.is_some_and(|deadline| now >= deadline) {
+                let committed = answer.result.is_ok();
+                let why = if committed { Error::DurabilityUnknown } else { Error::Deadline };
+                answer.reply.give(Err(why));
+            } else {
+                self.answers.push_back(answer);
             }
         }
     }
@@ -262,7 +296,9 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         match end {
             End::Committed(commit) => {
                 let (epoch, result) = (commit.durable_with, Ok(running.procedure));
-                self.answers.push_back(Answer { epoch, result, reply: ticket.reply });
+                let mut reply = ticket.reply;
+                reply.committed = true;
+                self.answers.push_back(Answer { epoch, deadline, result, reply });
             }
             End::RolledBack(depends_on) => self.rolled_back(running, ticket, depends_on),
             End::Conflict => {
@@ -286,6 +322,10 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
                     Failure::Elsewhere { at, what } => {
                         Error::Elsewhere { instance: usize::from(at.instance), what }
                     }
+                    Failure::Unasked { why, .. } => unsaid(why, "a step that cannot be written as bytes"),
+                    Failure::Unanswered { why, .. } => {
+                        unsaid(why, "an output that cannot be written as bytes")
+                    }
                 };
                 ticket.reply.give(Err(why));
             }
@@ -295,6 +335,14 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
     /// A procedure has rolled back by its own decision, which follows from what is durable with this epoch.
     fn rolled_back(&mut self, running: Running<'d, Q>, ticket: Ticket<Q>, epoch: Epoch) {
         let result = Err(running.reason.unwrap_or(Error::RollBack));
-        self.answers.push_back(Answer { epoch, result, reply: ticket.reply });
+        self.answers.push_back(Answer { epoch, deadline: ticket.deadline, result, reply: ticket.reply });
+    }
+}
+
+/// What cannot travel, and why.
+fn unsaid(why: Unsaid, unwritable: &'static str) -> Error {
+    match why {
+        Unsaid::TooLong(bytes) => Error::MessageTooLong { bytes, limit: MESSAGE_BYTES_MAX as u64 },
+        Unsaid::Unwritable => Error::Misuse(unwritable),
     }
 }

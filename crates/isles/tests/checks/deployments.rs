@@ -302,3 +302,24 @@ fn an_instance_has_no_snapshots() {
     // A session is owned here too: it keeps its instance open, and says so.
     assert!(matches!(bank.close(), Err(Error::InUse { sessions: 1, .. })));
 }
+
+/// An iterator scans some rows at a time: what is left of its range may lie in a part of another instance alone.
+#[test]
+fn iterators_show_what_an_instance_has_of_a_range() {
+    const MANY: u32 = 20;
+    let (bank, accounts) =
+        open(Deployment::in_memory(Division { instances: 2, workers: 2, parts: 4 })).unwrap();
+    let mut session = bank.session(1).unwrap();
+    let rows = (0..MANY).map(|id| Account { branch: 1, id, balance: 1 });
+    session.transaction(|t| t.insert_all(accounts, rows.clone())).unwrap();
+    let shown = session.transaction(|t| {
+        let first = t.scan(accounts, isles::prefixes(..=1)).reverse().rows().count();
+        let last =
+            t.scan(accounts, isles::prefixes(1..=2)).fields(Account::ID).collect::<Result<Vec<_>>>()?.len();
+        Ok((first, last, t.scan(accounts, isles::prefixes(..=1)).collect()?.len()))
+    });
+    assert_eq!(shown, Ok((20, 20, 20)));
+    let refused =
+        session.transaction(|t| t.scan(accounts, isles::prefix(0)).rows().collect::<Result<Vec<_>>>());
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+}

@@ -14,12 +14,14 @@ mod errors;
 mod examples;
 #[cfg(all(feature = "time", feature = "uuid"))]
 mod foreign;
+mod forks;
 mod full;
 mod iterators;
 mod limits;
 mod openings;
 mod owned;
 mod pages;
+mod procedures;
 // The unit tests of the file: as tests of the library they would need all schemes compiled once more.
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]

@@ -6,7 +6,8 @@
 //! provided that they are of similar size: a single thread that an interrupt hit is no level. One unevenness has a
 //! cause: a tool uses one line, whose home is the memory of one socket, and on some machines threads of another socket
 //! pass it by way of there, as slowly as threads of different sockets. Where one group holds half of all threads and
-//! the others are much smaller, they are the other half.
+//! the others are much smaller, they are the other half. Threads of one core may be as near as a coarse clock can tell
+//! apart, so that no gap shows them: `pairs` finds them by how systems number them.
 
 use crate::description::median;
 
@@ -20,6 +21,8 @@ pub(super) struct Groups {
     pub(super) members: Vec<Vec<usize>>,
     /// Median distance of two members of one group.
     pub(super) inside_ns: f64,
+    /// One group was scattered, and taken for one because all the others hold half of the threads.
+    pub(super) scattered: bool,
 }
 
 impl Groups {
@@ -53,20 +56,46 @@ pub(super) fn levels(distances: &[Vec<f64>]) -> Vec<Groups> {
 /// Groups of similar size; `None` if these are not.
 fn regular(mut groups: Groups) -> Option<Groups> {
     let (smallest, largest) = (groups.smallest(), groups.largest());
-    if smallest >= 2 && 2 * smallest >= largest {
-        return Some(groups);
-    }
     let threads: usize = groups.members.iter().map(Vec::len).sum();
+    let halves = groups.members.iter().filter(|group| group.len() == largest).count() == 1
+        && 2 * largest == threads
+        && groups.members.iter().all(|group| group.len() == largest || 2 * group.len() <= largest);
+    if !halves {
+        return (smallest >= 2 && 2 * smallest >= largest).then_some(groups);
+    }
     let (large, small): (Vec<_>, Vec<_>) =
         groups.members.into_iter().partition(|group| group.len() == largest);
-    if large.len() != 1 || 2 * largest != threads || small.iter().any(|group| 2 * group.len() > largest) {
-        return None;
-    }
     let mut rest: Vec<usize> = small.into_iter().flatten().collect();
     rest.sort_unstable();
     groups.members = large.into_iter().chain([rest]).collect();
     groups.members.sort_by_key(|group| group[0]);
+    groups.scattered = true;
     Some(groups)
+}
+
+/// Siblings by the systems' ways of numbering them, neighbours or half of all threads apart: for each thread none is
+/// nearer than its sibling, and other threads are at least `GAP` further away. `None` where no way fits.
+pub(super) fn pairs(distances: &[Vec<f64>]) -> Option<Groups> {
+    let threads = distances.len();
+    if threads < 4 || !threads.is_multiple_of(2) {
+        return None;
+    }
+    let ways: [&dyn Fn(usize) -> usize; 2] =
+        [&|thread| thread ^ 1, &|thread| (thread + threads / 2) % threads];
+    ways.into_iter().find_map(|sibling| {
+        let others = |one: usize| (0..threads).filter(move |other| ![one, sibling(one)].contains(other));
+        let nearest = |one: usize| {
+            let own = distances[one][sibling(one)];
+            others(one).all(|other| own <= distances[one][other])
+        };
+        let inside_ns = median((0..threads).map(|one| distances[one][sibling(one)]).collect())?;
+        let near = |one: usize| others(one).map(|other| distances[one][other]).min_by(f64::total_cmp);
+        let outside_ns = median((0..threads).filter_map(near).collect())?;
+        let fits = (0..threads).all(nearest) && outside_ns >= GAP * inside_ns;
+        let pair = |one: usize| (one < sibling(one)).then(|| vec![one, sibling(one)]);
+        let members = (0..threads).filter_map(pair).collect();
+        fits.then_some(Groups { members, inside_ns, scattered: false })
+    })
 }
 
 /// All merges down to one group, in the order in which chains find them.
@@ -128,7 +157,7 @@ fn groups(distances: &[Vec<f64>], merges: &[Merge]) -> Groups {
         group.iter().enumerate().flat_map(pair).collect::<Vec<f64>>()
     };
     let inside_ns = median(members.iter().flat_map(pairs).collect()).unwrap_or(0.0);
-    Groups { members, inside_ns }
+    Groups { members, inside_ns, scattered: false }
 }
 
 #[cfg(test)]

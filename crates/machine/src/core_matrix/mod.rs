@@ -7,8 +7,9 @@
 //!
 //! Limits: times do not show what is shared without being faster (an L3 for each core, POWER7; clusters of four cores,
 //! Kunpeng 920), and one level of groups may be sockets or L3 domains of one socket. There the name of the file decides
-//! if it names a processor whose answer is known (`Hints`); otherwise they are sockets. Sizes of caches and
-//! memories are unknown.
+//! if it names a processor whose answer is known (`Hints`); otherwise they are sockets. Two levels outside of the cores are
+//! L3 domains and sockets, or L3 domains and dies of one socket (`are_dies`). Sizes of caches and memories are
+//! unknown.
 
 mod cluster;
 
@@ -75,7 +76,7 @@ pub(crate) struct MatrixMachine {
 /// Reads a matrix; `name` is that of the file.
 pub(crate) fn read(text: &str, name: &str) -> Result<MatrixMachine, MatrixError> {
     let times = parse(text)?;
-    let topology = structure(&cluster::levels(&times), &Hints::of(name), times.len());
+    let topology = structure(levels(&times), &Hints::of(name), times.len());
     let order = topology.hardware_threads();
     let row = |from: u32| order.iter().map(|to| Some(times[from as usize][to.0 as usize])).collect();
     let measured = Measurements {
@@ -151,19 +152,52 @@ impl Hints {
     }
 }
 
-/// What the groups of the levels, from small to large, are.
-fn structure(levels: &[Groups], hints: &Hints, threads: usize) -> Topology {
+/// Whether groups are the threads of one core each.
+fn are_cores(groups: &Groups) -> bool {
+    groups.inside_ns < SIBLING_NS_MAX && groups.largest() <= SIBLINGS_MAX
+}
+
+/// Whether halves are the dies of one socket and not sockets: each of two complexes of at most four cores (AMD's Zen and
+/// Zen 2), where complexes of one die are no nearer to each other than to those of the other. Sockets of which one passes lines
+/// by way of the other look alike, but have more complexes.
+fn are_dies(inner: &Groups, halves: &Groups, cores: &[CpuSet]) -> bool {
+    const COMPLEXES: usize = 2;
+    const CORES_MAX: usize = 4;
+    let threads = cores.first().map_or(1, CpuSet::len);
+    halves.scattered
+        && inner.members.len() == COMPLEXES * halves.members.len()
+        && inner.largest() <= CORES_MAX * threads
+}
+
+/// Levels of groups from small to large: cores, if they have several threads, and what is outside of them.
+struct Levels {
+    cores: Option<Groups>,
+    outer: Vec<Groups>,
+}
+
+fn levels(times: &[Vec<f64>]) -> Levels {
+    let mut outer = cluster::levels(times);
+    let found = outer.first().is_some_and(are_cores).then(|| outer.remove(0));
+    Levels { cores: found.or_else(|| cluster::pairs(times).filter(are_cores)), outer }
+}
+
+/// What the groups of the levels are.
+fn structure(levels: Levels, hints: &Hints, threads: usize) -> Topology {
     let everything = vec![(0..threads as u32).collect::<CpuSet>()];
     let sets = |groups: &Groups| -> Vec<CpuSet> {
         groups.members.iter().map(|group| group.iter().map(|&thread| thread as u32).collect()).collect()
     };
-    let siblings = |groups: &&Groups| groups.inside_ns < SIBLING_NS_MAX && groups.largest() <= SIBLINGS_MAX;
-    let (cores, outer) = match levels.split_first().filter(|(first, _)| siblings(first)) {
-        Some((first, outer)) => (sets(first), outer),
-        None => ((0..threads as u32).map(CpuSet::single).collect(), levels),
+    let cores = match &levels.cores {
+        Some(cores) => sets(cores),
+        None => (0..threads as u32).map(CpuSet::single).collect(),
     };
-    let (domains, packages, nodes) = match outer {
+    let mut dies = Vec::new();
+    let (domains, packages, nodes) = match levels.outer.as_slice() {
         [] => (everything.clone(), everything.clone(), everything),
+        [inner, outermost] if hints.sockets.is_none() && are_dies(inner, outermost, &cores) => {
+            dies = sets(outermost);
+            (sets(inner), everything.clone(), everything)
+        }
         // Complexes of one socket, or dies of one that have their own memory, or sockets.
         [only] if hints.complexes && hints.sockets != Some(only.members.len()) => {
             (sets(only), everything.clone(), everything)
@@ -180,11 +214,12 @@ fn structure(levels: &[Groups], hints: &Hints, threads: usize) -> Topology {
         raw.groups.extend(levels.map(|level| RawGroup::plain(level, core.clone(), None)));
     }
     raw.groups.extend(domains.into_iter().map(|domain| RawGroup::plain(Level::L3, domain, None)));
+    raw.groups.extend(dies.into_iter().map(|die| RawGroup::plain(Level::Die, die, None)));
     for (number, package) in packages.into_iter().enumerate() {
         raw.groups.push(RawGroup::plain(Level::Package, package, Some(number as u32)));
     }
     for (number, processors) in nodes.into_iter().enumerate() {
-        raw.nodes.push(RawNode { os_index: number as u32, processors, memory_bytes: 0, allowed: true });
+        raw.nodes.push(RawNode::plain(number as u32, processors, 0));
     }
     Topology::assemble(&raw).expect("a matrix has at least two threads, all of them allowed")
 }

@@ -10,7 +10,7 @@ use super::value::{AccessCosts, CacheFacts, Description, Network, Reach, SmtShar
 use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
-use crate::topology::{Level, Topology};
+use crate::topology::{Level, MemoryKind, Topology};
 use machine_names::Node;
 
 const KEYS: &[&str] = &[
@@ -242,7 +242,7 @@ fn memories(keys: &Keys) -> Result<Vec<PartMemory>, DescriptionError> {
     let mut memories: Vec<PartMemory> = Vec::new();
     let mut taken = CpuSet::default();
     for keys in keys.tables("memories")? {
-        keys.only(&["node", "bytes", "threads"])?;
+        keys.only(&["node", "bytes", "threads", "kind", "beside"])?;
         let node = keys.whole("node", INDEX_MAX.into())?.ok_or_else(|| keys.missing("node"))?;
         let node = Node(node as u32);
         if memories.iter().any(|memory| memory.node == node) {
@@ -260,7 +260,13 @@ fn memories(keys: &Keys) -> Result<Vec<PartMemory>, DescriptionError> {
             processors.push(set);
         }
         let bytes = keys.whole("bytes", BYTES_MAX)?.unwrap_or(0);
-        memories.push(PartMemory { node, bytes, processors });
+        let (kind, beside) = (memory_kind(&keys)?, beside(&keys)?);
+        memories.push(PartMemory { node, bytes, processors, kind, beside });
+    }
+    let stray = memories.iter().find(|memory| !memory.beside.is_subset(&taken));
+    if let Some(memory) = stray {
+        let found = format!("beside \"{}\" for node {}", memory.beside.list(), memory.node.0);
+        return Err(keys.invalid("memories", found, "hardware threads that some memory has"));
     }
     if taken.is_empty() {
         return Err(keys.invalid(
@@ -272,6 +278,16 @@ fn memories(keys: &Keys) -> Result<Vec<PartMemory>, DescriptionError> {
     // The topology has inhabited memories ascending by number; so do matrices.
     memories.sort_by_key(|memory| memory.node);
     Ok(memories)
+}
+
+fn memory_kind(keys: &Keys) -> Result<MemoryKind, DescriptionError> {
+    let Some(name) = keys.text("kind")? else { return Ok(MemoryKind::Ordinary) };
+    MemoryKind::named(&name).ok_or_else(|| keys.invalid("kind", &name, MemoryKind::NAMES))
+}
+
+/// Hardware threads that a memory is beside.
+fn beside(keys: &Keys) -> Result<CpuSet, DescriptionError> {
+    keys.text("beside")?.map_or(Ok(CpuSet::default()), |list| threads(keys, "beside", &list))
 }
 
 fn threads(keys: &Keys, key: &str, list: &str) -> Result<CpuSet, DescriptionError> {

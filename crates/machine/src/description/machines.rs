@@ -101,6 +101,8 @@ impl Strides {
         PartMemory {
             node: Node(self.node(memory.node.0, machine)),
             bytes: memory.bytes,
+            kind: memory.kind,
+            beside: self.set(&memory.beside, machine),
             processors: memory.processors.iter().map(|set| self.set(set, machine)).collect(),
         }
     }

@@ -170,7 +170,7 @@ impl Shape {
                 );
             }
             let memory_bytes = memory_bytes / self.sockets as u64;
-            raw.nodes.push(RawNode { os_index: socket as u32, processors: all, memory_bytes, allowed: true });
+            raw.nodes.push(RawNode::plain(socket as u32, all, memory_bytes));
         }
         raw.online = (0..next).collect();
         raw.allowed = raw.online.clone();

@@ -190,11 +190,17 @@ impl File {
     }
 
     fn memory(&mut self, memory: &PartMemory) {
-        let PartMemory { node, bytes, processors } = memory;
+        let PartMemory { node, bytes, processors, kind, beside } = memory;
         let _ = writeln!(self.text, "\n[[topology.memories]]");
         self.key("node", node.0);
         self.key("bytes", bytes);
         self.key("threads", list(processors.iter().map(|set| quoted(&set.list()))));
+        if let Some(kind) = kind.name() {
+            self.key("kind", quoted(kind));
+        }
+        if !beside.is_empty() {
+            self.key("beside", quoted(&beside.list()));
+        }
     }
 
     fn core_to_core(&mut self, measured: Option<&CoreToCore>) {

@@ -26,16 +26,12 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverErr
         }
         let processors = claimed.difference(&taken);
         taken = taken.union(&processors);
-        nodes.push(RawNode { os_index: number, processors, memory_bytes, allowed: true });
+        nodes.push(RawNode::plain(number, processors, memory_bytes));
         kept.push(position);
     }
     if nodes.iter().all(|node| node.processors.is_empty()) {
-        raw.nodes = vec![RawNode {
-            os_index: numbers.first().copied().unwrap_or(0),
-            processors: raw.online.clone(),
-            memory_bytes: memory(files, "proc/meminfo"),
-            allowed: true,
-        }];
+        let number = numbers.first().copied().unwrap_or(0);
+        raw.nodes = vec![RawNode::plain(number, raw.online.clone(), memory(files, "proc/meminfo"))];
         return Ok(());
     }
     if let [only] = nodes.as_mut_slice() {

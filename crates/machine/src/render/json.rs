@@ -9,7 +9,7 @@ use crate::topology::{Group, MemoryNode, Topology};
 /// The machine as one JSON object.
 ///
 /// `counts` {packages, numa_nodes, l3_domains, cores, hardware_threads}, 0 where the machine shows none; `nodes`
-/// and `memory_only_nodes` [{node, memory_bytes, hardware_threads}]; `distances`, a matrix over `nodes` or null;
+/// and `memory_only_nodes` [{node, memory_bytes, hardware_threads, kind, beside}], `kind` null for ordinary memory; `distances`, a matrix over `nodes` or null;
 /// `islands` {granularity: [[hardware threads]]} for the granularities that the machine shows; and `tree`, nested
 /// objects {type, logical_index, os_index, bytes, line_bytes, children}, absent where unknown.
 pub fn render_json(topology: &Topology) -> Value {
@@ -69,6 +69,8 @@ fn memory_node(memory: &MemoryNode) -> Value {
         "node": memory.node.0,
         "memory_bytes": memory.memory_bytes,
         "hardware_threads": memory.threads.iter().map(|thread| thread.0).collect::<Vec<_>>(),
+        "kind": memory.kind.name(),
+        "beside": memory.beside.iter().map(|thread| thread.0).collect::<Vec<_>>(),
     })
 }
 

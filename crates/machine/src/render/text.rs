@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::shown_islands;
 use crate::cpu_set::CpuSet;
-use crate::topology::{Group, Level, Topology};
-use machine_names::HardwareThread;
+use crate::topology::{Group, Level, MemoryKind, MemoryNode, Topology};
+use machine_names::{HardwareThread, Node};
 
 /// Machines with more hardware threads than this have runs of equal parts drawn once.
 const DRAWN_IN_FULL: usize = 64;
@@ -16,7 +16,11 @@ const LISTED_ISLANDS: usize = 8;
 pub fn render_text(topology: &Topology) -> String {
     let mut text = String::new();
     let total = topology.memory_bytes();
-    let memory = if total > 0 { format!(" ({} total)", size(total)) } else { String::new() };
+    let special = match topology.special_memory_bytes() {
+        0 => String::new(),
+        bytes => format!(", and {} of other kinds", size(bytes)),
+    };
+    let memory = if total > 0 { format!(" ({} total{special})", size(total)) } else { String::new() };
     let mut drawing =
         Drawing { topology, text: &mut text, collapse: topology.threads().len() > DRAWN_IN_FULL };
     let machines = topology.machine_count();
@@ -25,13 +29,24 @@ pub fn render_text(topology: &Topology) -> String {
     drawing.inside(topology.tree(), 1);
     for (index, memory) in topology.memory_only_nodes().iter().enumerate() {
         let logical = topology.nodes().len() + index;
-        let bytes = size(memory.memory_bytes);
-        drawing
-            .line(1, &format!("NUMANode L#{logical} (P#{} {bytes}) without hardware threads", memory.node.0));
+        let kind = memory.kind.name().map_or(String::new(), |name| format!("{name} "));
+        let label = format!("NUMANode L#{logical} (P#{} {kind}{})", memory.node.0, size(memory.memory_bytes));
+        drawing.line(1, &format!("{label} {}", whereabouts(memory)));
     }
     distances(topology, &mut text);
     islands(topology, &mut text);
     text
+}
+
+/// Where a memory without hardware threads is, and what it is not for.
+pub(super) fn whereabouts(memory: &MemoryNode) -> String {
+    let beside: Vec<u32> = memory.beside.iter().map(|thread| thread.0).collect();
+    let place = match beside.as_slice() {
+        [] => "without hardware threads".to_owned(),
+        numbers => format!("beside P#{}", ranges(numbers)),
+    };
+    let special = memory.kind != MemoryKind::Ordinary;
+    if special { format!("{place}, for rows only where a deployment names it") } else { place }
 }
 
 struct Drawing<'a> {
@@ -52,7 +67,7 @@ impl Drawing<'_> {
         if let [only] = parent.children.as_slice()
             && only.level == Level::Node
         {
-            self.line(depth, &memory_label(only));
+            self.line(depth, &self.memory_label(only));
             return self.parts(&only.children, depth);
         }
         self.parts(&parent.children, depth);
@@ -96,7 +111,7 @@ impl Drawing<'_> {
         if part.level == Level::Node {
             // Processors that share a memory and nothing else that has a name.
             self.line(depth, &format!("Group L#{}", part.logical_index));
-            self.line(depth + 1, &memory_label(part));
+            self.line(depth + 1, &self.memory_label(part));
             return self.parts(&part.children, depth + 1);
         }
         let mut content = self.label(part);
@@ -111,6 +126,14 @@ impl Drawing<'_> {
         }
         self.line(depth, &content);
         self.inside(innermost, depth + 1);
+    }
+
+    fn memory_label(&self, node: &Group) -> String {
+        let number = node.os_index.unwrap_or(0);
+        let kind = self.topology.memory(Node(number)).and_then(|memory| memory.kind.name());
+        let kind = kind.map_or(String::new(), |name| format!(" {name}"));
+        let bytes = if node.bytes > 0 { format!(" {}", size(node.bytes)) } else { String::new() };
+        format!("NUMANode L#{} (P#{number}{kind}{bytes})", node.logical_index)
     }
 
     fn label(&self, part: &Group) -> String {
@@ -151,11 +174,6 @@ pub(super) fn name(level: Level) -> &'static str {
         Level::Core => "Core",
         Level::Thread => "PU",
     }
-}
-
-fn memory_label(node: &Group) -> String {
-    let bytes = if node.bytes > 0 { format!(" {}", size(node.bytes)) } else { String::new() };
-    format!("NUMANode L#{} (P#{}{bytes})", node.logical_index, node.os_index.unwrap_or(0))
 }
 
 /// Whether two parts look alike but for their numbers (and small differences in memory size).

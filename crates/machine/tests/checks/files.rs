@@ -49,6 +49,8 @@ fn xml_gives_structure_and_distances() {
         ("20em64t-hybrid-1p6c2t+2ca4co1t.xml", [1, 1, 1, 14, 20], false),
         ("32amd64-4s2n4c-cgroup2.v1.xml", [1, 2, 2, 6, 6], true),
         ("32amd64-4s2n4c-cgroup2.xml", [1, 2, 2, 6, 6], true),
+        ("memory-tiers.xml", [1, 3, 1, 6, 6], true),
+        ("nocore.xml", [0, 2, 0, 0, 4], false),
     ];
     assert_eq!(files("xml").len(), cases.len());
     for (file, expected, distances) in cases {
@@ -76,6 +78,124 @@ fn xml_tells_cores_of_different_kinds_apart() {
     let fast = topology.threads().iter().filter(|info| info.efficiency == 1).count();
     assert_eq!((fast, topology.threads().len()), (12, 20));
     assert_eq!(topology.memory_bytes() >> 30, 30);
+}
+
+/// Number, threads, kind, and the threads that it is beside.
+type Memory = (u32, Vec<u32>, Option<&'static str>, Vec<u32>);
+
+fn memories(topology: &Topology) -> Vec<Memory> {
+    let numbers = |threads: &[machine::HardwareThread]| threads.iter().map(|thread| thread.0).collect();
+    let all = topology.nodes().iter().chain(topology.memory_only_nodes());
+    all.map(|memory| (memory.node.0, numbers(&memory.threads), memory.kind.name(), numbers(&memory.beside)))
+        .collect()
+}
+
+#[test]
+fn memories_of_a_kind_of_their_own_stay_beside() {
+    let topology = read("xml", "memory-tiers.xml").topology;
+    let expected = [
+        (0, vec![0, 1], None, vec![]),
+        (1, vec![2, 3], None, vec![]),
+        // These processors have no DRAM.
+        (2, vec![4, 5], Some("HBM"), vec![]),
+        (4, vec![], Some("HBM"), vec![2, 3]),
+        (6, vec![], Some("NVM"), vec![2, 3]),
+        (8, vec![], Some("NVM"), vec![0, 1]),
+        (9, vec![], Some("NVM"), vec![4, 5]),
+    ];
+    assert_eq!(memories(&topology), expected);
+    assert_eq!(topology.memory_bytes(), 3_077_521_408 + 1_026_519_040 + 536_870_912);
+    assert_eq!(topology.special_memory_bytes(), 536_870_912 + 3 * 402_653_184);
+    let text = machine::render_text(&topology);
+    for line in ["NUMANode L#2 (P#2 HBM 512MB)", "(P#6 NVM 384MB) beside P#2-3, for rows only where"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let json = machine::render_json(&topology);
+    assert_eq!(json["memory_only_nodes"][1]["kind"], "NVM");
+    assert_eq!(json["memory_only_nodes"][1]["beside"], serde_json::json!([2, 3]));
+    assert!(json["nodes"][0]["kind"].is_null());
+    let picture = render_svg(&topology, None);
+    assert!(picture.contains("NUMANode P#8 NVM 384MB beside P#0-1"), "{picture}");
+}
+
+/// A machine of four threads, two groups of two with a memory each, and `outside` them a memory of all.
+fn two_levels(outside: &str, inside: [&str; 2]) -> Topology {
+    let memory = |number: u32, set: &str, attributes: &str| {
+        format!(
+            "<object type=\"NUMANode\" os_index=\"{number}\" cpuset=\"{set}\" local_memory=\"1024\" {attributes}/>"
+        )
+    };
+    let group = |first: u32, set: &str, memory: String| {
+        let thread = |number: u32| {
+            let set = 1 << number;
+            format!("<object type=\"PU\" os_index=\"{number}\" cpuset=\"{set:#010x}\"/>")
+        };
+        format!(
+            "<object type=\"Group\" cpuset=\"{set}\">{memory}{}{}</object>",
+            thread(first),
+            thread(first + 1)
+        )
+    };
+    let [one, other] = inside;
+    let text = format!(
+        "<topology version=\"2.0\"><object type=\"Machine\" cpuset=\"0x0000000f\">{}{}{}</object></topology>",
+        memory(0, "0x0000000f", outside),
+        group(0, "0x00000003", memory(1, "0x00000003", one)),
+        group(2, "0x0000000c", memory(2, "0x0000000c", other)),
+    );
+    Description::from_hwloc_xml(&text, "two-levels").expect("a machine").topology
+}
+
+#[test]
+fn processors_belong_to_ordinary_memory_and_to_the_nearest() {
+    // The memory of all stands first in the file, and has the smallest number.
+    let near = [(1, vec![0, 1], None, vec![]), (2, vec![2, 3], None, vec![])];
+    for (outside, kind) in
+        [("", None), ("subtype=\"CXL-DRAM\"", Some("CXL")), ("subtype=\"NVM\"", Some("NVM"))]
+    {
+        let topology = two_levels(outside, ["", "subtype=\"DRAM\""]);
+        let mut expected = near.to_vec();
+        expected.push((0, vec![], kind, vec![0, 1, 2, 3]));
+        assert_eq!(memories(&topology), expected, "{outside}");
+    }
+    let within = two_levels("subtype=\"DRAM\"", ["subtype=\"HBM\"", "subtype=\"MCDRAM\""]);
+    let (one, other) = ((1, vec![], Some("HBM"), vec![0, 1]), (2, vec![], Some("HBM"), vec![2, 3]));
+    assert_eq!(memories(&within), [(0, vec![0, 1, 2, 3], None, vec![]), one, other]);
+    // Ordinary memory of all, for those who have none of their own.
+    let mixed = two_levels("", ["", "subtype=\"HBM\""]);
+    let one = (1, vec![0, 1], None, vec![]);
+    assert_eq!(memories(&mixed), [(0, vec![2, 3], None, vec![]), one, (2, vec![], Some("HBM"), vec![2, 3])]);
+    // A machine of HBM only uses it.
+    let only = two_levels("subtype=\"NVM\"", ["subtype=\"HBM\""; 2]);
+    assert_eq!(only.counts().numa_nodes, 2);
+    assert_eq!(only.memory_bytes(), 2048);
+}
+
+#[test]
+fn emulated_nodes_are_one_and_unlike_ones_are_not() {
+    let read = |distance: u32, bandwidths: [u32; 2]| {
+        let [first, second] = bandwidths;
+        let node = |number: u32| {
+            format!(
+                "<object type=\"NUMANode\" os_index=\"{number}\" gp_index=\"{number}\" cpuset=\"0x1\" local_memory=\"1024\"/>"
+            )
+        };
+        let text = format!(
+            "<topology><object type=\"Machine\" cpuset=\"0x1\">{}{}\
+             <object type=\"PU\" os_index=\"0\" cpuset=\"0x1\"/></object>\
+             <distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" indexing=\"os\"><indexes length=\"3\">0 1</indexes>\
+             <u64values length=\"11\">10 {distance} {distance} 10</u64values></distances2>\
+             <memattr name=\"Bandwidth\"><memattr_value target_obj_gp_index=\"0\" value=\"{first}\"/>\
+             <memattr_value target_obj_gp_index=\"1\" value=\"{second}\"/></memattr></topology>",
+            node(0),
+            node(1),
+        );
+        let topology = Description::from_hwloc_xml(&text, "twins").expect("a machine").topology;
+        (topology.nodes()[0].memory_bytes, topology.memory_only_nodes().len())
+    };
+    assert_eq!(read(10, [100, 100]), (2048, 0));
+    assert_eq!(read(17, [100, 100]), (1024, 1));
+    assert_eq!(read(10, [100, 1000]), (1024, 1));
 }
 
 #[test]
@@ -109,6 +229,10 @@ fn matrices_show_sockets_domains_and_siblings() {
         ("dual-intel-xeon-cpu-x5650-2.67ghz.csv", [2, 2, 2, 12, 24]),
         ("dual-intel-xeon-gold-6242-2.8ghz.csv", [2, 2, 2, 32, 64]),
         ("hisilicon-kunpeng-920-6426-2.6ghz.csv", [1, 2, 2, 64, 64]),
+        // Siblings pass a line in 5 or 11 ns, neighbours in 16 or 21.
+        ("siblings-close.csv", [2, 2, 2, 16, 32]),
+        // Two dies of two complexes each; lines between those of the first take as long as between dies.
+        ("two-dies.csv", [1, 1, 4, 16, 32]),
     ];
     assert_eq!(files("matrices").len(), cases.len());
     for (file, expected) in cases {
@@ -227,6 +351,14 @@ fn bad_complete_files_are_refused_in_one_clear_line() {
         (
             change("\nbytes = 137438953472\nthreads = [\"0-7\"]", "\nthreads = []"),
             "`topology.distances` is [[10, 16], [16, 10]]: expected a matrix of 1 rows",
+        ),
+        (
+            change("threads = [\"8-15\"]", "threads = [\"8-15\"]\nkind = \"GPU\""),
+            "`topology.memories[1].kind` is GPU: expected HBM, CXL, NVM or other",
+        ),
+        (
+            change("threads = [\"8-15\"]", "threads = [\"8-15\"]\nbeside = \"99\""),
+            "`topology.memories` is beside \"99\" for node 1: expected hardware threads that some memory has",
         ),
         (change("threads = [\"8-15\"]", "threads = [\"0-7\"]"), "`topology.memories[1].threads[0]` is 0-7"),
         (change("\"0\", \"1\",", "\"0\", \"0-9\","), "`topology.groups` is a list that makes no tree"),

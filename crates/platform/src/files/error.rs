@@ -52,6 +52,9 @@ pub enum FileErrorKind {
     /// The device failed: its words.
     #[error("{0}: check the device; what it last acknowledged is not certain")]
     Device(String),
+    /// The process that asks was forked from the one that opened the directory.
+    #[error("another process opened it, and this one was forked from that: open it in one process only")]
+    OtherProcess,
     /// There is no device.
     #[error("the machine has no disk: give it one")]
     NoDisk,

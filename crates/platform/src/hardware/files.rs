@@ -1,6 +1,9 @@
 //! Files of the operating system: each queue is a thread of its own that makes one system call after another. Whoever would only wait for
 //! an operation makes the call itself: two switches between threads cost a fifth of what a disk needs for a page.
 //!
+//! A child of `fork` has the descriptors of its parent, and the lock with them, but none of its threads: whatever it asks for is refused, and it
+//! leaves the lock alone. The process that opened the directory gives the lock back itself, since a descriptor of a child would keep it.
+//!
 //! Deviations: `io_uring` is not used (docs/decisions/0010); a flush is `fdatasync`; direct access falls back to the cache where the file system
 //! refuses `O_DIRECT` (tmpfs before Linux 6.6).
 
@@ -40,8 +43,26 @@ pub struct HardwareDirectory(Arc<Locked>);
 #[derive(Debug)]
 struct Locked {
     path: PathBuf,
-    /// The lock goes with the descriptor.
+    /// The lock is that of what the descriptor is open on, which children of `fork` have too.
     descriptor: OwnedFd,
+    /// The [process](Hardware::process) that opened it.
+    process: u64,
+}
+
+impl Locked {
+    /// Whether another process opened it, which this one was forked from.
+    fn is_of_parent(&self) -> bool {
+        self.process != Hardware::process()
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if !self.is_of_parent() {
+            // It cannot fail for a descriptor that is open, and the end of the last one unlocks too.
+            let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
+        }
+    }
 }
 
 /// An opened file.
@@ -124,7 +145,8 @@ fn open_directory(path: &Path, create: bool) -> Result<HardwareDirectory, FileEr
         again(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|error| failed("open", error))?;
     rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive)
         .map_err(|error| failed("flock", error))?;
-    Ok(HardwareDirectory(Arc::new(Locked { path: path.to_path_buf(), descriptor })))
+    let process = Hardware::process();
+    Ok(HardwareDirectory(Arc::new(Locked { path: path.to_path_buf(), descriptor, process })))
 }
 
 /// Makes the name of a new directory durable.
@@ -260,6 +282,9 @@ fn perform(
     operation: Operation<Hardware>,
 ) -> (Vec<Buffer<Hardware>>, Result<Done<Hardware>, FileError>) {
     let locked = &*directory.0;
+    if locked.is_of_parent() {
+        return refuse(locked, operation);
+    }
     let nothing = |result: Result<(), FileError>| (Vec::new(), result.map(|()| Done::Nothing));
     match operation {
         Operation::List => (Vec::new(), list(locked).map(Done::Entries)),
@@ -311,6 +336,19 @@ fn perform(
     }
 }
 
+/// Gives back what an operation had that this process may not perform.
+fn refuse(
+    directory: &Locked,
+    operation: Operation<Hardware>,
+) -> (Vec<Buffer<Hardware>>, Result<Done<Hardware>, FileError>) {
+    let buffers = match operation {
+        Operation::Write { buffers, .. } => buffers,
+        Operation::Read { buffer, .. } => vec![buffer],
+        _ => Vec::new(),
+    };
+    (buffers, Err(FileError::new(&directory.path, "fork", FileErrorKind::OtherProcess)))
+}
+
 fn rename(directory: &Locked, from: &str, to: &str) -> Result<(), FileError> {
     check_name(directory, "rename", from)?;
     check_name(directory, "rename", to)?;
@@ -346,8 +384,11 @@ impl Drop for HardwareQueue {
     /// Waits for the operations under way: the directory is not given back before they are over.
     fn drop(&mut self) {
         self.operations = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        match self.thread.take() {
+            // The thread is the parent's.
+            Some(thread) if self.directory.0.is_of_parent() => std::mem::forget(thread),
+            Some(thread) => _ = thread.join(),
+            None => {}
         }
     }
 }
@@ -387,7 +428,8 @@ impl Files for Hardware {
 
     fn submit(_: HardwareCore, queue: &mut HardwareQueue, operation: Operation<Hardware>) -> Ticket {
         queue.submitted += 1;
-        if let Some(operations) = &queue.operations {
+        // Nobody performs it in a child: its wait ends at once.
+        if let Some(operations) = queue.operations.as_ref().filter(|_| !queue.directory.0.is_of_parent()) {
             // The thread ends with the queue only.
             let sent = operations.send((Ticket(queue.submitted), operation));
             assert!(sent.is_ok(), "the thread of a queue has panicked");
@@ -412,7 +454,8 @@ impl Files for Hardware {
             if completed != queue.taken {
                 return true;
             }
-            if queue.taken == queue.submitted || deadline.is_some_and(|end| clock::now() >= end) {
+            let is_over = deadline.is_some_and(|end| clock::now() >= end) || queue.directory.0.is_of_parent();
+            if queue.taken == queue.submitted || is_over {
                 return false;
             }
             threads::park(&queue.shared.completed, completed, deadline);

@@ -10,6 +10,7 @@ mod files;
 mod handle;
 pub(crate) mod life;
 pub(crate) mod links;
+mod opener;
 pub(crate) mod polling;
 mod process;
 mod region;

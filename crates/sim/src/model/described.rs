@@ -167,10 +167,12 @@ struct Groups {
 
 impl Groups {
     fn of(topology: &Topology) -> Groups {
-        let counts = topology.counts();
-        let shared = counts.l3_domains > 0 && counts.l3_domains < counts.cores.max(2);
-        let by_l3 = shared && counts.l3_domains <= GROUPS_MAX || counts.cores == 1;
-        let mut cores = vec![Core { group: 0, node: 0 }; counts.cores];
+        // A thread without a core of its own, or without an L3, has one by itself: the machine may show none, or not all.
+        let core_count = topology.core_count();
+        let domains = topology.threads().iter().map(|info| info.l3_domain as usize + 1).max().unwrap_or(0);
+        let shared = topology.counts().l3_domains > 0 && domains < core_count.max(2);
+        let by_l3 = shared && domains <= GROUPS_MAX || core_count == 1;
+        let mut cores = vec![Core { group: 0, node: 0 }; core_count];
         let mut nodes = Vec::new();
         for info in topology.threads() {
             let node = topology.node_position(info.node).unwrap_or(0);
@@ -182,8 +184,8 @@ impl Groups {
             cores[info.core as usize] = Core { group: group as u8, node: node as u16 };
         }
         let groups = nodes.len().max(1);
-        let l3s = if by_l3 { 1 } else { counts.l3_domains.div_ceil(groups).max(1) };
-        Groups { nodes, l3s, size: counts.cores.div_ceil(groups), cores }
+        let l3s = if by_l3 { 1 } else { topology.counts().l3_domains.div_ceil(groups).max(1) };
+        Groups { nodes, l3s, size: core_count.div_ceil(groups), cores }
     }
 
     /// Capacity of a group's L3; where there is none, that of its L2s, in which neighbours find lines.

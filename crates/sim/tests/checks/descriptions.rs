@@ -1,5 +1,7 @@
 //! Descriptions as machines: every value is the model's.
 
+use std::path::Path;
+
 use machine::{Access, CoreCost, Description, LineState};
 use sim::Config;
 
@@ -89,4 +91,23 @@ fn the_model_takes_what_a_description_says_of_its_cores() {
         let text = Config::of(&description).expect_err("no machine").to_string();
         assert!(text.contains(&format!("`core.{}` is {value}", cost.key())), "{text}");
     }
+}
+
+/// Machines that show no cores, or show only some of them and of their L3s, are machines.
+#[test]
+fn threads_without_a_core_are_cores_of_their_own() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../machine/tests");
+    for file in ["xml/nocore.xml", "minusone.toml", "xml/memory-tiers.xml"] {
+        let description = Description::read(&tests.join(file)).expect("a machine");
+        let model = Config::of(&description).expect(file).model;
+        assert_eq!(model.threads().count(), description.topology.threads().len(), "{file}");
+    }
+    let whole = Description::read(&tests.join("minusone.toml")).expect("a machine").to_toml();
+    let some = "[[topology.groups]]\ntype = \"l3\"\nbytes = 1048576\nthreads = [\"0-1\"]\n\n\
+                [[topology.groups]]\ntype = \"core\"\nthreads = [\"0-1\"]\n\n[[topology.memories]]";
+    let part = whole.replacen("[[topology.memories]]", some, 1);
+    let description = Description::from_toml(&part).expect("a machine");
+    assert_eq!((description.topology.counts().cores, description.topology.core_count()), (1, 3));
+    let model = Config::of(&description).expect("a model").model;
+    assert_eq!(model.threads().count(), 4);
 }

@@ -2,8 +2,9 @@
 
 use super::canvas::{Anchor, FAINT, Item, text_width};
 use crate::cpu_set::CpuSet;
-use crate::render::text::{name, same_shape, size, thread_numbers};
+use crate::render::text::{name, same_shape, size, thread_numbers, whereabouts};
 use crate::topology::{Group, Level, Topology};
+use machine_names::Node;
 
 /// Distance between boxes, and from a box to what is in it.
 const GAP: f64 = 6.0;
@@ -100,7 +101,13 @@ impl<'a> Drawing<'a> {
     /// A memory, and what is next to it.
     fn inside(&self, node: &Group) -> Block {
         let bytes = if node.bytes > 0 { format!(" {}", size(node.bytes)) } else { String::new() };
-        let label = format!("NUMANode P#{}{bytes}", node.os_index.unwrap_or(0));
+        let number = node.os_index.unwrap_or(0);
+        let memory = self.topology.memory(Node(number));
+        let kind = memory.and_then(|memory| memory.kind.name());
+        let kind = kind.map_or(String::new(), |name| format!(" {name}"));
+        let alone = memory.filter(|memory| memory.threads.is_empty());
+        let place = alone.map_or(String::new(), |memory| format!(" {}", whereabouts(memory)));
+        let label = format!("NUMANode P#{number}{kind}{bytes}{place}");
         bar(&label, 0, colour(Level::Node), self.children(node))
     }
 

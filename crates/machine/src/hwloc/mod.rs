@@ -4,10 +4,18 @@
 //! nodes, clusters, cores and threads; devices, memory-side caches and other groups are passed over. Distances
 //! are those between memory nodes that mean latency. Versions differ in names (`Socket`, `Cache` with a depth) and in
 //! where memory nodes stand; processor sets say where an object belongs in all of them.
+//!
+//! Memories may lie at two levels: those of a package beside those of its parts, DRAM beside HBM, CXL or NVM. Processors
+//! belong to ordinary memory before any other kind, and to the memory of the fewest processors among equals
+//! (`memories`).
 
-use std::collections::BTreeMap;
+mod distances;
+mod memories;
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
+
+use distances::distances;
+use memories::Memories;
 
 use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
@@ -59,14 +67,17 @@ pub(crate) fn read(text: &str) -> Result<XmlMachine, XmlError> {
     let objects = |element: Element<'_, '_>| element.is_element() && element.has_tag_name("object");
     let machine = root.children().find(|element| objects(*element) && kind(element) == "Machine");
     let machine = machine.filter(|_| root.has_tag_name("topology")).ok_or(XmlError::NoMachine)?;
-    let mut reader = Reader { raw: RawMachine::default(), nodes: Vec::new(), emulated: BTreeMap::new() };
+    let mut reader = Reader { raw: RawMachine::default(), memories: Memories::default() };
     for object in machine.descendants().filter(|element| objects(*element)) {
         reader.object(&object)?;
     }
-    let mut raw = reader.raw;
+    let Reader { mut raw, memories } = reader;
     if raw.online.is_empty() {
         return Err(XmlError::NoThread);
     }
+    let in_file = memories.numbers();
+    let distances = distances(&root, &machine, &in_file);
+    raw.nodes = memories.nodes(distances.as_ref(), &memories::bandwidths(&root));
     raw.allowed = match bitmap(&machine, "allowed_cpuset")? {
         Some(allowed) => allowed.intersection(&raw.online),
         None => raw.online.clone(),
@@ -75,13 +86,11 @@ pub(crate) fn read(text: &str) -> Result<XmlMachine, XmlError> {
     for node in &mut raw.nodes {
         node.allowed = allowed_nodes.as_ref().is_none_or(|set| set.contains(node.os_index));
     }
-    raw.nodes.sort_by_key(|node| node.os_index);
     if raw.nodes.iter().all(|node| node.processors.is_empty()) {
         let memory_bytes = attribute_number(&machine, "local_memory").unwrap_or(0);
-        raw.nodes =
-            vec![RawNode { os_index: 0, processors: raw.online.clone(), memory_bytes, allowed: true }];
+        raw.nodes = vec![RawNode::plain(0, raw.online.clone(), memory_bytes)];
     } else {
-        raw.distances = distances(&root, &machine, &raw.nodes, &reader.nodes);
+        raw.distances = distances.and_then(|distances| distances.over(&raw.nodes));
     }
     raw.efficiency = efficiency(&root, &raw.online);
     let topology = Topology::assemble(&raw).ok_or(XmlError::NoThread)?;
@@ -90,10 +99,7 @@ pub(crate) fn read(text: &str) -> Result<XmlMachine, XmlError> {
 
 struct Reader {
     raw: RawMachine,
-    /// Numbers of all memory nodes in the order of the file.
-    nodes: Vec<u32>,
-    /// Set of processors and the memory node that was first to have it.
-    emulated: BTreeMap<CpuSet, usize>,
+    memories: Memories,
 }
 
 impl Reader {
@@ -108,7 +114,7 @@ impl Reader {
                 return Ok(());
             }
             "NUMANode" | "Node" => {
-                self.node(object, processors, os_index);
+                self.memories.read(object, processors, os_index);
                 return Ok(());
             }
             _ => {}
@@ -124,21 +130,6 @@ impl Reader {
             line_bytes: if is_cache { u32::try_from(number("cache_linesize")).unwrap_or(0) } else { 0 },
         });
         Ok(())
-    }
-
-    /// Memories next to the very same processors are one; processors belong to the first memory that claims them.
-    fn node(&mut self, object: &Element<'_, '_>, processors: CpuSet, os_index: Option<u32>) {
-        let Some(os_index) = os_index else { return };
-        let memory_bytes = attribute_number(object, "local_memory").unwrap_or(0);
-        self.nodes.push(os_index);
-        if let Some(&twin) = self.emulated.get(&processors).filter(|_| !processors.is_empty()) {
-            self.raw.nodes[twin].memory_bytes += memory_bytes;
-            return;
-        }
-        self.emulated.insert(processors.clone(), self.raw.nodes.len());
-        let taken = self.raw.nodes.iter().fold(CpuSet::default(), |all, node| all.union(&node.processors));
-        let processors = processors.difference(&taken);
-        self.raw.nodes.push(RawNode { os_index, processors, memory_bytes, allowed: true });
     }
 }
 
@@ -184,62 +175,6 @@ fn level(object: &Element<'_, '_>) -> Option<Level> {
         },
         _ => return None,
     })
-}
-
-/// The distance matrix over `nodes`, in tenths of the distance of a node to itself; `None` if there is none, it is
-/// incomplete, or it makes no sense.
-fn distances(
-    root: &Element<'_, '_>,
-    machine: &Element<'_, '_>,
-    nodes: &[RawNode],
-    in_file: &[u32],
-) -> Option<Vec<Vec<u32>>> {
-    let second =
-        root.children().filter(|element| element.has_tag_name("distances2")).find_map(second_version);
-    let first = || {
-        machine.descendants().filter(|element| element.has_tag_name("distances")).find_map(|element| {
-            first_version(element, in_file.len()).map(|values| (in_file.to_vec(), values))
-        })
-    };
-    let (indexes, values) = second.or_else(first)?;
-    let position = |node: &RawNode| indexes.iter().position(|index| *index == node.os_index);
-    let positions: Vec<usize> = nodes.iter().map(position).collect::<Option<_>>()?;
-    let row = |&from: &usize| -> Option<Vec<u32>> {
-        let own = values[from * indexes.len() + from];
-        let relative = |&to: &usize| (10.0 * values[from * indexes.len() + to] / own).round();
-        let row: Vec<f64> = positions.iter().map(relative).collect();
-        // A memory further away from itself than from others, or at distance zero, is a firmware bug.
-        let sane = row.iter().all(|distance| (10.0..=1e6).contains(distance));
-        sane.then(|| row.into_iter().map(|distance| distance as u32).collect())
-    };
-    positions.iter().map(row).collect()
-}
-
-/// `distances2` between memory nodes: the operating system's numbers, and latencies row by row.
-fn second_version(element: Element<'_, '_>) -> Option<(Vec<u32>, Vec<f64>)> {
-    const MEANS_LATENCY: u64 = 4;
-    let kind = attribute_number(&element, "kind").unwrap_or(0);
-    let by_system = element.attribute("indexing").is_none_or(|indexing| indexing == "os");
-    if element.attribute("type") != Some("NUMANode") || kind & MEANS_LATENCY == 0 || !by_system {
-        return None;
-    }
-    let words = |name: &str| -> Vec<String> {
-        let parts = element.children().filter(|child| child.has_tag_name(name));
-        let words = parts.filter_map(|child| child.text()).flat_map(str::split_whitespace);
-        words.map(str::to_owned).collect()
-    };
-    let indexes: Vec<u32> = words("indexes").iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
-    let values: Vec<f64> = words("u64values").iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
-    (values.len() == indexes.len() * indexes.len()).then_some((indexes, values))
-}
-
-/// `distances` of version 1 over as many objects as there are memory nodes.
-fn first_version(element: Element<'_, '_>, nodes: usize) -> Option<Vec<f64>> {
-    let objects = usize::try_from(attribute_number(&element, "nbobjs")?).ok()?;
-    let latencies = element.children().filter(|child| child.has_tag_name("latency"));
-    let values: Vec<f64> =
-        latencies.map(|child| child.attribute("value")?.parse().ok()).collect::<Option<_>>()?;
-    (objects == nodes && nodes > 0 && values.len() == nodes * nodes).then_some(values)
 }
 
 /// Efficiency classes: hwloc lists kinds of processors from slow to fast.

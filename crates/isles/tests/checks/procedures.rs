@@ -1,0 +1,359 @@
+//! Procedures that are too long, or whose parts written by the program fail: each fails alone, and nobody waits for ever.
+// Callers are threads of the program.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use isles::{
+    CancelToken, Deployment, Division, Error, Procedure, Result, Row, Table, Transaction, TransactionOptions,
+};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const TWO: Division = Division { instances: 2, workers: 2, parts: 4 };
+/// More than any test needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest text of a row.
+const LONGEST: usize = (1 << 20) - 64;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(part, id))]
+struct Note {
+    part: u16,
+    id: u32,
+    text: String,
+}
+
+/// Where a value breaks on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Way {
+    #[default]
+    Whole,
+    WritingFails,
+    WritingPanics,
+    ReadingFails,
+    ReadingPanics,
+}
+
+const WAYS: [Way; 5] =
+    [Way::Whole, Way::WritingFails, Way::WritingPanics, Way::ReadingFails, Way::ReadingPanics];
+
+impl Serialize for Way {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Way::WritingFails => Err(S::Error::custom("it cannot be written")),
+            Way::WritingPanics => panic!("a value that panics as it is written"),
+            way => to.serialize_u8(*way as u8),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Way {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match WAYS[usize::from(u8::deserialize(from)?)] {
+            Way::ReadingFails => Err(D::Error::custom("it cannot be read")),
+            Way::ReadingPanics => panic!("a value that panics as it is read"),
+            way => Ok(way),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+enum Fault {
+    #[default]
+    None,
+    OnlyReads,
+    Part,
+    Run,
+    /// In the thread of a worker, when it forgets the step.
+    Drop,
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        let is_worker = std::thread::current().name().is_some_and(|name| name.starts_with("isles-"));
+        assert!(
+            !(matches!(self, Fault::Drop) && is_worker && !std::thread::panicking()),
+            "a drop that is not right"
+        );
+    }
+}
+
+/// Puts a text, and gives one back.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Step {
+    part: u16,
+    id: u32,
+    text: String,
+    /// Bytes to give back; if there are none and no text, nothing is read or written.
+    gives: usize,
+    way: Way,
+    /// That of the output, by its number.
+    output: usize,
+    fault: Fault,
+    blocks: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Given {
+    text: String,
+    way: Way,
+}
+
+/// Set while steps that block do so.
+static BLOCKED: AtomicBool = AtomicBool::new(false);
+
+#[derive(Debug, Default)]
+struct Work {
+    steps: Vec<Step>,
+    given: Vec<String>,
+    /// `steps` panics when it is called for this time.
+    panics_at: Option<u32>,
+    /// `steps` gives other steps when it is called for this time.
+    strays_at: Option<u32>,
+    calls: AtomicU32,
+    concludes: bool,
+}
+
+impl Work {
+    fn of(steps: &[Step]) -> Work {
+        Work { steps: steps.to_vec(), concludes: true, ..Work::default() }
+    }
+}
+
+impl Procedure for Work {
+    type Tables = Table<Note>;
+    type Step = Step;
+    type Output = Given;
+
+    fn steps(&self, steps: &mut Vec<Step>) {
+        let call = Some(self.calls.fetch_add(1, Ordering::SeqCst) + 1);
+        assert!(self.panics_at != call, "`steps` that is not right");
+        steps.extend(self.steps.iter().cloned());
+        if self.strays_at.is_some() && self.strays_at <= call {
+            steps.iter_mut().for_each(|step| step.part ^= 1);
+        }
+    }
+
+    fn part(step: &Step) -> u16 {
+        assert!(step.fault != Fault::Part, "`part` that is not right");
+        step.part
+    }
+
+    fn only_reads(step: &Step) -> bool {
+        assert!(step.fault != Fault::OnlyReads, "`only_reads` that is not right");
+        false
+    }
+
+    fn run(notes: &Table<Note>, step: &Step, t: &mut Transaction<'_>) -> Result<Given> {
+        let Step { part, id, ref text, gives, output, .. } = *step;
+        assert!(step.fault != Fault::Run, "a step that is not right");
+        while step.blocks && BLOCKED.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !text.is_empty() {
+            t.upsert(*notes, &Note { part, id, text: text.clone() })?;
+        }
+        let text = match gives {
+            0 => String::new(),
+            1 => t.get(*notes, &(part, id))?.map_or(String::new(), |note| note.text),
+            bytes => "y".repeat(bytes),
+        };
+        Ok(Given { text, way: WAYS[output] })
+    }
+
+    fn conclude(&mut self, given: Vec<Given>) -> Result<()> {
+        assert!(self.concludes, "`conclude` that is not right");
+        self.given = given.into_iter().map(|given| given.text).collect();
+        Ok(())
+    }
+}
+
+fn open() -> (Deployment<Work>, Table<Note>) {
+    let mut builder = Deployment::in_memory(TWO);
+    let notes = builder.table::<Note>("notes");
+    (builder.open(notes).unwrap(), notes)
+}
+
+/// What becomes of it, which is to end.
+fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    let (give, take) = mpsc::channel();
+    std::thread::spawn(move || give.send(what()));
+    take.recv_timeout(PATIENCE).expect("it ends in time")
+}
+
+fn run(bank: &Arc<Deployment<Work>>, work: Work) -> Result<Work> {
+    let bank = Arc::clone(bank);
+    in_time(move || bank.run(work))
+}
+
+/// Whether the deployment still does its work, in one instance and over both.
+fn works(bank: &Arc<Deployment<Work>>) {
+    for parts in [&[0_u16][..], &[1], &[0, 1], &[1, 0], &[2, 3]] {
+        let steps: Vec<Step> = parts
+            .iter()
+            .map(|part| Step { part: *part, id: 9, text: "x".to_owned(), gives: 1, ..Step::default() })
+            .collect();
+        let given = run(bank, Work::of(&steps)).expect("it works").given;
+        assert!(given.len() == steps.len() && given.iter().all(|text| text == "x"), "{given:?}");
+    }
+}
+
+fn close(bank: Arc<Deployment<Work>>) {
+    in_time(move || Arc::into_inner(bank).expect("nobody else has it").close()).unwrap();
+}
+
+#[test]
+fn rows_of_any_length_travel_in_steps() {
+    let (bank, _) = open();
+    let bank = Arc::new(bank);
+    let text: String = (0..LONGEST).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
+    for bytes in [300_000, LONGEST] {
+        let put = |part| Step { part, id: 1, text: text[..bytes].to_owned(), ..Step::default() };
+        run(&bank, Work::of(&[put(0), put(1)])).unwrap();
+        let give = |part| Step { part, id: 1, gives: 1, ..Step::default() };
+        let given = run(&bank, Work::of(&[give(0), give(1)])).unwrap().given;
+        assert!(given.iter().all(|given| *given == text[..bytes]), "{bytes}");
+    }
+    // Many at a time.
+    let threads: Vec<_> = (0..4_u32)
+        .map(|thread| {
+            let (bank, text) = (Arc::clone(&bank), text[..200_000].to_owned());
+            std::thread::spawn(move || {
+                for _ in 0..3 {
+                    let put = |part| Step {
+                        part,
+                        id: 10 + thread,
+                        text: text.clone(),
+                        gives: 1,
+                        ..Step::default()
+                    };
+                    let given = bank.run(Work::of(&[put(0), put(1)])).unwrap().given;
+                    assert!(given.iter().all(|given| *given == text));
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    close(bank);
+}
+
+#[test]
+fn what_is_too_long_to_travel_fails_alone() {
+    let (bank, notes) = open();
+    let bank = Arc::new(bank);
+    let small = |part| Step { part, id: 7, text: "x".to_owned(), ..Step::default() };
+    let long = Step { text: "x".repeat(17 << 20), ..small(1) };
+    let refused = run(&bank, Work::of(&[small(0), long])).unwrap_err();
+    assert!(matches!(refused, Error::MessageTooLong { bytes, limit } if bytes > limit), "{refused:?}");
+    let words = refused.to_string();
+    assert!(words.contains("16777216") && !words.contains('\n'), "{words}");
+    // What a step gives back, of which the step's rows are undone.
+    let output = Step { gives: 17 << 20, ..small(1) };
+    let refused = run(&bank, Work::of(&[small(0), output])).unwrap_err();
+    assert!(matches!(refused, Error::MessageTooLong { .. }), "{refused:?}");
+    for part in [0, 1] {
+        let mut session = bank.session(bank.instance_of(part)).unwrap();
+        assert_eq!(session.transaction(|t| t.exists(notes, &(part, 7))), Ok(false));
+    }
+    works(&bank);
+    close(bank);
+}
+
+#[test]
+fn values_that_do_not_travel_fail_alone() {
+    let (bank, notes) = open();
+    let bank = Arc::new(bank);
+    let small = |part| Step { part, id: 7, text: "x".to_owned(), ..Step::default() };
+    for (output, way) in WAYS.iter().enumerate().skip(1) {
+        let step = Step { way: *way, ..small(1) };
+        let refused = run(&bank, Work::of(&[small(0), step])).unwrap_err().to_string();
+        assert!(refused.contains("a step that cannot be"), "{way:?}: {refused}");
+        let step = Step { output, ..small(1) };
+        let refused = run(&bank, Work::of(&[small(0), step])).unwrap_err().to_string();
+        assert!(refused.contains("an output that cannot be"), "{way:?}: {refused}");
+        let mut session = bank.session(1).unwrap();
+        assert_eq!(session.transaction(|t| t.exists(notes, &(1, 7))), Ok(false), "{way:?}");
+        works(&bank);
+    }
+    close(bank);
+}
+
+#[test]
+fn callbacks_that_panic_fail_alone() {
+    let (bank, _) = open();
+    let bank = Arc::new(bank);
+    let small = |part| Step { part, ..Step::default() };
+    for parts in [[0, 0], [0, 1], [1, 0]] {
+        for fault in [Fault::OnlyReads, Fault::Part, Fault::Run] {
+            let step = Step { fault, ..small(parts[1]) };
+            let refused = run(&bank, Work::of(&[small(parts[0]), step])).unwrap_err();
+            assert!(refused.to_string().contains("panicked"), "{refused}");
+        }
+        let steps: Vec<_> = parts.map(small).to_vec();
+        // Called once in the thread of the caller, and again in the worker's for each attempt.
+        for call in 1..=2 {
+            let work = Work { panics_at: Some(call), ..Work::of(&steps) };
+            let refused = run(&bank, work).unwrap_err();
+            assert_eq!(refused.to_string(), "misuse: `steps` of a procedure panicked");
+        }
+        let refused = run(&bank, Work { strays_at: Some(2), ..Work::of(&steps) }).unwrap_err();
+        assert!(refused.to_string().contains("other steps"), "{refused}");
+        let refused = run(&bank, Work { concludes: false, ..Work::of(&steps) }).unwrap_err();
+        assert_eq!(refused.to_string(), "misuse: `conclude` of a procedure panicked");
+        works(&bank);
+    }
+    close(bank);
+}
+
+#[test]
+fn a_panic_that_nothing_catches_is_told_to_everybody() {
+    for parts in [[0, 0], [0, 1]] {
+        let (bank, _) = open();
+        let bank = Arc::new(bank);
+        let step = |part, fault| Step { part, fault, ..Step::default() };
+        let bad = Work::of(&[step(parts[0], Fault::None), step(parts[1], Fault::Drop)]);
+        let refused = run(&bank, bad).map(drop);
+        assert!(matches!(refused, Err(Error::Deployment(_) | Error::DurabilityUnknown)), "{refused:?}");
+        for part in [0, 1] {
+            let refused = run(&bank, Work::of(&[step(part, Fault::None)])).map(drop);
+            assert!(
+                matches!(&refused, Err(Error::Deployment(why)) if why.contains("panicked")),
+                "{refused:?}"
+            );
+        }
+        close(bank);
+    }
+}
+
+#[test]
+fn nobody_waits_longer_than_its_deadline_for_a_step_that_does_not_end() {
+    let (bank, _) = open();
+    let bank = Arc::new(bank);
+    BLOCKED.store(true, Ordering::SeqCst);
+    let soon = TransactionOptions::new().deadline(Duration::from_millis(100));
+    let with = |options: TransactionOptions, steps: &[Step]| {
+        let (bank, work) = (Arc::clone(&bank), Work::of(steps));
+        std::thread::spawn(move || bank.run_with(&options, work).map(drop))
+    };
+    let blocks = Step { part: 1, blocks: true, ..Step::default() };
+    let here = with(soon.clone(), std::slice::from_ref(&blocks));
+    // Of another instance, whose worker does not answer.
+    let there = with(soon.clone(), &[Step::default(), blocks]);
+    assert_eq!(here.join().unwrap(), Err(Error::OutcomeUnknown));
+    assert_eq!(there.join().unwrap(), Err(Error::OutcomeUnknown));
+    // Not begun, so nothing of it happens; by its token even without a deadline.
+    let behind = Step { part: 1, ..Step::default() };
+    assert_eq!(with(soon, std::slice::from_ref(&behind)).join().unwrap(), Err(Error::Deadline));
+    let token = CancelToken::new();
+    let behind = with(TransactionOptions::new().without_deadline().cancel(&token), &[behind]);
+    token.cancel();
+    assert_eq!(behind.join().unwrap(), Err(Error::Cancelled));
+    // Who closes does not wait for ever either, and no other deployment suffers.
+    BLOCKED.store(false, Ordering::SeqCst);
+    works(&bank);
+    close(bank);
+}
