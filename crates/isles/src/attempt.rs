@@ -7,7 +7,7 @@ use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::{KeyOf, key_words};
 use engine::{Key, KeyBuffer, Row, RowId};
-use platform::Intent;
+use platform::{Intent, Nanos};
 
 use crate::error::{Error, Result};
 use crate::options::CancelToken;
@@ -43,6 +43,9 @@ pub(crate) struct State {
     pub(crate) fresh: Vec<u64>,
     /// Rows to insert together.
     pub(crate) batch: RowBatch,
+    /// After this moment there is no further attempt, as the thread may wait for itself; whether that ended the transaction.
+    pub(crate) patience_ends: Option<Nanos>,
+    pub(crate) lost_patience: bool,
     /// Whether this is a snapshot.
     pub(crate) only_reads: bool,
     /// What may be used, if this is a step of a procedure.
