@@ -91,6 +91,18 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
+    /// The number of the last whole group of the log that was begun, for [`Self::is_written`]; 0 without a log.
+    pub fn whole_groups(&self, c: P::Core) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| durable.journal.whole_groups(c))
+    }
+
+    /// Whether an outcome survives whatever happens, about which [`Self::whole_groups`] was asked when it was there: groups are
+    /// durable before their epochs are.
+    pub fn is_written(&self, c: P::Core, outcome: Epoch, begun: u64) -> bool {
+        let is_in_group = |durable: &Durable<P>| durable.journal.has_whole_since(c, begun);
+        self.is_durable(c, outcome) || self.durable.as_ref().is_some_and(is_in_group)
+    }
+
     /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`Session::wait_written_until`].
     ///
     /// # Errors

@@ -209,9 +209,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
-    /// As [`Self::wait_durable_until`], for a caller that does not ask again: everything that was committed before the call is on
-    /// disk when this is true, and [`Self::is_durable`] may find that out later only. A session that waits alone draws no epochs by
-    /// this ([`storage::log::Log::wait_for_commit`]).
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: the outcome is on disk when this is true, and
+    /// [`Self::is_durable`] may find that out later only. A session that waits alone draws no epochs by this
+    /// ([`storage::log::Log::wait_for_commit`]).
     ///
     /// # Errors
     /// As [`Self::wait_durable`].

@@ -276,14 +276,21 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
             write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
         }
     }
-    // Segments that were made since: those before may name them, and have no end that they would go on from.
-    let is_new =
-        |name: &&String| manifest.needs(name) && parse_segment_name(name).is_some() && !listed.contains(name);
-    for name in names(from)?.iter().filter(is_new) {
-        let (path, mut header) = (from.join(name), vec![0; ALIGNMENT]);
-        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut header, 0));
-        read.map_err(of_file(&path))?;
-        write(&to.join(name), &header)?;
+    // Segments that were made since: those before may name them, and have no end that they would go on from. They may also say how
+    // long a file has become since it was read.
+    for name in names(from)?.iter().filter(|name| manifest.needs(name) && parse_segment_name(name).is_some())
+    {
+        let (path, copy) = (from.join(name), to.join(name));
+        let file = File::open(&path).map_err(of_file(&path))?;
+        if !listed.contains(name) {
+            let mut header = vec![0; ALIGNMENT];
+            file.read_exact_at(&mut header, 0).map_err(of_file(&path))?;
+            write(&copy, &header)?;
+        }
+        let bytes = file.metadata().map_err(of_file(&path))?.len();
+        if bytes > fs::metadata(&copy).map_err(of_file(&copy))?.len() {
+            set_length(&copy, bytes)?;
+        }
     }
     Ok(())
 }

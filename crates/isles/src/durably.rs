@@ -40,7 +40,7 @@ pub(crate) fn transact(
     };
     if !session.is_durable(outcome) {
         session.idle();
-        wait_until(shared, outcome, committed, patience, true)?;
+        wait(shared, outcome, committed, patience)?;
     }
     Ok(outcome)
 }
@@ -52,22 +52,12 @@ pub(crate) fn wait(
     committed: bool,
     patience: &Patience<'_>,
 ) -> Result<(), Abort> {
-    wait_until(shared, outcome, committed, patience, false)
-}
-
-/// As [`wait`]; `once` if nobody asks again whether the outcome is on disk.
-fn wait_until(
-    shared: &Shared,
-    outcome: Epoch,
-    committed: bool,
-    patience: &Patience<'_>,
-    once: bool,
-) -> Result<(), Abort> {
     if shared.check_process().is_err() {
         // The caller says why.
         return Err(Abort::Cancelled);
     }
     let c = Hardware::core();
+    let begun = shared.inner.whole_groups(c);
     let mut gathers_until = None;
     match patience.durability {
         Durability::Async if committed => return Ok(()),
@@ -77,7 +67,7 @@ fn wait_until(
     loop {
         let now = Hardware::now(c);
         let ends = patience.deadline.is_some_and(|deadline| now >= deadline) || is_cancelled(patience.cancel);
-        if shared.inner.is_durable(c, outcome) {
+        if shared.inner.is_written(c, outcome, begun) {
             return Ok(());
         }
         if let Some(until) = gathers_until.filter(|until| now < *until && !ends) {
@@ -88,11 +78,7 @@ fn wait_until(
         // Whoever has no time left still looks once.
         let look = patience.cancel.map(|_| now.plus(LOOK_NANOS));
         let until = [patience.deadline, look].into_iter().flatten().min();
-        let is_on_disk = match once {
-            true => shared.inner.wait_written_until(c, outcome, until)?,
-            false => shared.inner.wait_durable_until(c, outcome, until)?,
-        };
-        if is_on_disk {
+        if shared.inner.wait_written_until(c, outcome, until)? {
             return Ok(());
         }
         if ends {

@@ -59,6 +59,9 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
         epoch: u64,
         deadline: Option<Nanos>,
     ) -> Result<bool, LogError>;
+    /// See [`Log::whole_groups`] and [`Log::has_whole_since`].
+    fn whole_groups(&self, c: P::Core) -> u64;
+    fn has_whole_since(&self, c: P::Core, begun: u64) -> bool;
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse;
     /// See [`Log::describe`].
     fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError>;
@@ -113,6 +116,14 @@ impl<P: Files> Journal<P> for Log<P> {
         deadline: Option<Nanos>,
     ) -> Result<bool, LogError> {
         Log::wait_for_commit(self, c, epochs, epoch, deadline)
+    }
+
+    fn whole_groups(&self, c: P::Core) -> u64 {
+        Log::whole_groups(self, c)
+    }
+
+    fn has_whole_since(&self, c: P::Core, begun: u64) -> bool {
+        Log::has_whole_since(self, c, begun)
     }
 
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {

@@ -18,6 +18,8 @@ const EPOCH_GROUPS_MAX: u64 = 16;
 pub(super) struct Flight {
     /// The epoch that it completes.
     pub complete: u64,
+    /// Its number if it is [whole](super::format::BlockHeader::whole), or 0.
+    pub whole: u64,
     pub bytes: u64,
     pub began: Nanos,
 }

@@ -166,15 +166,20 @@ impl<P: Files> Log<P> {
         if target.by_epoch || !epochs.no_commit_is_under_way(c) {
             return Ok(Whole::Not);
         }
+        // The number is told before the buffers are taken: whoever has left a record and finds an earlier number can rely on
+        // the group with this one. A number that no group gets does no harm.
+        driver.whole += 1;
+        // Release: goes along with the slots' latches, which order it with what is left there.
+        P::store(c, self.begun_word(), driver.whole, Ordering::Release);
         // Before the buffers are taken, as for any group.
         let complete = complete(epochs.current(c).0).max(driver.marked);
         let collected =
             driver.with_free(|free| self.slots.collect_whole(c, free, || epochs.no_commit_is_under_way(c)));
         let Some(collected) = collected else { return Ok(Whole::Not) };
         if collected.filled.is_empty() && (driver.is_whole || driver.newest <= driver.marked) {
+            self.publish_whole(c, driver.whole);
             return Ok(Whole::Everything);
         }
-        driver.whole += 1;
         driver.is_whole = true;
         let mark = Mark { before: driver.marked, complete, whole: driver.whole };
         self.write_collected(c, driver, collected, (mark, by::<P>(c, target.deadline)))?;
@@ -188,12 +193,20 @@ impl<P: Files> Log<P> {
             stream.reap(c)?;
         }
         let landed = driver.flight.take_if(|_| driver.streams.iter().all(Stream::is_idle));
-        Ok(landed.map(|Flight { complete, bytes, began }| {
+        Ok(landed.map(|Flight { complete, whole, bytes, began }| {
             driver.streams.iter_mut().for_each(Stream::flushed);
             driver.marked = complete;
             self.publish(c, complete);
+            if whole > 0 {
+                self.publish_whole(c, whole);
+            }
             (P::now(c).since(began), bytes)
         }))
+    }
+
+    fn publish_whole(&self, c: P::Core, whole: u64) {
+        // Release: pairs with the acquire in `has_whole_since`, before a commit is acknowledged.
+        P::store(c, self.whole_word(), whole, Ordering::Release);
     }
 
     fn publish(&self, c: P::Core, durable: u64) {
@@ -269,7 +282,7 @@ impl<P: Files> Log<P> {
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
         // Relaxed: a figure, which the latch's holder changes.
         P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
-        driver.flight = Some(Flight { complete: mark.complete, bytes, began });
+        driver.flight = Some(Flight { complete: mark.complete, whole: mark.whole, bytes, began });
         Ok(())
     }
 }

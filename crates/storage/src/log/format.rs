@@ -12,7 +12,7 @@
 //! segment header: magic 8 | format 4 | stream 4 | database 8 | identity 8 | sequence 8 | generation 8 |
 //!                 first epoch 8 | crc 4 | zeros
 //! block header:   magic 4 | payload 4 | identity 8 | sequence 8 | offset 8 | number 8 | complete 8 | whole 8 |
-//!                 flushed before 8 | reaches 8 | file bytes 8 | stream 4 | payload's crc 4 | zeros 4 | crc 4
+//!                 flushed before 8 | reaches 8 | reached bytes 8 | file bytes 8 | stream 4 | payload's crc 4 | zeros 4 | crc 4
 //! record:         body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
 //! ```
 
@@ -26,7 +26,7 @@ pub const FORMAT_OLDEST: u32 = 7;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
-pub const BLOCK_HEADER_BYTES: usize = 96;
+pub const BLOCK_HEADER_BYTES: usize = 104;
 /// Length of a record's header, that of a late one being 8 more.
 pub const RECORD_HEADER_BYTES: usize = 12;
 
@@ -165,6 +165,8 @@ pub struct BlockHeader {
     pub flushed_before: u64,
     /// The stream's segments up to this sequence were durable, their names and headers, when this block was written.
     pub reaches: u64,
+    /// The file of the last of them had this length, durably.
+    pub reached_bytes: u64,
     /// The file had this length, durably, when this block was written.
     pub file_bytes: u64,
 }
@@ -183,9 +185,10 @@ impl BlockHeader {
         put64(to, 56, self.flushed_before);
         put64(to, 64, self.reaches);
         put64(to, 72, self.file_bytes);
-        put32(to, 80, self.place.stream);
-        put32(to, 84, self.payload_crc);
-        put32(to, 88, 0);
+        put64(to, 80, self.reached_bytes);
+        put32(to, 88, self.place.stream);
+        put32(to, 92, self.payload_crc);
+        put32(to, 96, 0);
         let crc = crc32c::crc32c(&to[..BLOCK_CRC_AT]);
         put32(to, BLOCK_CRC_AT, crc);
     }
@@ -200,7 +203,7 @@ impl BlockHeader {
         }
         let place = BlockPlace {
             identity: u64_at(header, 8),
-            stream: u32_at(header, 80),
+            stream: u32_at(header, 88),
             sequence: u64_at(header, 16),
             offset: u64_at(header, 24),
         };
@@ -208,11 +211,12 @@ impl BlockHeader {
             place,
             number: u64_at(header, 32),
             payload_bytes: u32_at(header, 4),
-            payload_crc: u32_at(header, 84),
+            payload_crc: u32_at(header, 92),
             complete: u64_at(header, 40),
             whole: u64_at(header, 48),
             flushed_before: u64_at(header, 56),
             reaches: u64_at(header, 64),
+            reached_bytes: u64_at(header, 80),
             file_bytes: u64_at(header, 72),
         })
     }
@@ -371,6 +375,7 @@ mod tests {
             whole: 1,
             flushed_before: 5,
             reaches: 6,
+            reached_bytes: 10,
             file_bytes: 8,
         };
         header.store(&mut bytes);

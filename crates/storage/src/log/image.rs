@@ -55,15 +55,18 @@ impl BlockSummary {
 pub(super) struct Claims {
     pub complete: u64,
     pub flushed_before: u64,
+    /// The last segment that was known, and how long its file was.
     pub reaches: u64,
+    pub reached_bytes: u64,
     pub file_bytes: u64,
 }
 
 impl Claims {
     fn hear(&mut self, header: &BlockHeader) {
+        let reached = (header.reaches, header.reached_bytes);
+        (self.reaches, self.reached_bytes) = reached.max((self.reaches, self.reached_bytes));
         self.complete = self.complete.max(header.complete);
         self.flushed_before = self.flushed_before.max(header.flushed_before);
-        self.reaches = self.reaches.max(header.reaches);
         self.file_bytes = self.file_bytes.max(header.file_bytes);
     }
 }
@@ -163,7 +166,8 @@ pub(super) fn read_at<P: Files>(
 }
 
 impl<P: Files> SegmentImage<P> {
-    fn read(
+    /// Reads a segment, this many bytes at first.
+    pub fn read(
         c: P::Core,
         queue: &mut P::Queue,
         entry: &Entry,

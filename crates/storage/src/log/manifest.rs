@@ -3,7 +3,7 @@
 //! ```text
 //! magic 8 | format 4 | length 4 | crc 4 of all that | identity 8 | count 4 | generations | checkpoint | extra
 //! generation: number 8 | identity 8 | first epoch 8 | last epoch 8 | streams 4 | zeros 4 | starts
-//! start:      segment 8 | block 8
+//! start:      segment 8 | block 8 | file bytes 8
 //! checkpoint: number 8 | identity 8 | files 4 | zeros 4 | epoch 8 | end 8
 //! ```
 //!
@@ -21,16 +21,18 @@ use super::names::{
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
 const GENERATION_BYTES: usize = 40;
-const START_BYTES: usize = 16;
+const START_BYTES: usize = 24;
 const CHECKPOINT_BYTES: usize = 40;
 
 /// Where a stream begins that is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Start {
     /// The sequence of the segment, which was durable before the manifest named it.
     pub sequence: u64,
     /// The number of its first block.
     pub block: u64,
+    /// The length that its file had, durably.
+    pub file_bytes: u64,
 }
 
 /// One opening of the database.
@@ -106,9 +108,10 @@ impl Manifest {
             body.extend_from_slice(&generation.last_epoch.unwrap_or(u64::MAX).to_le_bytes());
             body.extend_from_slice(&(generation.starts.len() as u32).to_le_bytes());
             body.extend_from_slice(&[0; 4]);
-            for Start { sequence, block } in &generation.starts {
+            for Start { sequence, block, file_bytes } in &generation.starts {
                 body.extend_from_slice(&sequence.to_le_bytes());
                 body.extend_from_slice(&block.to_le_bytes());
+                body.extend_from_slice(&file_bytes.to_le_bytes());
             }
         }
         let none = Checkpoint { number: 0, identity: 0, files: 0, epoch: 0, end: 0 };
@@ -159,7 +162,11 @@ impl Manifest {
         for _ in 0..u32_at(first, 8) {
             let fixed = next(GENERATION_BYTES)?;
             let starts = next((u32_at(fixed, 32) as usize).checked_mul(START_BYTES)?)?;
-            let start = |start| Start { sequence: u64_at(start, 0), block: u64_at(start, 8) };
+            let start = |start| Start {
+                sequence: u64_at(start, 0),
+                block: u64_at(start, 8),
+                file_bytes: u64_at(start, 16),
+            };
             generations.push(Generation {
                 number: u64_at(fixed, 0),
                 identity: u64_at(fixed, 8),
@@ -277,7 +284,8 @@ mod tests {
     use crate::log::format::FORMAT_OLDEST;
 
     fn manifest() -> Manifest {
-        let starts = vec![Start { sequence: 2, block: 7 }, Start { sequence: 4, block: 0 }];
+        let starts =
+            vec![Start { sequence: 2, block: 7, file_bytes: 9 }, Start { sequence: 4, ..Start::default() }];
         let generation = |number, last_epoch| Generation {
             number,
             identity: 70 + number,

@@ -131,7 +131,8 @@ pub fn performs<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> bool {
 /// A log that is being written.
 pub struct Log<P: Files> {
     /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last looked at, bytes written
-    /// since the last checkpoint, and how often something was made durable, on which workers sleep.
+    /// since the last checkpoint, how often something was made durable, on which workers sleep, and the numbers of the last whole
+    /// group that was begun, and that is durable.
     words: P::Region,
     slots: Slots<P>,
     driver: UnsafeCell<Driver<P>>,
@@ -170,6 +171,14 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 5 * LINE_BYTES)
     }
 
+    fn begun_word(&self) -> &P::Word {
+        P::word_of(&self.words, 6 * LINE_BYTES)
+    }
+
+    fn whole_word(&self) -> &P::Word {
+        P::word_of(&self.words, 6 * LINE_BYTES + size_of::<u64>())
+    }
+
     /// Begins a generation: its first segments are durable, and empty.
     fn begin(
         c: P::Core,
@@ -200,7 +209,7 @@ impl<P: Files> Log<P> {
         }
         let marked = generation.first_epoch - 1;
         let log = Log {
-            words: P::region(c, None, 6 * LINE_BYTES, "log")?,
+            words: P::region(c, None, 7 * LINE_BYTES, "log")?,
             slots: Slots::new(c, workers, options.buffer_bytes)?,
             driver: UnsafeCell::new(Driver::new(streams, marked)),
             nodes: options.streams.clone(),
@@ -209,6 +218,11 @@ impl<P: Files> Log<P> {
         };
         P::store(c, log.durable_word(), marked, Ordering::Release);
         Ok(log)
+    }
+
+    /// Where its streams begin. No worker uses the log yet.
+    fn starts(&mut self) -> Vec<Start> {
+        self.driver.get_mut().streams.iter().map(Stream::start).collect()
     }
 
     fn keep_manifest(&mut self, writer: ManifestWriter<P>, former_bytes: u64) {
@@ -362,6 +376,19 @@ impl<P: Files> Log<P> {
         P::load(c, self.durable_word(), Ordering::Acquire)
     }
 
+    /// The number of the last whole group that was begun. Whoever asks after a commit has that on disk when
+    /// [`Self::has_whole_since`] this number, whatever epoch is durable.
+    pub fn whole_groups(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release in `start_whole`.
+        P::load(c, self.begun_word(), Ordering::Acquire)
+    }
+
+    /// Whether a whole group is durable that was begun after the one with this number.
+    pub fn has_whole_since(&self, c: P::Core, begun: u64) -> bool {
+        // Acquire: pairs with the release of the core that flushed.
+        P::load(c, self.whole_word(), Ordering::Acquire) > begun
+    }
+
     /// Why the log has stopped, if it has.
     pub fn stopped(&self, c: P::Core) -> Option<LogError> {
         // Acquire: pairs with the release of the core that met the failure.
@@ -414,7 +441,8 @@ impl<P: Files> Log<P> {
         self.wait_for(c, epochs, Target { epoch, deadline, by_epoch: true })
     }
 
-    /// As [`Self::wait`], for a commit of this epoch that the caller has made or read: it may be durable before the epoch is.
+    /// As [`Self::wait`], for a commit of this epoch that the caller has made or read: it may be durable, with a whole group, before
+    /// the epoch is.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -429,10 +457,11 @@ impl<P: Files> Log<P> {
     }
 
     fn wait_for(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError> {
-        let Target { epoch, deadline, .. } = target;
+        let Target { epoch, deadline, by_epoch } = target;
+        let begun = self.whole_groups(c);
         loop {
             let seen = self.landed(c);
-            if self.durable(c) >= epoch {
+            if self.durable(c) >= epoch || !by_epoch && self.has_whole_since(c, begun) {
                 return Ok(true);
             }
             if let Some(error) = self.stopped(c) {

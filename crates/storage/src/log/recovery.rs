@@ -15,7 +15,7 @@ use super::checkpoint::CheckpointReader;
 use super::error::LogError;
 use super::format::{ALIGNMENT, Record, Records};
 use super::found::{is_named_like_own, superseded};
-use super::image::{BlockSummary, SegmentImage, SegmentReading, read_segments};
+use super::image::{BlockSummary, Claims, SegmentImage, SegmentReading, read_segments};
 use super::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, Start};
 use super::names::{
     NEW_MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name,
@@ -239,17 +239,35 @@ impl<P: Files> SegmentImage<P> {
         Ok(chain.complete.iter().copied().fold(newest, u64::max))
     }
 
-    /// Takes note up to where everything counts, which blocks with these numbers end; the largest epoch there.
-    fn count_whole(&mut self, whole: u64) -> u64 {
+    /// Takes note up to where everything counts: up to the last block that a whole group with one of these numbers ends, or, where
+    /// a later segment has such a block, all of it. Returns whether there is one here.
+    fn count_whole(&mut self, whole: u64, is_later: bool) -> bool {
         let ends = |seen: &BlockSummary| (1..=whole).contains(&seen.whole);
-        self.whole_blocks = self.blocks.iter().rposition(ends).map_or(0, |last| last + 1);
-        self.blocks[..self.whole_blocks].iter().map(|seen| seen.epochs.1).max().unwrap_or(0)
+        let last = self.blocks.iter().rposition(ends);
+        self.whole_blocks = if is_later { self.blocks.len() } else { last.map_or(0, |last| last + 1) };
+        last.is_some()
     }
+}
+
+/// Takes note of what counts in all streams of a generation because of whole groups with numbers up to this one; the largest epoch
+/// of a record there.
+fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation, whole: u64) -> u64 {
+    let mut newest = 0;
+    for stream in 0..generation.starts.len() as u32 {
+        let own = images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation));
+        let mut is_later = false;
+        for image in own.rev() {
+            is_later |= image.count_whole(whole, is_later);
+            let epochs = image.blocks[..image.whole_blocks].iter().map(|seen| seen.epochs.1);
+            newest = epochs.fold(newest, u64::max);
+        }
+    }
+    newest
 }
 
 /// Looks whether segments are missing, or shorter than they were. A generation whose end is known has been judged by that.
 fn check_reach<P: Files>(
-    own: &[&mut SegmentImage<P>],
+    own: &mut [&mut SegmentImage<P>],
     (stream, start): (u32, Start),
     is_open: bool,
 ) -> Result<(), LogError> {
@@ -268,8 +286,22 @@ fn check_reach<P: Files>(
     if let Some(sequence) = (start.sequence..=reaches).find(|sequence| !there.contains(sequence)) {
         return missing(sequence);
     }
-    match own.iter().find(|image| image.file_bytes < image.claims.file_bytes) {
-        Some(image) => Err(image.damaged(image.file_bytes as usize, "it has been cut short")),
+    // By sequence, how long files were at least.
+    let mut lengths = BTreeMap::from([(start.sequence, start.file_bytes)]);
+    for Claims { reaches, reached_bytes, .. } in own.iter().map(|image| image.claims) {
+        let length = lengths.entry(reaches).or_default();
+        *length = reached_bytes.max(*length);
+    }
+    for image in own.iter_mut() {
+        let said = lengths.get(&image.sequence).copied().unwrap_or(0);
+        image.claims.file_bytes = image.claims.file_bytes.max(said);
+        if image.file_bytes < image.claims.file_bytes {
+            return Err(image.damaged(image.file_bytes as usize, "it has been cut short"));
+        }
+    }
+    // The next segment is made when blocks of this one are durable.
+    match own.iter().rev().skip(1).find(|image| image.blocks.is_empty()) {
+        Some(image) => Err(image.damaged(ALIGNMENT, "blocks that were durable are missing")),
         None => Ok(()),
     }
 }
@@ -286,7 +318,7 @@ fn follow<P: Files>(
     for (stream, start) in (0..).zip(&generation.starts) {
         let mut own: Vec<&mut SegmentImage<P>> =
             images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
-        check_reach(&own, (stream, *start), generation.last_epoch.is_none())?;
+        check_reach(&mut own, (stream, *start), generation.last_epoch.is_none())?;
         let mut chain = Chain {
             first: start.block,
             next: start.block,
@@ -311,8 +343,7 @@ fn follow<P: Files>(
         whole = whole.min(chain.whole);
     }
     if generation.last_epoch.is_none() {
-        let own = images.iter_mut().filter(|image| image.is_of(generation));
-        all.whole = own.map(|image| image.count_whole(whole)).max().unwrap_or(0);
+        all.whole = count_whole(images, generation, whole);
     }
     Ok(all)
 }
@@ -420,7 +451,7 @@ impl<P: Files> OpenedDirectory<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        if self.manifest.generations.is_empty() {
+        if self.manifest == Manifest::default() {
             self.manifest.identity = P::fresh_identity(c, &self.directory)?;
             self.manifest.write::<P>(c, &mut self.queue)?;
         }
@@ -428,14 +459,15 @@ impl<P: Files> OpenedDirectory<P> {
         let number = self.opening();
         let streams = 0..options.streams.len() as u32;
         let sequence = |stream| self.sequences.get(&stream).copied().unwrap_or(0);
-        let generation = Generation {
+        let mut generation = Generation {
             number,
             identity: P::fresh_identity(c, &self.directory)?,
-            starts: streams.map(|stream| Start { sequence: sequence(stream), block: 0 }).collect(),
+            starts: streams.map(|stream| Start { sequence: sequence(stream), ..Start::default() }).collect(),
             first_epoch: self.first_epoch - EPOCHS_AHEAD,
             last_epoch: None,
         };
         let mut log = Log::begin(c, self.directory, (self.manifest.identity, &generation), options, workers)?;
+        generation.starts = log.starts();
         let safe = self.log.safe_epoch;
         let blocks = self.log.blocks();
         let again = blocks.iter().flat_map(|block| block.records()).filter(|record| record.epoch > safe);

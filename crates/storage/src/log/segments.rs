@@ -4,7 +4,8 @@
 //! then on the segment is *known*, and blocks of the segment before it say so. Later, behind groups, its space is taken a step
 //! at a time, since a file system may clear it. Nothing that makes a segment is waited for while the segment before it has
 //! room, and what the operating system refuses of it is tried again later: the segment before grows beyond its length
-//! meanwhile.
+//! meanwhile. The segment before has durable blocks by then: where one is without blocks, and a later one is there, the blocks
+//! were lost.
 
 use platform::Nanos;
 use platform::files::{Done, Existence, FileError, Files, Operation, Ticket};
@@ -36,8 +37,11 @@ pub(super) struct Segment<P: Files> {
     pub cleared: u64,
     /// The length that it has durably.
     pub durable_bytes: u64,
-    /// As the last block in it says, the segment that is known.
+    /// Whether its length is being made durable.
+    pub is_measured: bool,
+    /// As the last block in it says, the segment that is known, and the length of its file.
     pub reaches: u64,
+    pub reached_bytes: u64,
 }
 
 impl<P: Files> Segment<P> {
@@ -68,9 +72,12 @@ pub(super) enum Purpose {
     /// The next segment is not there yet. It is tried again.
     Open,
     Head,
-    /// A flush of the next segment, of its name at last: the log stops, as at any flush that fails.
+    /// A flush of the next segment, of its name, of its length: the log stops, as at any flush that fails.
     Flush,
     Name,
+    Length {
+        sequence: u64,
+    },
     /// Space for a segment, which had so much before: it is tried again, or left out.
     Growth {
         sequence: u64,
@@ -89,7 +96,9 @@ impl<P: Files> Stream<P> {
         result: Result<Done<P>, FileError>,
     ) -> Result<(), FileError> {
         match (purpose, result) {
-            (Purpose::Group | Purpose::Flush | Purpose::Name, Err(error)) => return Err(error),
+            (Purpose::Group | Purpose::Flush | Purpose::Name | Purpose::Length { .. }, Err(error)) => {
+                return Err(error);
+            }
             (Purpose::Open, Ok(Done::File(file))) => self.next = Next::Bare(self.opened(file)),
             (Purpose::Open, Ok(_)) => {}
             (Purpose::Open, Err(error)) => {
@@ -103,6 +112,12 @@ impl<P: Files> Stream<P> {
                 self.refused(c, error);
             }
             (Purpose::Name, Ok(_)) => self.next_is_known(),
+            (Purpose::Length { sequence }, Ok(_)) => {
+                if let Some(segment) = self.segment_mut(sequence) {
+                    segment.durable_bytes = segment.durable_bytes.max(segment.grown);
+                    segment.is_measured = false;
+                }
+            }
             (Purpose::Growth { sequence, before }, Err(error)) => {
                 if let Some(segment) = self.segment_mut(sequence) {
                     segment.grown = segment.grown.min(before);
@@ -148,7 +163,9 @@ impl<P: Files> Stream<P> {
             grown: used.max(first),
             cleared: used.max(first),
             durable_bytes: used.max(first),
+            is_measured: false,
             reaches: 0,
+            reached_bytes: 0,
         }
     }
 
@@ -263,18 +280,66 @@ impl<P: Files> Stream<P> {
     /// Goes on in the next segment; false, and nothing done, if there is none to be had now. Everything in the current one will
     /// be durable before anything in the next one is acknowledged, and it names the next one.
     pub(super) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
+        // A group that is longer than its segment: the first block of it may not be durable yet.
+        if matches!(self.next, Next::None) {
+            self.flush_current(c);
+        }
         if !self.wait_for_next(c, false)? {
             return Ok(false);
         }
-        if self.segment.as_ref().is_some_and(|segment| segment.reaches < self.known) {
+        self.wait_for_length(c)?;
+        let said = self.segment.as_ref().map(|segment| (segment.reaches, segment.reached_bytes));
+        let known = match &self.next {
+            Next::Known(next) => (self.known, next.durable_bytes),
+            _ => (self.known, 0),
+        };
+        if said.is_some_and(|said| said < known) {
             self.write_mark(c, complete)?;
         }
+        self.flush_current(c);
+        self.take_next(c);
+        Ok(true)
+    }
+
+    /// Takes the rest of the next segment's space, and waits until its length is durable; not for what is refused.
+    fn wait_for_length(&mut self, c: P::Core) -> Result<(), LogError> {
+        self.grow_next(c, u64::MAX);
+        // To the end, also where the space was refused: the length must not be heard as that of space that is asked for later.
+        while matches!(&self.next, Next::Known(next) if next.is_measured) {
+            if !self.wait(c, None) {
+                return Err(FileError::stopped().into());
+            }
+            self.reap(c)?;
+        }
+        Ok(())
+    }
+
+    /// Takes space for the next segment up to this length, a step at least; its length is made durable when all is there.
+    fn grow_next(&mut self, c: P::Core, bytes: u64) {
+        if self.rests(c) {
+            return;
+        }
+        let Next::Known(next) = &mut self.next else { return };
+        if next.is_measured || next.grown >= next.size.min(bytes) {
+            return;
+        }
+        let step = next.size.div_ceil(GROWTH_STEPS).next_multiple_of(ALIGNMENT as u64);
+        let (sequence, before) = (next.sequence, next.grown);
+        next.grown = (before + step).max(bytes.min(next.size).next_multiple_of(step)).min(next.size);
+        let (file, bytes, is_all) = (next.file.clone(), next.grown, next.grown == next.size);
+        next.is_measured = is_all;
+        let grow = Operation::Preallocate { file: file.clone(), bytes };
+        self.submit(c, grow, Purpose::Growth { sequence, before });
+        if is_all {
+            self.submit(c, Operation::Flush { file }, Purpose::Length { sequence });
+        }
+    }
+
+    fn flush_current(&mut self, c: P::Core) {
         if let Some(Segment { file, .. }) = &self.segment {
             let file = file.clone();
             self.submit(c, Operation::Flush { file }, Purpose::Group);
         }
-        self.take_next(c);
-        Ok(true)
     }
 
     /// Behind a group: makes the next segment when it is time, and takes a step of its space.
@@ -286,16 +351,14 @@ impl<P: Files> Stream<P> {
             return Ok(());
         }
         self.make_next(c, false)?;
-        if offset < size / GROWN_AT || self.rests(c) {
-            return Ok(());
-        }
-        let Next::Known(next) = &mut self.next else { return Ok(()) };
-        if next.grown < next.size {
-            let step = next.size.div_ceil(GROWTH_STEPS).next_multiple_of(ALIGNMENT as u64);
-            let purpose = Purpose::Growth { sequence: next.sequence, before: next.grown };
-            next.grown = (next.grown + step).min(next.size);
-            let grow = Operation::Preallocate { file: next.file.clone(), bytes: next.grown };
-            self.submit(c, grow, purpose);
+        // All of it is there when three quarters of the current one are used.
+        let behind = offset.saturating_sub(size / GROWN_AT);
+        let next_bytes = match &self.next {
+            Next::Known(next) => next.size,
+            _ => 0,
+        };
+        if behind > 0 {
+            self.grow_next(c, next_bytes / (size / GROWN_AT / 2).max(1) * behind);
         }
         Ok(())
     }

@@ -177,7 +177,7 @@ impl<P: Files> Stream<P> {
     /// The name of the current segment, and where the next one would begin, if the current one has no blocks.
     pub(super) fn unused(&self) -> Option<(String, Start)> {
         let segment = self.segment.as_ref().filter(|segment| segment.is_empty())?;
-        let start = Start { sequence: segment.sequence + 1, block: self.next_block };
+        let start = Start { sequence: segment.sequence + 1, block: self.next_block, file_bytes: 0 };
         Some((segment_name(self.number, segment.sequence), start))
     }
 
@@ -204,8 +204,17 @@ impl<P: Files> Stream<P> {
             let refusal = self.refusal.as_ref().map(|(_, error)| error.clone());
             return Ok(Err(refusal.unwrap_or_else(FileError::stopped)));
         }
-        let sequence = self.segment.as_ref().map_or(self.next_sequence, |segment| segment.sequence);
-        Ok(Ok(Start { sequence, block: self.next_block }))
+        Ok(Ok(self.start()))
+    }
+
+    /// Where the next block goes.
+    pub(super) fn start(&self) -> Start {
+        let segment = self.segment.as_ref();
+        Start {
+            sequence: segment.map_or(self.next_sequence, |segment| segment.sequence),
+            block: self.next_block,
+            file_bytes: segment.map_or(0, |segment| segment.durable_bytes),
+        }
     }
 
     /// Takes what has ended; buffers are empty again.
@@ -221,7 +230,8 @@ impl<P: Files> Stream<P> {
         for buffer in completion.buffers {
             self.keep(buffer);
         }
-        let begun = self.begun.pop_front_if(|(ticket, _)| *ticket == completion.ticket);
+        let is_begun = self.begun.front().is_some_and(|(ticket, _)| *ticket == completion.ticket);
+        let begun = if is_begun { self.begun.pop_front() } else { None };
         // What the core has performed itself is a group's.
         self.settle(c, begun.map_or(Purpose::Group, |(_, purpose)| purpose), completion.result)
     }
@@ -264,8 +274,13 @@ impl<P: Files> Stream<P> {
 
     /// Seals a block that goes to this place of the current segment.
     fn seal(&mut self, c: P::Core, block: &mut FillingBlock<P>, offset: u64, (complete, whole): (u64, u64)) {
+        let reached_bytes = match &self.next {
+            Next::Known(next) => next.durable_bytes,
+            // The last one that is known is the current one.
+            _ => 0,
+        };
         let Some(segment) = &mut self.segment else { return };
-        segment.reaches = self.known;
+        (segment.reaches, segment.reached_bytes) = (self.known, reached_bytes);
         let (sequence, file_bytes) = (segment.sequence, segment.durable_bytes);
         let header = BlockHeader {
             place: self.header(sequence).place(offset),
@@ -274,6 +289,7 @@ impl<P: Files> Stream<P> {
             whole,
             flushed_before: self.durable_blocks,
             reaches: self.known,
+            reached_bytes,
             file_bytes,
             ..BlockHeader::default()
         };

@@ -269,11 +269,15 @@ impl<P: Files> Worker<'_, P> {
                 match self.random.below(2) {
                     0 => session.wait_durable(commit)?,
                     _ => {
-                        // Everything that was committed before is on disk then, whatever the session knows of it.
+                        // What is no later is on disk then too, whatever the session knows of it.
                         session.wait_written(commit)?;
-                        for done in pending.drain(..) {
-                            (self.acknowledge)(usize::from(done.worker), done.number);
-                        }
+                        pending.retain(|done| {
+                            let is_written = done.commit.durable_with <= commit.durable_with;
+                            if is_written {
+                                (self.acknowledge)(usize::from(done.worker), done.number);
+                            }
+                            !is_written
+                        });
                     }
                 }
                 self.take(&session, &mut pending);
