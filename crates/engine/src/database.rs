@@ -91,6 +91,33 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
+    /// The number of the last whole group of the log that was begun, for [`Self::is_written`]; 0 without a log.
+    pub fn whole_groups(&self, c: P::Core) -> u64 {
+        self.durable.as_ref().map_or(0, |durable| durable.journal.whole_groups(c))
+    }
+
+    /// Whether an outcome survives whatever happens, about which [`Self::whole_groups`] was asked when it was there: groups are
+    /// durable before their epochs are.
+    pub fn is_written(&self, c: P::Core, outcome: Epoch, begun: u64) -> bool {
+        let is_in_group = |durable: &Durable<P>| durable.journal.has_whole_since(c, begun);
+        self.is_durable(c, outcome) || self.durable.as_ref().is_some_and(is_in_group)
+    }
+
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`Session::wait_written_until`].
+    ///
+    /// # Errors
+    /// As [`Self::wait_durable_until`].
+    pub fn wait_written_until(
+        &self,
+        c: P::Core,
+        outcome: Epoch,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, Abort> {
+        let Some(durable) = &self.durable else { return Ok(true) };
+        let waited = durable.journal.wait_for_commit(c, self.instance.epochs(), outcome.0, deadline);
+        waited.map_err(|error| not_durable(&error))
+    }
+
     /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
     /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none.
     pub fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {

@@ -12,10 +12,11 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
+use storage::log::format::ALIGNMENT;
 use storage::log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
 
 use crate::database::Database;
@@ -265,13 +266,30 @@ fn flush_directory(path: &Path) -> Copied<()> {
 
 /// Copies the files that the manifest needs: of each stream the last segment first.
 fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
-    for name in names(from)?.iter().rev().filter(|name| manifest.needs(name)) {
+    let listed = names(from)?;
+    for name in listed.iter().rev().filter(|name| manifest.needs(name)) {
         let (path, copy) = (from.join(name), to.join(name));
         if parse_segment_name(name).is_some() {
             let bytes = File::open(&path).and_then(|file| paged::read_backwards(&file));
             write_with_hole(&copy, &bytes.map_err(of_file(&path))?)?;
         } else if parse_checkpoint_file_name(name).is_some() {
             write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
+        }
+    }
+    // Segments that were made since: those before may name them, and have no end that they would go on from. They may also say how
+    // long a file has become since it was read.
+    for name in names(from)?.iter().filter(|name| manifest.needs(name) && parse_segment_name(name).is_some())
+    {
+        let (path, copy) = (from.join(name), to.join(name));
+        let file = File::open(&path).map_err(of_file(&path))?;
+        if !listed.contains(name) {
+            let mut header = vec![0; ALIGNMENT];
+            file.read_exact_at(&mut header, 0).map_err(of_file(&path))?;
+            write(&copy, &header)?;
+        }
+        let bytes = file.metadata().map_err(of_file(&path))?.len();
+        if bytes > fs::metadata(&copy).map_err(of_file(&copy))?.len() {
+            set_length(&copy, bytes)?;
         }
     }
     Ok(())

@@ -57,6 +57,7 @@ pub(crate) fn wait(
         return Err(Abort::Cancelled);
     }
     let c = Hardware::core();
+    let begun = shared.inner.whole_groups(c);
     let mut gathers_until = None;
     match patience.durability {
         Durability::Async if committed => return Ok(()),
@@ -66,7 +67,7 @@ pub(crate) fn wait(
     loop {
         let now = Hardware::now(c);
         let ends = patience.deadline.is_some_and(|deadline| now >= deadline) || is_cancelled(patience.cancel);
-        if shared.inner.is_durable(c, outcome) {
+        if shared.inner.is_written(c, outcome, begun) {
             return Ok(());
         }
         if let Some(until) = gathers_until.filter(|until| now < *until && !ends) {
@@ -77,7 +78,7 @@ pub(crate) fn wait(
         // Whoever has no time left still looks once.
         let look = patience.cancel.map(|_| now.plus(LOOK_NANOS));
         let until = [patience.deadline, look].into_iter().flatten().min();
-        if shared.inner.wait_durable_until(c, outcome, until)? {
+        if shared.inner.wait_written_until(c, outcome, until)? {
             return Ok(());
         }
         if ends {

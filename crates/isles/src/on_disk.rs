@@ -129,9 +129,9 @@ impl Server {
                 self.is_over = first.is_none();
                 return;
             };
-            let ended = wait_for_epoch(&database, Epoch(first), None).map(drop);
+            let ended = wait_for_epoch(&database, Epoch(first.0), None).map(drop);
             drop(database);
-            let until = if ended.is_err() { u64::MAX } else { first };
+            let until = if ended.is_err() { (u64::MAX, u64::MAX) } else { first };
             let over = with(&self.waiting.state, |state| state.rise(until));
             for seat in over.into_values() {
                 let waker = with(&seat.state, |state| {

@@ -46,6 +46,8 @@ use crate::shared::Shared;
 pub struct Ticket {
     shared: Arc<Shared>,
     outcome: Epoch,
+    /// The log's last whole group when the commit was there.
+    begun: u64,
     /// Counted.
     _entry: TicketEntry,
 }
@@ -62,14 +64,15 @@ impl std::fmt::Debug for Ticket {
 impl Ticket {
     pub(crate) fn new(shared: Arc<Shared>, outcome: Epoch) -> Self {
         let entry = shared.ledger.enter_ticket();
-        Ticket { shared, outcome, _entry: entry }
+        let begun = shared.inner.whole_groups(Hardware::core());
+        Ticket { shared, outcome, begun, _entry: entry }
     }
 
     /// Whether the commit is on disk; always true in memory. Asking moves nothing on: [`Self::wait`] does, and so do transactions.
     ///
     /// [`Ticket`] has an example.
     pub fn is_on_disk(&self) -> bool {
-        self.shared.inner.is_durable(Hardware::core(), self.outcome)
+        self.shared.inner.is_written(Hardware::core(), self.outcome, self.begun)
     }
 
     /// Returns when the commit is on disk.

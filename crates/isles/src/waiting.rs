@@ -47,15 +47,20 @@ impl WaitingState {
         (place, seat)
     }
 
-    /// The earliest epoch that a task waits for.
-    pub(crate) fn first(&self) -> Option<u64> {
-        self.seats.first_key_value().map(|((epoch, _), _)| *epoch)
+    /// The earliest epoch that a task waits for, and how many seats were taken so far.
+    pub(crate) fn first(&self) -> Option<(u64, u64)> {
+        self.seats.first_key_value().map(|((epoch, _), _)| (*epoch, self.taken))
     }
 
-    /// Takes the seats of those who wait for this epoch, or for an earlier one.
-    pub(crate) fn rise(&mut self, epoch: u64) -> BTreeMap<Place, Arc<Seat>> {
+    /// Takes the seats of those who wait for this epoch, or for an earlier one, but for those who came after so many: what is on
+    /// disk before its epoch is durable has nothing that was committed in the epoch since.
+    pub(crate) fn rise(&mut self, (epoch, taken): (u64, u64)) -> BTreeMap<Place, Arc<Seat>> {
         let later = self.seats.split_off(&(epoch.saturating_add(1), 0));
-        std::mem::replace(&mut self.seats, later)
+        let all = std::mem::replace(&mut self.seats, later);
+        let (over, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.into_iter().partition(|((_, number), _)| *number <= taken);
+        self.seats.extend(left);
+        over
     }
 }
 

@@ -106,6 +106,24 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         session.map_err(no_session)?.wait_durable_until(outcome, deadline)
     }
 
+    /// See [`Database::whole_groups`]. A database without such groups has none.
+    fn whole_groups(&self, _c: P::Core) -> u64 {
+        0
+    }
+
+    /// See [`Database::is_written`].
+    fn is_written(&self, c: P::Core, outcome: Epoch, _begun: u64) -> bool {
+        self.is_durable(c, outcome)
+    }
+
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`crate::Session::wait_written_until`].
+    ///
+    /// # Errors
+    /// As that.
+    fn wait_written_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_durable_until(c, outcome, deadline)
+    }
+
     /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
     /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none. A database
     /// without snapshots ([`Traits::snapshots`]) has nothing to move on.
@@ -226,6 +244,18 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
 
     fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.is_durable(c, outcome)
+    }
+
+    fn whole_groups(&self, c: P::Core) -> u64 {
+        self.whole_groups(c)
+    }
+
+    fn is_written(&self, c: P::Core, outcome: Epoch, begun: u64) -> bool {
+        self.is_written(c, outcome, begun)
+    }
+
+    fn wait_written_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_written_until(c, outcome, deadline)
     }
 
     fn wait_durable_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {

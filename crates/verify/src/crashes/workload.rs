@@ -266,7 +266,20 @@ impl<P: Files> Worker<'_, P> {
             }
             self.take(&session, &mut pending);
             if waits {
-                session.wait_durable(commit)?;
+                match self.random.below(2) {
+                    0 => session.wait_durable(commit)?,
+                    _ => {
+                        // What is no later is on disk then too, whatever the session knows of it.
+                        session.wait_written(commit)?;
+                        pending.retain(|done| {
+                            let is_written = done.commit.durable_with <= commit.durable_with;
+                            if is_written {
+                                (self.acknowledge)(usize::from(done.worker), done.number);
+                            }
+                            !is_written
+                        });
+                    }
+                }
                 self.take(&session, &mut pending);
             } else {
                 P::pause(c, self.random.below(10_000));
