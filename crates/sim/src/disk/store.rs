@@ -446,6 +446,18 @@ impl Store {
         contents
     }
 
+    pub(crate) fn replace_directory(&mut self, path: &Path, files: &BTreeMap<String, Vec<u8>>) {
+        let mut names = BTreeMap::new();
+        for (name, bytes) in files {
+            let number = self.files.len();
+            let (cached, durable, place) = (bytes.clone(), bytes.clone(), (number as u64) << 40);
+            self.files.push(Stored { cached, durable, place, ..Stored::default() });
+            names.insert(name.clone(), number);
+        }
+        let directory = Directory { durable: names.clone(), names, ..Directory::default() };
+        self.directories.insert(path.to_path_buf(), directory);
+    }
+
     pub(crate) fn flip_bit(&mut self, path: &Path, byte: u64, bit: u8) -> bool {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
         else {

@@ -5,6 +5,7 @@ mod agreement;
 mod anomalies;
 mod campaigns;
 mod crashes;
+mod files;
 mod gaps;
 mod owners;
 mod pages;
