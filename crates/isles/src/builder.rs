@@ -56,6 +56,8 @@ pub struct Builder {
     memory_bytes_max: u64,
     /// There if rows lie in pages.
     pool_bytes: Option<u64>,
+    /// Rules that pages break, for tests.
+    broken: paged::Broken,
     sessions_max: usize,
     spare_tables: usize,
     latencies: bool,
@@ -78,6 +80,7 @@ impl Builder {
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
             pool_bytes: None,
+            broken: paged::Broken::default(),
             sessions_max: SESSIONS_DEFAULT,
             spare_tables: SPARE_TABLES_DEFAULT,
             latencies: false,
@@ -161,6 +164,14 @@ impl Builder {
     #[must_use]
     pub fn pages(mut self, pool_bytes: u64) -> Self {
         self.pool_bytes = Some(pool_bytes);
+        self
+    }
+
+    /// For tests, which see so that checkers notice: rows in pages break these rules.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn breaking(mut self, rules: paged::Broken) -> Self {
+        self.broken = rules;
         self
     }
 
@@ -377,6 +388,7 @@ impl Builder {
         let (made, found) = match (&durable, self.pool_bytes) {
             (Some(durable), Some(pool_bytes)) => {
                 let options = options_of_pages(pool_bytes, self.sessions_max, &durable.path);
+                let options = PagedOptions { broken: self.broken, ..options };
                 engine_hardware::open_paged(c, &options, schema, listener)?
             }
             (None, Some(_)) => {

@@ -94,6 +94,18 @@ impl Bytes {
         Ok(Bytes { socket, secured, patience: self.patience, endpoint: self.endpoint.clone() })
     }
 
+    /// The same for the next read: at most until this moment, however little comes at a time.
+    ///
+    /// # Errors
+    /// The moment is over, or the operating system refuses.
+    pub fn set_end(&mut self, end: std::time::Instant) -> io::Result<()> {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.set_patience(Some(left))
+    }
+
     /// How long this clone waits when it reads: without end at first.
     ///
     /// # Errors

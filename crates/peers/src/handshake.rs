@@ -1,6 +1,6 @@
 //! How two processes come to have a link.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use platform::between::{
 };
 use platform::link::{Bell, End, KernelMechanism, Limits, Mechanism, Patience, Side};
 use platform::{
-    Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Node, OutOfMemory, Platform, SharedMemory,
+    Hardware, HardwareCore, HardwareRegion, LINE_BYTES, Nanos, Node, OutOfMemory, Platform, SharedMemory,
 };
 
 use super::credentials::Trust;
@@ -20,6 +20,7 @@ use super::endpoint::Endpoint;
 use super::error::{Fault, PeerError};
 use super::hello::{Hello, Said};
 use super::peer::Peer;
+use super::reception::Reception;
 use super::socket::{
     Bound, HANDSHAKE_NANOS, Socket, Unheard, bind_path, connect_path, handshake_end, stream,
 };
@@ -82,17 +83,22 @@ pub struct Listener {
     trust: Option<Trust>,
     /// Who is connected to whom here.
     connected: Vec<(Peer, Peer, Weak<Life>)>,
+    reception: Reception<Introduced>,
 }
 
-/// A socket and where it leads, for errors.
-struct Met<'a> {
+/// A guest that has said who it is, or why it is sent away.
+type Introduced = Result<(Met, Hello, Vec<OwnedFd>), PeerError>;
+
+/// A socket, where it leads, for errors, and when the other side must have said what it has to say.
+struct Met {
     socket: Socket,
-    endpoint: &'a Endpoint,
+    endpoint: Endpoint,
+    end: Nanos,
 }
 
-impl Met<'_> {
+impl Met {
     fn failed(&self, unheard: Unheard) -> PeerError {
-        unheard.at(self.endpoint)
+        unheard.at(&self.endpoint)
     }
 
     /// Refuses the other process, and tells it why.
@@ -104,7 +110,7 @@ impl Met<'_> {
     }
 
     fn hear(&self) -> Result<(Said, Vec<OwnedFd>), PeerError> {
-        let (said, files) = match self.socket.hear(handshake_end()) {
+        let (said, files) = match self.socket.hear(self.end) {
             Err(Unheard::Frame(error)) => return Err(self.refuse(error.into())),
             Err(Unheard::Refused(fault)) => return Err(self.refuse(fault)),
             other => other.map_err(|unheard| self.failed(unheard))?,
@@ -150,7 +156,7 @@ impl Own {
     /// The end of a link to a process that has said `peer` and handed over `theirs`.
     fn end(
         self,
-        met: &Met<'_>,
+        met: &Met,
         peer: Hello,
         theirs: Option<Theirs>,
     ) -> Result<(End<Hardware>, Arc<Life>), PeerError> {
@@ -239,7 +245,16 @@ impl Listener {
                 (Bound::Stream(listener), Endpoint::Network(address))
             }
         };
-        Ok(Listener { bound, endpoint, identity, trust: None, connected: Vec::new() })
+        let reception = Reception::new().map_err(|error| failed("socketpair", error))?;
+        Ok(Listener { bound, endpoint, identity, trust: None, connected: Vec::new(), reception })
+    }
+
+    /// The same with guests that come one at a time, so that each waits for all before it: what tests have to notice.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn one_at_a_time(mut self) -> Listener {
+        self.reception.one_at_a_time();
+        self
     }
 
     /// The same for nobody but those who prove that they are the instances that they say they are.
@@ -254,63 +269,59 @@ impl Listener {
         &self.endpoint
     }
 
-    /// The next process that connects, `None` if none came in time.
-    ///
-    /// Waits a second at most for a process that has connected and says nothing.
+    /// The next process that connects and says who it is, `None` if none did in time. Those that say nothing are not waited for.
     ///
     /// # Errors
-    /// [`PeerError::Refused`]: a process came and was sent away. The listener goes on listening, whatever the error.
+    /// [`PeerError::Refused`], [`PeerError::RefusedThere`], [`PeerError::Silent`] and [`PeerError::Gone`]: a process came and was sent
+    /// away, or went. The listener goes on listening, whatever the error.
     pub fn accept(
         &mut self,
         c: HardwareCore,
         door: &mut Door<'_>,
         patience: Patience,
     ) -> Result<Option<Connection>, PeerError> {
-        let failed = |call, error| PeerError::System { endpoint: self.endpoint.clone(), call, error };
+        let endpoint = self.endpoint.clone();
+        let failed = |call, error| PeerError::System { endpoint: endpoint.clone(), call, error };
         loop {
             let left = patience.deadline().map_or(HANDSHAKE_NANOS, |end| end.since(Hardware::now(c)));
             let left = if patience == Patience::None { 0 } else { left };
-            let descriptor = std::iter::once(self.bound.descriptor().as_raw_fd());
-            if poll(descriptor, left).map_err(|error| failed("ppoll", error))? {
-                break;
+            if let Some(introduced) = self.reception.take_heard() {
+                let (met, hello, files) = introduced?;
+                return self.welcome(c, &met, (hello, files), door).map(Some);
             }
-            if patience.is_over::<Hardware>(c) {
+            // What waits at the door of a reception that is full waits there.
+            let door = self.reception.has_room() || self.reception.sends_away();
+            let door = door.then(|| self.bound.descriptor().as_raw_fd());
+            let descriptors = door.into_iter().chain([self.reception.descriptor()]);
+            let came = poll(descriptors, left).map_err(|error| failed("ppoll", error))?;
+            if came && door.is_some() {
+                self.receive().map_err(|error| failed("accept", error))?;
+            } else if !came && patience.is_over::<Hardware>(c) {
                 return Ok(None);
             }
         }
+    }
+
+    /// Hears whoever has connected.
+    fn receive(&mut self) -> io::Result<()> {
         let socket = match self.bound.accept() {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
-                return Ok(None);
-            }
-            other => other.map_err(|error| failed("accept", error))?,
+            Ok(socket) => socket,
+            // Nobody, or somebody who has gone again. Where nothing is left to hear anybody with, guests give it back soon.
+            Err(error) if may_accept_later(&error) => return Ok(()),
+            Err(error) => return Err(error),
         };
-        let endpoint = self.endpoint.clone();
-        let socket = match &self.trust {
-            Some(trust) => socket.secure(trust.answering()).map_err(|why| why.at(&endpoint))?,
-            None => socket,
-        };
-        let met = Met { socket, endpoint: &endpoint };
-        self.welcome(c, &met, door).map(Some)
+        let (endpoint, trust, end) = (self.endpoint.clone(), self.trust.clone(), handshake_end());
+        self.reception.receive(socket, move |socket| introduce(socket, endpoint, trust.as_ref(), end));
+        Ok(())
     }
 
     fn welcome(
         &mut self,
         c: HardwareCore,
-        met: &Met<'_>,
+        met: &Met,
+        (hello, files): (Hello, Vec<OwnedFd>),
         door: &mut Door<'_>,
     ) -> Result<Connection, PeerError> {
-        let theirs = met.socket.user().map_err(|error| met.failed(Unheard::System("getsockopt", error)))?;
-        let ours = rustix::process::getuid().as_raw();
-        if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
-            return Err(met.refuse(Fault::User { theirs, ours }));
-        }
-        let (said, files) = met.hear()?;
-        let Said::Hello(hello) = said else {
-            return Err(met.refuse(Fault::Garbage("an answer".to_owned())));
-        };
-        if let (Some(trust), Some(secured)) = (&self.trust, met.socket.secured()) {
-            trust.check(&secured, hello.from.instance).map_err(|fault| met.refuse(fault))?;
-        }
         self.check(&hello).map_err(|fault| met.refuse(fault))?;
         let theirs = Theirs::of(c, &hello, files).map_err(|fault| met.refuse(fault))?;
         let (doorbell, limits) = door(&hello).map_err(|reason| met.refuse(Fault::Unwanted(reason)))?;
@@ -339,6 +350,47 @@ impl Listener {
         }
         Ok(())
     }
+}
+
+/// Whether another connection may be accepted later.
+fn may_accept_later(error: &io::Error) -> bool {
+    let known = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted);
+    let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    let lacks = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE, rustix::io::Errno::NOBUFS];
+    known || errno.is_some_and(|errno| lacks.contains(&errno))
+}
+
+/// Has a guest prove, if it has to, and say who it is.
+fn introduce(socket: Socket, endpoint: Endpoint, trust: Option<&Trust>, end: Nanos) -> Introduced {
+    // What the system refuses for one guest is no trouble of the listener.
+    let local = |error: PeerError| match error {
+        PeerError::System { endpoint, call, error } => {
+            PeerError::Refused { endpoint, fault: Fault::Unwanted(format!("{call}: {error}")) }
+        }
+        other => other,
+    };
+    let introduced = || {
+        let socket = socket.watched().map_err(|error| Unheard::System("setsockopt", error).at(&endpoint))?;
+        let socket = match trust {
+            Some(trust) => socket.secure(trust.answering(), end).map_err(|why| why.at(&endpoint))?,
+            None => socket,
+        };
+        let met = Met { socket, endpoint, end };
+        let theirs = met.socket.user().map_err(|error| met.failed(Unheard::System("getsockopt", error)))?;
+        let ours = rustix::process::getuid().as_raw();
+        if let Some(theirs) = theirs.filter(|theirs| *theirs != ours) {
+            return Err(met.refuse(Fault::User { theirs, ours }));
+        }
+        let (said, files) = met.hear()?;
+        let Said::Hello(hello) = said else {
+            return Err(met.refuse(Fault::Garbage("an answer".to_owned())));
+        };
+        if let (Some(trust), Some(secured)) = (trust, met.socket.secured()) {
+            trust.check(&secured, hello.from.instance).map_err(|fault| met.refuse(fault))?;
+        }
+        Ok((met, hello, files))
+    };
+    introduced().map_err(local)
 }
 
 impl Drop for Listener {
@@ -392,13 +444,32 @@ pub fn connect_trusting(
 ) -> Result<Connection, PeerError> {
     check_mechanism(endpoint, hello.mechanism)
         .map_err(|fault| PeerError::Refused { endpoint: endpoint.clone(), fault })?;
+    loop {
+        match ask(c, endpoint, hello, (doorbell, trust), patience) {
+            // The other side has too many guests, or looks after somebody else: later it may have time.
+            Err(PeerError::Silent(_) | PeerError::Gone(_)) if !patience.is_over::<Hardware>(c) => {
+                Hardware::rest(c, RETRY_NANOS);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// One attempt to connect.
+fn ask(
+    c: HardwareCore,
+    endpoint: &Endpoint,
+    hello: Hello,
+    (doorbell, trust): (&Doorbell, Option<&Trust>),
+    patience: Patience,
+) -> Result<Connection, PeerError> {
     let own = Own::new(c, hello.mechanism, doorbell.clone(), hello.limits)?;
-    let socket = reach(c, endpoint, patience)?;
+    let (socket, end) = (reach(c, endpoint, patience)?, handshake_end());
     let socket = match trust {
-        Some(trust) => socket.secure(trust.asking(hello.to.instance)).map_err(|why| why.at(endpoint))?,
+        Some(trust) => socket.secure(trust.asking(hello.to.instance), end).map_err(|why| why.at(endpoint))?,
         None => socket,
     };
-    let met = Met { socket, endpoint };
+    let met = Met { socket, endpoint: endpoint.clone(), end };
     met.socket.say(&Said::Hello(hello).encode(), &own.files()).map_err(|unheard| met.failed(unheard))?;
     let (said, files) = met.hear()?;
     let peer = match said {
@@ -429,7 +500,7 @@ fn reach(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Soc
             Endpoint::Path(path) => connect_path(path),
             Endpoint::Network(address) => {
                 let time = Duration::from_nanos(left.max(RETRY_NANOS));
-                TcpStream::connect_timeout(address, time).and_then(stream)
+                TcpStream::connect_timeout(address, time).and_then(|socket| stream(socket).watched())
             }
         };
         match reached {

@@ -13,6 +13,10 @@
 //! - `tcp`: the same, over a network; secured, if the process has [`Credentials`]: both sides prove which instances they are, nobody
 //!   else reads or changes what they say, and a connection that is cut is told from one that was closed.
 //!
+//! Strangers cost little: whoever connects is heard on a thread of its own, [`GUESTS_MAX`] at a time, for a second in all and for as
+//! many bytes as a hello has ([`Reception`]). A process that was sent away because too many came, or whose partner was late, connects
+//! again until its patience ends.
+//!
 //! What comes is not believed: length and checksum of each message are checked before it is handed on
 //! ([`platform::link::frame`]), and a wrong one closes the connection. In shared memory length and number are, and no checksum
 //! (`docs/decisions/0024-no-checksum-in-shared-memory.md`).
@@ -37,6 +41,7 @@ mod error;
 mod handshake;
 mod hello;
 mod peer;
+mod reception;
 mod secured;
 mod socket;
 mod validity;
@@ -48,4 +53,5 @@ pub use error::{Fault, PeerError};
 pub use handshake::{Connection, Door, Doorbell, Identity, Listener, connect, connect_trusting};
 pub use hello::Hello;
 pub use peer::Peer;
+pub use reception::{GUESTS_MAX, Reception};
 pub use validity::{Day, Validity};

@@ -215,7 +215,7 @@ impl Bound {
             Bound::Packets(socket) => {
                 Ok(Socket::Packets(rustix::net::accept_with(socket, SocketFlags::CLOEXEC)?))
             }
-            Bound::Stream(listener) => stream(listener.accept()?.0),
+            Bound::Stream(listener) => Ok(stream(listener.accept()?.0)),
         }
     }
 }
@@ -236,10 +236,15 @@ pub(super) fn watched(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(stream, SILENCE.as_millis() as u32)?)
 }
 
-/// Such a TCP connection.
-pub(super) fn stream(stream: TcpStream) -> io::Result<Socket> {
-    watched(&stream)?;
-    Ok(Socket::Stream(stream.into()))
+/// A TCP connection.
+pub(super) fn stream(stream: TcpStream) -> Socket {
+    Socket::Stream(stream.into())
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor().as_fd()
+    }
 }
 
 impl Socket {
@@ -259,9 +264,25 @@ impl Socket {
     }
 
     /// The same, secured: what crosses machines can be.
-    pub(super) fn secure(self, tls: Result<rustls::Connection, rustls::Error>) -> Result<Socket, Unheard> {
+    pub(super) fn secure(
+        self,
+        tls: Result<rustls::Connection, rustls::Error>,
+        end: Nanos,
+    ) -> Result<Socket, Unheard> {
         match self {
-            Socket::Stream(socket) => secure(socket, tls, handshake_end()).map(Socket::Secured),
+            Socket::Stream(socket) => secure(socket, tls, end).map(Socket::Secured),
+            other => Ok(other),
+        }
+    }
+
+    /// The same, which notices when nobody is there any more: what crosses machines has to.
+    pub(super) fn watched(self) -> io::Result<Socket> {
+        match self {
+            Socket::Stream(socket) => {
+                let socket = TcpStream::from(socket);
+                watched(&socket)?;
+                Ok(Socket::Stream(socket.into()))
+            }
             other => Ok(other),
         }
     }

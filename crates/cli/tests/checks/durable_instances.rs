@@ -3,9 +3,12 @@
 // Tests look at processes, and write scratch files of their own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::io::BufReader;
+use std::collections::VecDeque;
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use platform::Hardware;
@@ -183,10 +186,66 @@ fn files_say_where_durable_instances_are() {
 
 #[test]
 fn an_instance_comes_back_while_others_run() {
-    let scratch = scratch("back");
-    let (ports, path) = (ports(), scratch.0.join("back.toml"));
+    comes_back("back", ports(), "");
+}
+
+#[test]
+fn an_instance_comes_back_beside_strangers() {
+    let over = AtomicBool::new(false);
+    let ports = quiet_ports();
+    std::thread::scope(|scope| {
+        for port in &ports[..3] {
+            scope.spawn(|| knock(*port, &over));
+        }
+        let _over = Over(&over);
+        comes_back("besieged", ports, "certificates = \"keys\"\n");
+    });
+}
+
+/// Sets a flag at its end, also after a failure.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        // SeqCst: a flag, looked at now and then.
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Four free ports of this machine that the system gives to nobody who connects.
+fn quiet_ports() -> [u16; 4] {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let mut free = (first..32_000).filter(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    [(); 4].map(|()| free.next().expect("a port"))
+}
+
+/// Strangers who say nothing or half of something, more than are heard at a time, from the first moment on.
+fn knock(port: u16, over: &AtomicBool) {
+    let mut strangers = VecDeque::new();
+    while !over.load(Ordering::SeqCst) {
+        if let Ok(mut stranger) = TcpStream::connect(("127.0.0.1", port)) {
+            if strangers.len() % 3 == 1 {
+                let _ = stranger.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3]);
+            }
+            strangers.push_back(stranger);
+        }
+        if strangers.len() > 100 {
+            strangers.pop_front();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An instance of two is killed, and comes back; `certificates` is a line of the file.
+fn comes_back(name: &str, ports: [u16; 4], certificates: &str) {
+    let scratch = scratch(name);
+    let path = scratch.0.join("back.toml");
+    if !certificates.is_empty() {
+        let made = Command::new(PROGRAM).arg("certificates").arg(scratch.0.join("keys")).output();
+        assert!(made.is_ok_and(|made| made.status.success()));
+    }
     let run = "tpcc --warehouses 2 --scale 0.01 --remote-payment 40 --seconds 50 --warmup 0";
-    let mut text = format!("run = \"{run}\"\ncommand = \"127.0.0.1:{}\"\n", ports[0]);
+    let mut text = format!("{certificates}run = \"{run}\"\ncommand = \"127.0.0.1:{}\"\n", ports[0]);
     let data = [0, 1].map(|number| scratch.0.join(format!("data-{number}")));
     for (port, data) in ports[1..].iter().zip(&data) {
         let data = data.display().to_string();

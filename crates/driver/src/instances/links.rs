@@ -10,7 +10,7 @@ use peers::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError
 use platform::link::{Limits, Mechanism, Patience};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 
-use super::arrivals::warn;
+use super::arrivals::warn_of_stranger;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::seats::{LinkSeat, Seats};
@@ -182,8 +182,15 @@ impl Meeting<'_> {
             match listener.accept(c, &mut door, Patience::Until(now.plus(LOOK_NANOS))) {
                 Ok(Some(connection)) => {
                     let Peer { instance, worker } = connection.peer.from;
-                    let other = self.other(instance, worker)?;
-                    met.push(self.met(usize::from(connection.peer.to.worker), other, connection));
+                    let own = usize::from(connection.peer.to.worker);
+                    let Some(other) = self.other(instance, worker) else {
+                        warn_of_stranger(format_args!("{} came, and is none of these", connection.peer.from));
+                        continue;
+                    };
+                    let name = self.division.names[other];
+                    // It was too late to hear that it is welcome, and has come again.
+                    met.retain(|(number, before): &Met| (*number, before.to) != (own, name));
+                    met.push(self.met(own, other, connection));
                 }
                 Ok(None) => {}
                 // Anybody may knock, and go away again.
@@ -193,7 +200,7 @@ impl Meeting<'_> {
                     | PeerError::Silent(_)
                     | PeerError::Gone(_)),
                 ) => {
-                    warn(format_args!("{error}"));
+                    warn_of_stranger(format_args!("{error}"));
                 }
                 Err(error) => return Err(RunError::of(error)),
             }
@@ -202,12 +209,11 @@ impl Meeting<'_> {
     }
 
     /// The number of a worker that has come, which is one of a later instance.
-    fn other(&self, instance: u16, worker: u16) -> Result<usize, RunError> {
+    fn other(&self, instance: u16, worker: u16) -> Option<usize> {
         let known = usize::from(instance) > self.instance
             && usize::from(instance) < self.deployment.instances.len()
             && usize::from(worker) < self.deployment.instances[usize::from(instance)].workers.len();
         let number = || self.deployment.first_worker(usize::from(instance)) + usize::from(worker);
-        let stranger = Peer { instance, worker };
-        known.then(number).ok_or_else(|| RunError::Refused(format!("{stranger} came, and is none of these")))
+        known.then(number)
     }
 }

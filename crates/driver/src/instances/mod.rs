@@ -110,9 +110,9 @@ pub fn join_deployment(
     fingerprint: u32,
 ) -> Result<(), RunError> {
     let trust = machines.trust(credentials.clone()).map_err(RunError::of)?;
-    let commander = child::Commander::at(arrivals::reach(machines, credentials.as_ref())?)?;
     let version = islands::messages::VERSION;
-    commander.say(&said::Word::Here { version, instance: number, file: fingerprint })?;
+    let here = said::Word::Here { version, instance: number, file: fingerprint };
+    let commander = child::Commander::at(arrivals::reach(machines, credentials.as_ref(), &here)?)?;
     let task = commander.task()?;
     // It is told here as well: the command is on another machine.
     obey(asked, &task, &commander, trust).inspect_err(|error| drop(commander.fail(error)))

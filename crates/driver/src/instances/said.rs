@@ -187,6 +187,14 @@ pub(super) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
 
 /// The next message or rows; `None` if there will be none any more.
 pub(super) fn hear<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Heard<M>>> {
+    hear_at_most(from, BYTES_MAX)
+}
+
+/// As [`hear`], of somebody who may be a stranger, and who is heard for so many bytes.
+pub(super) fn hear_at_most<M: DeserializeOwned>(
+    from: &mut impl Read,
+    bytes_max: usize,
+) -> io::Result<Option<Heard<M>>> {
     let damaged = || io::Error::new(ErrorKind::InvalidData, "what came is no message of an instance");
     let mut head = [0; HEAD_BYTES];
     match from.read_exact(&mut head) {
@@ -195,7 +203,7 @@ pub(super) fn hear<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
     }
     let [a, b, c, d, kind] = head;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    if length > BYTES_MAX {
+    if length > bytes_max {
         return Err(damaged());
     }
     let mut bytes = Vec::new();

@@ -6,4 +6,5 @@
 mod authority;
 mod processes;
 mod secured;
+mod strangers;
 mod support;

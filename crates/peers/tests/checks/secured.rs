@@ -17,14 +17,14 @@ use crate::authority::Authority;
 const TCP: Mechanism = Mechanism::Kernel(KernelMechanism::Tcp);
 const IDENTITY: Identity = Identity { version: 3, deployment: 0xD00D, instance: 0 };
 /// The longest messages of any link, of which records are larger than what TLS reads at once.
-const LIMITS: Limits = Limits { message_bytes_max: 4088, messages_max: 8 };
-const NAMES: [&str; 3] = ["instance-0", "instance-1", "instance-2"];
+pub const LIMITS: Limits = Limits { message_bytes_max: 4088, messages_max: 8 };
+pub const NAMES: [&str; 3] = ["instance-0", "instance-1", "instance-2"];
 
 fn patience(c: HardwareCore) -> Patience {
     Patience::Until(Hardware::now(c).plus(20_000_000_000))
 }
 
-fn trust(authority: &Authority, instance: usize) -> Trust {
+pub fn trust(authority: &Authority, instance: usize) -> Trust {
     credentials(authority, instance).trust(NAMES).expect("names")
 }
 
@@ -32,19 +32,30 @@ fn credentials(authority: &Authority, instance: usize) -> Credentials {
     Credentials::of_directory(&authority.0, NAMES[instance]).expect("certificates")
 }
 
-fn hello(instance: u16) -> Hello {
+pub fn hello(instance: u16) -> Hello {
     let (from, to) = (Peer { instance, worker: 4 }, Peer { instance: 0, worker: 2 });
     let Identity { version, deployment, .. } = IDENTITY;
     Hello { version, deployment, from, to, mechanism: TCP, limits: LIMITS }
 }
 
-fn doorbell(c: HardwareCore) -> Doorbell {
+pub fn doorbell(c: HardwareCore) -> Doorbell {
     Doorbell::new(c, None).expect("memory")
 }
 
-fn listen(c: HardwareCore, trust: Option<Trust>) -> Listener {
+pub fn listen(c: HardwareCore, trust: Option<Trust>) -> Listener {
     let endpoint = "127.0.0.1:0".parse().expect("an address");
     Listener::bind(c, &endpoint, IDENTITY).expect("a free port").demanding(trust)
+}
+
+/// An attempt to connect over TLS.
+pub fn connect_as(
+    c: HardwareCore,
+    endpoint: &Endpoint,
+    hello: Hello,
+    trust: Option<&Trust>,
+    patience: Patience,
+) -> Met {
+    connect_trusting(c, endpoint, hello, (&doorbell(c), trust), patience)
 }
 
 type Met = Result<Connection, PeerError>;

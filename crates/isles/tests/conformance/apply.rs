@@ -1,0 +1,304 @@
+//! Every operation on the library.
+
+use std::fmt::Debug;
+use std::ops::{Bound, ControlFlow};
+
+use isles::{Assign, Lookup, Prefix, Result, Row, Scan, Select, Table, Transaction};
+
+use crate::calls::{made, pass};
+use crate::long_rows::{Long, Tailed};
+use crate::operation::{Operation, Outcome, RangeKind, ScanEnd, ScanPlan, Verb as Planned, outcome};
+use crate::rows::{Aspect, Hashed, Kept, OnField, OnGroup, OnIndex, Plain, Probe, Wide};
+use crate::verbs::Verbs;
+
+/// The tables of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables {
+    pub wide: Table<Wide>,
+    pub plain: Table<Plain>,
+    pub hashed: Table<Hashed>,
+    pub long: Table<Long>,
+    pub tailed: Table<Tailed>,
+}
+
+/// Runs an operation in a transaction. Objects use their own verbs on one of the tables, and those of bodies on the others.
+pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operation) -> Outcome {
+    match operation.table {
+        0 => transaction.body(|body| apply_to(body, tables.wide, operation)),
+        1 => apply_to(transaction, tables.plain, operation),
+        2 => transaction.body(|body| apply_to(body, tables.hashed, operation)),
+        3 => transaction.body(|body| apply_to(body, tables.long, operation)),
+        _ => transaction.body(|body| apply_to(body, tables.tailed, operation)),
+    }
+}
+
+fn apply_to<T: Verbs, R: Kept>(transaction: &mut T, table: Table<R>, operation: &Operation) -> Outcome {
+    let Operation { probe, ref verb, .. } = *operation;
+    let new = R::make(probe);
+    match verb {
+        Planned::Attempt => outcome(transaction.body(|body| Ok(pass!(body.attempt())))),
+        Planned::Insert => outcome(transaction.insert(table, &new)),
+        Planned::InsertAll(probes) => {
+            outcome(transaction.insert_all(table, probes.iter().map(|probe| R::make(*probe))))
+        }
+        Planned::InsertOrIgnore => outcome(transaction.insert_or_ignore(table, &new)),
+        Planned::Upsert => outcome(transaction.upsert(table, &new)),
+        Planned::GetDynamic
+        | Planned::InsertDynamic
+        | Planned::ScanDynamic
+        | Planned::ScanDynamicAfter(_)
+        | Planned::Stray => transaction.body(|body| apply_described(body, &new, verb)),
+        _ => R::on_index(table, operation.index, Found { transaction, table, operation }),
+    }
+}
+
+/// Operations on rows without a type.
+fn apply_described<R: Kept>(body: &mut Transaction<'_>, new: &R, verb: &Planned) -> Outcome {
+    let datums = new.datums();
+    let key: Vec<_> = R::INDEXES[0].columns.iter().map(|name| datums[position::<R>(name)].clone()).collect();
+    match verb {
+        Planned::GetDynamic => outcome(pass!(body.get_dynamic(R::TABLE, &key))),
+        Planned::InsertDynamic => outcome(pass!(body.insert_dynamic(R::TABLE, &datums))),
+        Planned::ScanDynamic => outcome(pass!(body.scan_dynamic(R::TABLE))),
+        Planned::ScanDynamicAfter(count) => {
+            outcome(pass!(body.scan_dynamic_after(R::TABLE, Some(&key[..]), *count)))
+        }
+        _ => outcome(body.get_dynamic("nothing of this name", &key)),
+    }
+}
+
+/// The place of a column among all columns of a row.
+fn position<R: Row>(name: &str) -> usize {
+    // Columns of variable length know their places; those of fixed length have the places that are left, in order.
+    let variable: Vec<usize> = R::TAIL_COLUMNS.iter().map(|column| column.position).collect();
+    let fixed = R::COLUMNS.iter().position(|column| column.name == name).expect("a column");
+    (0..).filter(|place| !variable.contains(place)).nth(fixed).expect("a place")
+}
+
+/// An operation that finds rows by an index.
+struct Found<'o, T, R> {
+    transaction: &'o mut T,
+    table: Table<R>,
+    operation: &'o Operation,
+}
+
+impl<T: Verbs, R: Kept> OnIndex<R> for Found<'_, T, R> {
+    type Output = Outcome;
+
+    fn visit<L: Lookup<Row = R>, P: Prefix<L::Key>>(
+        self,
+        index: L,
+        key_of: fn(&R) -> L::Key,
+        front: fn(&R) -> P,
+    ) -> Outcome {
+        let Found { transaction, table, operation } = self;
+        let key = key_of(&R::make(operation.probe));
+        match &operation.verb {
+            Planned::Get => outcome(transaction.get(index, &key)),
+            Planned::GetForUpdate => outcome(transaction.get_for_update(index, &key)),
+            Planned::GetField(field) => R::on_field(*field, GetField { transaction, index, key }),
+            Planned::GetGroup(group) => R::on_group(*group, GetGroup { transaction, index, key }),
+            Planned::GetMany(probes) => {
+                let keys = probes.iter().map(|probe| key_of(&R::make(*probe)));
+                outcome(transaction.get_many(index, keys))
+            }
+            Planned::Exists => outcome(transaction.exists(index, &key)),
+            Planned::Update(aspect, to) => {
+                let to = R::make(*to);
+                outcome(transaction.update(index, &key, |row| row.take_over(*aspect, &to)))
+            }
+            Planned::SetField(field, salt) => {
+                let from = R::make(Probe { part: 0, id: 0, salt: *salt });
+                R::on_field(*field, SetField { transaction, index, key, from })
+            }
+            Planned::SetKeyField => {
+                let from = R::make(operation.probe);
+                R::on_key_field(SetField { transaction, index, key, from })
+            }
+            Planned::UpdateField(field, salt) => {
+                let from = R::make(Probe { part: 0, id: 0, salt: *salt });
+                R::on_field(*field, UpdateField { transaction, index, key, from })
+            }
+            Planned::Delete => outcome(transaction.delete(index, &key)),
+            Planned::Scan(plan) => {
+                let keys = KeysOf { key: key_of, front };
+                scan(transaction, (index, table), keys, (operation.probe, plan))
+            }
+            other => unreachable!("{other:?} has no index"),
+        }
+    }
+}
+
+struct GetField<'o, T, L: Lookup> {
+    transaction: &'o mut T,
+    index: L,
+    key: L::Key,
+}
+
+impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for GetField<'_, T, L> {
+    type Output = Outcome;
+    fn visit<F: Assign<R, Value: Debug + Clone>>(
+        self,
+        field: F,
+        _: fn(&R) -> F::Value,
+        _: fn(&mut R, F::Value),
+    ) -> Outcome {
+        let found = self.transaction.get_field(self.index, &self.key, field);
+        outcome(found.map(|value| value.map(|value| format!("{value:?}"))))
+    }
+}
+
+struct GetGroup<'o, T, L: Lookup> {
+    transaction: &'o mut T,
+    index: L,
+    key: L::Key,
+}
+
+impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnGroup<R> for GetGroup<'_, T, L> {
+    type Output = Outcome;
+    fn visit<F: Select<R, Value: Debug>>(self, fields: F, _: fn(&R) -> F::Value) -> Outcome {
+        let found = self.transaction.get_field(self.index, &self.key, fields);
+        outcome(found.map(|value| value.map(|value| format!("{value:?}"))))
+    }
+}
+
+struct SetField<'o, T, L: Lookup> {
+    transaction: &'o mut T,
+    index: L,
+    key: L::Key,
+    from: L::Row,
+}
+
+impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for SetField<'_, T, L> {
+    type Output = Outcome;
+    fn visit<F: Assign<R, Value: Debug + Clone>>(
+        self,
+        field: F,
+        get: fn(&R) -> F::Value,
+        _: fn(&mut R, F::Value),
+    ) -> Outcome {
+        outcome(self.transaction.set_field(self.index, &self.key, field, &get(&self.from)))
+    }
+}
+
+struct UpdateField<'o, T, L: Lookup> {
+    transaction: &'o mut T,
+    index: L,
+    key: L::Key,
+    from: L::Row,
+}
+
+impl<T: Verbs, R: Kept, L: Lookup<Row = R>> OnField<R> for UpdateField<'_, T, L> {
+    type Output = Outcome;
+    fn visit<F: Assign<R, Value: Debug + Clone>>(
+        self,
+        field: F,
+        get: fn(&R) -> F::Value,
+        _: fn(&mut R, F::Value),
+    ) -> Outcome {
+        let new = get(&self.from);
+        let change = |value: &mut F::Value| format!("{:?}", std::mem::replace(value, new));
+        outcome(self.transaction.update_field(self.index, &self.key, field, change))
+    }
+}
+
+/// How keys of an index, and their leading columns, are made of rows.
+struct KeysOf<R, K, P> {
+    key: fn(&R) -> K,
+    front: fn(&R) -> P,
+}
+
+/// Makes the range of a scan, and runs it.
+fn scan<T: Verbs, R: Kept, L: Lookup<Row = R>, P: Prefix<L::Key>>(
+    transaction: &mut T,
+    (index, table): (L, Table<R>),
+    KeysOf { key: key_of, front }: KeysOf<R, L::Key, P>,
+    (from, plan): (Probe, &ScanPlan),
+) -> Outcome {
+    let [from, to] = [from, plan.to].map(R::make);
+    let (low, high) = (key_of(&from), key_of(&to));
+    let scan = match plan.range {
+        RangeKind::Full => transaction.scan(index, ..),
+        RangeKind::From => transaction.scan(index, low..),
+        RangeKind::To => transaction.scan(index, ..high),
+        RangeKind::ToInclusive => transaction.scan(index, ..=high),
+        RangeKind::HalfOpen => transaction.scan(index, low..high),
+        RangeKind::Inclusive => transaction.scan(index, low..=high),
+        RangeKind::Bounds => transaction.scan(index, (Bound::Excluded(low), Bound::Excluded(high))),
+        RangeKind::Prefix => transaction.scan(index, made!(prefix(front(&from)))),
+        RangeKind::Prefixes => transaction.scan(index, made!(prefixes(front(&from)..front(&to)))),
+        RangeKind::PrefixesInclusive => transaction.scan(index, made!(prefixes(front(&from)..=front(&to)))),
+        RangeKind::PrefixesFrom => transaction.scan(index, made!(prefixes(front(&from)..))),
+        RangeKind::PrefixesTo => transaction.scan(index, made!(prefixes(..front(&to)))),
+        RangeKind::PrefixesToInclusive => transaction.scan(index, made!(prefixes(..=front(&to)))),
+    };
+    let mut scan = scan;
+    if plan.reverse {
+        scan = pass!(scan.reverse());
+    }
+    if let Some(limit) = plan.limit {
+        scan = pass!(scan.limit(limit));
+    }
+    if plan.for_update {
+        scan = pass!(scan.for_update());
+    }
+    run_scan(scan, table, plan.end)
+}
+
+fn run_scan<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>, end: ScanEnd) -> Outcome {
+    match end {
+        ScanEnd::Collect => outcome(pass!(scan.collect())),
+        ScanEnd::First => outcome(pass!(scan.first())),
+        ScanEnd::Last => outcome(pass!(scan.last())),
+        ScanEnd::Count => outcome(pass!(scan.count())),
+        ScanEnd::ForEach(most) => {
+            let mut rows = Vec::new();
+            let visited = pass!(scan.for_each(|row| {
+                rows.push(row);
+                if rows.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }));
+            outcome(visited.map(|()| rows))
+        }
+        ScanEnd::TryForEach(most, to) => {
+            let (mut visited, to) = (0, R::make(to));
+            let scanned = pass!(scan.try_for_each(|t, row| {
+                visited += 1;
+                t.update(table, &row.key(), |row| row.take_over(Aspect::Values, &to))?;
+                Ok(if visited >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            }));
+            outcome(scanned.map(|()| visited))
+        }
+        ScanEnd::Update(aspect, to) => {
+            let to = R::make(to);
+            outcome(pass!(scan.update(|row| row.take_over(aspect, &to))))
+        }
+        ScanEnd::Delete => outcome(pass!(scan.delete())),
+        ScanEnd::Rows(most) => outcome(pass!(scan.rows()).take(most).collect::<Result<Vec<R>>>()),
+        ScanEnd::IntoIterator => outcome(scan.into_iter().collect::<Result<Vec<R>>>()),
+        ScanEnd::Fields(group) => R::on_group(group % R::GROUPS, ScanFields(scan)),
+        ScanEnd::Between => outcome(look_between(scan, table)),
+    }
+}
+
+/// Looks for each row once more between two rows of the iterator.
+fn look_between<R: Kept, K: isles::Key>(scan: Scan<'_, R, K>, table: Table<R>) -> Result<Vec<R>> {
+    let (mut rows, mut all) = (pass!(scan.rows()), Vec::new());
+    while let Some(row) = rows.next() {
+        let row = row?;
+        let there = pass!(rows.transaction()).exists(table, &row.key())?;
+        assert!(there, "a row that the scan shows is there: {row:?}");
+        all.push(row);
+    }
+    Ok(all)
+}
+
+struct ScanFields<'s, R, K>(Scan<'s, R, K>);
+
+impl<R: Kept, K: isles::Key> OnGroup<R> for ScanFields<'_, R, K> {
+    type Output = Outcome;
+    fn visit<F: Select<R, Value: Debug>>(self, fields: F, _: fn(&R) -> F::Value) -> Outcome {
+        let ScanFields(scan) = self;
+        let values = pass!(scan.fields(fields)).map(|value| value.map(|value| format!("{value:?}")));
+        outcome(values.collect::<Result<Vec<_>>>())
+    }
+}

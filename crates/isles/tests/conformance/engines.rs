@@ -1,0 +1,263 @@
+//! The engines that the suite runs on: rows in memory under every scheme, rows in pages, and several instances.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use isles::{
+    Builder, Database, Deployment, DeploymentBuilder, Division, Durability, Result, Scheme, Session, Table,
+    TableOptions, TransactionOptions,
+};
+
+use crate::apply::Tables;
+use crate::calls::{self, made, pass};
+use crate::deployed::Work;
+use crate::model::{Model, Ways};
+use crate::rows::{Hashed, Kept};
+
+/// Parts of the data.
+pub const PARTS: u16 = 4;
+const MEMORY_BYTES: u64 = 64 << 20;
+const POOL_BYTES: u64 = 8 << 20;
+const SESSIONS: usize = 8;
+
+/// Something that runs the library's transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Memory(Scheme),
+    Pages,
+    /// Pages whose locks break a rule: a planted fault.
+    BrokenPages(BrokenRule),
+    /// Several instances; the number of a program says how many, and under which scheme.
+    Deployment,
+}
+
+/// A rule of two-phase locking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokenRule {
+    /// Rows that are read are locked.
+    ReadLocks,
+    /// Scans lock gaps.
+    Gaps,
+}
+
+impl Engine {
+    pub fn all() -> Vec<Engine> {
+        let memory = Scheme::ALL.into_iter().map(Engine::Memory);
+        memory.chain([Engine::Pages, Engine::Deployment]).collect()
+    }
+
+    pub fn name(self) -> String {
+        match self {
+            Engine::Memory(scheme) => scheme.name().to_owned(),
+            Engine::Pages => "pages".to_owned(),
+            Engine::BrokenPages(rule) => format!("pages without {rule:?}"),
+            Engine::Deployment => "deployment".to_owned(),
+        }
+    }
+
+    /// The scheme of a deployment that has this number.
+    fn scheme(self, number: u64) -> Scheme {
+        match self {
+            Engine::Memory(scheme) => scheme,
+            _ => Scheme::ALL[number as usize % Scheme::ALL.len()],
+        }
+    }
+
+    pub fn has_snapshots(self) -> bool {
+        self == Engine::Memory(Scheme::Mvcc)
+    }
+
+    /// How the model of this engine goes.
+    pub fn ways(self) -> Ways {
+        Ways { hashes: matches!(self, Engine::Memory(_)), fault: None }
+    }
+
+    /// Opens it; a durable one lies in this directory.
+    pub fn open(self, number: u64, directory: Option<&Path>) -> Result<Opened> {
+        calls::enter(&self.name());
+        match self {
+            Engine::Deployment => open_deployment(self.scheme(number), number, directory),
+            _ => open_database(self, directory),
+        }
+    }
+}
+
+/// How a transaction of the suite is bounded: a wait that is longer has lost its way.
+pub fn options() -> TransactionOptions {
+    made!(TransactionOptions::new()).deadline(Duration::from_secs(5)).durability(Durability::Async)
+}
+
+/// A temporary directory that is gone afterwards.
+#[derive(Debug)]
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("isles-conformance-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An engine that is open.
+pub struct Opened {
+    pub tables: Tables,
+    pub kind: Kind,
+}
+
+pub enum Kind {
+    One { database: Database, session: Box<Option<Session>> },
+    Several { deployment: Deployment<Work>, sessions: Vec<Option<Session>> },
+}
+
+/// Declares the tables; `plain` gives a table of rows without options.
+macro_rules! declare {
+    ($builder:ident, $hashed:expr) => {
+        Tables {
+            wide: pass!($builder.table(crate::rows::Wide::TABLE)),
+            plain: pass!($builder.table(crate::rows::Plain::TABLE)),
+            hashed: $hashed,
+            long: pass!($builder.table(crate::long_rows::Long::TABLE)),
+            tailed: pass!($builder.table(crate::long_rows::Tailed::TABLE)),
+        }
+    };
+}
+
+fn hashed(builder: &mut Builder) -> Table<Hashed> {
+    let options = made!(TableOptions::new());
+    let options = pass!(options.hash(Hashed::KEY));
+    let options = options.hash(Hashed::BY_TOKEN).hash(Hashed::BY_MARK);
+    let options = pass!(options.expected_rows(100));
+    pass!(builder.table_with(Hashed::TABLE, options))
+}
+
+fn open_database(engine: Engine, directory: Option<&Path>) -> Result<Opened> {
+    let builder = match directory {
+        Some(path) => made!(Database::at(path)),
+        None => made!(Database::in_memory()),
+    };
+    let builder = pass!(builder.sessions(SESSIONS));
+    let mut builder = match engine {
+        Engine::Memory(scheme) => {
+            let builder = pass!(builder.memory_limit(MEMORY_BYTES));
+            pass!(builder.scheme(scheme))
+        }
+        Engine::BrokenPages(rule) => {
+            let (gaps, read_locks) = (rule == BrokenRule::Gaps, rule == BrokenRule::ReadLocks);
+            builder.pages(POOL_BYTES).breaking(paged::Broken { gaps, read_locks, ..paged::Broken::default() })
+        }
+        _ => pass!(builder.pages(POOL_BYTES)),
+    };
+    let hashed = hashed(&mut builder);
+    let tables = declare!(builder, hashed);
+    let database = pass!(builder.open())?;
+    let mut session = pass!(database.session())?;
+    pass!(session.set_options(options()));
+    Ok(Opened { tables, kind: Kind::One { database, session: Box::new(Some(session)) } })
+}
+
+fn open_deployment(scheme: Scheme, number: u64, directory: Option<&Path>) -> Result<Opened> {
+    let instances = 2 + number as usize % 2;
+    let division = Division { instances, workers: instances, parts: PARTS };
+    let builder = match directory {
+        Some(path) => made!(Deployment::at(path, division)),
+        None => made!(Deployment::in_memory(division)),
+    };
+    let builder = pass!(builder.memory_limit(3 * MEMORY_BYTES));
+    let builder = pass!(builder.sessions(SESSIONS));
+    let mut builder: DeploymentBuilder = pass!(builder.scheme(scheme));
+    let hashed = builder.table(Hashed::TABLE);
+    let tables = declare!(builder, hashed);
+    let deployment: Deployment<Work> = pass!(builder.open(tables))?;
+    let session = |instance| {
+        let mut session = pass!(deployment.session(instance))?;
+        session.set_options(options());
+        Ok(Some(session))
+    };
+    let sessions = (0..pass!(deployment.instances())).map(session).collect::<Result<_>>()?;
+    Ok(Opened { tables, kind: Kind::Several { deployment, sessions } })
+}
+
+impl Opened {
+    /// How many databases it is of: each has a model of its own.
+    pub fn instances(&self) -> usize {
+        match &self.kind {
+            Kind::One { .. } => 1,
+            Kind::Several { sessions, .. } => sessions.len(),
+        }
+    }
+
+    pub fn models(&self, ways: Ways) -> Vec<Model> {
+        vec![Model::new(ways); self.instances()]
+    }
+
+    /// The parts that an instance has.
+    pub fn parts(&self, instance: usize) -> Vec<u16> {
+        (0..PARTS).filter(|part| self.instance_of(*part) == instance).collect()
+    }
+
+    pub fn instance_of(&self, part: u16) -> usize {
+        match &self.kind {
+            Kind::One { .. } => 0,
+            Kind::Several { deployment, .. } => pass!(deployment.instance_of(part)),
+        }
+    }
+
+    /// Another session of an instance.
+    pub fn new_session(&self, instance: usize) -> Result<Session> {
+        let mut session = match &self.kind {
+            Kind::One { database, .. } => database.session()?,
+            Kind::Several { deployment, .. } => deployment.session(instance)?,
+        };
+        pass!(session.set_options(options()));
+        Ok(session)
+    }
+
+    /// The session of an instance, to be given back.
+    pub fn session(&mut self, instance: usize) -> &mut Option<Session> {
+        match &mut self.kind {
+            Kind::One { session, .. } => session,
+            Kind::Several { sessions, .. } => &mut sessions[instance],
+        }
+    }
+
+    /// Waits until all is on disk.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.kind {
+            Kind::One { database, .. } => pass!(database.flush()),
+            Kind::Several { sessions, .. } => sessions.iter_mut().flatten().try_for_each(|session| {
+                // A transaction that waits waits for all that it has read.
+                let waits = TransactionOptions::new();
+                let mut with = session.with(waits);
+                with.transaction(|t| {
+                    let (wide, plain) = (self.tables.wide, self.tables.plain);
+                    t.scan(wide, ..).count()?;
+                    t.scan(plain, ..).count()?;
+                    t.scan(self.tables.hashed, ..).count()?;
+                    t.scan(self.tables.long, ..).count()?;
+                    t.scan(self.tables.tailed, ..).count().map(drop)
+                })
+            }),
+        }
+    }
+
+    /// Ends it: nothing that the suite has used is left.
+    pub fn close(self) -> Result<()> {
+        match self.kind {
+            Kind::One { database, session } => {
+                drop(session);
+                pass!(database.close())
+            }
+            Kind::Several { deployment, sessions } => {
+                drop(sessions);
+                pass!(deployment.close())
+            }
+        }
+    }
+}

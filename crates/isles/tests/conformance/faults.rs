@@ -1,0 +1,108 @@
+//! Faults that are planted: the suite has to find each of them.
+
+use std::collections::BTreeSet;
+
+use isles::{Database, Scheme, ValueType};
+
+use crate::anomalies;
+use crate::engines::{BrokenRule, Engine, Kind};
+use crate::interleaved::{self, Place};
+use crate::model::Fault;
+use crate::programs::Program;
+
+/// Programs that a fault has to show itself in.
+const PROGRAMS: u64 = 6;
+
+/// A model that differs from the engine in one thing is an engine that differs from the model in it.
+#[test]
+fn a_difference_from_the_model_is_found() {
+    for fault in Fault::ALL {
+        let found = (0..PROGRAMS).any(|number| {
+            // Directories tell nothing more of these.
+            let program =
+                Program { durable: false, ..Program::draw(Engine::Memory(Scheme::Silo), number, 60) };
+            program.run(Some(fault)).is_err()
+        });
+        assert!(found, "{fault:?} was not found in {PROGRAMS} programs");
+    }
+}
+
+/// An engine whose transactions are not isolated shows every anomaly there is a case of.
+#[test]
+fn every_anomaly_is_seen_where_transactions_are_not_isolated() {
+    let engine = Engine::Memory(Scheme::Silo);
+    let found = anomalies::run_all(engine, Place::NoIsolation).expect("nobody waits");
+    let wrong: BTreeSet<_> = found.wrong.into_iter().map(|(name, _)| name).collect();
+    let cases: BTreeSet<_> = anomalies::cases().into_iter().map(|case| case.name).collect();
+    assert_eq!(wrong, cases);
+    let generated = interleaved::run_generated(engine, Place::NoIsolation, 200);
+    assert!(generated.is_err(), "200 schedules without isolation all have a serial order: {generated:?}");
+}
+
+/// Two-phase locking over pages that leaves locks out: the engine's own mutants, through the library.
+#[test]
+fn locks_that_are_left_out_are_missed() {
+    let find = |rule| {
+        let engine = Engine::BrokenPages(rule);
+        let found = anomalies::run_all(engine, Place::OneThread).expect("nobody waits for ever");
+        found.wrong.into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>()
+    };
+    let without_read_locks = find(BrokenRule::ReadLocks);
+    for name in ["lost update", "write skew", "read-only anomaly", "read skew", "long fork"] {
+        assert!(without_read_locks.contains(name), "{name} is not in {without_read_locks:?}");
+    }
+    let without_gaps = find(BrokenRule::Gaps);
+    for name in ["phantom by range", "phantom by index", "write skew by range"] {
+        assert!(without_gaps.contains(name), "{name} is not in {without_gaps:?}");
+    }
+}
+
+/// The name of a type of columns. A new one does not compile before a table of the suite has it.
+fn name(kind: &ValueType) -> String {
+    match kind {
+        ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Float(_) | ValueType::Bool => {
+            kind.to_string()
+        }
+        ValueType::Text(_) => "text".to_owned(),
+        ValueType::Array(of, _) => format!("array of {}", name(of)),
+        ValueType::Group(_) => "group".to_owned(),
+        ValueType::Bytes => "bytes".to_owned(),
+        ValueType::String => "string".to_owned(),
+    }
+}
+
+#[test]
+fn every_type_of_column_and_kind_of_index_is_in_a_table() {
+    let opened = Engine::Memory(Scheme::Silo).open(0, None).expect("a database");
+    let Kind::One { database, .. } = &opened.kind else { unreachable!("it is one database") };
+    let kinds = |nullable: bool| -> BTreeSet<String> {
+        let tables = Database::tables(database);
+        let columns = tables.iter().flat_map(|table| table.columns());
+        columns.filter(|column| column.nullable == nullable).map(|column| name(&column.kind)).collect()
+    };
+    let all = [
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "f32",
+        "f64",
+        "bool",
+        "text",
+        "array of u8",
+        "array of i16",
+        "group",
+        "bytes",
+        "string",
+    ];
+    let missing: Vec<_> = all.iter().filter(|kind| !kinds(false).contains(**kind)).collect();
+    assert!(missing.is_empty(), "no table has columns of {missing:?}");
+    let optional = ["u8", "i64", "f64", "bool", "text", "array of u16", "group", "i16", "string", "bytes"];
+    let missing: Vec<_> = optional.iter().filter(|kind| !kinds(true).contains(**kind)).collect();
+    assert!(missing.is_empty(), "no table has optional columns of {missing:?}");
+    opened.close().expect("nobody uses it");
+}

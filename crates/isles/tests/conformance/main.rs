@@ -1,0 +1,122 @@
+//! One suite for all engines of the library: every verb, every type of column, every kind of index, closures and objects, typed and described
+//! rows, in generated programs that are compared with a model (maps of the standard library); and the classic anomalies, step by step.
+//! `surface.rs` reads from the library's source what there is, and a test for each engine fails for what the suite has not called there.
+//!
+//! `ISLES_CONFORMANCE_PROGRAMS=N` runs N programs and schedules on each engine, where CI runs a few.
+#![allow(missing_docs)]
+// These are programs that use the library: threads, clocks and files are theirs.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod anomalies;
+mod apply;
+mod calls;
+mod deployed;
+mod engines;
+mod faults;
+mod interleaved;
+mod lives;
+mod long_rows;
+mod model;
+mod operation;
+mod procedures;
+mod programs;
+mod rows;
+mod surface;
+mod verbs;
+
+use anomalies::Found;
+use engines::Engine;
+use interleaved::Place;
+use isles::Scheme;
+use programs::{Program, count};
+
+/// Transactions of a program.
+const TRANSACTIONS: usize = 60;
+
+/// The model agrees with the engine, and every function of the library was called on it.
+fn conforms(engine: Engine) {
+    for number in 0..count(4) {
+        Program::draw(engine, number, TRANSACTIONS).check();
+    }
+    lives::live(engine);
+    let all = if engine == Engine::Deployment { surface::of_deployments() } else { surface::of_databases() };
+    let called = calls::of(&engine.name());
+    let missing: Vec<_> = all.difference(&called).collect();
+    assert!(missing.is_empty(), "the suite calls none of these on {}: {missing:?}", engine.name());
+}
+
+fn has_no_anomalies(engine: Engine) {
+    for place in [Place::OneThread, Place::Threads] {
+        let Found { wrong, committed } = anomalies::run_all(engine, place).expect("no step hangs");
+        assert!(wrong.is_empty(), "{} in {place:?}: {wrong:#?}", engine.name());
+        // Two that meet may both give up, but an engine on which all do so proves nothing. A transaction over pages waits for one of its
+        // own thread until its time is over.
+        let waits = engine == Engine::Pages && place == Place::OneThread;
+        let least = if waits { 0 } else { anomalies::cases().len() / 2 };
+        assert!(
+            committed >= least,
+            "{} in {place:?}: somebody committed in {committed} cases",
+            engine.name()
+        );
+    }
+}
+
+fn is_serializable(engine: Engine) {
+    for place in [Place::OneThread, Place::Threads] {
+        let marks =
+            interleaved::run_generated(engine, place, count(40)).unwrap_or_else(|why| panic!("{why}"));
+        assert!(marks.several > 0, "{} in {place:?}: {marks:?}", engine.name());
+    }
+}
+
+/// The tests of each engine.
+macro_rules! engines {
+    ($($name:ident: $engine:expr;)+) => { $(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn every_function_does_what_the_model_does() {
+                conforms($engine);
+            }
+
+            #[test]
+            fn the_classic_anomalies_do_not_happen() {
+                has_no_anomalies($engine);
+            }
+
+            #[test]
+            fn transactions_side_by_side_have_an_order() {
+                is_serializable($engine);
+            }
+        }
+    )+
+
+        #[test]
+        fn all_engines_are_tested() {
+            assert_eq!(vec![$($engine),+], Engine::all());
+        }
+    };
+}
+
+/// Two and three instances, under every scheme.
+#[test]
+fn procedures_at_once_have_an_order() {
+    for number in 0..Scheme::ALL.len() as u64 {
+        let marks = procedures::run(number, count(15)).unwrap_or_else(|why| panic!("{why}"));
+        assert!(marks.several > 0, "deployment {number}: {marks:?}");
+    }
+}
+
+engines! {
+    silo: Engine::Memory(Scheme::Silo);
+    tictoc: Engine::Memory(Scheme::TicToc);
+    occ: Engine::Memory(Scheme::Occ);
+    mvcc: Engine::Memory(Scheme::Mvcc);
+    no_wait: Engine::Memory(Scheme::NoWait);
+    wait_die: Engine::Memory(Scheme::WaitDie);
+    dl_detect: Engine::Memory(Scheme::DlDetect);
+    hstore: Engine::Memory(Scheme::Hstore);
+    pages: Engine::Pages;
+    deployment: Engine::Deployment;
+}

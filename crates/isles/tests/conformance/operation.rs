@@ -1,0 +1,308 @@
+//! The operations of programs, as values, and the generator that draws them.
+
+use std::fmt::Debug;
+
+use isles::Error;
+use serde::{Deserialize, Serialize};
+
+use crate::rows::{Aspect, Probe};
+
+/// One verb on one table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Operation {
+    pub table: usize,
+    pub index: usize,
+    pub probe: Probe,
+    pub verb: Verb,
+}
+
+/// A verb with its arguments, as far as they do not follow from the operation's probe.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Verb {
+    Attempt,
+    Get,
+    GetForUpdate,
+    GetField(usize),
+    GetGroup(usize),
+    GetMany(Vec<Probe>),
+    Exists,
+    Insert,
+    InsertAll(Vec<Probe>),
+    InsertOrIgnore,
+    Upsert,
+    Update(Aspect, Probe),
+    SetField(usize, u32),
+    SetKeyField,
+    UpdateField(usize, u32),
+    Delete,
+    Scan(ScanPlan),
+    GetDynamic,
+    InsertDynamic,
+    ScanDynamic,
+    ScanDynamicAfter(usize),
+    /// A table that is not there.
+    Stray,
+}
+
+/// A scan from the operation's probe to another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScanPlan {
+    pub range: RangeKind,
+    pub to: Probe,
+    pub reverse: bool,
+    pub limit: Option<u64>,
+    pub for_update: bool,
+    pub end: ScanEnd,
+}
+
+/// The form of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RangeKind {
+    Full,
+    From,
+    To,
+    ToInclusive,
+    HalfOpen,
+    Inclusive,
+    Bounds,
+    Prefix,
+    Prefixes,
+    PrefixesInclusive,
+    PrefixesFrom,
+    PrefixesTo,
+    PrefixesToInclusive,
+}
+
+impl RangeKind {
+    pub const ALL: [RangeKind; 13] = [
+        RangeKind::Full,
+        RangeKind::From,
+        RangeKind::To,
+        RangeKind::ToInclusive,
+        RangeKind::HalfOpen,
+        RangeKind::Inclusive,
+        RangeKind::Bounds,
+        RangeKind::Prefix,
+        RangeKind::Prefixes,
+        RangeKind::PrefixesInclusive,
+        RangeKind::PrefixesFrom,
+        RangeKind::PrefixesTo,
+        RangeKind::PrefixesToInclusive,
+    ];
+
+    /// Those that an instance shows its rows of: a range that lies in a part of another instance alone is refused, as one that ends
+    /// before the first key of a part may.
+    pub const OF_AN_INSTANCE: [RangeKind; 11] = [
+        RangeKind::Full,
+        RangeKind::From,
+        RangeKind::ToInclusive,
+        RangeKind::HalfOpen,
+        RangeKind::Inclusive,
+        RangeKind::Bounds,
+        RangeKind::Prefix,
+        RangeKind::Prefixes,
+        RangeKind::PrefixesInclusive,
+        RangeKind::PrefixesFrom,
+        RangeKind::PrefixesToInclusive,
+    ];
+
+    /// Ranges whose keys are all of one part, if both ends are.
+    pub const OF_ONE_PART: [RangeKind; 3] = [RangeKind::HalfOpen, RangeKind::Inclusive, RangeKind::Prefix];
+}
+
+/// How a scan is run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum ScanEnd {
+    Collect,
+    First,
+    Last,
+    Count,
+    /// Until so many rows were seen.
+    ForEach(usize),
+    /// The same, with a change of each row.
+    TryForEach(usize, Probe),
+    Update(Aspect, Probe),
+    Delete,
+    Rows(usize),
+    IntoIterator,
+    /// A group of fields of each row.
+    Fields(usize),
+    /// Every row is looked for again between two rows.
+    Between,
+}
+
+/// What came of an operation: its value or its error, in words.
+pub type Outcome = Result<String, String>;
+
+/// An error as outcomes have it: kinds and places, without words that may change.
+pub fn kind(error: &Error) -> String {
+    match error {
+        Error::Duplicate { table, index, .. } => format!("Duplicate in {table}, {index}"),
+        Error::Misuse(_) => "Misuse".to_owned(),
+        Error::NoSuchTable(_) => "NoSuchTable".to_owned(),
+        Error::NoSnapshots { .. } => "NoSnapshots".to_owned(),
+        Error::Conflict { .. } => "Conflict".to_owned(),
+        Error::Elsewhere { instance, .. } => format!("Elsewhere {instance}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What came of a verb.
+pub fn outcome<T: Debug>(result: Result<T, Error>) -> Outcome {
+    result.map(|value| format!("{value:?}")).map_err(|error| kind(&error))
+}
+
+/// Whether the attempt goes on after an outcome.
+pub fn goes_on(outcome: &Outcome) -> bool {
+    outcome.as_ref().err().is_none_or(|error| error == "NoSuchTable")
+}
+
+/// A small generator of random numbers: the seed says all of them.
+#[derive(Clone, Debug)]
+pub struct Draw(u64);
+
+impl Draw {
+    pub fn new(seed: u64) -> Self {
+        Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// A number below this one (splitmix64).
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % end
+    }
+
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    pub fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// What operations are drawn from.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Parts whose keys are used.
+    pub parts: Vec<u16>,
+    /// Numbers below this are used.
+    pub ids: u32,
+    /// Whether each operation has to stay within one part.
+    pub one_part: bool,
+    /// Whether nothing is changed.
+    pub only_reads: bool,
+    /// Numbers of tables.
+    pub tables: Vec<usize>,
+    /// Forms of ranges.
+    pub ranges: &'static [RangeKind],
+}
+
+/// What the generator has to know of tables, by their number: indexes, fields, groups.
+pub const SHAPES: [(usize, usize, usize); 5] = [(3, 26, 5), (3, 3, 3), (4, 1, 2), (2, 2, 2), (2, 0, 1)];
+/// Tables and indexes that hash where the engine has hash indexes.
+const HASHED: [(usize, usize); 3] = [(2, 0), (2, 1), (2, 2)];
+/// Kinds of verbs that only read, and of all.
+const READING: u64 = 14;
+pub const KINDS: u64 = 30;
+
+impl Scope {
+    pub fn probe(&self, draw: &mut Draw) -> Probe {
+        Probe {
+            part: draw.of(&self.parts),
+            id: draw.below(self.ids.into()) as u32,
+            salt: draw.below(100) as u32,
+        }
+    }
+
+    pub fn operation(&self, draw: &mut Draw) -> Operation {
+        let kind = draw.below(if self.only_reads { READING } else { KINDS });
+        self.operation_of(draw, kind)
+    }
+
+    /// An operation of this kind, below [`KINDS`].
+    pub fn operation_of(&self, draw: &mut Draw, kind: u64) -> Operation {
+        let probe = self.probe(draw);
+        let within =
+            if self.one_part { Scope { parts: vec![probe.part], ..self.clone() } } else { self.clone() };
+        let table = draw.of(&self.tables);
+        let (indexes, _, _) = SHAPES[table];
+        let index = draw.below(indexes as u64) as usize;
+        let mut verb = within.verb(draw, kind, (table, probe));
+        if let (true, Verb::Scan(plan)) = (HASHED.contains(&(table, index)), &mut verb) {
+            // Refused there, unless the range is empty: this one is not.
+            plan.range = RangeKind::Prefix;
+        }
+        Operation { table, index, probe, verb }
+    }
+
+    fn verb(&self, draw: &mut Draw, kind: u64, (table, probe): (usize, Probe)) -> Verb {
+        let (_, fields, groups) = SHAPES[table];
+        let field = |draw: &mut Draw| draw.below(fields.max(1) as u64) as usize;
+        let several = |draw: &mut Draw| (0..draw.below(5)).map(|_| self.probe(draw)).collect();
+        match kind {
+            0 => Verb::Attempt,
+            1 | 2 => Verb::Get,
+            3 if fields > 0 => Verb::GetField(field(draw)),
+            4 => Verb::GetGroup(draw.below(groups as u64) as usize),
+            5 => Verb::GetMany(several(draw)),
+            6 => Verb::GetDynamic,
+            7 => Verb::ScanDynamicAfter(draw.below(12) as usize),
+            8 if draw.one_in(2) => Verb::ScanDynamic,
+            9 if draw.one_in(2) => Verb::Stray,
+            10..=12 => Verb::Scan(self.scan(draw, true)),
+            14 | 15 => Verb::Insert,
+            16 => Verb::InsertAll(several(draw)),
+            17 => Verb::InsertOrIgnore,
+            18 => Verb::Upsert,
+            20 | 22 => Verb::Update(self.aspect(draw), self.of_part(draw, probe)),
+            19 | 23 if fields > 0 => Verb::SetField(field(draw), draw.below(100) as u32),
+            21 | 24 if fields > 0 => Verb::UpdateField(field(draw), draw.below(100) as u32),
+            25 => Verb::Delete,
+            26 => Verb::InsertDynamic,
+            27 => Verb::GetForUpdate,
+            28 => Verb::Scan(self.scan(draw, false)),
+            29 if draw.one_in(6) => Verb::SetKeyField,
+            _ => Verb::Exists,
+        }
+    }
+
+    /// A probe of the same part: an operation with two keys stays in one.
+    fn of_part(&self, draw: &mut Draw, probe: Probe) -> Probe {
+        Probe { part: probe.part, ..self.probe(draw) }
+    }
+
+    fn aspect(&self, draw: &mut Draw) -> Aspect {
+        draw.of(&[Aspect::Values, Aspect::Values, Aspect::Tail, Aspect::Tail, Aspect::Indexed, Aspect::Key])
+    }
+
+    fn scan(&self, draw: &mut Draw, only_reads: bool) -> ScanPlan {
+        let range = draw.of(self.ranges);
+        let to = self.probe(draw);
+        let end = match (only_reads, draw.below(9)) {
+            (true, 0 | 8) => ScanEnd::Collect,
+            (true, 1) => ScanEnd::First,
+            (true, 2) => ScanEnd::Last,
+            (true, 3) => ScanEnd::Count,
+            (true, 4) => ScanEnd::ForEach(draw.below(40) as usize),
+            (true, 5) => ScanEnd::Rows(draw.below(40) as usize),
+            (true, 6) => draw.of(&[ScanEnd::IntoIterator, ScanEnd::Between]),
+            (true, _) => ScanEnd::Fields(draw.below(5) as usize),
+            (false, 0..=2) => ScanEnd::TryForEach(draw.below(20) as usize, self.probe(draw)),
+            (false, 3) => ScanEnd::Delete,
+            (false, _) => ScanEnd::Update(self.aspect(draw), self.probe(draw)),
+        };
+        let limit = draw.one_in(3).then(|| draw.below(30));
+        ScanPlan {
+            range,
+            to,
+            reverse: draw.one_in(2),
+            limit,
+            for_update: !self.only_reads && draw.one_in(4),
+            end,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Procedures of a deployment that run at the same time, each over parts of several instances: what they gave must be what they would have
+//! given in some order.
+
+use std::sync::Barrier;
+
+use isles::{Deployment, Error};
+
+use crate::calls;
+use crate::deployed::Work;
+use crate::engines::{Engine, Kind, PARTS, options};
+use crate::interleaved::{Ended, Marks, Story, explain};
+use crate::model::Model;
+use crate::operation::{Draw, Operation, RangeKind, SHAPES, Scope, Verb};
+use crate::rows::Probe;
+
+const IDS: u32 = 3;
+
+/// Runs a procedure; what became of it. One that has failed has changed nothing, and what it saw does not count.
+fn story(deployment: &Deployment<Work>, operations: &[Operation]) -> Result<Story, String> {
+    let work = Work::new(operations, false, false);
+    let operations = work.steps.iter().flat_map(|step| step.operations.clone()).collect();
+    match deployment.run_with(&options(), work) {
+        Ok(work) => {
+            let outcomes = work.outcomes.into_iter().flatten().collect();
+            Ok(Story { operations, outcomes, ended: Some(Ended::Committed) })
+        }
+        Err(Error::Deadline) => Err("a procedure took five seconds".to_owned()),
+        Err(_) => {
+            Ok(Story { operations, outcomes: Vec::new(), ended: Some(Ended::GaveUp("Conflict".to_owned())) })
+        }
+    }
+}
+
+/// Whether a verb shows all that an instance has, whatever the part: the model of all instances together has no such thing.
+fn shows_an_instance(verb: &Verb) -> bool {
+    matches!(verb, Verb::ScanDynamic | Verb::ScanDynamicAfter(_))
+}
+
+/// Looks for every row that there may be.
+fn reads() -> Vec<Operation> {
+    let of_part = |part: u16| {
+        (0..SHAPES.len()).map(move |table| {
+            let probes = (0..IDS).map(|id| Probe { part, id, salt: 0 }).collect();
+            Operation { table, index: 0, probe: Probe { part, id: 0, salt: 0 }, verb: Verb::GetMany(probes) }
+        })
+    };
+    (0..PARTS).flat_map(of_part).collect()
+}
+
+/// Runs rounds of two or three procedures at once.
+///
+/// # Errors
+/// The first round that has no serial order, or in which a procedure does not end.
+pub fn run(number: u64, rounds: u64) -> Result<Marks, String> {
+    let opened = Engine::Deployment.open(number, None).map_err(|error| error.to_string())?;
+    let Kind::Several { deployment, .. } = &opened.kind else {
+        unreachable!("procedures run on deployments")
+    };
+    let (tables, ranges) = (vec![0, 1, 2, 3, 4], &RangeKind::OF_ONE_PART[..]);
+    let scope =
+        Scope { parts: (0..PARTS).collect(), ids: IDS, one_part: true, only_reads: false, tables, ranges };
+    let (mut model, mut marks) = (Model::new(Engine::Deployment.ways()), Marks::default());
+    for round in 0..rounds {
+        let mut draw = Draw::new(round * 8 + number + 77);
+        let plans: Vec<Vec<Operation>> = (0..2 + draw.below(2))
+            .map(|_| (0..1 + draw.below(4)).map(|_| scope.operation(&mut draw)).collect())
+            .map(|mut plan: Vec<Operation>| {
+                plan.retain(|operation| !shows_an_instance(&operation.verb));
+                plan
+            })
+            .collect();
+        let together = Barrier::new(plans.len());
+        let stories: Vec<Result<Story, String>> = std::thread::scope(|threads| {
+            let run = |plan| {
+                let together = &together;
+                move || {
+                    calls::enter("deployment");
+                    together.wait();
+                    story(deployment, plan)
+                }
+            };
+            let running: Vec<_> = plans.iter().map(|plan| threads.spawn(run(plan))).collect();
+            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let stories = stories.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let last = story(deployment, &reads())?;
+        let explained = explain(&model, &stories, (&last.operations, &last.outcomes));
+        model = explained.map_err(|why| format!("deployment {number}, round {round}: {why}"))?;
+        let committed = stories.iter().filter(|story| story.ended == Some(Ended::Committed)).count();
+        marks.several += u64::from(committed > 1);
+        marks.gave_up += (stories.len() - committed) as u64;
+    }
+    opened.close().map_err(|error| error.to_string())?;
+    Ok(marks)
+}

@@ -1,0 +1,156 @@
+//! The verbs as closures and objects have them: the suite's operations are written once for all three types.
+
+use std::borrow::Borrow;
+
+use isles::{
+    Assign, KeyRange, Lookup, OpenTransaction, OwnedTransaction, Result, Row, Scan, Select, Table,
+    Transaction,
+};
+
+use crate::calls::pass;
+
+/// What has the verbs of a transaction.
+pub trait Verbs {
+    fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
+    fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
+    fn get_field<L: Lookup, F: Select<L::Row>>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        field: F,
+    ) -> Result<Option<F::Value>>;
+    fn get_many<L: Lookup>(
+        &mut self,
+        index: L,
+        keys: impl IntoIterator<Item: Borrow<L::Key>>,
+    ) -> Result<Vec<Option<L::Row>>>;
+    fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool>;
+    fn scan<L: Lookup>(&mut self, index: L, range: impl KeyRange<L::Key>) -> Scan<'_, L::Row, L::Key>;
+    fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()>;
+    fn insert_all<R: Row>(&mut self, table: Table<R>, rows: impl IntoIterator<Item: Borrow<R>>)
+    -> Result<()>;
+    fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool>;
+    fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>>;
+    fn update<L: Lookup, T>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        change: impl FnOnce(&mut L::Row) -> T,
+    ) -> Result<Option<T>>;
+    fn set_field<L: Lookup, F: Assign<L::Row>>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        field: F,
+        value: &F::Value,
+    ) -> Result<bool>;
+    fn update_field<L: Lookup, F: Assign<L::Row>, T>(
+        &mut self,
+        index: L,
+        key: &L::Key,
+        field: F,
+        change: impl FnOnce(&mut F::Value) -> T,
+    ) -> Result<Option<T>>;
+    fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>>;
+    /// The transaction as bodies get it.
+    fn body<T>(&mut self, act: impl FnOnce(&mut Transaction<'_>) -> T) -> T;
+}
+
+macro_rules! verbs {
+    ($($transaction:ty: $body:expr;)+) => { $(
+        impl Verbs for $transaction {
+            fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                pass!(self.get(index, key))
+            }
+            fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                pass!(self.get_for_update(index, key))
+            }
+            fn get_field<L: Lookup, F: Select<L::Row>>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                field: F,
+            ) -> Result<Option<F::Value>> {
+                pass!(self.get_field(index, key, field))
+            }
+            fn get_many<L: Lookup>(
+                &mut self,
+                index: L,
+                keys: impl IntoIterator<Item: Borrow<L::Key>>,
+            ) -> Result<Vec<Option<L::Row>>> {
+                pass!(self.get_many(index, keys))
+            }
+            fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
+                pass!(self.exists(index, key))
+            }
+            fn scan<L: Lookup>(
+                &mut self,
+                index: L,
+                range: impl KeyRange<L::Key>,
+            ) -> Scan<'_, L::Row, L::Key> {
+                pass!(self.scan(index, range))
+            }
+            fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
+                pass!(self.insert(table, row))
+            }
+            fn insert_all<R: Row>(
+                &mut self,
+                table: Table<R>,
+                rows: impl IntoIterator<Item: Borrow<R>>,
+            ) -> Result<()> {
+                pass!(self.insert_all(table, rows))
+            }
+            fn insert_or_ignore<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<bool> {
+                pass!(self.insert_or_ignore(table, row))
+            }
+            fn upsert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<Option<R>> {
+                pass!(self.upsert(table, row))
+            }
+            fn update<L: Lookup, T>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                change: impl FnOnce(&mut L::Row) -> T,
+            ) -> Result<Option<T>> {
+                pass!(self.update(index, key, change))
+            }
+            fn set_field<L: Lookup, F: Assign<L::Row>>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                field: F,
+                value: &F::Value,
+            ) -> Result<bool> {
+                pass!(self.set_field(index, key, field, value))
+            }
+            fn update_field<L: Lookup, F: Assign<L::Row>, T>(
+                &mut self,
+                index: L,
+                key: &L::Key,
+                field: F,
+                change: impl FnOnce(&mut F::Value) -> T,
+            ) -> Result<Option<T>> {
+                pass!(self.update_field(index, key, field, change))
+            }
+            fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
+                pass!(self.delete(index, key))
+            }
+            fn body<T>(&mut self, act: impl FnOnce(&mut Transaction<'_>) -> T) -> T {
+                let body: fn(&mut Self, &mut dyn FnMut(&mut Transaction<'_>)) = $body;
+                let (mut act, mut output) = (Some(act), None);
+                body(self, &mut |transaction| {
+                    if let Some(act) = act.take() {
+                        output = Some(act(transaction));
+                    }
+                });
+                output.expect("it was called")
+            }
+        }
+    )+ };
+}
+
+verbs! {
+    Transaction<'_>: |transaction, act| act(transaction);
+    OpenTransaction<'_>: |open, act| act(&mut pass!(open.verbs()));
+    OwnedTransaction: |owned, act| act(&mut pass!(owned.verbs()));
+}
