@@ -41,7 +41,8 @@ pub(crate) use allocation::{new_row, new_rows, retire_row};
 pub(crate) use entries::{UNKNOWN_KEYS, all_linked};
 pub use row::ROWS_MAX;
 pub(crate) use row::{
-    Access, COPIED, DELETED, DELETED_BEFORE, HELD, INSERTED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE, WRITTEN,
+    Access, COPIED, DELETED, DELETED_BEFORE, HELD, INSERTED, MARKED, NEW_TAIL, NO_SUCH_ROW, READ_ONLY, WHOLE,
+    WRITTEN,
 };
 pub(crate) use runs::{enter_rows, enter_run};
 pub(crate) use shape::{

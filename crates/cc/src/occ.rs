@@ -19,6 +19,7 @@
 //!   they were at its beginning beside keys that appeared or went away since; such an attempt does not commit.
 //! - `prepare` waits for a locked row that was only read, and only a bounded time: the holder may be a prepared part of a
 //!   transaction over several databases. It does not wait for a row that it writes (`docs/decisions/0020-commits-do-not-wait.md`).
+//!   Such a part marks the rows that it has only read, instead of locking them ([`crate::optimistic`]).
 //!
 //! With [`RowLock::Latch`] a row is locked while it is copied, so that readers exclude each other, as in the public program of Bang et
 //! al., "The full story of 1000 cores" (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of
@@ -152,7 +153,9 @@ fn copy_row<P: Platform, R: Rules>(
 
 impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
     const NAME: &'static str = "occ";
+    const LOCKS_ROWS: bool = true;
     const COPIES: bool = true;
+    const READERS_LOCK: bool = true;
     type Rules = R;
     type Header = TimedVersion<P>;
     type Shared = Timestamps<P>;
@@ -204,9 +207,9 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        _: Mode,
+        mode: Mode,
     ) -> Result<(), Conflict> {
-        let all = state.rules.keeps(Rule::Reads);
+        let all = mode != Mode::Participant && state.rules.keeps(Rule::Reads);
         match cx.shared.ways.commit_locks {
             CommitLocks::Ordered => lock_in_order(state, cx, all),
             CommitLocks::NoWait => lock_at_once(state, cx, all),

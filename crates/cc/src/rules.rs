@@ -55,8 +55,8 @@ pub enum Rule {
     Homes,
     /// Where partitions are locked: writes are taken back when a transaction aborts.
     Undo,
-    /// Where partitions are locked: a prepared participant of a transaction over several databases that has only read keeps
-    /// its sites.
+    /// A prepared participant of a transaction over several databases keeps what it has read as it was: where partitions are
+    /// locked, the sites in which it has only read; optimistic: the rows.
     ParticipantLocks,
     /// Of the engine: a prepared part of a transaction over several databases leaves a record.
     PrepareRecords,

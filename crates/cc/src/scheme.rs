@@ -535,4 +535,6 @@ pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
     const ENLISTS: bool = false;
     /// Whether it has branches ([`Mode::Branch`]).
     const BRANCHES: bool = false;
+    /// Whether it locks rows in one of the ways of [`RowLock`](crate::RowLock).
+    const LOCKS_ROWS: bool = false;
 }

@@ -99,6 +99,13 @@ macro_rules! registry {
                 }
             }
 
+            /// Whether it locks rows in one of the ways of [`RowLock`](crate::RowLock).
+            pub const fn locks_rows(self) -> bool {
+                match self {
+                    $(SchemeName::$scheme => <crate::$scheme as Scheme<Hardware>>::LOCKS_ROWS,)+
+                }
+            }
+
             /// Whether programs that embed the engine are compiled with it in any case.
             pub const fn is_basic(self) -> bool {
                 match self {

@@ -13,8 +13,8 @@
 //!   insertion of the same key gets a larger TID; here the leaf remembers the largest stamp removed from it
 //!   ([`storage::tree`]), with the same effect and no dead rows in the way of scans.
 //! - `prepare` does not wait for a locked row, where the paper spins: whoever has locked a row is about to change it
-//!   (`docs/decisions/0020-commits-do-not-wait.md`). A part of a transaction over several databases waits a bounded time for a
-//!   row that it has only read.
+//!   (`docs/decisions/0020-commits-do-not-wait.md`).
+//! - A part of a transaction over several databases marks the rows that it has only read, until it ends ([`crate::optimistic`]).
 
 use std::marker::PhantomData;
 
@@ -58,12 +58,11 @@ impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        mode: Mode,
+        _: Mode,
     ) -> Result<(), Conflict> {
-        let all = mode == Mode::Participant;
         match cx.shared.ways.commit_locks {
-            CommitLocks::Ordered => lock_in_order(state, cx, all),
-            CommitLocks::NoWait => lock_at_once(state, cx, all),
+            CommitLocks::Ordered => lock_in_order(state, cx, false),
+            CommitLocks::NoWait => lock_at_once(state, cx, false),
         }
     }
 

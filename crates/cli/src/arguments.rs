@@ -33,7 +33,7 @@ const EXAMPLES: &str = "Examples:
   isles bench --help                 all flags of a benchmark
   isles deploy two.toml              run the instances of a deployment file
   isles verify                       every scheme over 1000 seeds
-  isles study findings.toml          test published findings, with a report
+  isles study studies/findings.toml  test published findings, with a report
   isles check data                   verify a database on disk
   isles backup data copy             copy one, which may be open
   isles export data accounts --out accounts.csv

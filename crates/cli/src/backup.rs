@@ -13,6 +13,8 @@ use crate::report::numbers::thousands;
 const BACKUP_EXAMPLES: &str = "Example:
   isles backup data /backups/data-1     the database may be open, and changing
 
+A deployment of several instances is copied as a whole, while nobody has it open.
+
 TO is a directory that is new or empty. It holds what was committed when the copy began, or a little later, and is a database
 itself. Exit status: 0 done and verified, 1 failed, 2 bad input.";
 
@@ -59,13 +61,18 @@ pub fn backup(arguments: &BackupArguments) -> Result<String, Failure> {
 /// As [`backup`].
 pub fn restore(arguments: &RestoreArguments) -> Result<String, Failure> {
     let from = Path::new(&arguments.backup);
-    if !paged::holds_pages(from) {
+    if !paged::holds_pages(from) && !from.join(driver::directory::FILE).exists() {
         survey::<Hardware>(Hardware::core(), from).map_err(|error| Failure::at(from, &error))?;
     }
     copy(from, Path::new(&arguments.to))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<String, Failure> {
+    if from.join(driver::directory::FILE).exists() {
+        let copies = isles::copy_deployment(from, to).map_err(Failure::of)?;
+        let (instances, files) = (copies.len(), copies.iter().map(|copy| copy.files).sum::<usize>());
+        return Ok(format!("{}: ok, {instances} instances, {files} files\n", to.display()));
+    }
     let Backup { files, last_epoch, rows, records, pages, .. } =
         isles::copy_directory(from, to).map_err(Failure::of)?;
     if let Some(pages) = pages {

@@ -13,6 +13,7 @@ use crate::config::{self, Config};
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::machines;
 use crate::progress::Progress;
 use crate::runner;
 use crate::{bench, usage, values};
@@ -32,6 +33,7 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
     let instances = file.deployment.instances.len();
     let instance = arguments.instance.as_deref();
     let instance = values::whole("--instance", instance, 0..=instances as u64 - 1)?;
+    check_machine(&file, instance).map_err(|problem| fault(arguments, problem))?;
     let credentials = |machines: &Machines, instance| {
         let found = machines.credentials(Path::new(&arguments.file), instance);
         let found = found.map_err(|error| fault(arguments, format!("certificates: {error}")))?;
@@ -73,6 +75,45 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
     }
 }
 
+/// Refuses hardware threads and memory nodes that this machine has not, for the workers that are to run on it: those of `instance`, or,
+/// where no instance is on another machine, all.
+fn check_machine(file: &RunFile, instance: Option<u64>) -> Result<(), String> {
+    let instances = file.deployment.instances.iter().enumerate();
+    let here = instances.filter(|(number, _)| match instance {
+        Some(instance) => *number as u64 == instance,
+        None => file.machines.is_none(),
+    });
+    let workers =
+        here.flat_map(|(number, instance)| instance.workers.iter().map(move |worker| (number, worker)));
+    let mut asked = workers.filter(|(_, worker)| worker.thread.is_some() || worker.node.is_some()).peekable();
+    if asked.peek().is_none() {
+        return Ok(());
+    }
+    let topology = machines::native().map_err(|error| error.to_string())?;
+    let numbers = |mut all: Vec<u32>| {
+        all.sort_unstable();
+        all.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+    };
+    for (number, worker) in asked {
+        if let Some(thread) = worker.thread.filter(|thread| topology.socket_of(*thread).is_none()) {
+            let known = numbers(topology.hardware_threads().iter().map(|thread| thread.0).collect());
+            return Err(format!(
+                "instance {number}: hardware thread {}: this machine has, or allows, {known}",
+                thread.0
+            ));
+        }
+        let nodes = || topology.nodes().iter().chain(topology.memory_only_nodes()).map(|node| node.node);
+        if let Some(node) = worker.node.filter(|node| !nodes().any(|known| known == *node)) {
+            let known = numbers(nodes().map(|node| node.0).collect());
+            return Err(format!(
+                "instance {number}: memory node {}: this machine has, or allows, {known}",
+                node.0
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn fault(arguments: &DeployArguments, problem: String) -> BadInput {
     BadInput::see(&arguments.file, problem, "see docs/deployments.md")
 }
@@ -82,6 +123,7 @@ fn flags(file: &RunFile) -> Vec<OsString> {
     let deployment = &file.deployment;
     let (workers, instances) = (deployment.workers().to_string(), deployment.instances.len());
     let instances = format!("{instances}isl");
+    // `--deploy` stands there for one instance, too: the file says how instances talk in any case.
     let known = ["--cores", &workers, "--deploy", &instances, "--transport", deployment.transport.name()];
     file.run.split_whitespace().chain(known).map(OsString::from).collect()
 }

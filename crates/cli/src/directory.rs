@@ -23,7 +23,7 @@ const CHECK_EXAMPLES: &str = "Examples:
 Verified is what files say (every checksum) and what that means: that every record can be read, that rows that change or go
 are there and new ones are not, and that unique indexes are. All rows of an instance are in memory meanwhile. Of a deployment
 of several instances, each is verified, and said what becomes of transactions in doubt at the next opening; of the directory of one
-of them alone, whose directories say that. Of rows in pages (--engine paged), each page is verified, and the log; and if it was closed, all trees:
+of them alone, whose directories say that. Of rows in pages (--engine paged), each page is verified, the log, and all trees as the next opening has them:
 order, fences, that no page is lost or in two places, and that indexes agree. A damaged page is made anew from a backup if that has it as it
 was when it was written last. The database must not be open. Exit status: 0 whole, 1 damaged or no database, 2 bad input.";
 

@@ -90,8 +90,7 @@ fn left(examined: &Examined) -> String {
         return String::new();
     }
     format!(
-        "It was not closed: the next opening repeats {} records of the log ({} bytes) and takes back {} transactions; trees \
-         are verified when it is closed again.\n",
+        "It was not closed: the next opening repeats {} records of the log ({} bytes) and takes back {} transactions.\n",
         thousands(examined.records),
         thousands(examined.log_bytes),
         thousands(examined.unfinished)

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use driver::{OtherData, RunError};
+
 use crate::bad_input::BadInput;
 
 /// Why a command did not do what it was asked. Displays as one line.
@@ -26,6 +28,16 @@ impl Failure {
     /// A run that failed because of this.
     pub fn of(error: impl std::fmt::Display) -> Failure {
         Failure::Failed(error.to_string())
+    }
+
+    /// Why a run has no measurement: data that do not fit what is asked for are bad input.
+    pub fn of_run(error: RunError) -> Failure {
+        match error {
+            RunError::OtherData(OtherData { asked, problem, accepted }) => {
+                BadInput::new(asked, problem, accepted).into()
+            }
+            error => Failure::of(error),
+        }
     }
 
     /// A run that failed because of this, which happened at `path`: it is named once.

@@ -139,7 +139,7 @@ impl driver::Progress for Progress {
         let Some(stage) = &*self.stage.borrow() else { return };
         let elapsed = (stage.seconds - sample.seconds_left).max(0.0);
         stage.bar.set_position((elapsed * TICKS_PER_SECOND) as u64);
-        stage.bar.set_message(describe(&sample, stage.seconds > 0.0));
+        stage.bar.set_message(describe(&sample, stage.seconds));
         stage.bar.tick();
     }
 
@@ -182,11 +182,14 @@ fn write_rate(state: &ProgressState, text: &mut dyn std::fmt::Write) {
     let _ = write!(text, "{}/s", numbers::si(state.per_sec()));
 }
 
-/// One sample in words.
-fn describe(sample: &Sample, timed: bool) -> String {
+/// One sample in words, of a run of so many seconds; 0 if they are not known.
+fn describe(sample: &Sample, seconds: f64) -> String {
     let mut text =
         format!("{} commits/s  aborts {:.1} %", numbers::si(sample.throughput), sample.abort_ratio * 100.0);
-    if timed {
+    // More is left than the measured time: it has not begun.
+    if seconds > 0.0 && sample.seconds_left > seconds {
+        text.push_str("  warming up");
+    } else if seconds > 0.0 {
         text.push_str(&format!("  {:.0} s left", sample.seconds_left.max(0.0).ceil()));
     }
     text
@@ -201,8 +204,9 @@ mod tests {
     #[test]
     fn describes_a_sample() {
         let sample = Sample { seconds_left: 3.2, throughput: 612_345.0, abort_ratio: 0.0123 };
-        assert_eq!(describe(&sample, true), "612.3 k commits/s  aborts 1.2 %  4 s left");
-        assert_eq!(describe(&sample, false), "612.3 k commits/s  aborts 1.2 %");
+        assert_eq!(describe(&sample, 10.0), "612.3 k commits/s  aborts 1.2 %  4 s left");
+        assert_eq!(describe(&sample, 3.0), "612.3 k commits/s  aborts 1.2 %  warming up");
+        assert_eq!(describe(&sample, 0.0), "612.3 k commits/s  aborts 1.2 %");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::Ycsb;
-use workloads::{ChangeError, Changing, Check, Random};
+use workloads::{ChangeError, Changing, Check, LoadedWith, Random};
 
 use crate::error::RunError;
 use crate::executor::{Executor, Made, MakeInline, Seat};
@@ -215,6 +215,10 @@ macro_rules! workloads {
 
             fn create(&self, schema: &mut impl Schema) -> Tables {
                 match self { $(AnyWorkload::$Kind(one) => Tables::$Kind(one.create(schema))),+ }
+            }
+
+            fn loaded_with(&self) -> LoadedWith {
+                each!(AnyWorkload, self, one => one.loaded_with(), $($Kind)+)
             }
 
             fn parts(&self) -> usize {

@@ -33,7 +33,8 @@ pub(crate) fn run<P: Host>(
     let seconds = seconds(cx.plan.length);
     cx.control.progress.running(seconds);
     let nanos = (seconds * 1e9) as u64;
-    let result = run_counter::<P>(c, &CounterSpec { threads, counters, nanos }).map_err(RunError::of)?;
+    let spec = CounterSpec { threads, counters, nanos };
+    let result = run_counter::<P>(c, &spec, cx.control.stop_requested).map_err(RunError::of)?;
     let commits = result.operations.iter().sum();
     let exact = if result.is_exact() {
         Check::Ok

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cc::Abort;
+use serde::{Deserialize, Serialize};
 
 /// Why a run ends without a measurement. Displays as one line.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +15,9 @@ pub enum RunError {
     /// The directory holds what an interrupted run has loaded.
     #[error("{}: its loading was interrupted: remove it, or take another", .0.display())]
     HalfLoaded(PathBuf),
+    /// The directory holds other data than the run is about.
+    #[error(transparent)]
+    OtherData(#[from] OtherData),
     /// A transaction failed for good.
     #[error("{kind}: {abort}")]
     Transaction {
@@ -34,6 +38,18 @@ pub enum RunError {
     /// The engine or the machine refuses, and why.
     #[error("{0}")]
     Refused(String),
+}
+
+/// Why what is asked for does not fit what a directory holds. Displays as one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{asked}: {problem} (accepted: {accepted})")]
+pub struct OtherData {
+    /// The flag with its value, or the workload.
+    pub asked: String,
+    /// What the directory holds.
+    pub problem: String,
+    /// What would fit.
+    pub accepted: String,
 }
 
 impl RunError {

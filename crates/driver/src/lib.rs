@@ -15,10 +15,11 @@
 //! - `any`: the workloads of the list as one type;
 //! - `executor`, `executors`, `owning`: how a procedure's phases and actions run;
 //! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what moves partitions;
-//! - `membership`: which deployment a durable instance belongs to;
+//! - `membership`: which deployment a durable instance belongs to; `loaded_with`: what its data are;
 //! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
 //!   database to its end;
-//! - `several`, `seats`: what workers of a deployment of several instances do besides;
+//! - `several`, `seats`: what workers of a deployment of several instances do besides; `waiting`, `batch`, `pace`: its transactions that wait,
+//!   those that go as one, and how many are under way;
 //! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
@@ -31,6 +32,7 @@
 mod acknowledgements;
 mod adapting;
 mod any;
+mod batch;
 mod board;
 mod context;
 mod control;
@@ -44,6 +46,7 @@ mod failing;
 mod host;
 mod in_trouble;
 mod instances;
+mod loaded_with;
 mod lock;
 mod machine_use;
 mod measurement;
@@ -53,6 +56,7 @@ mod news;
 mod opening;
 mod owners;
 mod owning;
+mod pace;
 mod partitions;
 mod plan;
 mod preparation;
@@ -69,6 +73,7 @@ mod summary;
 mod transactions;
 mod troubles;
 mod upcoming;
+mod waiting;
 mod worker;
 mod workload;
 
@@ -78,7 +83,7 @@ pub use deployment::{
     Deployment, DeploymentError, DeploymentRequest, Instance, Machines, MemoryPlacement, Partitioning,
     RunFile, Transport, WorkerPlace,
 };
-pub use error::RunError;
+pub use error::{OtherData, RunError};
 pub use executor::{Execution, Executor, Made, MakeInline, Seat};
 pub use executors::dynamic;
 pub use failing::{Failure, FailureError};

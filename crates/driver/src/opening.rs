@@ -5,20 +5,22 @@ use std::path::{Path, PathBuf};
 
 use engine::dynamic::Database;
 use engine::{
-    Bounds, Direction, DurableOptions, Ending, Inspector, Recovered, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
+    Bounds, Direction, DurableOptions, Ending, Inspector, OpenError, Recovered, Row, Schema, SchemaBuilder,
+    Table, TableOptions, Verbs,
 };
 use islands::{DataOwners, DeploymentDirectory, Rules};
-use paged::PagedOptions;
+use paged::{PagedError, PagedOptions};
 use platform::files::Access;
 use platform::{Intent, Node};
 use serde::{Deserialize, Serialize};
-use storage::log::{LogOptions, LogUse};
+use storage::log::{LogError, LogOptions, LogUse};
+use workloads::LoadedWith;
 
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::host::Host;
+use crate::loaded_with;
 use crate::measurement::{LogFigures, Measurement, Recovery};
 use crate::membership::{self, FIRST_ROW, Found, Membership};
 use crate::partitions::{self, Remembered};
@@ -29,6 +31,14 @@ use crate::plan::{Durability, Engine, Plan, SEGMENT_BYTES, SEGMENT_BYTES_VIRTUAL
 #[row(key(id))]
 struct Loaded {
     id: u64,
+    /// In the row that says that loading is complete: what was loaded ([`loaded_with`]). Nothing in the others.
+    with: String,
+}
+
+impl Loaded {
+    fn row(id: u64) -> Self {
+        Loaded { id, with: String::new() }
+    }
 }
 
 /// Where the databases of a run are, and stay locked.
@@ -64,13 +74,20 @@ impl<P: Host> RunDirectory<P> {
                 (Some(std::env::temp_dir().join(format!("isles-bench-{}", std::process::id()))), true)
             }
         };
+        if let (Some(path), None) = (plan.path.as_ref().filter(|path| path.exists()), deployed)
+            && let Ok(Some(found)) = islands::directory::read::<P>(c, path)
+        {
+            return Err(loaded_with::is_divided(path, &found));
+        }
         let mut directory = RunDirectory { path, instances: None, is_temporary, is_lent: false };
         if let (Some(path), Some(deployed)) = (&directory.path, deployed) {
             let opened = DeploymentDirectory::open(c, path, deployed);
-            let opened = opened.map_err(|error| RunError::at(path, &error))?;
+            let opened = opened.map_err(|error| loaded_with::other_deployment(path, error))?;
             if opened.existed && !P::VIRTUAL {
                 all_are_there(&opened, deployed.instances)?;
             }
+            // Instances say themselves whose they are.
+            opened.settle(c).map_err(|error| RunError::at(path, &error))?;
             directory.instances = Some(opened);
         }
         Ok(directory)
@@ -159,23 +176,39 @@ pub(crate) struct OpenedDatabase<P: Host> {
     /// Empty if the database is not durable.
     path: PathBuf,
     mark: Option<Table<Loaded>>,
+    /// What it is loaded with.
+    with: String,
 }
 
 impl<P: Host> OpenedDatabase<P> {
     /// A database that nothing outlives.
     fn volatile(database: Database<P>) -> Self {
         let (membership, remembered, path) = (None, None, PathBuf::new());
-        OpenedDatabase { database, recovered: None, opening: 0, membership, remembered, path, mark: None }
+        let with = String::new();
+        OpenedDatabase {
+            database,
+            recovered: None,
+            opening: 0,
+            membership,
+            remembered,
+            path,
+            mark: None,
+            with,
+        }
     }
 
-    /// A database of a directory, as it was found.
+    /// A database of a directory, as it was found. The run wants it to be loaded with this.
     fn found_in(
         c: P::Core,
         path: PathBuf,
         (database, recovered): (Database<P>, Recovered),
-        mark: Table<Loaded>,
+        (mark, with): (Table<Loaded>, &LoadedWith),
     ) -> Result<Self, RunError> {
-        let existed = database.inspector(c).row(mark.primary(), &1).is_some();
+        let loaded: Option<Loaded> = database.inspector(c).row(mark.primary(), &1);
+        let existed = loaded.is_some();
+        if let Some(loaded) = loaded {
+            loaded_with::check(&path, &loaded.with, with)?;
+        }
         if !existed && recovered.rows + recovered.records > 0 {
             return Err(RunError::HalfLoaded(path));
         }
@@ -193,7 +226,8 @@ impl<P: Host> OpenedDatabase<P> {
         let all = (&FIRST_ROW, &u64::MAX);
         database.inspector(c).scan(mark.primary(), all.0, all.1, &mut |row: &Loaded| rows.push(row.id));
         let (membership, remembered) = (Membership::of_rows(&rows), Remembered::of_rows(&rows));
-        Ok(OpenedDatabase { database, recovered, opening, membership, remembered, path, mark: Some(mark) })
+        let (mark, with) = (Some(mark), loaded_with::text(with));
+        Ok(OpenedDatabase { database, recovered, opening, membership, remembered, path, mark, with })
     }
 
     /// What there is.
@@ -206,7 +240,8 @@ impl<P: Host> OpenedDatabase<P> {
         let Some(mark) = self.mark.filter(|_| self.recovered.is_none()) else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
         let rows = membership.iter().flat_map(Membership::rows);
-        let rows: Vec<Loaded> = std::iter::once(1).chain(rows).map(|id| Loaded { id }).collect();
+        let first = Loaded { id: 1, with: self.with.clone() };
+        let rows: Vec<Loaded> = std::iter::once(first).chain(rows.map(Loaded::row)).collect();
         let insert = session.transact(&Bounds::default(), |verbs| {
             rows.iter().try_for_each(|row| verbs.insert(mark, row).map(drop))
         });
@@ -222,7 +257,7 @@ impl<P: Host> OpenedDatabase<P> {
     pub(crate) fn remember(&self, c: P::Core, who: &Remembered) -> Result<(), RunError> {
         let Some(mark) = self.mark else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
-        let rows: Vec<Loaded> = who.rows().into_iter().map(|id| Loaded { id }).collect();
+        let rows: Vec<Loaded> = who.rows().into_iter().map(Loaded::row).collect();
         let ended = session.transact(&Bounds::default(), |verbs| {
             let mut old = Vec::new();
             let (low, high) = &partitions::ROWS;
@@ -242,12 +277,12 @@ pub(crate) fn open<P: Host>(
     c: P::Core,
     cx: Context<'_>,
     (instance, path): (usize, Option<PathBuf>),
-    mut schema: SchemaBuilder,
+    (mut schema, with): (SchemaBuilder, &LoadedWith),
     node_of: &dyn Fn(usize) -> Option<Node>,
 ) -> Result<OpenedDatabase<P>, RunError> {
     let plan = cx.plan;
     if let Some(options) = plan.paged_options(cx.deployment, instance, path.clone(), P::VIRTUAL) {
-        return open_pages(c, cx, options, schema);
+        return open_pages(c, cx, options, (schema, with));
     }
     let options = &plan.instance_options(cx.deployment, instance);
     let Some(path) = path else {
@@ -266,8 +301,14 @@ pub(crate) fn open<P: Host>(
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
     let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
     let (database, recovered) = P::OPEN(plan.scheme, c, options, schema, node_of, (&durable, listening))
-        .map_err(|error| RunError::at(&durable.path, &error))?;
-    OpenedDatabase::found_in(c, durable.path, (database, recovered), mark)
+        .map_err(|error| match &error {
+            OpenError::Schema(other) => loaded_with::other_tables(&durable.path, other, with),
+            OpenError::Log(LogError::RowsInPages(path)) => {
+                loaded_with::other_engine(path, ["memory", "paged"])
+            }
+            _ => RunError::at(&durable.path, &error),
+        })?;
+    OpenedDatabase::found_in(c, durable.path, (database, recovered), (mark, with))
 }
 
 /// Makes or opens a database over pages.
@@ -275,7 +316,7 @@ fn open_pages<P: Host>(
     c: P::Core,
     cx: Context<'_>,
     options: PagedOptions,
-    mut schema: SchemaBuilder,
+    (mut schema, with): (SchemaBuilder, &LoadedWith),
 ) -> Result<OpenedDatabase<P>, RunError> {
     let progress = cx.control.progress;
     let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
@@ -285,9 +326,12 @@ fn open_pages<P: Host>(
         return Ok(OpenedDatabase::volatile(database));
     };
     let mark = schema.table::<Loaded>("benchmark", TableOptions::default());
-    let opened =
-        P::OPEN_PAGED(c, &options, schema, listening).map_err(|error| RunError::at(&path, &error))?;
-    OpenedDatabase::found_in(c, path, opened, mark)
+    let opened = P::OPEN_PAGED(c, &options, schema, listening).map_err(|error| match &error {
+        PagedError::Schema(other) => loaded_with::other_tables(&path, other, with),
+        PagedError::OtherEngine(path) => loaded_with::other_engine(path, ["paged", "memory"]),
+        _ => RunError::at(&path, &error),
+    })?;
+    OpenedDatabase::found_in(c, path, opened, (mark, with))
 }
 
 /// A stream for each node that workers are on.

@@ -6,6 +6,8 @@
 //! one that owns partitions does for them meanwhile what belongs to it.
 //! In virtual time memory is there for nothing.
 
+use std::sync::atomic::Ordering;
+
 use cc::Abort;
 use engine::Procedure;
 use engine::dynamic::AnySession;
@@ -47,7 +49,7 @@ impl Preparation {
     }
 
     /// The warm-up is over, and the worker is between two transactions: provides what the run will need, and waits for the others; the
-    /// moment at which all go on. It takes no longer than the run itself. `None`: the run ends.
+    /// moment at which all go on. It takes no longer than the run itself. `None`: the run ends, which the board says.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -60,15 +62,12 @@ impl Preparation {
         executor.session().idle();
         let needed = self.needed(executor.session().bytes_taken());
         let latest = P::now(c).plus(self.nanos);
-        let mut provided = 0;
-        while provided < needed && P::now(c) < latest {
-            match executor.session().provide((needed - provided) as usize) {
-                0 => break,
-                bytes => provided += bytes as u64,
-            }
+        provide_bytes(c, board, (needed, latest), &mut |bytes| {
+            let provided = executor.session().provide(bytes as usize);
             // Others may be in their last transactions.
             executor.attend()?;
-        }
+            Ok(provided as u64)
+        })?;
         board.meet_again(c, &mut || executor.attend())
     }
 
@@ -80,9 +79,46 @@ impl Preparation {
     }
 }
 
+/// Provides so many bytes, a part at a time, until this moment at the latest, or until the run is to end.
+fn provide_bytes<P: Platform>(
+    c: P::Core,
+    board: &Board<P>,
+    (needed, latest): (u64, Nanos),
+    part: &mut dyn FnMut(u64) -> Result<u64, Abort>,
+) -> Result<(), Abort> {
+    let mut provided = 0;
+    // Relaxed: only says that it is time to go.
+    while provided < needed && P::now(c) < latest && P::load(c, board.stop(), Ordering::Relaxed) == 0 {
+        match part(needed - provided)? {
+            0 => break,
+            bytes => provided += bytes,
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use platform::Hardware;
+
     use super::*;
+
+    #[test]
+    fn a_run_that_is_to_end_provides_nothing_more() {
+        let c = Hardware::core();
+        let board = Board::<Hardware>::new(c, 0..1).expect("memory");
+        let mut parts = 0;
+        provide_bytes(c, &board, (1_000, Nanos(u64::MAX)), &mut |left| {
+            parts += 1;
+            assert_eq!(left, 1_001 - parts);
+            if parts == 3 {
+                Hardware::store(c, board.stop(), 1, Ordering::Relaxed);
+            }
+            Ok(1)
+        })
+        .expect("nothing refuses");
+        assert_eq!(parts, 3, "a stop is seen within one part");
+    }
 
     #[test]
     fn as_much_is_needed_as_the_warm_up_says() {

@@ -6,28 +6,33 @@
 //! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
 //! worker holds for another instance, and lets go when it hears the decision.
 
+mod distributed;
+
 use std::sync::atomic::Ordering;
 
 use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
-use islands::{Adopted, Counts, DataOwners, Done, End, Map, Member, MemberError, Setting, Where, WorkerName};
+use islands::{Adopted, Counts, DataOwners, Done, Map, Member, MemberError, Setting, Where, WorkerName};
 use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
 use workloads::{Random, Workload};
 
 use crate::acknowledgements::Acknowledgements;
+use crate::batch::Batch;
 use crate::board::{ANNOUNCE_COMMITS, Board};
 use crate::deployment::Deployment;
 use crate::error::RunError;
 use crate::executor::{Executor, Seat};
 use crate::host::Host;
 use crate::news::{Arrivals, News};
-use crate::plan::{Durability, Missing, Plan};
+use crate::pace::Pace;
+use crate::plan::{Durability, Plan};
 use crate::retry::Deferred;
 pub(crate) use crate::seats::{LinkSeat, Seats};
 use crate::upcoming::Upcoming;
+use crate::waiting::{Distributed, Tickets, Waiting};
 use crate::worker::{Job, WorkerResult};
 
 /// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
@@ -83,23 +88,16 @@ impl Division {
         DataOwners { instances, parts: self.map.instances() }
     }
 
+    /// How many partitions a worker has.
+    fn partitions_of(&self, worker: WorkerName) -> usize {
+        let parts = 0..self.map.instances().len();
+        parts.filter(|part| self.map.owner_of_part(*part) == worker).count()
+    }
+
     /// The instance that has a part of the data.
     pub(crate) fn instance_of_part(&self, part: usize) -> usize {
         usize::from(self.map.owner_of_part(part).instance)
     }
-}
-
-/// What a worker knows a transaction over several instances by.
-struct Ticket {
-    began: Nanos,
-    attempts: u32,
-}
-
-/// A transaction that waits for its next attempt, or for its first.
-struct Waiting<Q> {
-    transaction: Deferred<Q>,
-    ready: Nanos,
-    is_here: bool,
 }
 
 /// Says that a worker is gone, unless it leaves as it should.
@@ -146,13 +144,15 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
         }
         let (durability, rules) = (self.plan.durability, self.plan.protocol);
+        let (is_durable, in_order) = (durability != Durability::None, database.traits().locks_partitions);
         let setting = Setting {
             me,
             tables,
             map: &division.map,
             fingerprint: division.fingerprint,
             incarnation,
-            durable: durability != Durability::None,
+            durable: is_durable,
+            in_order,
             rules,
         };
         let mut member = Member::new(setting, bell, connections).map_err(RunError::of)?;
@@ -171,6 +171,7 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             job: self,
             c,
             worker,
+            me,
             member,
             executor: &mut *executor,
             backoff,
@@ -183,6 +184,12 @@ impl<'d, P: Host, W: Workload> Job<'d, P, W> {
             arrivals: seats.arrivals.as_deref(),
             current: None,
             aside: Vec::new(),
+            aside_max: match (is_durable, in_order) {
+                (false, _) => 0,
+                (true, false) => ASIDE_MAX,
+                (true, true) => division.partitions_of(me).clamp(1, ASIDE_MAX),
+            },
+            distributed: Distributed::new(Pace::new(self.plan.in_flight, is_durable, stream), in_order),
             commits: 0,
             counts_before: Counts::default(),
             messages_before: vec![0; division.openings.len()],
@@ -219,7 +226,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     job: &'a Job<'d, P, W>,
     c: P::Core,
     worker: usize,
-    member: Member<'d, P, W::Procedure, Ticket>,
+    me: WorkerName,
+    member: Member<'d, P, Batch<W::Procedure>, Tickets>,
     executor: &'a mut (dyn Executor<'d, W::Procedure> + 'd),
     backoff: Backoff,
     random: Random,
@@ -236,13 +244,15 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     /// Transactions in this instance alone that have met another one, and wait for their next attempt.
     #[allow(clippy::vec_box)]
     aside: Vec<Box<Waiting<W::Procedure>>>,
+    aside_max: usize,
+    distributed: Distributed<W::Procedure>,
     commits: u64,
     /// What the member had counted when the warm-up ended.
     counts_before: Counts,
     /// Messages that it had sent to each instance by then.
     messages_before: Vec<u64>,
     actions: Vec<<W::Procedure as Procedure>::Action>,
-    ended: Vec<Done<W::Procedure, Ticket>>,
+    ended: Vec<Done<Batch<W::Procedure>, Tickets>>,
     /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
     avoids_snapshots: bool,
     acknowledgements: Acknowledgements,
@@ -252,12 +262,11 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     /// Runs transactions until the schedule or the board ends it, and serves until nobody has one.
     fn work(&mut self) -> Result<(), RunError> {
         let (c, board) = (self.c, self.job.board);
-        let mut later = Vec::new();
         // As in a single instance, the end of a transaction is the beginning of the next.
         let mut now = P::now(c);
         loop {
             self.end_warm_up(now);
-            if self.turn(&mut later)? {
+            if self.turn()? {
                 // What was done for others is no part of the next transaction.
                 now = P::now(c);
             }
@@ -272,7 +281,11 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             if is_over {
                 self.current = None;
                 self.aside.clear();
-                later.clear();
+                self.distributed.clear();
+                self.member.wait_for_turn(false);
+            }
+            if self.distributed.pace.is_held_back() {
+                self.hurry();
             }
             self.executor.session().tend(now);
             if !self.acknowledgements.is_empty() {
@@ -282,20 +295,20 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
                 now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
                 continue;
             }
-            if is_over || (self.left == 0 && self.has_none(&later)) {
+            if is_over || (self.left == 0 && self.has_none()) {
                 if self.leave()? {
                     break;
                 }
                 now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
                 continue;
             }
-            now = self.again(now, &mut later)?;
+            now = self.again(now)?;
             now = if self.current.is_some() {
-                self.go_on(now, &later)?
+                self.go_on(now)?
             } else if self.left > 0 {
-                self.begin(now, &later)?
+                self.begin(now)?
             } else {
-                self.wait_for(now, &later, None)?
+                self.wait_for(now, None)?
             };
         }
         self.acknowledgements.finish(self.executor.session())?;
@@ -325,7 +338,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The moment afterwards.
-    fn begin(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
+    fn begin(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         let Crew { job, worker, ref mut random, .. } = *self;
         let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
         let draw = || job.workload.next_at(elapsed, worker, random, now.0);
@@ -345,30 +358,25 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         if is_here {
             return self.run_here(transaction);
         }
-        if self.can_submit(later) {
-            return self.submit(transaction).map(|()| P::now(self.c));
+        if self.can_submit() {
+            return self.submit(transaction, false).map(|()| P::now(self.c));
         }
-        self.current = Some(Box::new(Waiting { transaction, ready: Nanos(0), is_here }));
-        self.go_on(now, later)
-    }
-
-    /// Whether one more transaction over several instances may be under way.
-    fn can_submit(&self, later: &[Waiting<W::Procedure>]) -> bool {
-        self.member.open() + later.len() < self.job.plan.in_flight.max(1)
+        let waiting = Waiting { transaction, ready: Nanos(0), is_here, alone: false, met: None };
+        self.current = Some(Box::new(waiting));
+        self.go_on(now)
     }
 
     /// Goes on with the transaction that waits, if it can be tried now. The moment afterwards.
-    fn go_on(&mut self, now: Nanos, later: &[Waiting<W::Procedure>]) -> Result<Nanos, RunError> {
-        let can_submit = self.can_submit(later);
-        let can_run = |waiting: &mut Box<Waiting<_>>| match waiting.is_here {
-            true => waiting.ready <= now,
-            false => can_submit,
-        };
+    fn go_on(&mut self, now: Nanos) -> Result<Nanos, RunError> {
+        let can_run = self.current.as_ref().is_some_and(|waiting| match waiting.is_here {
+            true => self.is_ready(waiting, now),
+            false => self.can_submit(),
+        });
         let ready = self.current.as_ref().filter(|waiting| waiting.is_here).map(|waiting| waiting.ready);
-        match self.current.take_if(can_run).map(|waiting| *waiting) {
+        match self.current.take_if(|_| can_run).map(|waiting| *waiting) {
             Some(Waiting { transaction, is_here: true, .. }) => self.run_here(transaction),
-            Some(Waiting { transaction, .. }) => self.submit(transaction).map(|()| P::now(self.c)),
-            None => self.wait_for(now, later, ready),
+            Some(Waiting { transaction, .. }) => self.submit(transaction, false).map(|()| P::now(self.c)),
+            None => self.wait_for(now, ready),
         }
     }
 
@@ -401,42 +409,6 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             heard.map_err(broken)?;
         }
         Ok(())
-    }
-
-    /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
-    fn turn(&mut self, later: &mut Vec<Waiting<W::Procedure>>) -> Result<bool, RunError> {
-        let mut ended = std::mem::take(&mut self.ended);
-        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
-        for Done { procedure, ticket, end } in ended.drain(..) {
-            let Ticket { began, attempts } = ticket;
-            let (kind, now) = (W::kind(&procedure), P::now(self.c));
-            match end {
-                End::Committed(commit) => {
-                    self.result.distributed += u64::from(self.warm);
-                    self.committed(kind, (began, now), commit)?;
-                }
-                End::RolledBack(_) => self.rolled_back(kind, began, now),
-                End::Conflict => {
-                    let transaction = Deferred { procedure, began, attempts };
-                    let waiting = self.defer(transaction, false, now)?;
-                    later.push(waiting);
-                }
-                End::Missing(_) if self.job.plan.missing == Missing::Refuse => self.result.refused += 1,
-                End::Missing(_) => {
-                    let transaction = Deferred { procedure, began, attempts };
-                    later.push(self.defer(transaction, false, now)?);
-                }
-                End::Failed(failure) => {
-                    let kind = self.job.workload.kinds()[kind];
-                    return Err(RunError::Refused(format!("{kind}: {failure}")));
-                }
-            }
-        }
-        self.ended = ended;
-        if self.arrivals.is_some() || self.member.counts().losses > 0 {
-            self.hear_of_links()?;
-        }
-        Ok(some)
     }
 
     /// A transaction has committed, and is acknowledged when that may be.
@@ -481,51 +453,9 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
     }
 
-    /// A transaction has met another one.
-    fn defer(
-        &mut self,
-        transaction: Deferred<W::Procedure>,
-        is_here: bool,
-        now: Nanos,
-    ) -> Result<Waiting<W::Procedure>, RunError> {
-        let Deferred { procedure, began, attempts } = transaction;
-        let (attempts, kind) = (attempts + 1, W::kind(&procedure));
-        if self.job.plan.deadline(began).is_some_and(|deadline| now >= deadline) {
-            return Err(self.failure(kind, Abort::Deadline));
-        }
-        if self.warm {
-            self.result.kinds[kind].aborts += 1;
-            self.result.attempts_max = self.result.attempts_max.max(attempts + 1);
-        }
-        let ready = now.plus(self.backoff.nanos(attempts, false));
-        Ok(Waiting { transaction: Deferred { procedure, began, attempts }, ready, is_here })
-    }
-
     /// Whether no transaction waits for anything but answers.
-    fn has_none(&self, later: &[Waiting<W::Procedure>]) -> bool {
-        self.current.is_none() && self.aside.is_empty() && later.is_empty()
-    }
-
-    /// Attempts the transactions again whose pauses are over. The moment afterwards.
-    fn again(&mut self, now: Nanos, later: &mut Vec<Waiting<W::Procedure>>) -> Result<Nanos, RunError> {
-        while let Some(ready) = later.iter().position(|waiting| waiting.ready <= now) {
-            let waiting = later.swap_remove(ready);
-            self.submit(waiting.transaction)?;
-        }
-        let mut after = now;
-        while let Some(ready) = self.aside.iter().position(|waiting| waiting.ready <= now) {
-            let waiting = self.aside.swap_remove(ready);
-            after = self.run_here(waiting.transaction)?;
-        }
-        Ok(after)
-    }
-
-    fn submit(&mut self, transaction: Deferred<W::Procedure>) -> Result<(), RunError> {
-        let Deferred { procedure, began, attempts } = transaction;
-        let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
-        let ticket = Ticket { began, attempts };
-        let submitted = self.member.submit(self.c, self.executor.session(), (procedure, ticket), bounds);
-        submitted.map_err(broken)
+    fn has_none(&self) -> bool {
+        self.current.is_none() && self.aside.is_empty() && self.distributed.is_empty()
     }
 
     /// One attempt of a transaction in this instance alone, which waits for another one after a conflict. The moment afterwards.
@@ -547,7 +477,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             Err(abort) if abort.is_conflict() => {
                 let waiting = Box::new(self.defer(transaction, true, now)?);
                 // What it has met may be held for a round trip, or until it is durable: the worker goes on with others.
-                match self.job.plan.durability != Durability::None && self.aside.len() < ASIDE_MAX {
+                match self.aside.len() < self.aside_max {
                     true => self.aside.push(waiting),
                     false => self.current = Some(waiting),
                 }
@@ -558,20 +488,16 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
     }
 
     /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`. The moment afterwards.
-    fn wait_for(
-        &mut self,
-        now: Nanos,
-        later: &[Waiting<W::Procedure>],
-        ready: Option<Nanos>,
-    ) -> Result<Nanos, RunError> {
+    fn wait_for(&mut self, now: Nanos, ready: Option<Nanos>) -> Result<Nanos, RunError> {
         let aside = self.aside.iter().map(|waiting| waiting.ready);
-        let moments = later.iter().map(|waiting| waiting.ready).chain(aside).chain(ready);
+        let moments = aside.chain(self.next_again()).chain(ready);
         let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
         self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
     }
 
     fn wait(&mut self, category: Category, deadline: Nanos) -> Result<Nanos, RunError> {
         self.member.check_log(self.executor.session()).map_err(RunError::of)?;
+        self.hurry();
         self.member.wait(self.c, self.executor.session(), (category, deadline));
         Ok(P::now(self.c))
     }

@@ -516,7 +516,7 @@ fn open_instance<P: Host, W: Workload>(
         _ => deployment.home(partition, parts),
     };
     P::work_for(c, own);
-    Ok((tables, opening::open::<P>(c, cx, (instance, path), schema, &node_of)?))
+    Ok((tables, opening::open::<P>(c, cx, (instance, path), (schema, &workload.loaded_with()), &node_of)?))
 }
 
 /// The seconds of a run; 0 if they are not known.
@@ -568,6 +568,10 @@ impl Watch {
         let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
         match words {
             [0, _] => warm_up_nanos + nanos,
+            // Memory may be provided yet after the warm-up: the measured time has not begun.
+            [began, 0] if Preparation::is_for::<P>(&self.schedule) => {
+                Nanos(began).plus(warm_up_nanos).since(now).max(1) + nanos
+            }
             [began, 0] => Nanos(began).plus(warm_up_nanos).plus(nanos).since(now),
             [_, went_on] => Nanos(went_on).plus(nanos).since(now),
         }

@@ -27,6 +27,8 @@ use crate::upcoming::Upcoming;
 
 /// Longest latency that histograms tell apart, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+/// Attempts of a transaction after which a worker looks whether the run has ended.
+const ATTEMPTS_BETWEEN_LOOKS: u32 = 1_000;
 /// Digits that histograms keep.
 const LATENCY_DIGITS: u8 = 2;
 
@@ -238,9 +240,21 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             };
             let transaction = place.as_mut().expect("there is a transaction to run");
             let (kind, began) = (W::kind(&transaction.procedure), transaction.began);
-            let attempts_max = buffer.is_some().then_some(1);
+            let attempts_max = Some(if buffer.is_some() { 1 } else { ATTEMPTS_BETWEEN_LOOKS });
             let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
-            let ending = executor.run(&mut transaction.procedure, &bounds);
+            let ending = loop {
+                match executor.run(&mut transaction.procedure, &bounds) {
+                    Err(abort) if buffer.is_none() && abort.is_conflict() => {
+                        transaction.attempts += ATTEMPTS_BETWEEN_LOOKS;
+                        result.attempts_max = result.attempts_max.max(transaction.attempts);
+                        // A transaction that meets others for ever must not keep the run from its end.
+                        if self.is_over(c, ends) {
+                            break Err(abort);
+                        }
+                    }
+                    ending => break ending,
+                }
+            };
             let session = executor.session();
             match ending {
                 Ok(Ending::Committed((), commit)) => {
@@ -258,6 +272,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                         result.attempts_max = result.attempts_max.max(transaction.attempts + 1);
                         buffer.defer(P::now(c), place.take().expect("the transaction has run"));
                     }
+                    None if abort.is_conflict() => session.turn_to_another(false),
                     _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
                 },
             }
@@ -297,6 +312,12 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         result.ended = end;
         executor.leave().map_err(RunError::of)?;
         Ok(result)
+    }
+
+    /// Whether the run has ended, or is to.
+    fn is_over(&self, c: P::Core, ends: Nanos) -> bool {
+        // Relaxed: only says that it is time to go.
+        P::now(c) >= ends || P::load(c, self.board.stop(), Ordering::Relaxed) != 0
     }
 
     /// In whose name a worker draws its next transaction, after so long, where the processors of some workers are gone.

@@ -2,17 +2,21 @@
 
 use std::fmt;
 
-use crate::value_type::ValueType;
+use crate::value_type::{LONG, ValueType};
 
 /// A value of any column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
     /// No value.
     Null,
-    /// Of an unsigned integer of any length.
+    /// Of an unsigned integer of up to 8 bytes; one of 16 takes it too.
     Unsigned(u64),
-    /// Of a signed integer of any length.
+    /// Of a signed integer of up to 8 bytes; one of 16 takes it too.
     Signed(i64),
+    /// Of an unsigned integer of 16 bytes.
+    Unsigned128(u128),
+    /// Of a signed integer of 16 bytes.
+    Signed128(i128),
     /// Of a number of 4 or 8 bytes; one of 4 bytes is rounded when it is stored.
     Float(f64),
     /// Of a truth value.
@@ -38,6 +42,14 @@ impl Datum {
     /// Writes a value of fixed length to `to`, which has as many bytes, zeros all of them.
     pub(crate) fn store(&self, kind: &ValueType, to: &mut [u8]) -> Result<(), Misfit> {
         match (kind, self) {
+            (ValueType::Unsigned(LONG), _) => {
+                let value = self.unsigned().ok_or(Misfit::Type)?.ok_or(Misfit::Range)?;
+                to.copy_from_slice(&value.to_be_bytes());
+            }
+            (ValueType::Signed(LONG), _) => {
+                let value = self.signed().ok_or(Misfit::Type)?.ok_or(Misfit::Range)?;
+                to.copy_from_slice(&(value.cast_unsigned() ^ LONG_SIGN).to_be_bytes());
+            }
             (ValueType::Unsigned(bytes), Datum::Unsigned(_) | Datum::Signed(_)) => {
                 let value = u64::try_from(self.integer()).map_err(|_| Misfit::Range)?;
                 if *bytes < 8 && value >> (8 * bytes) != 0 {
@@ -112,6 +124,8 @@ impl Datum {
             return None;
         }
         Some(match kind {
+            ValueType::Unsigned(LONG) => Datum::Unsigned128(long(from)),
+            ValueType::Signed(LONG) => Datum::Signed128((long(from) ^ LONG_SIGN).cast_signed()),
             ValueType::Unsigned(_) => Datum::Unsigned(unsigned(from)),
             ValueType::Signed(bytes) => {
                 let unused = 64 - 8 * bytes;
@@ -142,6 +156,24 @@ impl Datum {
         })
     }
 
+    /// The value of an integer without its sign, if it has none; `None` for what is no integer.
+    fn unsigned(&self) -> Option<Option<u128>> {
+        match self {
+            Datum::Unsigned128(value) => Some(Some(*value)),
+            _ => Some(u128::try_from(self.signed()??).ok()),
+        }
+    }
+
+    /// The value of an integer, if it is not too large; `None` for what is no integer.
+    fn signed(&self) -> Option<Option<i128>> {
+        match self {
+            Datum::Unsigned128(value) => Some(i128::try_from(*value).ok()),
+            Datum::Signed128(value) => Some(Some(*value)),
+            Datum::Unsigned(_) | Datum::Signed(_) => Some(Some(self.integer())),
+            _ => None,
+        }
+    }
+
     fn integer(&self) -> i128 {
         match self {
             Datum::Unsigned(value) => i128::from(*value),
@@ -149,6 +181,14 @@ impl Datum {
             _ => 0,
         }
     }
+}
+
+/// The bit that is turned round in a signed integer of 16 bytes.
+const LONG_SIGN: u128 = 1 << 127;
+
+/// An integer of 16 bytes, as it lies in a row.
+fn long(from: &[u8]) -> u128 {
+    from.iter().fold(0, |value, byte| value << 8 | u128::from(*byte))
 }
 
 /// An integer of up to 8 bytes.
@@ -163,6 +203,8 @@ impl fmt::Display for Datum {
             Datum::Null => to.write_str("null"),
             Datum::Unsigned(value) => write!(to, "{value}"),
             Datum::Signed(value) => write!(to, "{value}"),
+            Datum::Unsigned128(value) => write!(to, "{value}"),
+            Datum::Signed128(value) => write!(to, "{value}"),
             Datum::Float(value) => write!(to, "{value}"),
             Datum::Bool(value) => write!(to, "{value}"),
             Datum::Text(text) => write!(to, "{text:?}"),

@@ -247,7 +247,7 @@ impl TableBuilder {
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&name.len())
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
 }
 
 /// Whether each column is one, whatever the others are.

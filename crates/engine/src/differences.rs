@@ -8,7 +8,10 @@ impl TableDescription {
     /// The first difference between the rows of this table and those that another description of it declares.
     pub(crate) fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
         let in_words = |table: &TableDescription, number| {
-            table.column_in_words(number).unwrap_or_else(|| "none".to_owned())
+            table.column_in_words(number).unwrap_or_else(|| match table.columns.get(number) {
+                Some(_) => "the rest of the row".to_owned(),
+                None => "not there".to_owned(),
+            })
         };
         let numbers = 0..self.columns.len().max(declared.columns.len());
         let columns = numbers.map(|number| {

@@ -250,15 +250,14 @@ number_values!(
     i32 => ValueType::Signed(4), i64 => ValueType::Signed(8), f32 => ValueType::Float(4), f64 => ValueType::Float(8),
 );
 
-/// Integers of 16 bytes are arrays of bytes to descriptions: highest byte first, with the sign's bit turned round, so that they sort as
-/// numbers.
+/// Integers of 16 bytes lie in rows with the highest byte first and the sign's bit turned round, so that their bytes sort as the numbers do.
 macro_rules! long_values {
-    ($($number:ty: $to:expr, $from:expr;)*) => { $(
+    ($($number:ty, $kind:expr => $to:expr, $from:expr;)*) => { $(
         impl Value for $number {
             const BYTES: usize = 16;
             const ALIGN: usize = 1;
             fn value_type() -> ValueType {
-                ValueType::Array(Box::new(ValueType::Unsigned(1)), 16)
+                $kind
             }
             #[inline(always)]
             fn store(&self, to: &mut [u8]) {
@@ -285,8 +284,9 @@ macro_rules! long_values {
     )* };
 }
 long_values! {
-    u128: |number: u128| number, |number: u128| number;
-    i128: |number: i128| number.cast_unsigned() ^ 1 << 127, |number: u128| (number ^ 1 << 127).cast_signed();
+    u128, ValueType::Unsigned(16) => |number: u128| number, |number: u128| number;
+    i128, ValueType::Signed(16) =>
+        |number: i128| number.cast_unsigned() ^ 1 << 127, |number: u128| (number ^ 1 << 127).cast_signed();
 }
 
 impl Value for bool {

@@ -27,7 +27,7 @@
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{Place, TableDescription, TailForm};
 use crate::key::KeyBuffer;
-use crate::value_type::ValueType;
+use crate::value_type::{LONG, ValueType};
 
 /// Bytes of all columns in the tail from which on ends have 4 bytes.
 pub const WIDE_BYTES: usize = 1 << 15;
@@ -444,6 +444,10 @@ impl TableDescription {
 /// Appends the normalized form of a column's bytes.
 fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
     match kind {
+        // As they lie in the row.
+        ValueType::Unsigned(LONG) | ValueType::Signed(LONG) => {
+            bytes.iter().for_each(|byte| to.push(u64::from(*byte), 8));
+        }
         ValueType::Unsigned(length) => to.push(unsigned(bytes), 8 * *length as u32),
         ValueType::Signed(length) => {
             let bits = 8 * *length as u32;

@@ -28,8 +28,8 @@ pub struct TableError {
 /// What is wrong with a table that is described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableFault {
-    /// A name is empty or too long.
-    #[error("the name {name:?} is empty or longer than {NAME_BYTES_MAX} bytes")]
+    /// A name is empty or too long, or has ends of lines or the like.
+    #[error("the name {name:?} is empty, longer than {NAME_BYTES_MAX} bytes, or has control characters")]
     Name {
         /// The name.
         name: String,

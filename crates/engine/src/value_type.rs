@@ -5,15 +5,18 @@ use std::str::FromStr;
 
 /// Longest value of fixed length in bytes: more than a row has room for, so that rows which are too long can be told how long.
 const VALUE_BYTES_MAX: usize = 1 << 24;
+/// Bytes of the longest integers.
+pub(crate) const LONG: usize = 16;
 /// Types inside types, at most.
 const DEPTH_MAX: usize = 16;
 
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueType {
-    /// Unsigned integer of this many bytes.
+    /// Unsigned integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the highest byte first.
     Unsigned(usize),
-    /// Signed integer of this many bytes.
+    /// Signed integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the highest byte first and the sign's bit turned
+    /// round, so that their bytes sort as the numbers do.
     Signed(usize),
     /// IEEE 754 number of this many bytes.
     Float(usize),
@@ -50,6 +53,7 @@ impl ValueType {
     /// Where values begin in a row: at a multiple of this.
     pub fn align(&self) -> usize {
         match self {
+            ValueType::Unsigned(LONG) | ValueType::Signed(LONG) => 1,
             ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => *bytes,
             ValueType::Array(of, _) => of.align(),
             ValueType::Group(members) => members.iter().map(|(_, kind)| kind.align()).max().unwrap_or(1),
@@ -79,7 +83,7 @@ impl ValueType {
     fn is_sound_within(&self, depth: usize) -> bool {
         let inside = |kind: &ValueType| depth > 0 && !kind.is_variable() && kind.is_sound_within(depth - 1);
         let sound = match self {
-            ValueType::Unsigned(bytes) | ValueType::Signed(bytes) => matches!(bytes, 1 | 2 | 4 | 8),
+            ValueType::Unsigned(bytes) | ValueType::Signed(bytes) => matches!(bytes, 1 | 2 | 4 | 8 | 16),
             ValueType::Float(bytes) => matches!(bytes, 4 | 8),
             ValueType::Array(of, _) => inside(of),
             ValueType::Group(members) => {
@@ -187,7 +191,7 @@ impl fmt::Display for ValueType {
 /// The text is no type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no type of a column: there are u8 to u64, i8 to i64, f32, f64, bool, text(16), [u8; 4], \
+    "{0:?} is no type of a column: there are u8 to u128, i8 to i128, f32, f64, bool, text(16), [u8; 4], \
      {{day: u16, hour: u8}}, bytes and string"
 )]
 pub struct UnknownType(pub String);
@@ -211,8 +215,8 @@ mod tests {
 
     fn fixed() -> impl Strategy<Value = ValueType> {
         let leaf = prop_oneof![
-            prop::sample::select(vec![1, 2, 4, 8]).prop_map(ValueType::Unsigned),
-            prop::sample::select(vec![1, 2, 4, 8]).prop_map(ValueType::Signed),
+            prop::sample::select(vec![1, 2, 4, 8, 16]).prop_map(ValueType::Unsigned),
+            prop::sample::select(vec![1, 2, 4, 8, 16]).prop_map(ValueType::Signed),
             prop::sample::select(vec![4, 8]).prop_map(ValueType::Float),
             Just(ValueType::Bool),
             (0..40_usize).prop_map(ValueType::Text),
@@ -236,11 +240,12 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_types() {
-        for text in ["u32", "text(16)", "[[u8; 100]; 10]", "{day: u16, hour: u8}", "bytes", "string"] {
+        for text in ["u32", "i128", "text(16)", "[[u8; 100]; 10]", "{day: u16, hour: u8}", "bytes", "string"]
+        {
             assert_eq!(text.parse::<ValueType>().map(|kind| kind.to_string()), Ok(text.to_owned()));
         }
         let deep = format!("{}u8{}", "[".repeat(40), "; 1]".repeat(40));
-        for text in ["", "u7", "u128", "f16", "u32 ", "[u8]", "[u8; ]", "[u8; x]", "{", "{}", "{a}", "{a: }"]
+        for text in ["", "u7", "u256", "f16", "u32 ", "[u8]", "[u8; ]", "[u8; x]", "{", "{}", "{a}", "{a: }"]
         {
             assert!(text.parse::<ValueType>().is_err(), "{text}");
         }

@@ -25,6 +25,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         (procedure, ticket): (Q, T),
         bounds: Bounds,
     ) -> Result<(), MemberError> {
+        self.own_turn.is_over();
         self.begin(c, session, (procedure, ticket), bounds, true)
     }
 
@@ -56,13 +57,16 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             self.done.push(Done { procedure, ticket, end: End::Missing(worker) });
             return Ok(());
         }
+        // The own part would lock first, and the other instance comes before this one.
+        let Setting { me, in_order, .. } = self.setting;
+        let is_out_of_order = in_order && parts.iter().any(|part| part.owner.instance < me.instance);
         let mut own = self.own();
         if parts.is_empty() {
             let prepared = own.prepare(session, &bounds, &mut procedure, &here, Some(Vec::new()));
             self.done.push(Done { procedure, ticket, end: committed(session, prepared) });
             return Ok(());
         }
-        let flow = match procedure.read_only() && may_be_last && parts.len() == 1 {
+        let flow = match procedure.read_only() && may_be_last && parts.len() == 1 && !is_out_of_order {
             true => Flow::Last,
             false => Flow::First,
         };

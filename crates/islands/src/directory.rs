@@ -1,7 +1,8 @@
 //! The directory of a durable deployment of several instances: one directory below it for each instance, and a file that says
 //! who has which data. Whoever has the directory open has all of them.
 //!
-//! The file is text, `isles.deployment`, written as a whole and renamed into place before any instance is made:
+//! The file is text, `isles.deployment`, written as a whole, and renamed into place when all instances are made: then an instance that
+//! is missing later has been lost, and is not made anew.
 //!
 //! ```text
 //! isles deployment 1
@@ -18,7 +19,8 @@ use platform::files::{Access, Buffer, Existence, FileError, FileErrorKind, Files
 
 /// The file's name.
 pub const FILE: &str = "isles.deployment";
-const NEW_FILE: &str = "isles.deployment.new";
+/// Its name until all instances are made.
+pub const NEW_FILE: &str = "isles.deployment.new";
 const HEAD: &str = "isles deployment 1";
 
 /// Who has which data.
@@ -45,6 +47,12 @@ pub enum DirectoryError {
     /// There are files, and no deployment.
     #[error("{}: holds no deployment of several instances: name an empty or a new directory", .0.display())]
     NotADeployment(PathBuf),
+    /// An instance that was there is not.
+    #[error("{}: is missing from its deployment: bring it back, or restore a backup of the whole deployment", .0.display())]
+    Missing(PathBuf),
+    /// Somebody has the deployment open.
+    #[error("{}: is open: a deployment is copied while it is closed", .0.display())]
+    Open(PathBuf),
     /// The data are divided otherwise.
     #[error(
         "{}: holds a deployment of {} instances that divides {} parts of data otherwise: ask for that one, or name another directory",
@@ -62,13 +70,13 @@ pub enum DirectoryError {
 pub struct DeploymentDirectory<P: Files> {
     path: PathBuf,
     /// Locked as long as this lives.
-    _directory: P::Directory,
-    /// Whether the deployment was there.
+    directory: P::Directory,
+    /// Whether the deployment was there, with all of its instances.
     pub existed: bool,
 }
 
 impl<P: Files> DeploymentDirectory<P> {
-    /// Opens the directory of a deployment, which is made if there is none.
+    /// Opens the directory of a deployment, which is made if there is none: when all instances are made, [`Self::settle`] says so.
     ///
     /// # Errors
     /// [`DirectoryError`]: nothing is changed.
@@ -83,7 +91,24 @@ impl<P: Files> DeploymentDirectory<P> {
                 false
             }
         };
-        Ok(DeploymentDirectory { path: path.to_path_buf(), _directory: directory, existed })
+        Ok(DeploymentDirectory { path: path.to_path_buf(), directory, existed })
+    }
+
+    /// All instances are made: from now on each has to be there.
+    ///
+    /// # Errors
+    /// The files refuse.
+    pub fn settle(&self, c: P::Core) -> Result<(), DirectoryError> {
+        if self.existed {
+            return Ok(());
+        }
+        let mut queue = P::queue(c, &self.directory)?;
+        for operation in
+            [Operation::Rename { from: NEW_FILE.into(), to: FILE.into() }, Operation::FlushDirectory]
+        {
+            P::perform(c, &mut queue, operation).result?;
+        }
+        Ok(())
     }
 
     /// The directory of an instance.
@@ -143,7 +168,10 @@ fn read_file<P: Files>(
 ) -> Result<Option<DataOwners>, DirectoryError> {
     let entries = P::perform(c, queue, Operation::List).into_entries()?;
     let Some(entry) = entries.iter().find(|entry| entry.name == FILE) else {
-        return match entries.iter().all(|entry| entry.name == NEW_FILE) {
+        // What is left of a deployment that was not made to its end: nobody has had it.
+        let is_begun = entries.iter().any(|entry| entry.name == NEW_FILE);
+        let is_part = |name: &str| name == NEW_FILE || name.starts_with("instance-");
+        return match entries.is_empty() || is_begun && entries.iter().all(|entry| is_part(&entry.name)) {
             true => Ok(None),
             false => Err(DirectoryError::NotADeployment(path.to_path_buf())),
         };
@@ -172,9 +200,8 @@ fn write_file<P: Files>(
     if !buffer.append(c, text.as_bytes()) {
         return Err(FileError::new(path, "write", FileErrorKind::Full).into());
     }
-    let rename = Operation::Rename { from: NEW_FILE.into(), to: FILE.into() };
     let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
-    for operation in [write, Operation::Flush { file }, rename, Operation::FlushDirectory] {
+    for operation in [write, Operation::Flush { file }, Operation::FlushDirectory] {
         P::perform(c, queue, operation).result?;
     }
     Ok(())

@@ -4,7 +4,7 @@
 use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use engine::{Bounds, Commit, Epoch, Plan, Procedure, Routes, Verbs};
-use platform::Work;
+use platform::{Nanos, Work};
 
 use crate::map::{Map, WorkerName};
 use crate::messages::{GlobalId, Refusal, Unsaid};
@@ -124,6 +124,33 @@ pub(crate) struct Held<'d> {
     pub epoch: Epoch,
     /// The request again, for a mutant that applies decisions twice.
     pub request: Vec<u8>,
+}
+
+/// Whose turn it is, where own transactions and parts for others take turns.
+#[derive(Default)]
+pub(crate) struct OwnTurn {
+    /// Whether own transactions wait.
+    pub waits: bool,
+    /// Whether a part for another worker was prepared since the last own transaction began.
+    pub is_next: bool,
+}
+
+impl OwnTurn {
+    /// An own transaction begins.
+    pub(crate) fn is_over(&mut self) {
+        self.is_next = false;
+    }
+}
+
+/// A request that waits.
+pub(crate) struct Waiting<A> {
+    /// Number of the peer.
+    pub peer: usize,
+    pub id: GlobalId,
+    pub is_last: bool,
+    pub only_reads: bool,
+    pub actions: Vec<A>,
+    pub since: Nanos,
 }
 
 /// The coordinator's own part, prepared.

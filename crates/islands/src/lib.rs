@@ -38,6 +38,7 @@ pub mod map;
 pub mod member;
 pub mod mesh;
 pub mod messages;
+mod ordering;
 pub mod peer;
 pub mod protocol;
 pub mod rejoining;

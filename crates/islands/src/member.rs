@@ -15,7 +15,7 @@ use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 
 use crate::echoes::Echoes;
-use crate::flight::{Flight, Held};
+use crate::flight::{Flight, Held, OwnTurn, Waiting};
 use crate::gate::Gate;
 use crate::map::{Where, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, Unsaid, VERSION, encode};
@@ -47,6 +47,11 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) held: Vec<Held<'d>>,
     /// What waits to be durable, in the order in which it will be, or a little later.
     pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
+    /// Requests that wait for their turn, where parts are prepared in order.
+    pub(crate) queue: VecDeque<Waiting<Q::Action>>,
+    pub(crate) own_turn: OwnTurn,
+    /// Parts of others that have let their rows go.
+    pub(crate) released: u64,
     pub(crate) done: Vec<Done<Q, T>>,
     pub(crate) sequence: u64,
     pub(crate) counts: Counts,
@@ -103,6 +108,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             flights: Vec::new(),
             held: Vec::new(),
             waiting: VecDeque::new(),
+            queue: VecDeque::new(),
+            own_turn: OwnTurn::default(),
+            released: 0,
             done: Vec::new(),
             sequence,
             counts: Counts::default(),
@@ -190,13 +198,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             self.flush(c)?;
         }
         let holds = self.held.iter().any(|held| held.prepared.is_some());
-        let holds = holds || !self.waiting.is_empty();
+        let holds = holds || !self.waiting.is_empty() || !self.queue.is_empty();
         Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
     }
 
     /// Whether it has nothing to do until something comes: nothing is under way, nor to be sent, nor to become durable.
     pub fn is_idle(&self) -> bool {
-        self.flights.is_empty() && self.held.is_empty() && self.waiting.is_empty() && !self.unsent
+        let holds = !self.held.is_empty() || !self.queue.is_empty();
+        self.flights.is_empty() && !holds && self.waiting.is_empty() && !self.unsent
     }
 
     /// Whether another worker has said goodbye.
@@ -206,7 +215,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Where a transaction runs, as far as its procedure says ([`Procedure::homes`]).
     #[inline]
-    pub fn whereabouts(&self, procedure: &Q) -> Where {
+    pub fn whereabouts(&self, procedure: &impl Procedure) -> Where {
         let Setting { me, map, .. } = self.setting;
         let mut here = true;
         match procedure.homes(&mut |column| here &= map.owner(column).instance == me.instance) {
@@ -217,19 +226,50 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// As [`Self::whereabouts`], for a procedure that does not say: plans its first phase, which is forgotten.
-    pub fn is_here(&mut self, procedure: &mut Q) -> Result<bool, Abort> {
-        let Setting { me, map, tables, .. } = self.setting;
-        self.actions.clear();
-        if procedure.plan(0, &mut self.actions) != Plan::Run {
-            return Ok(true);
-        }
+    pub fn is_here(&mut self, procedure: &mut impl Procedure<Action = Q::Action>) -> Result<bool, Abort> {
         let mut here = true;
-        for action in &self.actions {
-            self.routes.clear();
-            Q::route(tables, action, &mut self.routes);
-            here &= map.place(&self.routes)?.instance == me.instance;
-        }
+        self.instances_of(procedure, &mut |_, is_here| here &= is_here)?;
         Ok(here)
+    }
+
+    /// The only other instance that a transaction touches in its first phase, which is forgotten; `None` if there are several.
+    pub fn other_instance(
+        &mut self,
+        procedure: &mut impl Procedure<Action = Q::Action>,
+    ) -> Result<Option<u16>, Abort> {
+        let (mut other, mut several) = (None, false);
+        self.instances_of(procedure, &mut |instance, is_here| {
+            several |= !is_here && other.is_some_and(|other| other != instance);
+            other = if is_here { other } else { Some(instance) };
+        })?;
+        Ok(other.filter(|_| !several))
+    }
+
+    /// Tells in which instance each action of a transaction's first phase runs, and whether that is this one.
+    fn instances_of(
+        &mut self,
+        procedure: &mut impl Procedure<Action = Q::Action>,
+        tell: &mut dyn FnMut(u16, bool),
+    ) -> Result<(), Abort> {
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.clear();
+        let planned = procedure.plan(0, &mut actions) == Plan::Run;
+        let me = self.setting.me.instance;
+        let told = actions.iter().filter(|_| planned).try_for_each(|action| {
+            let instance = self.instance_of(action)?;
+            tell(instance, instance == me);
+            Ok(())
+        });
+        self.actions = actions;
+        told
+    }
+
+    /// The instance to which an action belongs.
+    pub fn instance_of(&mut self, action: &Q::Action) -> Result<u16, Abort> {
+        let Setting { map, tables, .. } = self.setting;
+        self.routes.clear();
+        Q::route(tables, action, &mut self.routes);
+        map.place(&self.routes).map(|owner| owner.instance)
     }
 
     pub(crate) fn peer(&self, name: WorkerName) -> Result<usize, MemberError> {
@@ -299,7 +339,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let looks = self.is_to_look(c);
         let mut result = Ok(false);
         let durable = self.waiting.front().is_some_and(|(epoch, _)| session.is_durable(*epoch));
-        if looks || self.unsent || durable || !self.late.is_empty() {
+        if looks || self.unsent || durable || !self.late.is_empty() || !self.queue.is_empty() {
             session.measure(Some(Category::Communication));
             result = self.take_turn(c, session, looks);
             session.measure(None);
@@ -352,6 +392,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.look_for_durable(c, session)?;
         self.look_for_late(c, session)?;
+        self.look_at_queue(c, session)?;
         self.look_at_gate(c);
         if some {
             // There may be more than is taken in one turn.
@@ -451,7 +492,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 result.map_err(|error| MemberError::Message { from, error })
             }
             Message::Request { id, is_last, only_reads, actions } => {
-                self.serve(c, session, peer, (id, is_last, only_reads), &actions)
+                let request = Waiting { peer, id, is_last, only_reads, actions, since: P::now(c) };
+                self.serve_in_order(c, session, request)
             }
             Message::Vote { id, result } => self.hear_vote(c, session, peer, id, result),
             Message::Decision { id, commit } => self.hear_decision(c, session, peer, (id, commit)),

@@ -211,6 +211,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let Peer { name, is_new, .. } = self.peers[peer];
         self.peers[peer] = Peer::lost(name).newly(is_new);
         self.links_changed();
+        self.queue.retain(|request| request.peer != peer);
         self.counts.losses += 1;
         self.tell_of_loss(c, session, peer)
     }

@@ -122,6 +122,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 },
                 Answer::Finish { commit } => match held.prepared.take() {
                     Some(prepared) => {
+                        self.released += 1;
                         let commit = session.finish(prepared, commit);
                         held.epoch = held.epoch.max(commit.map_or(Epoch(0), |commit| commit.durable_with));
                     }

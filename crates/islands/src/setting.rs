@@ -29,6 +29,9 @@ pub struct Setting<'d, Q: Procedure> {
     pub incarnation: u64,
     /// Whether the instance is durable: then a peer whose link closes is lost, and may come back.
     pub durable: bool,
+    /// Whether a part locks all that its worker has, or partitions as wholes: then parts are prepared one after the other, and
+    /// transactions take what they need in the order of the instances.
+    pub in_order: bool,
     /// The rules of the protocol.
     pub rules: Rules,
 }

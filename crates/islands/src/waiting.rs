@@ -73,6 +73,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
+    /// Has what waits to be durable become so soon: until then parts keep rows from others.
+    pub fn hurry(&self, session: &mut (dyn AnySession<'d> + 'd)) {
+        if let Some((epoch, _)) = self.waiting.back() {
+            session.hurry(*epoch);
+        }
+    }
+
     /// Whether what waits to be durable still can be.
     ///
     /// # Errors

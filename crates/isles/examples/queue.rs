@@ -54,6 +54,8 @@ pub struct Counter {
 #[derive(Clone, Copy)]
 pub struct Queue {
     jobs: Table<Job>,
+    /// Jobs that workers have taken and not ended.
+    under_way: Table<Job>,
     done: Table<Done>,
     counters: Table<Counter>,
 }
@@ -64,6 +66,7 @@ impl Queue {
         let mut builder = Database::in_memory();
         let queue = Queue {
             jobs: builder.table("jobs"),
+            under_way: builder.table("under way"),
             done: builder.table("done"),
             counters: builder.table("counters"),
         };
@@ -88,18 +91,29 @@ impl Queue {
 
     /// Takes the oldest job of the most urgent class and does it with `work`, which says whether it succeeded; if not, the
     /// job goes to the end of its class. False if the queue is empty.
+    ///
+    /// A job is taken in one transaction, done outside of any, since a closure may be called again, and ended in another one. A worker
+    /// that is gone in between leaves its job among those that are under way, for who looks after the queue.
     pub fn work(
         self,
         session: &mut Session,
         worker: u64,
-        work: impl Fn(&Job) -> bool,
+        work: impl FnOnce(&Job) -> bool,
     ) -> isles::Result<bool> {
         // A worker would rather look again than wait long for its turn.
         let options = TransactionOptions::new().deadline(Duration::from_secs(5));
-        session.with(options).transaction(|t| {
-            let Some(mut job) = t.scan(self.jobs, ..).for_update().first()? else { return Ok(false) };
+        let taken = session.with(options.clone()).transaction(|t| {
+            let Some(job) = t.scan(self.jobs, ..).for_update().first()? else { return Ok(None) };
             t.delete(self.jobs, &(job.urgency, job.number))?;
-            if work(&job) {
+            t.insert(self.under_way, &job)?;
+            Ok(Some(job))
+        })?;
+        let Some(job) = taken else { return Ok(false) };
+        let succeeded = work(&job);
+        session.with(options).transaction(|t| {
+            let mut job = job.clone();
+            t.delete(self.under_way, &(job.urgency, job.number))?;
+            if succeeded {
                 t.insert(self.done, &Done { urgency: job.urgency, number: job.number, worker })?;
             } else {
                 let next = t.update(self.counters, &job.urgency, |counter| {

@@ -7,7 +7,7 @@ use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::{KeyOf, key_words};
 use engine::{Key, KeyBuffer, Row, RowId};
-use platform::Intent;
+use platform::{Intent, Nanos};
 
 use crate::error::{Error, Result};
 use crate::options::CancelToken;
@@ -43,6 +43,9 @@ pub(crate) struct State {
     pub(crate) fresh: Vec<u64>,
     /// Rows to insert together.
     pub(crate) batch: RowBatch,
+    /// After this moment there is no further attempt, as the thread may wait for itself; whether that ended the transaction.
+    pub(crate) patience_ends: Option<Nanos>,
+    pub(crate) lost_patience: bool,
     /// Whether this is a snapshot.
     pub(crate) only_reads: bool,
     /// What may be used, if this is a step of a procedure.
@@ -454,6 +457,12 @@ impl<R: Row, K: Key> Index<R, K> {
 /// The part of the data that a normalized primary key belongs to, where there are parts: its leading column.
 pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
+}
+
+/// The first and the last leading word of keys of a part.
+pub(crate) fn part_range(part: u16) -> [u64; 2] {
+    let first = u64::from(part) << (u64::BITS - u16::BITS);
+    [first, first | u64::MAX >> u16::BITS]
 }
 
 /// Writes the fixed part of a row to `words`.

@@ -56,7 +56,7 @@ impl Backup {
 
 /// Why a directory cannot be copied.
 #[derive(Debug, thiserror::Error)]
-enum CopyError {
+pub(crate) enum CopyError {
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error("{}", at(.path, .source))]
@@ -219,7 +219,7 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
 
 /// Makes the directory, or finds it empty; whether it was made. It does not lie in the directory that is copied: no database has other
 /// directories inside.
-fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
+pub(crate) fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
     let source = from.canonicalize().map_err(of_file(from))?;
     let absolute = std::path::absolute(to).map_err(of_file(to))?;
     let there = absolute.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());

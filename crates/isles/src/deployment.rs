@@ -24,6 +24,7 @@
 #![allow(clippy::disallowed_types)]
 
 mod carried;
+mod copy;
 mod procedure;
 mod queue;
 mod worker;
@@ -36,10 +37,11 @@ use std::time::Duration;
 use cc::InstanceOptions;
 use engine::{DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableError, ValueType};
 use islands::messages::INCARNATIONS_MAX;
-use islands::{DataOwners, DeploymentDirectory, Map, Rules, WorkerName};
+use islands::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
 
+pub use copy::copy_deployment;
 pub use procedure::{NoProcedure, Procedure};
 
 use crate::builder::{
@@ -238,6 +240,13 @@ impl DeploymentBuilder {
         let data = DataOwners { instances: division.instances, parts: map.instances() };
         let opened = self.path.as_ref().map(|path| DeploymentDirectory::<Hardware>::open(c, path, &data));
         let directory = opened.transpose()?;
+        if let Some(directory) = directory.as_ref().filter(|directory| directory.existed) {
+            let instances: Vec<_> =
+                (0..division.instances).map(|number| directory.instance(number)).collect();
+            if let Some(path) = missing(&instances) {
+                return Err(DirectoryError::Missing(path.clone()).into());
+            }
+        }
         let (mut made, mut openings) = (Vec::new(), Vec::new());
         for instance in 0..division.instances {
             let path = directory.as_ref().map(|directory| directory.instance(instance));
@@ -245,6 +254,7 @@ impl DeploymentBuilder {
             made.push(database);
             openings.push(recovered.opening);
         }
+        directory.as_ref().map_or(Ok(()), |directory| directory.settle(c))?;
         if let Some(instance) = openings.iter().position(|opening| *opening >= INCARNATIONS_MAX) {
             let times = openings[instance];
             let why =
@@ -337,6 +347,11 @@ impl DeploymentBuilder {
     }
 }
 
+/// The first of these directories of instances that holds no database.
+fn missing(instances: &[PathBuf]) -> Option<&PathBuf> {
+    instances.iter().find(|path| !path.join(storage::log::MANIFEST).exists() && !paged::holds_pages(path))
+}
+
 /// Why rows of this type cannot be divided, if they cannot.
 fn undivided<R: Row>() -> Option<String> {
     let leading = R::INDEXES[0].columns[0];
@@ -353,7 +368,7 @@ fn undivided<R: Row>() -> Option<String> {
     ))
 }
 
-/// Several instances as one database: see [the module's design](self) in the guide `docs/embedding.md`.
+/// Several instances as one database: the guide `docs/embedding.md` has a chapter on them.
 ///
 /// ```
 /// use isles::{Deployment, Division, Procedure, Result, Row, Table, Transaction};

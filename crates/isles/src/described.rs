@@ -6,7 +6,7 @@ use engine::verbs::Direction;
 use engine::{Datum, RowBytes, RowId, TableDescription};
 use platform::Intent;
 
-use crate::attempt::{Transaction, part_of};
+use crate::attempt::{Transaction, part_of, part_range};
 use crate::error::{Error, Result};
 
 impl<'t> Transaction<'t> {
@@ -67,7 +67,7 @@ impl<'t> Transaction<'t> {
         self.check(inserted)
     }
 
-    /// All rows of a table as values, in the order of the primary key. A table whose primary key hashes has no order:
+    /// All rows of a table as values, in the order of the primary key: in a step of a procedure, those of its part. A table whose primary key hashes has no order:
     /// [`Error::Misuse`].
     ///
     /// Errors: [`Error::NoSuchTable`].
@@ -114,25 +114,35 @@ impl<'t> Transaction<'t> {
                 return Ok(Vec::new());
             }
         }
-        self.scan_rows((number, described), &low, rows)
+        self.scan_rows((number, described), low, rows)
     }
 
     /// Rows from a normalized key on.
     fn scan_rows(
         &mut self,
         (number, table): (usize, &TableDescription),
-        low: &[u64],
+        mut low: Vec<u64>,
         rows: usize,
     ) -> Result<Vec<Vec<Datum>>> {
         self.check_share(number, self.own_part(), Intent::Read)?;
-        let high = vec![u64::MAX; low.len()];
+        let mut high = vec![u64::MAX; low.len()];
+        let is_divided = self.shared.share.as_ref().is_some_and(|share| !share.is_copied(number));
+        if let Some(part) = self.own_part().filter(|_| is_divided) {
+            // A step has its own part only, whatever else the instance has.
+            let [first, last] = part_range(part);
+            if low[0] < first {
+                low.fill(0);
+                low[0] = first;
+            }
+            high[0] = last;
+        }
         let mut found = Vec::new();
-        if rows > 0 {
+        if rows > 0 && low <= high {
             let visit = &mut |_: &mut dyn engine::dynamic::AnyVerbs, row| {
                 found.push(row);
                 Ok(found.len() < rows)
             };
-            let range = (low, &high[..]);
+            let range = (&low[..], &high[..]);
             let scanned = self.verbs.scan(number, 0, range, Direction::Forward, Intent::Read, visit);
             self.check(scanned)?;
         }

@@ -61,10 +61,7 @@ pub enum Error {
         reason: Conflict,
     },
     /// A row with this key exists already.
-    #[error(
-        "{table} has a row with this key in {index} already: use another key, `upsert` to replace the row, or `exists` \
-         to ask before"
-    )]
+    #[error("{table} has a row with this key in {index} already: {}", advice(.index))]
     Duplicate {
         /// The table.
         table: String,
@@ -243,13 +240,23 @@ pub enum Error {
     RollBack,
 }
 
+/// What to do about a key that is taken.
+fn advice(index: &str) -> &'static str {
+    match index {
+        "primary key" => "use another key, `upsert` to replace the row, or `exists` to ask before",
+        _ => {
+            "change or delete that row first, or use another key; `exists` asks before, and `upsert` replaces rows by their primary key only"
+        }
+    }
+}
+
 /// Why a directory cannot be opened: [`Error::Open`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenReason {
     /// Another process, or another database of this one, has it open.
     InUse,
-    /// The operating system does not let the program: permissions, a read-only mount, or no directory.
+    /// The operating system does not let the program: permissions, a read-only mount, no directory, none to make it in, or too long a name.
     Denied,
     /// The disk is full, or no file may be as large as it has to be.
     DiskFull,
@@ -318,7 +325,11 @@ struct Words(String);
 fn of_file(error: &FileError) -> OpenReason {
     match error.kind {
         FileErrorKind::InUse => OpenReason::InUse,
-        FileErrorKind::Denied | FileErrorKind::ReadOnly | FileErrorKind::NotADirectory => OpenReason::Denied,
+        FileErrorKind::Denied
+        | FileErrorKind::ReadOnly
+        | FileErrorKind::NotADirectory
+        | FileErrorKind::NoParent
+        | FileErrorKind::LongName => OpenReason::Denied,
         FileErrorKind::Full | FileErrorKind::TooLarge => OpenReason::DiskFull,
         _ => OpenReason::Files,
     }
@@ -339,7 +350,8 @@ impl From<DirectoryError> for Error {
         let reason = match &error {
             DirectoryError::File(file) => of_file(file),
             DirectoryError::Memory(out) => return out.clone().into(),
-            DirectoryError::Damaged(_) => OpenReason::Damaged,
+            DirectoryError::Damaged(_) | DirectoryError::Missing(_) => OpenReason::Damaged,
+            DirectoryError::Open(_) => OpenReason::InUse,
             DirectoryError::NotADeployment(_) => OpenReason::SomethingElse,
             DirectoryError::Other { .. } => OpenReason::OtherDivision,
         };

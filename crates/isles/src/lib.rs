@@ -77,7 +77,7 @@
 //! | error | when | then |
 //! | --- | --- | --- |
 //! | [`Error::Conflict`] | other transactions were in the way in all attempts | try later; touch fewer rows that all transactions touch |
-//! | [`Error::Duplicate`] | the key is taken in the named table and index | use another key, or [`Transaction::upsert`] |
+//! | [`Error::Duplicate`] | the key is taken in the named table and index | use another key; for the primary key perhaps [`Transaction::upsert`] |
 //! | [`Error::OutOfMemory`] | the memory limit, or the machine's memory, is used up | delete rows, or raise the limit |
 //! | [`Error::Deadline`] | the time is over | allow more, or split the transaction |
 //! | [`Error::Cancelled`] | the token was set | nothing: your program set it |
@@ -99,8 +99,11 @@
 //!
 //! A [`Database`] is a handle: clone it into each thread. A [`Session`] serves one thread at a time; it has the database with it, so it
 //! can be kept in a struct, and sent to another thread. [`OwnedTransaction`]s can too. [`Table`]s are small values to copy. The
-//! library starts no threads, and pins none of yours: the threads that call the library do its work. Between transactions a session
-//! holds nothing up.
+//! threads that call the library do its work, and it pins none of them. A database in a directory has a few threads of its own besides,
+//! named `files`, that make system calls for whoever does not wait for them, and sleep otherwise; one in memory has none, and a
+//! [`Deployment`] has one for each worker. Between transactions a session holds nothing up.
+//!
+//! A database belongs to the process that opened it. A child of `fork` gets [`Error::Forked`] from every call; what it drops does no harm.
 //! Inside a transaction, however long, the session keeps the memory of rows deleted meanwhile from being used again, and holds
 //! up other transactions that need what it has read or written.
 //!
@@ -170,7 +173,7 @@ pub use builder::{
 pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
-pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure};
+pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure, copy_deployment};
 pub use engine::key::Key;
 pub use engine::row::{Field, IndexId, NullableField, Row, Value};
 pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};

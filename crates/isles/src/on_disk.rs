@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use engine::Epoch;
@@ -12,7 +12,7 @@ use engine::Epoch;
 use crate::error::Result;
 use crate::shared::Shared;
 use crate::ticket::{Ticket, wait_for_epoch};
-use crate::waiting::{Seat, Waiting, with};
+use crate::waiting::{Place, Seat, Waiting, with};
 
 /// A job that blocks the thread it runs on until a commit is on disk. [`Ticket::on_disk_by`] has an example.
 pub type BlockingJob = Box<dyn FnOnce() + Send>;
@@ -24,7 +24,7 @@ pub type BlockingJob = Box<dyn FnOnce() + Send>;
 pub struct OnDisk<B> {
     ticket: Ticket,
     block: B,
-    seat: Option<Arc<Seat>>,
+    seat: Option<(Place, Arc<Seat>)>,
 }
 
 impl<B> std::fmt::Debug for OnDisk<B> {
@@ -34,7 +34,7 @@ impl<B> std::fmt::Debug for OnDisk<B> {
 }
 
 impl Ticket {
-    /// A future that is ready when the commit is on disk. The library starts no thread and knows no runtime: `block` is given a job
+    /// A future that is ready when the commit is on disk. The library knows no runtime, and its own threads wait for no commit: `block` is given a job
     /// that blocks, to run it where the program lets threads wait (`tokio::task::spawn_blocking`, or `std::thread::spawn`). One job at
     /// a time is under way for a database, whatever number of commits tasks wait for.
     ///
@@ -79,11 +79,8 @@ impl<B: FnMut(BlockingJob) + Unpin> Future for OnDisk<B> {
             return Poll::Ready(Ok(()));
         }
         let (shared, outcome) = ticket.place();
-        let seat = seat.get_or_insert_with(|| {
-            let seat = Arc::new(Seat { outcome, state: Mutex::default() });
-            with(&shared.waiting.state, |waiting| waiting.seats.push(Arc::clone(&seat)));
-            seat
-        });
+        let (_, seat) =
+            seat.get_or_insert_with(|| with(&shared.waiting.state, |waiting| waiting.sit(outcome.0)));
         let ended = with(&seat.state, |state| {
             state.waker = Some(context.waker().clone());
             state.ended.clone()
@@ -105,8 +102,8 @@ impl<B> Drop for OnDisk<B> {
     fn drop(&mut self) {
         let (shared, _) = self.ticket.place();
         // In a child of `fork` another process's thread may hold the lock.
-        if let Some(seat) = self.seat.take().filter(|_| shared.check_process().is_ok()) {
-            with(&shared.waiting.state, |waiting| waiting.seats.retain(|other| !Arc::ptr_eq(other, &seat)));
+        if let Some((place, _)) = self.seat.take().filter(|_| shared.check_process().is_ok()) {
+            with(&shared.waiting.state, |waiting| waiting.seats.remove(&place));
         }
     }
 }
@@ -124,7 +121,7 @@ impl Server {
     fn serve(mut self) {
         loop {
             let first = with(&self.waiting.state, |state| {
-                let first = state.seats.iter().map(|seat| seat.outcome.0).min();
+                let first = state.first();
                 state.is_served = first.is_some();
                 first
             });
@@ -134,11 +131,9 @@ impl Server {
             };
             let ended = wait_for_epoch(&database, Epoch(first), None).map(drop);
             drop(database);
-            let over = with(&self.waiting.state, |state| {
-                let is_over = |seat: &mut Arc<Seat>| ended.is_err() || seat.outcome.0 <= first;
-                state.seats.extract_if(.., is_over).collect::<Vec<_>>()
-            });
-            for seat in over {
+            let until = if ended.is_err() { u64::MAX } else { first };
+            let over = with(&self.waiting.state, |state| state.rise(until));
+            for seat in over.into_values() {
                 let waker = with(&seat.state, |state| {
                     state.ended = Some(ended.clone());
                     state.waker.take()
@@ -156,7 +151,7 @@ impl Drop for Server {
         }
         let left = with(&self.waiting.state, |state| {
             state.is_served = false;
-            state.seats.clone()
+            state.seats.values().cloned().collect::<Vec<_>>()
         });
         for seat in left {
             with(&seat.state, |state| state.waker.take()).into_iter().for_each(Waker::wake);

@@ -6,14 +6,15 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use cc::Abort;
-use engine::dynamic::AnyAttempt;
+use engine::dynamic::{AnyAttempt, RoamingSession};
 use engine::{Epoch, Row};
-use platform::Nanos;
+use platform::{Hardware, Nanos, Platform};
 
 use crate::attempt::{Failure, State, Transaction};
 use crate::durably::{self, Patience};
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, ObjectEntry, SessionEntry};
+use crate::nesting::OpenHere;
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::own::Own;
 use crate::range::KeyRange;
@@ -23,6 +24,25 @@ use crate::shared::Shared;
 use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
 
+/// A thread that has a transaction open may wait for itself: so long it waits for a lock, so long it tries a closure again, and so often
+/// where a wait is an attempt.
+const OWN_WAIT_NANOS: u64 = 1_000_000;
+const OWN_PATIENCE_NANOS: u64 = 10_000_000;
+const OWN_ATTEMPTS: u32 = 10;
+
+/// Bounds what a thread waits that has a transaction open; the most attempts, if there is such a bound.
+pub(crate) fn bound_waits<'d>(session: &mut (dyn RoamingSession<'d> + 'd), state: &mut State) -> Option<u32> {
+    state.lost_patience = false;
+    let may_meet_itself = OpenHere::are_some();
+    if !may_meet_itself && state.patience_ends.is_none() {
+        return None;
+    }
+    let ends = Hardware::now(Hardware::core()).plus(OWN_PATIENCE_NANOS);
+    state.patience_ends = may_meet_itself.then_some(ends);
+    let counts_waits = session.bound_waits(may_meet_itself.then_some(OWN_WAIT_NANOS));
+    (may_meet_itself && counts_waits).then_some(OWN_ATTEMPTS)
+}
+
 /// Says of a session that its transaction has not ended.
 pub(crate) struct Begun<'s> {
     begun: &'s mut bool,
@@ -30,12 +50,19 @@ pub(crate) struct Begun<'s> {
     /// Whether the program has said how it ends.
     decided: bool,
     _entry: ObjectEntry<'s>,
+    _here: OpenHere,
 }
 
 impl<'s> Begun<'s> {
     pub(crate) fn new(begun: &'s mut bool, entry: &'s SessionEntry) -> Self {
         *begun = true;
-        Begun { begun, counters: &entry.counters, decided: false, _entry: entry.begin_object() }
+        Begun {
+            begun,
+            counters: &entry.counters,
+            decided: false,
+            _entry: entry.begin_object(),
+            _here: OpenHere::new(),
+        }
     }
 
     /// Counts how the transaction ended, which the program has said; whether it has committed.
@@ -163,7 +190,12 @@ fn end(
 ///
 /// While it is open, it keeps the memory of rows that are deleted meanwhile from being used again, and other transactions may fail on
 /// what it has locked: end it soon. The deadline of its options is looked at by verbs and by the commit. Two transactions that
-/// one thread has open may meet like those of two threads: the later one gets [`Error::Conflict`] then.
+/// one thread has open may meet like those of two threads: the later one gets [`Error::Conflict`] then, after a millisecond under schemes
+/// that wait for locks, and over pages. A closure of a thread that has a transaction open is tried again for a few milliseconds only, and ends
+/// with [`Error::Conflict`], too, as what it waits for may be that one.
+///
+/// A transaction that is forgotten (`std::mem::forget`) has not ended, and keeps what it has locked: over pages until its session is used again
+/// or dropped; in memory the session is of no use any more.
 ///
 /// ```
 /// use isles::{Database, Row};

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use cc::{Abort, Mode, TooManySessions};
+use cc::{Abort, Conflict, Mode, TooManySessions};
 use engine::dynamic::{AnySession, RoamingSession};
 use engine::{Bounds, Epoch, Stats};
 use platform::{Hardware, Nanos, Platform};
@@ -21,7 +21,7 @@ use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, SessionEntry};
-use crate::open::{Active, Begun, OpenTransaction};
+use crate::open::{Active, Begun, OpenTransaction, bound_waits};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::own::Own;
 use crate::shared::Shared;
@@ -31,6 +31,8 @@ use crate::ticket::Ticket;
 const TRANSACTIONS_PER_TEND: u32 = 8;
 /// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
 const PAUSES_FOR_MEMORY: u32 = 5;
+/// Times that a transaction waits for memory under a scheme with versions.
+const WAITS_WITH_VERSIONS: u32 = 3;
 /// Length of such a pause: a little more than an epoch.
 const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
 
@@ -302,9 +304,7 @@ impl Session {
     /// The attempt that [`Self::begin`] begins.
     pub(crate) fn activate(&mut self, options: TransactionOptions) -> Result<Active<'_>> {
         self.shared().check_outside()?;
-        if self.begun {
-            return Err(Error::Misuse("a transaction of this session was forgotten (`mem::forget`)"));
-        }
+        self.end_forgotten()?;
         let c = Hardware::core();
         let deadline = options.deadline.map(|time| Hardware::now(c).plus(nanos(time)));
         self.count_transaction();
@@ -320,6 +320,17 @@ impl Session {
             let attempt = Own::new(attempt);
             Ok(Active { attempt, begun, state, shared, options, deadline, began })
         })
+    }
+
+    /// Ends a transaction whose object was forgotten.
+    fn end_forgotten(&mut self) -> Result<()> {
+        if self.begun {
+            if !self.inner.with_dependent_mut(|_, session| session.give_up()) {
+                return Err(Error::Misuse("a transaction of this session was forgotten (`mem::forget`)"));
+            }
+            self.begun = false;
+        }
+        Ok(())
     }
 
     /// Looks at the age of the epoch now and then.
@@ -391,9 +402,8 @@ impl Session {
             Ok(inside) => inside,
             Err(refused) => return Ended::Failed(refused),
         };
-        if self.begun {
-            let what = "a transaction of this session was forgotten (`mem::forget`)";
-            return Ended::Failed(Error::Misuse(what));
+        if let Err(forgotten) = self.end_forgotten() {
+            return Ended::Failed(forgotten);
         }
         let c = Hardware::core();
         let Wish { mode, options } = wish;
@@ -404,8 +414,10 @@ impl Session {
         self.state.only_reads = mode == Mode::Snapshot;
         let (state, counters) = (&mut self.state, &*self.entry.counters);
         let ended = self.inner.with_dependent_mut(|shared, session| {
+            let most = bound_waits(&mut **session, state)
+                .map_or(options.attempts, |most| most.min(options.attempts));
             let by = Asked { shared, state, counters };
-            try_attempts(&mut **session, by, (mode, options.attempts, &patience), body)
+            try_attempts(&mut **session, by, (mode, most, &patience), body)
         });
         // The body may have forked, and returned in the child.
         self.shared().check_process().map_or_else(Ended::Failed, |()| ended)
@@ -426,7 +438,8 @@ fn try_attempts<'d>(
     (mode, attempts_max, patience): (Mode, u32, &Patience<'_>),
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
 ) -> Ended {
-    let mut waited = false;
+    // With versions, a row that is deleted has to leave its indexes first, in a transaction that begins when no snapshot needs it.
+    let mut waits = if shared.inner.traits().snapshots { WAITS_WITH_VERSIONS } else { 1 };
     loop {
         let resting = Resting(session);
         let result = durably::transact(resting.0, shared, mode, attempts_max, patience, &mut |verbs| {
@@ -436,10 +449,14 @@ fn try_attempts<'d>(
         drop(resting);
         match result {
             Ok(outcome) => return Ended::AsTheBodySaid(outcome),
-            Err(Abort::OutOfMemory(_)) if !waited => {
-                waited = true;
+            Err(Abort::OutOfMemory(_)) if waits > 0 => {
+                waits -= 1;
                 state.lacked_memory = true;
                 wait_for_memory(session);
+            }
+            Err(_) if state.lost_patience => {
+                let abort = Abort::Conflict(Conflict::Locked);
+                return Ended::Failed(Error::from_abort(&abort, shared.tables(), state.attempts));
             }
             // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
             // a conflict then), or from rows that a crash may lose.
@@ -539,6 +556,10 @@ fn attempt(
     }
     let again = state.attempts > 1;
     if again && deadline.is_some_and(|deadline| Hardware::now(Hardware::core()) >= deadline) {
+        return Err(Abort::Deadline);
+    }
+    if again && state.patience_ends.is_some_and(|ends| Hardware::now(Hardware::core()) >= ends) {
+        state.lost_patience = true;
         return Err(Abort::Deadline);
     }
     let good = body(&mut transaction);

@@ -209,6 +209,11 @@ pub(crate) struct Limit {
 }
 
 impl Share {
+    /// Whether all instances have all rows of a table.
+    pub(crate) fn is_copied(&self, table: usize) -> bool {
+        self.copied.get(table).copied().unwrap_or(false)
+    }
+
     /// What is wrong with the use of a key of a table, or of a range of keys; `part` is its part, if it has one.
     pub(crate) fn refuses(
         &self,
@@ -216,7 +221,7 @@ impl Share {
         (table, part, intent): (usize, Option<u16>, Intent),
     ) -> Option<&'static str> {
         let writes = intent == Intent::Write;
-        if self.copied.get(table).copied().unwrap_or(false) {
+        if self.is_copied(table) {
             return writes.then_some("a table that all instances have is only read");
         }
         if writes && limit.is_some_and(|limit| limit.only_reads) {

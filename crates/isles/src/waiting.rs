@@ -2,16 +2,18 @@
 // The program's threads and tasks share who waits: its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
-use engine::Epoch;
-
 use crate::error::Result;
 
-/// Where a task waits.
+/// Where a task waits: behind all that wait for earlier epochs, and for the same one before.
+pub(crate) type Place = (u64, u64);
+
+/// What a task and who serves it tell each other.
+#[derive(Default)]
 pub(crate) struct Seat {
-    pub(crate) outcome: Epoch,
     pub(crate) state: Mutex<SeatState>,
 }
 
@@ -29,9 +31,32 @@ pub(crate) struct Waiting {
 
 #[derive(Default)]
 pub(crate) struct WaitingState {
-    pub(crate) seats: Vec<Arc<Seat>>,
+    pub(crate) seats: BTreeMap<Place, Arc<Seat>>,
+    /// Seats taken so far.
+    taken: u64,
     /// Whether a thread waits for all of them.
     pub(crate) is_served: bool,
+}
+
+impl WaitingState {
+    /// A seat of a task that waits for an epoch.
+    pub(crate) fn sit(&mut self, epoch: u64) -> (Place, Arc<Seat>) {
+        self.taken += 1;
+        let (place, seat) = ((epoch, self.taken), Arc::<Seat>::default());
+        self.seats.insert(place, Arc::clone(&seat));
+        (place, seat)
+    }
+
+    /// The earliest epoch that a task waits for.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.seats.first_key_value().map(|((epoch, _), _)| *epoch)
+    }
+
+    /// Takes the seats of those who wait for this epoch, or for an earlier one.
+    pub(crate) fn rise(&mut self, epoch: u64) -> BTreeMap<Place, Arc<Seat>> {
+        let later = self.seats.split_off(&(epoch.saturating_add(1), 0));
+        std::mem::replace(&mut self.seats, later)
+    }
 }
 
 /// What is behind a lock that no panic happens under.

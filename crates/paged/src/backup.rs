@@ -20,7 +20,7 @@ use platform::files::BLOCK_BYTES;
 
 use crate::channel;
 use crate::log::reader;
-use crate::log::segments;
+use crate::log::segments::{self, Header};
 use crate::lsn::Lsn;
 use crate::master;
 
@@ -112,25 +112,43 @@ impl Segments {
 
     /// Copies what they have, the last one first; how many were copied.
     fn copy(mut self, from: &Path, to: &Path) -> Copied<usize> {
-        self.open_new(from)?;
-        let mut copied = 0;
-        for (first, file) in self.0.into_iter().rev() {
-            let name = segments::name(Lsn(first));
-            let path = from.join(&name);
-            let bytes = read_backwards(&file).map_err(of_file(&path))?;
-            let damaged = |offset: usize| CopyError::Damaged { path, offset: offset as u64 };
-            match reader::whole_bytes(&bytes, Lsn(first)) {
-                // It is being made, and nothing lies behind it.
-                None if copied == 0 && bytes.iter().skip(BLOCK_BYTES).all(|byte| *byte == 0) => {}
-                None => return Err(damaged(0)),
-                Some((end, true)) => return Err(damaged(end)),
-                Some((end, false)) => {
-                    write(&to.join(name), &bytes[..end])?;
-                    copied += 1;
-                }
+        let (mut copied, mut last) = (0, 0);
+        loop {
+            self.open_new(from)?;
+            // One that has become full meanwhile has another one behind it, which was made before that.
+            let behind: Vec<u64> = self.0.range(last..).map(|(first, _)| *first).collect();
+            let Some(newest) = behind.last() else { return Ok(copied) };
+            last = newest + 1;
+            let mut is_full = false;
+            for first in behind.iter().rev() {
+                let is_last = first == newest;
+                let fills = self.copy_one((from, to), *first, is_last)?;
+                copied += usize::from(fills.is_some());
+                is_full |= is_last && fills == Some(true);
+            }
+            if !is_full {
+                return Ok(copied);
             }
         }
-        Ok(copied)
+    }
+
+    /// Copies one, unless it is the last one and is being made; whether it is full.
+    fn copy_one(&self, (from, to): (&Path, &Path), first: u64, is_last: bool) -> Copied<Option<bool>> {
+        let name = segments::name(Lsn(first));
+        let path = from.join(&name);
+        let mut bytes = read_backwards(&self.0[&first]).map_err(of_file(&path))?;
+        let damaged = |offset: usize| CopyError::Damaged { path, offset: offset as u64 };
+        match reader::whole(&bytes, Lsn(first)) {
+            None if is_last && bytes.iter().skip(BLOCK_BYTES).all(|byte| *byte == 0) => Ok(None),
+            None => Err(damaged(0)),
+            Some(whole) if whole.is_damaged => Err(damaged(whole.bytes)),
+            Some(whole) => {
+                let header = Header { file_bytes: whole.bytes as u64, ..whole.header };
+                bytes[..BLOCK_BYTES].copy_from_slice(&header.encode());
+                write(&to.join(name), &bytes[..whole.bytes])?;
+                Ok(Some(whole.is_full))
+            }
+        }
     }
 }
 

@@ -16,14 +16,23 @@ use crate::page;
 /// Name of the file.
 pub(crate) const NAME: &str = "pages.data";
 
+/// Bytes from one page of so many bytes to the next.
+pub(crate) fn stride(page_bytes: usize) -> usize {
+    page_bytes.next_multiple_of(BLOCK_BYTES)
+}
+
 /// An open file of pages.
 pub(crate) struct PageFile<P: Files> {
     directory: P::Directory,
     file: P::File,
     path: PathBuf,
     page_bytes: usize,
+    /// That of the database.
+    identity: u64,
     /// Its length when it was opened.
     bytes: u64,
+    /// Pages that have changed stay in memory.
+    pub is_only_read: bool,
 }
 
 impl<P: Files> PageFile<P> {
@@ -32,7 +41,7 @@ impl<P: Files> PageFile<P> {
         c: P::Core,
         (path, directory): (&Path, P::Directory),
         existence: Existence,
-        page_bytes: usize,
+        (page_bytes, identity): (usize, u64),
     ) -> Result<Self, FileError> {
         let mut queue = P::queue(c, &directory)?;
         // Pages of less than a block cannot go past the operating system's cache.
@@ -44,7 +53,15 @@ impl<P: Files> PageFile<P> {
             P::perform(c, &mut queue, Operation::FlushDirectory).result?;
         }
         let bytes = P::perform(c, &mut queue, Operation::Size { file: file.clone() }).bytes()?;
-        Ok(PageFile { directory, file, path: path.to_path_buf(), page_bytes, bytes })
+        Ok(PageFile {
+            directory,
+            file,
+            path: path.to_path_buf(),
+            page_bytes,
+            identity,
+            bytes,
+            is_only_read: false,
+        })
     }
 
     /// The error of a page that lay behind the end of the file when that was opened, and was not written since.
@@ -52,8 +69,13 @@ impl<P: Files> PageFile<P> {
         if self.offset(number) < self.bytes {
             return None;
         }
-        let fault = page::verify(&[], self.page_bytes, number, Lsn(0)).err()?;
+        let fault = page::verify(&[], (self.page_bytes, self.identity), (number, Lsn(0))).err()?;
         Some(PagedError::Page { number, path: self.path.clone(), fault })
+    }
+
+    /// Completes the bytes of a page for the file.
+    pub(crate) fn seal(&self, bytes: &mut [u8]) {
+        page::seal(bytes, self.identity);
     }
 
     /// A queue for operations in the directory.
@@ -73,7 +95,7 @@ impl<P: Files> PageFile<P> {
 
     /// Bytes from one page to the next.
     pub(crate) fn stride(&self) -> usize {
-        self.page_bytes.next_multiple_of(BLOCK_BYTES)
+        stride(self.page_bytes)
     }
 
     /// Fills a frame with a page that has come, once it has been verified: it has all changes up to `oldest`.
@@ -84,7 +106,7 @@ impl<P: Files> PageFile<P> {
         (bytes, frame): (&[u8], &[P::Word]),
     ) -> Result<(), PagedError> {
         let bytes = &bytes[..bytes.len().min(self.page_bytes)];
-        let verified = page::verify(bytes, self.page_bytes, number, oldest);
+        let verified = page::verify(bytes, (self.page_bytes, self.identity), (number, oldest));
         verified.map_err(|fault| PagedError::Page { number, path: self.path.clone(), fault })?;
         P::touch(c, bytes.as_ptr(), self.page_bytes, platform::Intent::Read);
         P::write_words(c, frame, bytemuck::cast_slice(bytes));
@@ -135,7 +157,7 @@ impl<P: Files> Channel<P> {
         let completion = self.perform(c, file, write, |buffer| {
             let bytes = buffer.writable(c, 0, file.page_bytes);
             P::read_words(c, frame, bytemuck::cast_slice_mut(bytes));
-            page::seal(bytes);
+            file.seal(bytes);
             buffer.set_len(file.page_bytes);
         })?;
         self.buffer = completion.buffers.into_iter().next();

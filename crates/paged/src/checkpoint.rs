@@ -5,8 +5,9 @@
 //! and which transactions were under way; it takes the place of the one before when the log has everything that it knows of. Log from
 //! before goes.
 //!
-//! A checkpoint that fails is the last one of its life: a later one could take pages for written whose writes were lost. The log keeps all
-//! that is needed, and a restart writes every page again that has changed since the last checkpoint that counts.
+//! A checkpoint that something refuses is tried again later: pages that were not written count as changed still, and the log keeps all that is
+//! needed. One whose flush of the pages fails is the last one of its life: a later one could take pages for written whose writes were lost. A
+//! restart writes every page again that has changed since the last checkpoint that counts.
 //!
 //! Sessions make checkpoints between transactions, a few pages at a time.
 
@@ -29,12 +30,15 @@ const COPIES_MAX: usize = 128;
 const POOL_PART: usize = 8;
 /// Neighbours in the file that are written at once.
 const RUN_MAX: usize = 32;
+/// A checkpoint that was refused is due again when the log has grown by this part of what makes one due.
+const AGAIN_PART: u64 = 16;
 /// Frames that a session looks at between two transactions.
 const FRAMES_PER_TURN: usize = 4096;
 
 /// What a checkpoint says that does not change while the database is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixed {
+    pub identity: u64,
     pub lives: Vec<Life>,
     pub page_bytes: usize,
     pub description: Vec<u8>,
@@ -51,7 +55,7 @@ struct Job {
 struct Maker<P: Files> {
     copies: Copies<P>,
     job: Option<Job>,
-    /// A checkpoint has failed: pages may count as written that are not.
+    /// A flush has failed: pages may count as written that are not.
     failure: Option<PagedError>,
 }
 
@@ -94,7 +98,7 @@ impl<P: Files> Checkpoints<P> {
     /// Goes on with a checkpoint, or begins one, if it is time. To be called between transactions.
     ///
     /// # Errors
-    /// The files refuse: nothing that counts is lost, but the log grows.
+    /// A flush has failed: nothing that counts is lost, but the log grows. What else is refused is tried again later.
     pub(crate) fn tend(&self, c: P::Core, pool: &Pool<P>, log: &Log<P>) -> Result<(), PagedError> {
         // Relaxed: only a hint.
         let last = P::load(c, self.last(), Ordering::Relaxed);
@@ -105,15 +109,22 @@ impl<P: Files> Checkpoints<P> {
             if maker.job.is_none() {
                 maker.job = Some(Job { begins: log.buffer.begin_checkpoint(c), next_frame: 0 });
             }
-            self.work(c, maker, (pool, log), FRAMES_PER_TURN)
+            match self.work(c, maker, (pool, log), FRAMES_PER_TURN) {
+                Err(_) if maker.failure.is_none() => {
+                    let due = log.buffer.end(c).0 + self.bytes / AGAIN_PART;
+                    P::store(c, self.last(), due.saturating_sub(self.bytes), Ordering::Relaxed);
+                    Ok(())
+                }
+                ended => ended.map(drop),
+            }
         });
-        turn.map_or(Ok(()), |result| result.map(drop))
+        turn.unwrap_or(Ok(()))
     }
 
     /// Makes a checkpoint of what there is now.
     ///
     /// # Errors
-    /// As [`Self::tend`].
+    /// As [`Self::tend`], and whatever else is refused.
     pub(crate) fn make(&self, c: P::Core, pool: &Pool<P>, log: &Log<P>) -> Result<(), PagedError> {
         self.maker.with(c, |maker| {
             // One that has begun before says less.
@@ -141,7 +152,6 @@ impl<P: Files> Checkpoints<P> {
         if !matches!(result, Ok(false)) {
             maker.job = None;
         }
-        maker.failure = result.as_ref().err().cloned();
         result
     }
 
@@ -156,7 +166,7 @@ impl<P: Files> Checkpoints<P> {
         let sent = self.send(c, maker, pool, frames);
         // Nobody else begins what was gathered.
         maker.copies.submit(c, pool.store());
-        let Maker { copies, job: Some(job), .. } = maker else { return Ok(true) };
+        let Maker { copies, job: Some(job), failure } = maker else { return Ok(true) };
         if !sent? {
             return Ok(false);
         }
@@ -164,7 +174,10 @@ impl<P: Files> Checkpoints<P> {
         if !copies.is_idle() {
             return Ok(false);
         }
-        copies.flush(c, pool.store())?;
+        if let Err(error) = copies.flush(c, pool.store()) {
+            *failure = Some(error.clone());
+            return Err(error);
+        }
         let begins = job.begins;
         // In this order: see `undecided`.
         let low = log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins));
@@ -181,6 +194,7 @@ impl<P: Files> Checkpoints<P> {
         log.wait(c, durable, None)?;
         let master = Master {
             page_bytes: self.fixed.page_bytes,
+            identity: self.fixed.identity,
             generation: log.generation(),
             redo: begins,
             low,

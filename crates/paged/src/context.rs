@@ -60,6 +60,8 @@ pub(crate) struct Context<'d, P: Files> {
     pub deadline: Option<Nanos>,
     /// Longest wait for a lock, if there is a bound.
     wait_nanos_max: Option<u64>,
+    /// An attempt has begun that has not ended: its caller may have forgotten it, or panicked.
+    is_open: bool,
     pub last_stamp: u64,
 }
 
@@ -81,6 +83,7 @@ impl<'d, P: Files> Context<'d, P> {
             attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
             deadline: None,
             wait_nanos_max: None,
+            is_open: false,
             last_stamp: 0,
         }
     }
@@ -148,19 +151,17 @@ impl<'d, P: Files> Context<'d, P> {
         Wish { table, name, mode, age: self.owner.age }
     }
 
-    /// Begins an attempt; of a part, or of a transaction of this database alone.
-    pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool) {
+    /// Begins an attempt; of a part, or of a transaction of this database alone, which waits for a lock no longer than `wait_nanos_max`.
+    ///
+    /// Pre: none is open.
+    pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool, wait_nanos_max: Option<u64>) {
         let (c, shared) = (self.worker.c, self.shared);
+        self.is_open = true;
         P::work(c, Work::Transaction, 1);
         self.begin_rows(deadline);
         // Two parts could wait for each other in two databases.
-        let bound = shared.wait_nanos_max;
-        self.wait_nanos_max = match is_part {
-            true => {
-                Some(bound.map_or(WAIT_NANOS_MAX_PARTICIPANT, |most| most.min(WAIT_NANOS_MAX_PARTICIPANT)))
-            }
-            false => bound,
-        };
+        let bounds = [shared.wait_nanos_max, wait_nanos_max, is_part.then_some(WAIT_NANOS_MAX_PARTICIPANT)];
+        self.wait_nanos_max = bounds.into_iter().flatten().min();
         self.begin_note();
         // Whoever is alone meets nobody but parts that it has prepared.
         let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
@@ -183,8 +184,22 @@ impl<'d, P: Files> Context<'d, P> {
         self.worker.begin_transaction(transaction, self.owner.number);
     }
 
+    /// Undoes an attempt that nobody goes on with, and gives back what it has locked.
+    pub(crate) fn give_up(&mut self) {
+        // A database that has stopped keeps what could not be undone.
+        if self.is_open && self.shared.failure(self.worker.c).is_none() {
+            _ = self.roll_back();
+        }
+    }
+
+    /// The transaction goes on elsewhere: it is prepared.
+    pub(crate) fn leave(&mut self) {
+        self.is_open = false;
+    }
+
     /// Ends an attempt that has committed, or whose changes are undone.
     fn end(&mut self) {
+        self.is_open = false;
         self.worker.rests();
         self.owner.end(&mut self.worker, &self.shared.locks);
     }

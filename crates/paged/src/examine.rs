@@ -9,7 +9,7 @@ use engine::{Decision, PartOf, TableDescription, key_words};
 use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
-use crate::channel::PageFile;
+use crate::channel::{self, PageFile};
 use crate::inspection::{ExaminedTree, TableTrees, check_trees};
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
@@ -18,7 +18,7 @@ use crate::options::{PagedError, PagedOptions};
 use crate::overflow::{self, Division};
 use crate::page::PageFault;
 use crate::pool::Pool;
-use crate::restart::{Analysis, follow_states};
+use crate::restart::{self, Analysis, follow_states};
 use crate::tree::Tree;
 
 /// Frames that an examination reads pages with.
@@ -43,8 +43,8 @@ pub struct Examined {
     pub in_doubt: Vec<PartOf>,
     /// Decisions of such transactions that are not forgotten.
     pub decisions: Vec<Decision>,
-    /// Each table, with pages and rows of the trees of its indexes, and then pages and pieces of that of long rows, if it has one; empty if
-    /// the log has changes that pages may not have.
+    /// Each table, with pages and rows of the trees of its indexes, and then pages and pieces of that of long rows, if it has one: as the next
+    /// opening has them. Empty if pages are damaged.
     pub tables: Vec<(TableDescription, Vec<ExaminedTree>)>,
     /// Pages in use that are damaged, and that the log does not make anew.
     pub damaged: Vec<u64>,
@@ -66,8 +66,11 @@ impl<P: Files> Directory<P> {
         let directory = P::open_directory(c, path, false)?;
         let mut queue = P::queue(c, &directory)?;
         let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
-        if entries.iter().all(|entry| entry.name != master::NAME) {
-            return Err(LogError::NotADatabase(path.to_path_buf()).into());
+        let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+        if !has(master::NAME) {
+            let was_made = has(channel::NAME) && !has(master::MAKING);
+            let none = || LogError::NotADatabase(path.to_path_buf()).into();
+            return Err(if was_made { master::missing() } else { none() });
         }
         let master = Master::read::<P>(c, &mut queue)?;
         let files = LogFiles::find::<P>(c, &mut queue)?;
@@ -81,20 +84,33 @@ pub(crate) fn pool_over<P: Files>(
     (path, directory): (&Path, P::Directory),
     master: &Master,
 ) -> Result<Pool<P>, PagedError> {
+    pool_with(c, (path, directory), master, FRAMES)
+}
+
+/// The same with so many frames.
+fn pool_with<P: Files>(
+    c: P::Core,
+    (path, directory): (&Path, P::Directory),
+    master: &Master,
+    frames: u64,
+) -> Result<Pool<P>, PagedError> {
     let page_bytes = master.page_bytes;
-    let file = PageFile::open(c, (path, directory), Existence::Old, page_bytes)?;
+    let about = (page_bytes, master.identity);
+    let mut file = PageFile::open(c, (path, directory), Existence::Old, about)?;
+    file.is_only_read = true;
     let options = PagedOptions {
         sessions_max: 1,
         page_bytes,
-        pages_max: master.states.len() as u64 + FRAMES,
-        ..PagedOptions::with_pool(FRAMES * page_bytes as u64)
+        pages_max: master.states.len() as u64 + frames,
+        ..PagedOptions::with_pool(frames * page_bytes as u64)
     };
     Pool::new(c, &options, (Some(file), None))
 }
 
 /// Whether a directory holds rows in pages.
 pub fn holds_pages(path: &Path) -> bool {
-    path.join(master::NAME).exists()
+    // One without the other is damaged, and said to be.
+    [master::NAME, channel::NAME].iter().any(|name| path.join(name).exists())
 }
 
 /// Reads everything that a directory has. No program has it open.
@@ -109,7 +125,7 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
     let (mut analysis, mut states) = (Analysis::from(&master.carried, &all)?, master.states.clone());
     // Pages that the log can make anew.
     let mut rebuilt = BTreeSet::new();
-    let tail = files.read::<P>(c, &mut queue, (master.low, master.durable), &mut |lsn, logged| {
+    let tail = files.read::<P>(c, &mut queue, master.start(), &mut |lsn, logged| {
         if lsn > master.redo
             && let Logged::Change(change) = &logged
         {
@@ -132,10 +148,21 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
         damaged: Vec::new(),
         wrong: Vec::new(),
     };
-    let pool = pool_over(c, (path, directory), &master)?;
-    let pages = Pages::<P> { c, master: &master };
-    pages.read_all(&pool, &states, &rebuilt, &mut examined);
-    if rebuilt.is_empty() && examined.wrong.is_empty() {
+    // Pages that the log changes stay in memory: nothing is written.
+    let frames = FRAMES + rebuilt.len() as u64 + analysis.steps();
+    let pool = pool_with(c, (path, directory), &master, frames)?;
+    let pages = Pages::<P> { c, states: &states };
+    pages.read_all(&pool, &rebuilt, &mut examined);
+    if examined.wrong.is_empty() {
+        if !rebuilt.is_empty() {
+            pool.begin_behind(c, states.len() as u64);
+            let mut worker = pool.worker(c, 0);
+            files.read::<P>(c, &mut queue, master.start(), &mut |lsn, logged| {
+                if lsn > master.redo { restart::redo(&mut worker, lsn, &logged) } else { Ok(()) }
+            })?;
+            analysis.take_doubted();
+            analysis.take_back(&mut worker)?;
+        }
         pages.walk(&pool, &trees, &mut examined)?;
     }
     Ok(examined)
@@ -162,14 +189,16 @@ fn trees_of(master: &Master, description: &Description) -> Result<Vec<TableTrees
 }
 
 /// The pages of a directory.
-struct Pages<'m, P: Files> {
+struct Pages<'s, P: Files> {
     c: P::Core,
-    master: &'m Master,
+    /// What is known of each at the end of the log.
+    states: &'s [u64],
 }
 
 impl<P: Files> Pages<'_, P> {
     /// Reads all pages in use; those that the log makes anew may be damaged.
-    fn read_all(&self, pool: &Pool<P>, states: &[u64], rebuilt: &BTreeSet<u64>, examined: &mut Examined) {
+    fn read_all(&self, pool: &Pool<P>, rebuilt: &BTreeSet<u64>, examined: &mut Examined) {
+        let states = self.states;
         let mut worker = pool.worker(self.c, 0);
         let is_read = |number: u64| states[number as usize - 1] != 0 && !rebuilt.contains(&number);
         let (window, mut ahead) = (worker.read_ahead_max() as u64, 1);
@@ -202,7 +231,7 @@ impl<P: Files> Pages<'_, P> {
         for (trees, (table, found)) in trees.iter().zip(&mut examined.tables) {
             *found = check_trees(&mut worker, &mut seen, (table.name(), trees), &mut examined.wrong)?;
         }
-        let states = (1..).zip(&self.master.states);
+        let states = (1..).zip(self.states);
         let lost = states.filter(|(number, state)| **state != 0 && !seen.contains(number));
         examined.wrong.extend(lost.map(|(number, _)| format!("page {number} is in use, and in no tree")));
         Ok(())

@@ -1,8 +1,8 @@
 //! What a directory says of its database: the file that a checkpoint leaves, which takes the place of the one before in one step.
 //!
 //! ```text
-//! word 0..8     magic; version of the format (32 bits), bytes of a page (32); generation of the log; the LSN from which changes are
-//!               repeated; the LSN from which transactions may have to be undone; the LSN up to which the log was on disk; lives;
+//! word 0..9     magic; version of the format (32 bits), bytes of a page (32); identity of the database; generation of the log; the LSN from
+//!               which changes are repeated; the LSN from which transactions may have to be undone; the LSN up to which the log was on disk; lives;
 //!               bytes of the description of the tables; trees
 //! then          the description, filled up to a word
 //! a tree        number of its root
@@ -18,18 +18,28 @@ use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use storage::log::{LogError, PAGES_CHECKPOINT};
 
+use crate::log::reader::Start;
 use crate::log::record;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
 use crate::undecided::{Carried, KnownPart};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
-const FORMAT: u64 = 4;
-const HEAD: usize = 9;
+const FORMAT: u64 = 5;
+const HEAD: usize = 10;
 
 /// Name of the file, and the one it has while it is written.
 pub(crate) const NAME: &str = PAGES_CHECKPOINT;
 pub(crate) const NEW_NAME: &str = "pages.checkpoint.new";
+
+/// The file that is there while a database is made, before its first checkpoint.
+pub(crate) const MAKING: &str = "pages.making";
+
+/// Why a directory with other files of a database is none.
+pub(crate) fn missing() -> PagedError {
+    let what = "it is missing, and other files of a database are there: put it back";
+    LogError::Damaged { file: NAME.to_owned(), offset: 0, what }.into()
+}
 
 /// Most lives that are remembered: of earlier ones no copy is known any more.
 const LIVES_MAX: usize = 1 << 10;
@@ -51,6 +61,8 @@ pub(crate) struct Life {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Master {
     pub page_bytes: usize,
+    /// No other database has it, its copies aside: every file says it.
+    pub identity: u64,
     pub generation: u64,
     /// Changes that end later are repeated.
     pub redo: Lsn,
@@ -122,6 +134,7 @@ impl Master {
     pub(crate) fn nothing(page_bytes: usize) -> Self {
         Master {
             page_bytes,
+            identity: 0,
             generation: 0,
             redo: Lsn(0),
             low: Lsn(0),
@@ -135,11 +148,11 @@ impl Master {
     }
 
     fn encode(&self) -> Vec<u64> {
-        let Master { page_bytes, generation, redo, low, durable, lives, description, roots, states, carried } =
-            self;
+        let Master { page_bytes, identity, generation, redo, low, durable, lives, .. } = self;
+        let Master { description, roots, states, carried, .. } = self;
         let head = FORMAT | (*page_bytes as u64) << 32;
         let lengths = [lives.len(), description.len(), roots.len()].map(|length| length as u64);
-        let mut words = vec![MAGIC, head, *generation, redo.0, low.0, durable.0];
+        let mut words = vec![MAGIC, head, *identity, *generation, redo.0, low.0, durable.0];
         words.extend(lengths);
         debug_assert_eq!(words.len(), HEAD);
         let from = words.len();
@@ -174,24 +187,44 @@ impl Master {
             return None;
         }
         let mut rest = Words(&rest[HEAD..]);
-        let description_bytes = usize::try_from(head[7]).ok()?;
-        let description = rest.take(head[7].div_ceil(8))?;
-        let roots = rest.take(head[8])?;
-        let lives = (0..head[6]).map(|_| rest.life()).collect::<Option<_>>()?;
+        let description_bytes = usize::try_from(head[8]).ok()?;
+        let description = rest.take(head[8].div_ceil(8))?;
+        let roots = rest.take(head[9])?;
+        let lives = (0..head[7]).map(|_| rest.life()).collect::<Option<_>>()?;
         let carried = rest.carried()?;
         let (count, states) = rest.0.split_first()?;
         (states.len() as u64 == *count).then(|| Master {
             page_bytes: (head[1] >> 32) as usize,
-            generation: head[2],
-            redo: Lsn(head[3]),
-            low: Lsn(head[4]),
-            durable: Lsn(head[5]),
+            identity: head[2],
+            generation: head[3],
+            redo: Lsn(head[4]),
+            low: Lsn(head[5]),
+            durable: Lsn(head[6]),
             lives,
             description: bytemuck::cast_slice(description)[..description_bytes].to_vec(),
             roots: roots.to_vec(),
             states: states.to_vec(),
             carried,
         })
+    }
+
+    /// The name of the life that has made the checkpoint.
+    pub(crate) fn life(&self) -> u64 {
+        self.lives.last().map_or(0, |life| life.name)
+    }
+
+    /// Where the log is read from.
+    pub(crate) fn start(&self) -> Start {
+        let Master { identity, low, durable, .. } = *self;
+        Start { identity, life: self.life(), low, durable }
+    }
+
+    /// The last byte of the file of pages that must be there: pages that had changed by the time the checkpoint began were on disk when it
+    /// ended, and the log has images of all others. Pages lie so many bytes apart.
+    pub(crate) fn pages_end(&self, stride: u64) -> u64 {
+        let states = (1..).zip(&self.states);
+        let written = states.filter(|(_, state)| (2..=self.redo.0).contains(*state));
+        written.last().map_or(0, |(number, _)| number * stride + self.page_bytes as u64)
     }
 
     /// The lives when another one begins.
@@ -285,6 +318,7 @@ mod tests {
     fn masters_are_read_as_written_and_nothing_else() {
         let master = Master {
             page_bytes: 8192,
+            identity: 0xfeed,
             generation: 4,
             redo: Lsn(77),
             low: Lsn(66),

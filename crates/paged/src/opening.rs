@@ -5,7 +5,7 @@ use std::path::Path;
 use engine::durable::SchemaError;
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{Progress, Recovered, SchemaBuilder, Stage, TableDescription};
-use platform::files::{Existence, Files, Operation};
+use platform::files::{Access, Entry, Existence, Files, Operation};
 use storage::log::LogError;
 
 use crate::channel::{self, PageFile};
@@ -14,10 +14,10 @@ use crate::database::PagedDatabase;
 use crate::locks::LockManager;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
-use crate::log::segments::{self, SegmentPlan};
+use crate::log::segments::{self, Names, SegmentPlan};
 use crate::log::{Log, LogPlan};
 use crate::lsn::Lsn;
-use crate::master::{self, Life, Master};
+use crate::master::{self, Life, MAKING, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
 use crate::overflow;
 use crate::pool::{Pool, Worker};
@@ -42,7 +42,9 @@ impl<P: Files> PagedDatabase<P> {
         let file = match &options.directory {
             Some(path) => {
                 let directory = P::open_directory(c, path, true)?;
-                Some(PageFile::open(c, (path, directory), Existence::New, options.page_bytes)?)
+                // Nothing of it outlives the process, and nobody else reads it.
+                let about = (options.page_bytes, 0);
+                Some(PageFile::open(c, (path, directory), Existence::New, about)?)
             }
             None => None,
         };
@@ -81,17 +83,15 @@ impl<P: Files> PagedDatabase<P> {
         options.check()?;
         let directory = P::open_directory(c, path, true)?;
         let mut queue = P::queue(c, &directory)?;
-        let names = P::perform(c, &mut queue, Operation::List).into_entries()?;
-        let names: Vec<String> = names.into_iter().map(|entry| entry.name).collect();
-        let exists = exists::<P>(c, &mut queue, (path, &names))?;
+        let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
+        let exists = exists::<P>(c, &mut queue, (path, &entries))?;
         let declared = schema.into_tables();
         let found = match exists {
-            true => Found::read::<P>(c, &mut queue, &declared)?,
+            true => Found::read::<P>(c, &mut queue, (&entries, &declared))?,
             false => {
-                for name in names {
-                    P::perform(c, &mut queue, Operation::Remove { name }).result?;
-                }
-                Found::nothing(options.page_bytes)
+                begin_making::<P>(c, &mut queue, &entries)?;
+                let identity = P::fresh_identity(c, &directory)?;
+                Found::nothing(options.page_bytes, identity)
             }
         };
         if found.master.page_bytes != options.page_bytes {
@@ -99,8 +99,13 @@ impl<P: Files> PagedDatabase<P> {
             return Err(PagedError::OtherPages { path: path.clone(), found, asked });
         }
         let (analysis, tail) = found.analyse::<P>(c, &mut queue, &mut listener)?;
-        let opening = Opening { c, options, log, found, analysis, tail };
+        let life = P::fresh_identity(c, &directory)?;
+        let opening = Opening { c, options, log, found, analysis, tail, life };
         let (database, mut recovered) = opening.run(directory, &mut queue, declared, &mut listener)?;
+        if !exists || entries.iter().any(|entry| entry.name == MAKING) {
+            P::perform(c, &mut queue, Operation::Remove { name: MAKING.to_owned() }).result?;
+            P::perform(c, &mut queue, Operation::FlushDirectory).result?;
+        }
         recovered.existed = exists;
         recovered.nanos = P::now(c).since(began);
         Ok((database, recovered))
@@ -111,24 +116,45 @@ impl<P: Files> PagedDatabase<P> {
 fn exists<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
-    (path, names): (&Path, &[String]),
+    (path, entries): (&Path, &[Entry]),
 ) -> Result<bool, PagedError> {
-    if names.iter().any(|name| name == master::NAME) {
+    let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+    if has(master::NAME) {
         return Ok(true);
     }
-    if names.iter().any(|name| name == storage::log::MANIFEST) {
+    if has(storage::log::MANIFEST) {
         return Err(PagedError::OtherEngine(path.to_path_buf()));
     }
-    let made = [channel::NAME, master::NEW_NAME, segments::NEW_NAME];
-    let is_ours = |name: &String| made.contains(&&name[..]) || segments::parse(name).is_some();
-    if !names.iter().all(is_ours) {
+    let made = [channel::NAME, master::NEW_NAME, segments::NEW_NAME, MAKING];
+    let is_ours = |name: &str| made.contains(&name) || segments::parse(name).is_some();
+    if !entries.iter().all(|entry| is_ours(&entry.name)) {
         return Err(LogError::NotADatabase(path.to_path_buf()).into());
     }
-    if !LogFiles::find::<P>(c, queue)?.has_nothing::<P>(c, queue)? {
-        let what = "it is not there, and the log has records";
-        return Err(LogError::Damaged { file: master::NAME.to_owned(), offset: 0, what }.into());
+    let mut is_unmade = || LogFiles::find::<P>(c, queue)?.has_nothing::<P>(c, queue);
+    if entries.is_empty() || has(MAKING) && is_unmade()? {
+        return Ok(false);
     }
-    Ok(false)
+    Err(master::missing())
+}
+
+/// The file of pages is not as it was.
+fn lost_pages(what: &'static str) -> PagedError {
+    LogError::Damaged { file: channel::NAME.to_owned(), offset: 0, what }.into()
+}
+
+/// Notes, durably, that a database is being made, and removes what an earlier attempt has left: in a directory with that note, and without a
+/// checkpoint, nothing was ever acknowledged.
+fn begin_making<P: Files>(c: P::Core, queue: &mut P::Queue, left: &[Entry]) -> Result<(), PagedError> {
+    if left.iter().all(|entry| entry.name != MAKING) {
+        let (existence, access) = (Existence::New, Access::Cached);
+        let name = MAKING.to_owned();
+        P::perform(c, queue, Operation::Open { name, existence, access }).into_file()?;
+        P::perform(c, queue, Operation::FlushDirectory).result?;
+    }
+    for entry in left.iter().filter(|entry| entry.name != MAKING) {
+        P::perform(c, queue, Operation::Remove { name: entry.name.clone() }).result?;
+    }
+    Ok(())
 }
 
 /// Makes tables; those of which the directory has roots are there already.
@@ -163,14 +189,23 @@ struct Found {
 }
 
 impl Found {
-    fn nothing(page_bytes: usize) -> Self {
-        let master = Master::nothing(page_bytes);
+    fn nothing(page_bytes: usize, identity: u64) -> Self {
+        let master = Master { identity, ..Master::nothing(page_bytes) };
         let (trees, by_table) = (Vec::new(), Vec::new());
         Found { master, description: Description::default(), files: None, trees, by_table }
     }
 
-    fn read<P: Files>(c: P::Core, queue: &mut P::Queue, declared: &Declared) -> Result<Self, PagedError> {
+    fn read<P: Files>(
+        c: P::Core,
+        queue: &mut P::Queue,
+        (entries, declared): (&[Entry], &Declared),
+    ) -> Result<Self, PagedError> {
         let master = Master::read::<P>(c, queue)?;
+        let pages = entries.iter().find(|entry| entry.name == channel::NAME);
+        let pages = pages.ok_or_else(|| lost_pages("the file of pages is missing: put it back"))?;
+        if pages.bytes < master.pages_end(channel::stride(master.page_bytes) as u64) {
+            return Err(lost_pages("the file of pages ends before its last pages"));
+        }
         let description = Description::decode(&master.description).map_err(SchemaError::from)?;
         let (mut trees, mut by_table) = (Vec::new(), Vec::new());
         for stored in &description.tables {
@@ -208,9 +243,9 @@ impl Found {
         let analysis = Analysis::from(&self.master.carried, &self.trees)?;
         let mut analysed = Analysed { analysis, states: self.master.states.clone() };
         let Some(files) = &self.files else { return Ok((analysed, Tail::NONE)) };
-        let Master { redo, low, durable, .. } = self.master;
+        let (redo, start) = (self.master.redo, self.master.start());
         tell(listener, Stage::Reading, 0);
-        let tail = files.read::<P>(c, queue, (low, durable), &mut |lsn, logged| {
+        let tail = files.read::<P>(c, queue, start, &mut |lsn, logged| {
             if lsn > redo
                 && let Logged::Change(change) = &logged
             {
@@ -254,6 +289,8 @@ struct Opening<'o, P: Files> {
     found: Found,
     analysis: Analysed,
     tail: Tail,
+    /// The name of the life that begins.
+    life: u64,
 }
 
 impl<P: Files> Opening<'_, P> {
@@ -273,7 +310,12 @@ impl<P: Files> Opening<'_, P> {
         let generation = log.generation();
         let existence = if self.found.files.is_some() { Existence::Old } else { Existence::New };
         let path = options.directory.clone().unwrap_or_default();
-        let file = PageFile::open(c, (&path, directory), existence, options.page_bytes)?;
+        let file = PageFile::open(
+            c,
+            (&path, directory),
+            existence,
+            (options.page_bytes, self.found.master.identity),
+        )?;
         let pool = Pool::new(c, &options, (Some(file), Some(log)))?;
         pool.set_states(c, &self.analysis.states)?;
         pool.find_free(c);
@@ -326,7 +368,8 @@ impl<P: Files> Opening<'_, P> {
             }
             None => (1, Lsn(0)),
         };
-        let segments = SegmentPlan { bytes: segment_bytes, generation, continues: self.tail.lsn };
+        let names = Names { identity: self.found.master.identity, life: self.life, follows: self.tail.life };
+        let segments = SegmentPlan { bytes: segment_bytes, names, generation, continues: self.tail.lsn };
         let buffer_bytes = self.log.buffer_bytes;
         // One worker more than sessions: that of openings.
         let workers = self.options.sessions_max.max(1) + 1;
@@ -342,10 +385,10 @@ impl<P: Files> Opening<'_, P> {
         listener: &mut Listener<'_>,
     ) -> Result<(), PagedError> {
         let Some(files) = &self.found.files else { return Ok(()) };
-        let Master { redo, low, durable, .. } = self.found.master;
+        let (redo, start) = (self.found.master.redo, self.found.master.start());
         let mut repeated = 0;
         tell(listener, Stage::Repeating, 0);
-        files.read::<P>(self.c, queue, (low, durable), &mut |lsn, logged| {
+        files.read::<P>(self.c, queue, start, &mut |lsn, logged| {
             repeated += 1;
             if lsn > redo { restart::redo(worker, lsn, &logged) } else { Ok(()) }
         })?;
@@ -366,8 +409,9 @@ impl<P: Files> Opening<'_, P> {
                 description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
             }
         }
-        let life = Life { name: P::timestamp(self.c), continues: self.tail.lsn };
+        let life = Life { name: self.life, continues: self.tail.lsn };
         Ok(Fixed {
+            identity: self.found.master.identity,
             lives: self.found.master.lives_with(life),
             page_bytes: self.options.page_bytes,
             description: description.encode(),

@@ -228,7 +228,7 @@ pub enum PagedError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The directory has a database of the other storage manager.
-    #[error("{}: holds rows in memory: open it with `--engine memory`, or name another directory", .0.display())]
+    #[error("{}: holds rows in memory: open it without a pool of pages, or name another directory", .0.display())]
     OtherEngine(PathBuf),
     /// The directory has pages of another size.
     #[error("{}: has pages of {found} bytes, not of {asked}: open it with pages of that size", path.display())]

@@ -55,6 +55,7 @@ impl<'d, P: Files> Context<'d, P> {
                 }
             }
         }
+        self.leave();
         let mut owner = std::mem::replace(&mut self.owner, next);
         owner.writing = self.worker.lay_aside();
         if self.shared.broken.part_locks {

@@ -13,7 +13,6 @@ use platform::files::{Existence, Files, Operation};
 use crate::channel::{Channel, PageFile};
 use crate::examine::{Directory, examine, pool_over};
 use crate::log::record::Logged;
-use crate::master::Master;
 use crate::options::PagedError;
 
 /// Most pages that are made anew at a time: they stay in the pool of an examination, which writes nothing then.
@@ -44,19 +43,17 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     let other = || PagedError::OtherBackup { path: path.to_path_buf(), backup: backup.to_path_buf() };
     let agrees = own.master.agrees_up_to(&source.master);
     let agrees = agrees.filter(|_| own.master.page_bytes == source.master.page_bytes).ok_or_else(other)?;
-    let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, own.master.page_bytes)?;
+    let about = (own.master.page_bytes, own.master.identity);
+    let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, about)?;
     let mut channel = Channel::new();
     let pool = pool_over::<P>(c, (backup, source.directory), &source.master)?;
     let mut worker = pool.worker(c, 0);
     let numbers: BTreeSet<u64> = wanted.iter().copied().collect();
-    let Master { redo, low, durable, .. } = source.master;
-    let tail =
-        source.files.read::<P>(c, &mut source.queue, (low, durable), &mut |lsn, logged| match logged {
-            Logged::Change(change) if lsn > redo => {
-                worker.repeat(&change, lsn, &|page| numbers.contains(&page))
-            }
-            _ => Ok(()),
-        })?;
+    let (redo, start) = (source.master.redo, source.master.start());
+    let tail = source.files.read::<P>(c, &mut source.queue, start, &mut |lsn, logged| match logged {
+        Logged::Change(change) if lsn > redo => worker.repeat(&change, lsn, &|page| numbers.contains(&page)),
+        _ => Ok(()),
+    })?;
     if tail.lsn > agrees {
         return Err(other());
     }

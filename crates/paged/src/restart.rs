@@ -135,6 +135,11 @@ impl Analysis {
         self.transactions.keys().filter(|transaction| !self.prepared.contains_key(transaction)).count() as u64
     }
 
+    /// Changes of all of them, and of parts in doubt.
+    pub(crate) fn steps(&self) -> u64 {
+        self.transactions.values().map(|undo| undo.keys().count() as u64).sum()
+    }
+
     /// Parts in doubt.
     pub(crate) fn doubted(&self) -> Vec<PartOf> {
         self.prepared.values().copied().collect()
@@ -158,6 +163,14 @@ impl Analysis {
         decisions
             .map(|(global, participants)| Decision { global: *global, participants: participants.clone() })
             .collect()
+    }
+
+    /// Takes back what transactions have changed that have not ended, where nothing is logged. Ghosts stay: nobody counts them.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub(crate) fn take_back<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<(), PagedError> {
+        std::mem::take(&mut self.transactions).into_values().try_for_each(|mut undo| undo.roll_back(worker))
     }
 
     /// Takes back what transactions have changed that have not ended, and has ghosts leave.

@@ -25,6 +25,8 @@ pub(crate) struct Session<'d, P: Files> {
     backoff: Backoff,
     stats: Stats,
     branches: OpenBranches,
+    /// Longest wait for a lock that the caller wants.
+    wait_nanos_max: Option<u64>,
     /// What the last transaction that was undone has read may end here in the log.
     rolled_back_at: Lsn,
 }
@@ -39,12 +41,14 @@ impl<'d, P: Files> Session<'d, P> {
         let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
         let context = Context::new(shared, (c, number), owner, measure);
         let branches = OpenBranches::new(number);
-        Session { context, number, backoff, stats, branches, rolled_back_at: Lsn(0) }
+        let (wait_nanos_max, rolled_back_at) = (None, Lsn(0));
+        Session { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
     }
 
     /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is undone.
     fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
-        self.context.begin(bounds.deadline, is_part);
+        self.context.give_up();
+        self.context.begin(bounds.deadline, is_part, self.wait_nanos_max);
         let ready = if is_part { Ok(()) } else { self.context.wait_for_refused() };
         let outcome = ready.and_then(|()| run(&mut self.context, body));
         if outcome.is_err() {
@@ -157,6 +161,7 @@ impl<P: Files> Drop for Session<'_, P> {
         if P::is_gone(c) {
             return;
         }
+        self.context.give_up();
         // A database that has stopped keeps the locks of what could not be undone. So does one whose owners of partitions have left
         // transactions open.
         if self.context.owner.undo.is_empty() && self.branches.is_empty() {
@@ -265,6 +270,16 @@ impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
         }
         self.context.meter.end::<P>(c);
         result
+    }
+
+    fn bound_waits(&mut self, nanos: Option<u64>) -> bool {
+        self.wait_nanos_max = nanos;
+        true
+    }
+
+    fn give_up(&mut self) -> bool {
+        self.context.give_up();
+        true
     }
 
     fn step_ahead(&mut self) {}

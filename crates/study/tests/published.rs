@@ -5,7 +5,8 @@ use study::file::{Accept, Published};
 
 #[test]
 fn all_published_findings_parse() {
-    let study = Study::parse(include_str!("findings.toml")).expect("the published findings are a study");
+    let study = Study::parse(include_str!("../../../studies/findings.toml"))
+        .expect("the published findings are a study");
     assert_eq!(study.findings.len(), 24);
     let first = &study.findings[0];
     assert_eq!((first.id.as_str(), first.published), ("islands-counter-socket", Published::Number(18.5)));

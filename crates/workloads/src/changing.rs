@@ -8,7 +8,7 @@ use cc::Abort;
 use engine::{Inspector, Loader, Procedure, Schema, SchemaBuilder, TableDescription};
 
 use crate::random::Random;
-use crate::workload::{Check, Workload};
+use crate::workload::{Check, LoadedWith, Workload};
 
 /// A workload, and what it changes to, if it does.
 #[derive(Clone, Debug)]
@@ -71,6 +71,10 @@ impl<W: Workload> Workload for Changing<W> {
 
     fn create(&self, schema: &mut impl Schema) -> <W::Procedure as Procedure>::Tables {
         self.first.create(schema)
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        self.first.loaded_with()
     }
 
     fn parts(&self) -> usize {

@@ -90,8 +90,12 @@ impl<P: Platform> Finished<P> {
     }
 }
 
-/// Runs the experiment.
-pub fn run_counter<P: Platform>(c: P::Core, spec: &CounterSpec) -> Result<CounterResult, CounterError> {
+/// Runs the experiment, until `stop` says so at the latest.
+pub fn run_counter<P: Platform>(
+    c: P::Core,
+    spec: &CounterSpec,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<CounterResult, CounterError> {
     let counters = spec.counters.len();
     for (thread, CounterThread { group, .. }) in spec.threads.iter().enumerate() {
         if *group >= counters {
@@ -109,7 +113,7 @@ pub fn run_counter<P: Platform>(c: P::Core, spec: &CounterSpec) -> Result<Counte
         let thread = &spec.threads[index];
         // A thread that gets no memory leaves no end, which is noticed below.
         if let Ok(seat) = LatchSeat::new(c, thread.node) {
-            increment(c, seat, &words[thread.group], &finished[index], end);
+            increment(c, seat, &words[thread.group], &finished[index], (end, stop));
         }
     };
     P::parallel(c, &places, &worker, &mut |_| ());
@@ -124,17 +128,17 @@ pub fn run_counter<P: Platform>(c: P::Core, spec: &CounterSpec) -> Result<Counte
     })
 }
 
-/// One thread: increments until its own clock has passed `end`.
+/// One thread: increments until its own clock has passed `end`, or `stop` says so.
 fn increment<P: Platform>(
     c: P::Core,
     mut seat: LatchSeat<P>,
     counter: &LatchedWord<P>,
     finished: &Finished<P>,
-    end: Nanos,
+    (end, stop): (Nanos, &(dyn Fn() -> bool + Sync)),
 ) {
     let mut operations = 0;
     let mut now = P::now(c);
-    while now < end {
+    while now < end && !stop() {
         for _ in 0..OPERATIONS_PER_LOOK {
             counter.add(c, &mut seat, 1);
         }
@@ -165,7 +169,7 @@ mod tests {
             nanos: 200_000,
         };
         let config = Config::new(Shape::new(2, 2, 1));
-        let outcome = VirtualMachine::run(&config, |c| run_counter::<VirtualMachine>(c, &spec));
+        let outcome = VirtualMachine::run(&config, |c| run_counter::<VirtualMachine>(c, &spec, &|| false));
         outcome.expect("the run ends").value.expect("memory")
     }
 
@@ -193,7 +197,7 @@ mod tests {
             counters: vec![None; 2],
             nanos: 5_000_000,
         };
-        let result = run_counter::<Hardware>(Hardware::core(), &spec).expect("memory");
+        let result = run_counter::<Hardware>(Hardware::core(), &spec, &|| false).expect("memory");
         assert!(result.is_exact(), "{result:?}");
         assert_eq!(result.values[1], result.operations[2]);
     }
@@ -202,7 +206,7 @@ mod tests {
     fn wrong_groups_are_refused() {
         let threads = vec![CounterThread { place: Place { thread: None }, node: None, group: 1 }];
         let spec = CounterSpec { threads, counters: vec![None], nanos: 1 };
-        let error = run_counter::<Hardware>(Hardware::core(), &spec).expect_err("refused");
+        let error = run_counter::<Hardware>(Hardware::core(), &spec, &|| false).expect_err("refused");
         assert_eq!(error, CounterError::NoSuchCounter { thread: 0, group: 1, counters: 1 });
     }
 }

@@ -23,4 +23,4 @@ pub mod zipf;
 
 pub use changing::{ChangeError, Changing};
 pub use random::Random;
-pub use workload::{Check, Outcome, Workload};
+pub use workload::{Check, LoadedWith, Outcome, Workload};

@@ -35,6 +35,22 @@ impl std::fmt::Display for Outcome {
     }
 }
 
+/// What decides which rows a workload loads: a database that was loaded with the same may go on with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedWith {
+    /// The workload's name on the command line.
+    pub workload: &'static str,
+    /// The flags that decide it, each with its value.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+impl LoadedWith {
+    /// Rows of this workload, which these flags decide.
+    pub fn new<const N: usize>(workload: &'static str, flags: [(&'static str, String); N]) -> Self {
+        LoadedWith { workload, flags: flags.into() }
+    }
+}
+
 /// A workload: tables, how to fill them, transactions, and what must hold afterwards.
 ///
 /// One value serves all workers; it holds parameters only.
@@ -44,6 +60,12 @@ pub trait Workload: Send + Sync + 'static {
 
     /// Declares the tables.
     fn create(&self, schema: &mut impl Schema) -> <Self::Procedure as Procedure>::Tables;
+
+    /// What decides which rows [`Self::load`] loads; nothing needs to be said by a workload whose databases are not opened again with
+    /// other parameters.
+    fn loaded_with(&self) -> LoadedWith {
+        LoadedWith::new("", [])
+    }
 
     /// Number of parts that can be loaded independently, in parallel. Part `i` is worker `i`'s home where there is one.
     fn parts(&self) -> usize;

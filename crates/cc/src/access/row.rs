@@ -29,6 +29,8 @@ pub(crate) const HELD: u8 = 8;
 pub(crate) const NEW_TAIL: u8 = 16;
 /// The transaction has copied words of the row.
 pub(crate) const COPIED: u8 = 32;
+/// A participant keeps the row as it has read it, and lets others read it. (Of optimistic schemes.)
+pub(crate) const MARKED: u8 = 64;
 
 /// The transaction has a copy of the whole row. (Of optimistic schemes: those that lock rows keep another flag in this bit.)
 pub(crate) const WHOLE: u8 = 128;

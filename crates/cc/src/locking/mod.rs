@@ -437,4 +437,5 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Filling<P> for TwoPhase<Q, R> {
 
 impl<P: Platform, Q: WaitPolicy, R: Rules> Scheme<P> for TwoPhase<Q, R> {
     const NAME: &'static str = Q::NAME;
+    const LOCKS_ROWS: bool = true;
 }

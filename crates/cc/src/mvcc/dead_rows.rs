@@ -146,11 +146,16 @@ fn reclaim<P: Platform, R: Rules>(
     let word = row.header().version();
     // Relaxed: the compare and swap decides.
     let version = P::load(c, word, Ordering::Relaxed);
-    // Acquire: pairs with the release of the transaction that took over its entries.
+    // SeqCst: acquires what the transaction released that took over its entries, and is ordered before the look for a mark.
     if version & LOCKED != 0
         || epoch_of(version) > oldest
-        || P::cas(c, word, version, version | LOCKED, Ordering::Acquire).is_err()
+        || P::cas(c, word, version, version | LOCKED, Ordering::SeqCst).is_err()
     {
+        return Err(epoch_of(version));
+    }
+    if cx.shared.marks.has(c, P::address(c, row.start())) {
+        // A prepared participant has seen that the row is absent.
+        P::store(c, word, version, Ordering::Release);
         return Err(epoch_of(version));
     }
     let keys = std::mem::take(&mut cx.worker.state.own.scratch);

@@ -16,6 +16,8 @@ pub struct MvccOwn {
     pub(super) is_participant: bool,
     /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
     pub(super) copies: Vec<(RowNumber, u64)>,
+    /// From `prepare` to `commit`: numbers of rows to delete that need no copy.
+    pub(super) in_place: Vec<RowNumber>,
     /// Numbers of inserted rows, in order, and blocks that name the deleted rows whose index entries they take over.
     pub(super) inherited: Vec<(RowNumber, u64)>,
 }

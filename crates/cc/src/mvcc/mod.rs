@@ -16,6 +16,8 @@
 //! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an epoch that
 //! it shows, waits for no transaction, and validates nothing.
 //!
+//! A deletion copies nothing where no snapshot is older than the version that it deletes: the row stays as it was, and is marked.
+//!
 //! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then a worker unlinks it
 //! ([`dead_rows`]). Until then a transaction that looks the key up and depends on its absence validates that the row stays
 //! absent and that the index entry still names the row. A row inserted with the same key takes over the entry, and remembers
@@ -90,6 +92,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         own.is_participant = mode == Mode::Participant;
         own.copies.clear();
         own.inherited.clear();
+        own.in_place.clear();
         if cx.worker.state.own.is_due(cx.worker.local.horizon().0) {
             dead_rows::sweep(cx);
         }
@@ -151,13 +154,9 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        mode: Mode,
+        _: Mode,
     ) -> Result<(), Conflict> {
-        if state.own.snapshot.is_some() {
-            Ok(())
-        } else {
-            lock_in_order(state, cx, mode == Mode::Participant)
-        }
+        if state.own.snapshot.is_some() { Ok(()) } else { lock_in_order(state, cx, false) }
     }
 
     #[inline]
@@ -190,7 +189,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
         stamp: u64,
     ) -> Result<(), Abort> {
-        let c = cx.c;
+        let (c, oldest) = (cx.c, oldest_snapshot(&cx.worker.local));
         let State { rows, own, rules, .. } = state;
         for number in 0..rows.list.len() {
             let access = &rows.list[number];
@@ -207,6 +206,11 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
             } else if rules.keeps(Rule::OldVersions)
                 && (own.is_participant || epoch_of(access.seen) != epoch_of(stamp))
             {
+                if access.flags & DELETED != 0 && access.seen & ABSENT == 0 && epoch_of(access.seen) <= oldest
+                {
+                    own.in_place.push(number as RowNumber);
+                    continue;
+                }
                 // SAFETY: the copy goes into the row's chain, and is retired when the chain is cut off before it.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
@@ -220,6 +224,9 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
         let oldest = oldest_snapshot(&cx.worker.local);
         let State { rows, own, .. } = state;
+        for number in &own.in_place {
+            rows.list[*number as usize].row.header().stay_in_place(cx.c);
+        }
         for (number, copy) in &own.copies {
             let access = &rows.list[*number as usize];
             let table = &cx.tables[access.table as usize];

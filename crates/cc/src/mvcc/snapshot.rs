@@ -2,7 +2,8 @@
 //!
 //! Concurrency: a transaction that changes a row which a snapshot sees in place commits in a later epoch than the snapshot's,
 //! and puts a copy in front of the chain before it changes the words. So a version that was in place when the reader looked
-//! at the row is, when the reader has copied the words, either still in place or in the chain.
+//! at the row is, when the reader has copied the words, either still in place or in the chain. A deletion changes no words: a row that is
+//! deleted and marked is read in place.
 
 use std::sync::atomic::Ordering;
 
@@ -14,18 +15,25 @@ use crate::abort::Abort;
 use crate::access::Access;
 use crate::optimistic::{ABSENT, FLAGS, LOCKED};
 
-/// The version of an epoch within a chain of copies.
-fn in_chain<P: Platform>(c: P::Core, mut bits: u64, words: u32, epoch: u64) -> Option<Row<P>> {
-    while bits != 0 {
-        // SAFETY: named by a row or copy that was found in this epoch; what is cut off is retired, so it stays readable.
-        let copy = unsafe { Row::<P>::from_bits(bits, words) };
-        // Relaxed: a copy's version never changes.
-        if epoch_of(P::load(c, copy.header().version(), Ordering::Relaxed)) <= epoch {
-            return Some(copy);
+/// Where the version of an epoch lies that is older than the one a row or copy has, and whether it is that of a deletion.
+fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P>, bool)> {
+    let words = row.words().len() as u32;
+    loop {
+        if row.header().is_in_place(c) {
+            return Some((row, false));
         }
-        bits = copy.header().older(c);
+        let bits = row.header().older(c);
+        if bits == 0 {
+            return None;
+        }
+        // SAFETY: named by a row or copy that was found in this epoch; what is cut off is retired, so it stays readable.
+        row = unsafe { Row::<P>::from_bits(bits, words) };
+        // Relaxed: a copy's version never changes.
+        let version = P::load(c, row.header().version(), Ordering::Relaxed);
+        if epoch_of(version) <= epoch {
+            return Some((row, version & ABSENT != 0));
+        }
     }
-    None
 }
 
 /// Where the version lies that a snapshot of `epoch` sees of what index number `index` names by `row`.
@@ -39,18 +47,17 @@ pub(super) fn visible<P: Platform>(c: P::Core, mut row: Row<P>, index: usize, ep
             return None;
         }
         let found = if version & !FLAGS != 0 && epoch_of(version) <= epoch {
-            Some((row, version))
+            Some((row, version & ABSENT != 0))
         } else {
-            let copy = in_chain(c, row.header().older(c), words, epoch);
-            copy.map(|copy| (copy, P::load(c, copy.header().version(), Ordering::Relaxed)))
+            before(c, row, epoch)
         };
         match found {
-            Some((_, version)) if version & ABSENT != 0 => return None,
-            Some((found, _)) => return Some(found),
+            Some((_, true)) => return None,
+            Some((found, false)) => return Some(found),
             None => {
-                let before = predecessor(c, row, index)?;
+                let previous = predecessor(c, row, index)?;
                 // SAFETY: a row of the same table: it had the entry when the snapshot was taken, so it is not retired.
-                row = unsafe { Row::<P>::from_bits(before, words) };
+                row = unsafe { Row::<P>::from_bits(previous, words) };
             }
         }
     }
@@ -85,8 +92,13 @@ pub(super) fn read<P: Platform>(
             }
             continue;
         }
-        match in_chain(c, header.older(c), row.words().len() as u32, epoch) {
-            Some(copy) => access.row = copy,
+        match before(c, row, epoch) {
+            // Deleted: its words change no more.
+            Some((place, _)) if place.to_bits() == row.to_bits() => {
+                P::read_words(c, &row.words()[first..first + out.len()], out);
+                return Ok(());
+            }
+            Some((copy, _)) => access.row = copy,
             // The version that was in place in this epoch was copied before it was overwritten.
             None => return Err(Abort::Misuse("a version that a snapshot needs is gone")),
         }

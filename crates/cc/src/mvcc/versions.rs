@@ -2,6 +2,9 @@
 //!
 //! A row is the latest version, in place. Older ones are copies of it, the newest first, with headers of their own. A copy
 //! shares its tail with its neighbour in the chain if the tail was not replaced between the two.
+//!
+//! A deletion changes no words. Where every snapshot that there is or will be sees the version that was deleted, or what followed it, the row is
+//! its own copy: a mark in place of one ([`IN_PLACE`]). So deletions need no memory for rows that were not written in the last epochs.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -15,12 +18,16 @@ use crate::access::{Accesses, INSERTED};
 use crate::optimistic::{ABSENT, LOCKED, VersionHeader};
 use crate::scheme::RowNumber;
 
+/// In `older`: the words are those of the version before too, which was there for all snapshots from before this one. Copies are aligned
+/// to more.
+const IN_PLACE: u64 = 1;
+
 /// What is in front of a row, or of a copy of an older version.
 #[repr(C)]
 pub struct Versioned<P: Platform> {
     /// The version word ([`crate::optimistic`]): the stamp of the writer.
     version: P::Word,
-    /// The copy of the version before; 0 if no snapshot needs it. Set before the row's words change, so that a reader that has
+    /// The copy of the version before, or 0 if no snapshot needs it; and [`IN_PLACE`]. Set before the row's words change, so that a reader that has
     /// read changed words of a locked row can tell.
     older: P::Word,
     /// A block that names the rows whose index entries this row has taken over, for snapshots from before its insertion; or
@@ -58,7 +65,21 @@ impl<P: Platform> Versioned<P> {
     #[inline]
     pub(super) fn older(&self, c: P::Core) -> u64 {
         // Acquire: pairs with the release in `prepend`, for the copy's words.
-        P::load(c, &self.older, Ordering::Acquire)
+        P::load(c, &self.older, Ordering::Acquire) & !IN_PLACE
+    }
+
+    /// Whether this is the version of a deletion, behind which the words are still those of the version before.
+    #[inline]
+    pub(super) fn is_in_place(&self, c: P::Core) -> bool {
+        // Acquire: read behind the version, which is stored with release behind the mark.
+        P::load(c, &self.older, Ordering::Acquire) & IN_PLACE != 0
+    }
+
+    /// Marks a row that is locked to be deleted: no snapshot is older than the version that it has.
+    pub(super) fn stay_in_place(&self, c: P::Core) {
+        // Relaxed: only the holder of the lock changes it. Release: ordered before the version by that one's store too.
+        let older = P::load(c, &self.older, Ordering::Relaxed);
+        P::store(c, &self.older, older | IN_PLACE, Ordering::Release);
     }
 
     /// Sets the block of the entries that the row takes over. The row is about to become visible.
@@ -158,12 +179,13 @@ pub(super) unsafe fn prepend<P: Platform>(
     oldest: u64,
 ) {
     let header = row.header();
-    let chain = header.older(c);
+    // Relaxed: only the holder of the lock changes it. The copy has the row's words, so the mark holds of the copy too.
+    let chain = P::load(c, &header.older, Ordering::Relaxed);
     // Relaxed: no reader knows the copy yet.
     P::store(c, &copy.header().older, chain, Ordering::Relaxed);
     // Release: pairs with the acquire in `older`.
     P::store(c, &header.older, copy.to_bits(), Ordering::Release);
-    if chain == 0 {
+    if chain & !IN_PLACE == 0 {
         return;
     }
     let mut last = copy;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::{Platform, Work};
 
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
+use super::keeping::remove_marks;
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
 use crate::abort::Conflict;
@@ -89,8 +90,8 @@ fn lock_row<P: Platform, M: Method<P>>(
 #[inline(always)]
 fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u64) -> Result<(), u64> {
     match lockers {
-        // Acquire: pairs with the release of the holder before.
-        Lockers::Several => P::cas(c, word, seen, seen | LOCKED, Ordering::Acquire).map(drop),
+        // SeqCst: acquires what the holder before released, and is ordered before the look for marks ([`super::marks`]).
+        Lockers::Several => P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst).map(drop),
         Lockers::One => {
             // Relaxed, twice: nobody else changes the word. Readers of other cores, who only inspect, see in the version that
             // it has changed: the fence before what is written orders both, as it does after an exchange.
@@ -162,8 +163,8 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
             }
         }
         let word = access.row.header().word();
-        // Acquire: pairs with the release of the holder before.
-        match P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::Acquire) {
+        // SeqCst: as in `lock_seen`.
+        match P::cas(c, word, access.seen, access.seen | LOCKED, Ordering::SeqCst) {
             Ok(_) => access.flags |= HELD,
             Err(version) if version & !LOCKED != access.seen => return Err(Conflict::ReadChanged),
             Err(_) => return Ok(false),
@@ -307,6 +308,7 @@ pub(super) fn recycle<P: Platform, M: Method<P>>(
     mut state: Box<State<P, M>>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) {
+    remove_marks(&mut state, cx);
     state.absences.thaw::<P>(cx.c);
     state.absences.clear();
     state.rows.clear(cx.c, &mut cx.worker.local);

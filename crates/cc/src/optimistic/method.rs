@@ -9,9 +9,10 @@ use storage::{Epoch, RecordRef};
 
 use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
+use super::marks::ReadMarks;
 use super::reading::read_in_place;
 use crate::abort::{Abort, Conflict};
-use crate::access::{Accesses, DELETED, HELD, INSERTED, WHOLE, WRITTEN};
+use crate::access::{Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
 use crate::options::Lockers;
 use crate::rules::Rules;
 use crate::scheme::{Context, Mode, RowNumber, Stamp};
@@ -25,12 +26,14 @@ pub struct Optimistic<M>(PhantomData<M>);
 pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
 
 /// What all workers share: the rules, the ways, and what is the method's own.
-pub struct OptimisticShared<R, T> {
+pub struct OptimisticShared<P: Platform, R, T> {
     pub(crate) rules: R,
     pub(crate) own: T,
     pub(crate) ways: Ways,
     /// How many sessions lock rows at the same time.
     pub(crate) lockers: Lockers,
+    /// Of rows that prepared participants have read.
+    pub(crate) marks: ReadMarks<P>,
 }
 
 /// What a transaction keeps: reused from transaction to transaction.
@@ -40,6 +43,8 @@ pub struct State<P: Platform, M: Method<P>> {
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
     pub(crate) rules: M::Rules,
+    /// Whether rows are marked, those with the flag [`MARKED`].
+    pub(super) has_marks: bool,
     /// Whether the line of a row that will be written is taken to write when it is prefetched. The line is written when the
     /// transaction commits, if it ever does; until then it would have been taken from the transactions that read the row, and from
     /// the one that holds it. Only where whole rows are copied, to compare with, it is taken all the same.
@@ -88,6 +93,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// As [`Scheme::STRICT`](crate::Scheme::STRICT).
     const STRICT: bool = true;
+    /// As [`Scheme::LOCKS_ROWS`](crate::Scheme::LOCKS_ROWS).
+    const LOCKS_ROWS: bool = false;
     /// Bits of version words that stay the same as long as the row is not written.
     const VERSION_BITS: u64 = u64::MAX;
     /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
@@ -97,6 +104,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// Whether of rows that are read as they are found, and not named, the version alone is remembered, which
     /// [`unchanged`](super::unchanged) validates.
     const REMEMBERS_VERSIONS: bool = false;
+    /// Whether transactions lock rows that they only read when they commit.
+    const READERS_LOCK: bool = false;
     /// What is checked.
     type Rules: Rules;
     /// What the method keeps in front of each row.
@@ -170,10 +179,9 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         version & !FLAGS
     }
 
-    /// The version of a row that was read and locked, when a commit at this stamp unlocks it.
-    fn version_read(seen: u64, _stamp: u64) -> u64 {
-        seen
-    }
+    /// A participant that has read and marked a row commits at this stamp, and takes its mark back next.
+    #[inline(always)]
+    fn leave_read(_c: P::Core, _header: &Self::Header, _stamp: u64) {}
 
     /// Says that a row, whose version follows, was written by the transaction.
     #[inline(always)]
@@ -264,8 +272,11 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
             Self::mark(own, c, row.header());
             Self::version_at(stamp)
         } else if flags & HELD != 0 {
-            Self::version_read(access.seen, stamp)
+            access.seen
         } else {
+            if flags & MARKED != 0 {
+                Self::leave_read(c, row.header(), stamp);
+            }
             return;
         };
         // Release: a reader that sees the version sees the words.

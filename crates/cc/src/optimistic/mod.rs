@@ -6,19 +6,23 @@
 //! words and check that the version stayed the same. `prepare` locks rows and validates: rows that were read, and the
 //! leaves and buckets where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
-//! A participant of a transaction over several databases ([`Mode::Participant`]) also locks the rows that it only read, and
-//! freezes the partitions of indexes in which it saw that keys were absent: nothing is inserted there until it has ended.
+//! A participant of a transaction over several databases ([`Mode::Participant`]) also marks the rows that it only read ([`marks`]),
+//! which nobody writes until it has ended, and freezes the partitions of indexes in which it saw that keys were absent: nothing is
+//! inserted there until then.
 //!
 //! Rows of tables that are never written need no validation.
 //!
 //! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
-//! `reading`, `method` (the port, and what transactions keep), `found` (rows that indexes name), `linking` (new rows into indexes), `ending`, and here the verbs.
+//! `marks`, `reading`, `method` (the port, and what transactions keep), `keeping` (what a participant has read), `found` (rows that indexes
+//! name), `linking` (new rows into indexes), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
 mod found;
 mod header;
+mod keeping;
 mod linking;
+mod marks;
 mod method;
 mod reading;
 
@@ -32,7 +36,9 @@ use storage::{Index, Optimisation, Table};
 use absences::Absences;
 use ending::{depends_on, recycle, undo};
 use found::{Portions, add_named_row, read_named_row, read_named_rows, scan_leaves};
+use keeping::{heed_marks, mark_rows_read, remove_marks};
 use linking::{link, link_run};
+use marks::ReadMarks;
 use method::{OptimisticWorker, Running, Validated};
 
 use crate::abort::{Abort, Conflict};
@@ -65,7 +71,7 @@ const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
-    type Shared = OptimisticShared<M::Rules, M::Shared>;
+    type Shared = OptimisticShared<P, M::Rules, M::Shared>;
     type Worker = OptimisticWorker<P, M>;
     type Transaction = Running<P, M>;
     type Prepared = Validated<P, M>;
@@ -76,6 +82,7 @@ impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
             own: M::shared(c, workers, options.timestamps)?,
             ways: options.ways,
             lockers: options.lockers(),
+            marks: ReadMarks::new(c)?,
         })
     }
 
@@ -95,6 +102,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
                 absences,
                 own: M::Own::default(),
                 rules: cx.shared.rules,
+                has_marks: false,
                 brings_to_write,
             })
         };
@@ -102,7 +110,7 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
         state.rows.lock_wait_nanos = if bounded { LOCK_WAIT_NANOS.min(cx.worker.wait_nanos_max) } else { 0 };
         M::begin(cx, &mut state.own, mode);
-        // A participant locks what it has read: such rows have numbers.
+        // A participant marks what it has read: such rows have numbers.
         let remembers_versions = M::REMEMBERS_VERSIONS
             && mode != Mode::Participant
             && cx.shared.ways.row_copies != RowCopies::Rows;
@@ -419,13 +427,21 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
     ) -> Result<Validated<P, M>, Abort> {
         let before = cx.worker.meter.enter::<P>(cx.c, Category::Cc);
         let Running { mut state, mode, .. } = transaction;
-        let locked = M::lock(&mut state, cx, mode);
-        if mode == Mode::Participant && state.rules.keeps(Rule::Freezing) {
-            state.absences.freeze::<P>(cx.c);
+        let mut locked = M::lock(&mut state, cx, mode).and_then(|()| heed_marks(&state, cx));
+        if mode == Mode::Participant {
+            locked = locked.and_then(|()| mark_rows_read(&mut state, cx));
+            if state.rules.keeps(Rule::Freezing) {
+                state.absences.freeze::<P>(cx.c);
+            }
         }
         let validated = locked.and_then(|()| M::validate(&mut state, cx)).map_err(Abort::Conflict);
         let prepared = match validated.and_then(|stamp| M::ready(&mut state, cx, stamp).map(|()| stamp)) {
-            Ok(stamp) => Ok(Validated { state, mode, stamp }),
+            Ok(stamp) => {
+                if !state.rules.keeps(Rule::ParticipantLocks) {
+                    remove_marks(&mut state, cx);
+                }
+                Ok(Validated { state, mode, stamp })
+            }
             Err(abort) => {
                 undo(state, cx);
                 Err(abort)
@@ -506,6 +522,7 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const NAME: &'static str = M::NAME;
     const STRICT: bool = M::STRICT;
     const SNAPSHOTS: bool = M::VERSIONS;
+    const LOCKS_ROWS: bool = M::LOCKS_ROWS;
 }
 
 /// Whether a row of a prepared transaction was there before. Rows with versions may have been absent: the transaction has found

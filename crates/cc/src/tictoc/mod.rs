@@ -38,14 +38,14 @@ use platform::{OutOfMemory, Platform};
 use storage::Epoch;
 
 use shared::Participants;
-use times::{DELTA_BITS, first_of, stamp_of, word_at, word_until, wts};
-use validation::{agree, lock_all, postpone};
+use times::{DELTA_BITS, first_of, stamp_of, word_at, wts};
+use validation::{agree, lock_all, postpone, prolong};
 
 pub use shared::TicTocMethod;
 
 use crate::abort::Conflict;
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{Method, MethodContext, Optimistic, State, Version};
+use crate::optimistic::{Method, MethodContext, Optimistic, State, Version, VersionHeader};
 use crate::rules::{Rules, Sound};
 use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
@@ -81,9 +81,9 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
     fn lock(
         state: &mut State<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
-        mode: Mode,
+        _: Mode,
     ) -> Result<(), Conflict> {
-        lock_all(state, cx, mode == Mode::Participant)
+        lock_all(state, cx)
     }
 
     #[inline]
@@ -114,9 +114,8 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
         wts(version)
     }
 
-    #[inline(always)]
-    fn version_read(seen: u64, stamp: u64) -> u64 {
-        word_until(seen, stamp)
+    fn leave_read(c: P::Core, header: &Version<P>, stamp: u64) {
+        prolong::<P>(c, header.word(), stamp);
     }
 
     fn renew(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {

@@ -21,23 +21,22 @@ const LOCK_PAUSE_NANOS: u64 = 1_000;
 /// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
 const AHEAD: u64 = 64;
 
-/// Locks the rows to write, and those that were read if `participant`. A transaction that meets a lock gives its own locks
-/// back, waits a little and tries again, unless it would abort anyway, or may not wait.
+/// Locks the rows to write. A transaction that meets a lock gives its own locks back, waits a little and tries again, unless it
+/// would abort anyway, or may not wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
-    participant: bool,
 ) -> Result<(), Conflict> {
     if state.rows.lock_wait_nanos == 0 {
-        return try_lock_all(state, cx.c, participant);
+        return try_lock_all(state, cx.c);
     }
     let pauses = match cx.shared.ways.commit_locks {
         CommitLocks::Ordered => [LOCK_PAUSE_NANOS; LOCK_ATTEMPTS],
         CommitLocks::NoWait => PAUSES_NANOS,
     };
     for nanos in pauses {
-        match try_lock_all(state, cx.c, participant) {
+        match try_lock_all(state, cx.c) {
             Err(Conflict::Locked) => retreat(state, cx, nanos)?,
             other => return other,
         }
@@ -49,10 +48,9 @@ pub(super) fn lock_all<P: Platform, R: Rules>(
 fn try_lock_all<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     c: P::Core,
-    participant: bool,
 ) -> Result<(), Conflict> {
     for access in &mut state.rows.list {
-        if (participant || access.flags & WRITTEN != 0) && access.flags & INSERTED == 0 {
+        if access.flags & (WRITTEN | INSERTED) == WRITTEN {
             lock(access, c)?;
         }
     }
@@ -75,7 +73,7 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
         if seen & LOCKED != 0 {
             return Err(Conflict::Locked);
         }
-        // SeqCst: acquires what the holder before released, and is ordered before the look for participants.
+        // SeqCst: acquires what the holder before released, and is ordered before the looks for participants and marks.
         match P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst) {
             Ok(_) => break,
             Err(other) => seen = other,
@@ -186,6 +184,26 @@ pub(super) fn postpone<P: Platform, R: Rules>(
         state.absences.trace::<P>(cx.c, later, AHEAD);
     }
     later
+}
+
+/// Makes a row valid until `time` that a participant has read, and still marks.
+///
+/// Concurrency: nobody writes the row. A transaction that has locked the row to write sees the mark and unlocks it as it was, so that
+/// the time has to wait for that; one that locks it later sees the time.
+pub(super) fn prolong<P: Platform>(c: P::Core, word: &P::Word, time: u64) {
+    // Relaxed: the compare and swap decides.
+    let mut seen = P::load(c, word, Ordering::Relaxed);
+    while rts(seen) < time {
+        if seen & LOCKED != 0 {
+            seen = P::spin_while(c, word, seen, None);
+            continue;
+        }
+        // AcqRel: as in `extend`.
+        match P::cas(c, word, seen, word_until(seen, time), Ordering::AcqRel) {
+            Ok(_) => break,
+            Err(other) => seen = other,
+        }
+    }
 }
 
 /// Sees the version of a row of which only its being there was read.

@@ -3,9 +3,9 @@
 use clap::Args;
 
 const EXAMPLES: &str = "Examples:
-  isles study findings.toml                       every finding, and findings.html beside the file
-  isles study findings.toml --only 'islands-*'    those whose id fits
-  isles study findings.toml --json > result.json
+  isles study studies/findings.toml                       every finding, and findings.html beside the file
+  isles study studies/findings.toml --only 'islands-*'    those whose id fits
+  isles study studies/findings.toml --json > result.json
   isles study studies/thousand-cores.toml --jobs 1 --report thousand.html
 
 Runs of simulated machines go side by side in processes of their own and are kept: a second study takes

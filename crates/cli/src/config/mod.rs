@@ -5,6 +5,7 @@
 
 mod asked;
 mod changes;
+mod effects;
 mod hot;
 mod like;
 mod pages;

@@ -8,6 +8,7 @@ use machine::Placement;
 use storage::Optimisation;
 
 use super::changes::changes;
+use super::effects;
 use super::like::{Ways, like};
 use super::pages;
 use super::types::{Config, Length};
@@ -109,6 +110,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
+    divisible(common, deploy, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
@@ -159,6 +161,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
         json: common.json,
         report: common.report.clone(),
     };
+    effects::check(common, &config, has_database)?;
     keeps_inserts(&config)?;
     if !uses_pages {
         fits_memory(&config.workload, config.cores, machine)?;
@@ -247,6 +250,16 @@ fn divides(common: &CommonFlags, deploy: Deploy, has_database: bool) -> Result<(
             Err(BadInput::value("--without", name, problem, "other optimisations, or one instance"))
         }
         None => Ok(()),
+    }
+}
+
+/// Refuses several instances where the transactions of the workload need all data.
+fn divisible(common: &CommonFlags, deploy: Deploy, workload: &Workload) -> Result<(), BadInput> {
+    match (workload.undivided(), common.deploy.as_deref()) {
+        (Some((flag, why)), Some(text)) if deploy.instances() > 1 => {
+            Err(BadInput::value("--deploy", text, why, format!("1isl, or another {flag}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -42,15 +42,24 @@ pub fn resolved(line: &str) -> Config {
 
 /// The configuration of a good command line on a simulated machine of this structure.
 pub fn resolved_on(topology: &machine::Topology, line: &str) -> Config {
+    resolved_with(&facts_of(topology), line)
+}
+
+/// The same on a machine of which this is known.
+pub fn resolved_with(facts: &MachineFacts, line: &str) -> Config {
+    resolve_on(line, facts).unwrap_or_else(|fault| panic!("{line}: {fault}"))
+}
+
+/// What is known of a machine.
+pub fn facts_of(topology: &machine::Topology) -> MachineFacts {
     let (threads_by_smt, sockets_by_smt) = crate::machine_facts::threads_by_smt(topology);
-    let facts = MachineFacts {
+    MachineFacts {
         name: "described".to_owned(),
         threads_by_smt,
         sockets_by_smt,
         machines: topology.machine_count(),
         host_memory_bytes: None,
-    };
-    resolve_on(line, &facts).unwrap_or_else(|fault| panic!("{line}: {fault}"))
+    }
 }
 
 fn fault(line: &str) -> String {

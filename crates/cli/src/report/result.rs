@@ -202,6 +202,11 @@ impl Report {
         }
     }
 
+    /// Whether the run was ended before its measured time began.
+    pub fn measured_nothing(&self) -> bool {
+        self.interrupted && self.elapsed_seconds == 0.0
+    }
+
     /// Whether the run is a success.
     ///
     /// # Errors

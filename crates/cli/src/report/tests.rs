@@ -116,6 +116,30 @@ fn an_interrupted_run_says_so() {
 }
 
 #[test]
+fn many_aborts_are_explained_in_a_line() {
+    let text = |line: &str, aborts: u64, distributed_ratio: f64| {
+        let report = Report::new(&resolved(line), measurement());
+        let commits = report.commits;
+        let abort_ratio = aborts as f64 / (aborts + commits) as f64;
+        render(&Report { aborts, abort_ratio, distributed_ratio, ..report }, Style::plain())
+    };
+    assert!(!text("ycsb --deploy core --cores 2", 400_000, 0.9).contains("many:"));
+    for (line, distributed_ratio, why) in [
+        ("ycsb --deploy core --cores 2", 0.9, "what parts touch is locked for two groups of the log"),
+        (
+            "ycsb --deploy core --cores 2 --durability none",
+            0.9,
+            "what parts touch is locked for a round trip",
+        ),
+        ("ycsb", 0.0, "transactions meet at the same data"),
+    ] {
+        let text = text(line, 4_000_000, distributed_ratio);
+        assert!(text.contains(&format!("\n                 many: {why}\n")), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}
+
+#[test]
 fn json_has_every_field_of_the_contract() {
     let report = Report::new(&resolved("tpcc --seed 7 --cores 2"), measurement());
     let report = Report { host_seconds: 13.5, ..report };

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use driver::{
-    Breakdown, Check, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery, RoundTrip,
-    ThreadFigures,
+    Breakdown, Check, Durability, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery,
+    RoundTrip, ThreadFigures,
 };
 
 use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
@@ -64,13 +64,19 @@ pub fn render(report: &Report, style: Style) -> String {
     let mut text = String::new();
     header(&mut text, &report.config, style);
     if report.interrupted {
-        line(&mut text, "interrupted", &style.bad("ended early: all numbers are of what ran"));
+        let what = match report.measured_nothing() {
+            true => "before the measured time began: nothing was measured",
+            false => "ended early: all numbers are of what ran",
+        };
+        line(&mut text, "interrupted", &style.bad(what));
     }
     summary(&mut text, report, style);
     simulation(&mut text, report);
     rearrangements(&mut text, report);
     adaptation(&mut text, report);
-    kinds(&mut text, &report.transactions, style);
+    if !report.measured_nothing() {
+        kinds(&mut text, &report.transactions, style);
+    }
     if let Some(breakdown) = &report.breakdown {
         breakdown_bars(&mut text, breakdown, style);
     }
@@ -123,6 +129,14 @@ fn header(text: &mut String, config: &Config, style: Style) {
 
 /// The numbers of the whole run.
 fn summary(text: &mut String, report: &Report, style: Style) {
+    if !report.measured_nothing() {
+        of_transactions(text, report, style);
+    }
+    of_data(text, report);
+}
+
+/// How fast transactions were, or operations.
+fn of_transactions(text: &mut String, report: &Report, style: Style) {
     let unit = report.config.workload.counts();
     let throughput = style.heading(&format!("{} {unit}/s", si(report.throughput)));
     let last = si(report.throughput_last_quarter);
@@ -138,6 +152,9 @@ fn summary(text: &mut String, report: &Report, style: Style) {
         let most = most.map_or_else(String::new, |most| format!(", at most {most} attempts"));
         let aborts = format!("{} ({}){most}", thousands(report.aborts), percent(report.abort_ratio));
         line(text, "aborts", &aborts);
+        if let Some(why) = why_many_aborts(report) {
+            line(text, "", why);
+        }
         line(text, "rollbacks", &thousands(report.rollbacks));
     }
     let Latency { p50, p99, p999 } = report.latency_us;
@@ -169,6 +186,10 @@ fn summary(text: &mut String, report: &Report, style: Style) {
             format!("{} transactions that needed an instance that was missing", thousands(report.refused));
         line(text, "refused", &what);
     }
+}
+
+/// What was loaded or recovered, and what log and memory did.
+fn of_data(text: &mut String, report: &Report) {
     if report.rows_loaded > 0 {
         let load = seconds(report.load_seconds);
         line(text, "loaded", &format!("{} rows in {load}", thousands(report.rows_loaded)));
@@ -214,6 +235,18 @@ fn summary(text: &mut String, report: &Report, style: Style) {
             line(text, "", &what);
         }
     }
+}
+
+/// Why attempts are aborted, where at least half of them are.
+fn why_many_aborts(report: &Report) -> Option<&'static str> {
+    const MANY: f64 = 0.5;
+    let is_over_several = report.config.deploy.instances() > 1 && report.distributed_ratio > 0.0;
+    let why = match (is_over_several, report.config.durability) {
+        (true, Durability::None) => "many: what parts touch is locked for a round trip",
+        (true, _) => "many: what parts touch is locked for two groups of the log",
+        (false, _) => "many: transactions meet at the same data",
+    };
+    (report.abort_ratio >= MANY).then_some(why)
 }
 
 /// What the simulated machine was, where it differs from the described one, and what a second of it cost.

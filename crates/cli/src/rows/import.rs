@@ -282,6 +282,8 @@ fn lines_of_json(text: &str, table: &TableDescription) -> Result<Vec<Line>, Stri
         }
         complete(table, line, given, &mut scratch)
     };
+    // A mark that some programs write at the beginning of a file.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty());
     lines.map(|(line, text)| line_of(line, text)).collect()
 }

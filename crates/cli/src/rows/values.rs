@@ -16,7 +16,7 @@ pub(super) fn misfit(text: &str, kind: &ValueType) -> String {
 pub(super) fn of_text(text: &str, kind: &ValueType) -> Result<Datum, String> {
     let misfit = || misfit(text, kind);
     match kind {
-        ValueType::Unsigned(_) | ValueType::Signed(_) => of_integer(text).ok_or_else(misfit),
+        ValueType::Unsigned(_) | ValueType::Signed(_) => of_integer(text, kind).ok_or_else(misfit),
         ValueType::Float(bytes) => of_float(text, *bytes).ok_or_else(misfit),
         ValueType::Bool => text.parse().map(Datum::Bool).map_err(|_| misfit()),
         ValueType::Text(_) | ValueType::String => Ok(Datum::Text(text.to_owned())),
@@ -34,7 +34,7 @@ pub(super) fn of_json(value: &Json, kind: &ValueType) -> Result<Datum, String> {
     let misfit = || format!("{} is no {kind}", shown(value));
     match (kind, value) {
         (ValueType::Unsigned(_) | ValueType::Signed(_), Json::Number(text)) => {
-            of_integer(text).ok_or_else(misfit)
+            of_integer(text, kind).ok_or_else(misfit)
         }
         (ValueType::Float(bytes), Json::Number(text) | Json::Text(text)) => {
             of_float(text, *bytes).ok_or_else(misfit)
@@ -76,10 +76,15 @@ fn shown(value: &Json) -> String {
     }
 }
 
-fn of_integer(text: &str) -> Option<Datum> {
+fn of_integer(text: &str, kind: &ValueType) -> Option<Datum> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
+    }
+    match kind {
+        ValueType::Unsigned(16) => return text.parse().ok().map(Datum::Unsigned128),
+        ValueType::Signed(16) => return text.parse().ok().map(Datum::Signed128),
+        _ => {}
     }
     match text.parse::<u64>() {
         Ok(value) => Some(Datum::Unsigned(value)),
@@ -88,9 +93,10 @@ fn of_integer(text: &str) -> Option<Datum> {
 }
 
 fn of_float(text: &str, bytes: usize) -> Option<Datum> {
-    let value: f64 = text.parse().ok()?;
+    // The digits of a short one are read at once as one: by way of a long one they would be rounded twice.
+    let value = if bytes == 4 { f64::from(text.parse::<f32>().ok()?) } else { text.parse().ok()? };
     // A number that is too large for its type is none.
-    let fits = if bytes == 4 { (value as f32).is_finite() } else { value.is_finite() };
+    let fits = value.is_finite();
     (fits || matches!(text, "NaN" | "inf" | "-inf")).then_some(Datum::Float(value))
 }
 
@@ -106,8 +112,8 @@ fn of_bytes(text: &str) -> Option<Datum> {
 pub(super) fn write_json(value: &Datum, kind: &ValueType, to: &mut String) {
     match (value, kind) {
         (Datum::Null, _) => to.push_str("null"),
-        (Datum::Float(number), _) if !number.is_finite() => json::write_text(&plain(value), to),
-        (Datum::Text(_) | Datum::Bytes(_), _) => json::write_text(&plain(value), to),
+        (Datum::Float(number), _) if !number.is_finite() => json::write_text(&plain(value, kind), to),
+        (Datum::Text(_) | Datum::Bytes(_), _) => json::write_text(&plain(value, kind), to),
         (Datum::List(values), ValueType::Array(of, _)) => {
             to.push('[');
             for (number, value) in values.iter().enumerate() {
@@ -126,7 +132,7 @@ pub(super) fn write_json(value: &Datum, kind: &ValueType, to: &mut String) {
             }
             to.push('}');
         }
-        _ => to.push_str(&plain(value)),
+        _ => to.push_str(&plain(value, kind)),
     }
 }
 
@@ -138,14 +144,16 @@ pub(super) fn to_text(value: &Datum, kind: &ValueType) -> String {
             write_json(value, kind, &mut text);
             text
         }
-        _ => plain(value),
+        _ => plain(value, kind),
     }
 }
 
-fn plain(value: &Datum) -> String {
-    match value {
-        Datum::Text(text) => text.clone(),
-        value => value.to_string(),
+fn plain(value: &Datum, kind: &ValueType) -> String {
+    match (value, kind) {
+        (Datum::Text(text), _) => text.clone(),
+        // As few digits as give the short one back.
+        (Datum::Float(number), ValueType::Float(4)) => (*number as f32).to_string(),
+        (value, _) => value.to_string(),
     }
 }
 
@@ -166,6 +174,12 @@ mod tests {
             ("f64", Datum::Float(f64::MAX)),
             ("f64", Datum::Float(f64::NEG_INFINITY)),
             ("f32", Datum::Float(f64::from(0.1_f32))),
+            ("f32", Datum::Float(f64::from(f32::MAX))),
+            ("u128", Datum::Unsigned128(7)),
+            ("u128", Datum::Unsigned128(u128::MAX)),
+            ("i128", Datum::Signed128(-5)),
+            ("i128", Datum::Signed128(i128::MIN)),
+            ("[i128; 1]", Datum::List(vec![Datum::Signed128(-1)])),
             ("bool", Datum::Bool(false)),
             ("text(8)", Datum::Text("a,\"b\"".into())),
             ("string", Datum::Text("0x, null\n".into())),
@@ -184,6 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_written_as_digits_and_the_fewest() {
+        let long = |number: f64| to_text(&Datum::Float(number), &ValueType::Float(8));
+        let short = |number: f32| to_text(&Datum::Float(f64::from(number)), &ValueType::Float(4));
+        assert_eq!((long(0.1), short(0.1), short(1e-7)), ("0.1".into(), "0.1".into(), "0.0000001".into()));
+        // Digits that lie near the middle of two short ones, and would be rounded twice by way of a long one.
+        let middle = "1.00000005960464484";
+        assert_eq!(of_text(middle, &ValueType::Float(4)), Ok(Datum::Float(f64::from(1.000_000_1_f32))));
+        assert_eq!(to_text(&Datum::Signed128(-5), &ValueType::Signed(16)), "-5");
+        assert_eq!(to_text(&Datum::Unsigned128(5), &ValueType::Unsigned(16)), "5");
+    }
+
+    #[test]
     fn what_is_no_value_is_refused() {
         let kind = |text: &str| text.parse::<ValueType>().expect("a type");
         for (text, of) in [
@@ -192,6 +218,9 @@ mod tests {
             ("", "i32"),
             ("- 1", "i32"),
             ("99999999999999999999", "u64"),
+            ("-1", "u128"),
+            ("340282366920938463463374607431768211456", "u128"),
+            ("170141183460469231731687303715884105728", "i128"),
             ("1e999", "f64"),
             ("1e39", "f32"),
             ("infinity", "f64"),

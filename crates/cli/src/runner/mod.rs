@@ -110,5 +110,5 @@ fn on_instances(
         (0 | 1, Instances::Started(_)) => driver::on_hardware(&workload, &plan, deployment, control),
         _ => driver::on_processes(&workload, &plan, deployment, instances, control),
     };
-    measured.map_err(Failure::of)
+    measured.map_err(Failure::of_run)
 }

@@ -90,7 +90,7 @@ pub(super) fn fault(config: &Config, error: DeploymentError) -> Failure {
         }
         (DeploymentError::Place(PlaceError::SpansMachines { .. }), _) => {
             let deploy = format!("{}isl", config.deploy.instances());
-            BadInput::value("--deploy", &deploy, problem, "machine, socket, core, or --cores of one machine")
+            BadInput::value("--deploy", &deploy, problem, "core, or --cores of one machine or of whole ones")
         }
         (DeploymentError::Place(PlaceError::NoOneSystem), _) => {
             let accepted = "island, spread, or --cores of one machine";
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(
             fault("micro --cores 48 --deploy 3isl"),
             "--deploy 3isl: 3 instances of 48 workers on 4 machines: an instance would be on two of them \
-             (accepted: machine, socket, core, or --cores of one machine)"
+             (accepted: core, or --cores of one machine or of whole ones)"
         );
         assert_eq!(
             fault("micro --cores 48 --deploy machine --placement os"),

@@ -78,7 +78,7 @@ pub(super) fn run(
     };
     let outcome =
         VirtualMachine::run(&sim, |c| driver::in_virtual_machine(c, &workload, &plan, &deployment, control));
-    let measurement = outcome.map_err(failed)?.value.map_err(Failure::of)?;
+    let measurement = outcome.map_err(failed)?.value.map_err(Failure::of_run)?;
     Ok((measurement, sim.model.caches()))
 }
 

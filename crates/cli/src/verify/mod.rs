@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     let started = Instant::now();
     let mut series = Vec::new();
     for work in &plan.works {
-        for subject in &plan.subjects {
+        for subject in plan.subjects.iter().filter(|subject| subject.runs(*work)) {
             if interrupt.requested() {
                 break;
             }

@@ -63,15 +63,15 @@ pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
         (None, true) => std::thread::available_parallelism().map_or(1, usize::from),
         (None, false) => 1,
     };
-    let subjects = subjects(arguments.cc.as_deref())?;
-    let works = works(arguments.workload.as_deref(), &subjects)?;
-    for (subject, work) in subjects.iter().flat_map(|subject| works.iter().map(move |work| (subject, work))) {
-        if !subject.runs(*work) {
-            let runs = Work::ALL.into_iter().filter(|work| subject.runs(*work)).map(Work::name);
-            let runs: Vec<&str> = runs.collect();
-            let accepted = format!("{} with --cc {}", runs.join(", "), subject.name);
-            return Err(BadInput::later_value("--workload", work.name(), accepted));
-        }
+    let (subjects, works) = (subjects(arguments.cc.as_deref())?, works(arguments.workload.as_deref())?);
+    // Of all schemes, and of all workloads, those that fit each other; of one of each, both.
+    if let ([subject], [work]) = (&subjects[..], &works[..])
+        && !subject.runs(*work)
+    {
+        let runs = Work::ALL.into_iter().filter(|work| subject.runs(*work)).map(Work::name);
+        let runs: Vec<&str> = runs.collect();
+        let problem = format!("not under --cc {}", subject.name);
+        return Err(BadInput::value("--workload", work.name(), problem, runs.join(", ")));
     }
     Ok(Plan {
         subjects,
@@ -87,7 +87,7 @@ pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
 
 fn subjects(name: Option<&str>) -> Result<Vec<Subject>, BadInput> {
     match name {
-        None | Some(ALL) => Ok(schemes()),
+        None | Some(ALL) => Ok(schemes().into_iter().chain(scheme(paged::TWO_PHASE_LOCKING)).collect()),
         Some(name) => scheme(name).map(|subject| vec![subject]).ok_or_else(|| {
             let of_memory = schemes();
             let names = of_memory.iter().map(|subject| subject.name);
@@ -97,11 +97,10 @@ fn subjects(name: Option<&str>) -> Result<Vec<Subject>, BadInput> {
     }
 }
 
-fn works(name: Option<&str>, subjects: &[Subject]) -> Result<Vec<Work>, BadInput> {
+fn works(name: Option<&str>) -> Result<Vec<Work>, BadInput> {
     let Some(name) = name else { return Ok(vec![Work::Histories]) };
     if name == ALL {
-        let all_run = |work: &Work| subjects.iter().all(|subject| subject.runs(*work));
-        return Ok(Work::ALL.into_iter().filter(all_run).collect());
+        return Ok(Work::ALL.to_vec());
     }
     Work::ALL.into_iter().find(|work| work.name() == name).map(|work| vec![work]).ok_or_else(|| {
         let names: Vec<&str> = Work::ALL.iter().map(|work| work.name()).chain([ALL]).collect();

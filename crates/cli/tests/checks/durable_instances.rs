@@ -27,7 +27,7 @@ fn isles(words: &str, path: &Path) -> Command {
     command
 }
 
-/// What it prints, of which standard error is one line if it fails.
+/// What it prints, of which standard error is one line if it fails, with status 1, or 2 if what is asked for does not fit the directory.
 fn told(command: &mut Command) -> Result<String, String> {
     let ran = command.output().expect("the binary of this package runs");
     if ran.status.success() {
@@ -35,7 +35,8 @@ fn told(command: &mut Command) -> Result<String, String> {
     }
     let errors = String::from_utf8_lossy(&ran.stderr);
     let last = errors.lines().next_back().unwrap_or_default();
-    assert_eq!((ran.status.code(), &*ran.stdout), (Some(1), &b""[..]), "{errors}");
+    let status = if last.contains(" (accepted: ") { 2 } else { 1 };
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(status), &b""[..]), "{errors}");
     Err(last.to_owned())
 }
 
@@ -140,6 +141,29 @@ fn instances_that_do_not_belong_together_get_one_line() {
     let _open = Hardware::open_directory(Hardware::core(), &other, false).expect("it opens");
     let why = run(&other).expect_err("somebody has it");
     assert!(why.contains("other: ") && why.contains("has it open: end that first"), "{why}");
+}
+
+#[test]
+fn a_deployment_is_copied_as_a_whole() {
+    let scratch = scratch("copied");
+    let [data, copy, restored] = ["data", "copy", "restored"].map(|name| scratch.0.join(name));
+    goes_on(&data).expect("a run");
+    for (verb, from, to) in [("backup", &data, &copy), ("restore", &copy, &restored)] {
+        let copied = told(isles(verb, from).arg(to)).expect("a copy");
+        assert!(copied.contains(": ok, 2 instances, "), "{copied}");
+        assert_eq!(checked(to), checked(from));
+    }
+    assert!(goes_on(&restored).expect("a run")["recovered"].is_object());
+    let again = told(isles("backup", &data).arg(&copy)).expect_err("it is there");
+    assert!(again.contains("there are files in it"), "{again}");
+    // An instance that is missing is not made anew, and one instance alone is asked for.
+    std::fs::remove_dir_all(data.join("instance-1")).expect("it was there");
+    let missing = told(isles("backup", &data).arg(scratch.0.join("none"))).expect_err("half of it");
+    assert!(missing.contains("instance-1: is missing"), "{missing}");
+    assert!(!scratch.0.join("none").exists());
+    let one = "bench tpcc --warehouses 2 --scale 0.01 --cores 2 --warmup 0 --transactions 40 --path";
+    let refused = told(&mut isles(one, &copy)).expect_err("several instances");
+    assert!(refused.contains("holds a deployment of 2 instances (accepted: with --deploy "), "{refused}");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What is written once for readers names everything that there is: decisions, and pages of documents.
 
+// The test makes a folder of its own.
+#![allow(clippy::disallowed_methods)]
+
 use std::path::{Path, PathBuf};
 
 fn docs() -> PathBuf {

@@ -494,6 +494,14 @@ fn wrong_deployment_files_get_one_line() {
             ),
             "certificates, and plain = true: one of the two",
         ),
+        (
+            format!("{run}[[instances]]\nworkers = [{{thread = 0}}, {{thread = 5000}}]"),
+            "instance 0: hardware thread 5000: this machine has, or allows, 0",
+        ),
+        (
+            format!("{run}[[instances]]\n[[instances]]\nworkers = [{{node = 99}}]"),
+            "instance 1: memory node 99: this machine has, or allows, 0",
+        ),
     ] {
         std::fs::write(&path, &text).expect("a file");
         let refused = deploy(&path, &[]).wait_with_output().expect("it ends");

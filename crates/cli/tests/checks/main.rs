@@ -2,9 +2,13 @@
 
 mod circles;
 mod command_line;
+mod documents;
 mod durable_instances;
 mod indexes;
 mod instances;
+mod interrupts;
 mod machines;
+mod opened_again;
+mod pairs;
 mod rows;
 mod study;

@@ -288,3 +288,63 @@ fn what_cannot_be_opened_says_why() {
     }
     assert_eq!(all(&data).len(), 2);
 }
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(big), index(by_neg(neg)))]
+struct Long {
+    big: u128,
+    neg: i128,
+    short: f32,
+    pair: [u128; 2],
+}
+
+#[test]
+fn long_integers_are_digits_and_floats_the_fewest() {
+    let scratch = Scratch::new("long");
+    let open = |name: &str| {
+        let mut builder = Database::at(scratch.0.join(name));
+        let longs = builder.table::<Long>("longs");
+        (builder.open().expect("a database"), longs)
+    };
+    let rows = [
+        Long { big: 5, neg: -5, short: 0.1, pair: [0, u128::MAX] },
+        Long { big: u128::MAX, neg: i128::MIN, short: f32::MIN_POSITIVE, pair: [1, 2] },
+    ];
+    for name in ["data", "csv", "jsonl"] {
+        let (database, longs) = open(name);
+        if name == "data" {
+            database.transaction(|t| rows.iter().try_for_each(|row| t.insert(longs, row))).expect("inserted");
+        }
+        database.close().expect("closed");
+    }
+    for end in ["csv", "jsonl"] {
+        let file = scratch.name(&format!("longs.{end}"));
+        succeeds(&["export", &scratch.name("data"), "longs", "--out", &file]);
+        let text = scratch.read(&format!("longs.{end}"));
+        assert!(text.contains("-5") && text.contains(&u128::MAX.to_string()), "{text}");
+        assert!(text.contains("0.1") && !text.contains("0.10"), "{text}");
+        assert!(!text.contains("0x"), "{text}");
+        succeeds(&["import", &scratch.name(end), "longs", &file]);
+        let (database, longs) = open(end);
+        let read = database.transaction(|t| t.scan(longs, ..).collect());
+        assert_eq!(read.expect("read"), rows);
+        let by_sign = database.transaction(|t| t.scan(longs.by(Long::BY_NEG), ..).first());
+        assert_eq!(by_sign.expect("read"), Some(rows[1].clone()), "the least comes first");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_line() {
+    let scratch = Scratch::new("mark");
+    let data = scratch.0.join("data");
+    make(&data, 0..0);
+    let csv = scratch.file("marked.csv", format!("\u{feff}{CSV}{}", record(1)));
+    let json = scratch.file("marked.jsonl", format!("\u{feff}{}", object(2)));
+    for file in [csv, json] {
+        assert_eq!(
+            succeeds(&["import", &scratch.name("data"), "things", &file]),
+            "things: 1 rows imported\n"
+        );
+    }
+    assert_eq!(all(&data).len(), 2);
+}

@@ -187,7 +187,7 @@ fn a_bench_writes_a_page_beside_its_result() {
 #[test]
 fn the_published_findings_can_be_read() {
     let scratch = Scratch::new("published");
-    let published = include_str!("../../../study/tests/findings.toml");
+    let published = include_str!("../../../../studies/findings.toml");
     // As they are published they take minutes.
     let short = published.replace("--threads 80", "--threads 20 --seconds 0.0002 --warmup 0");
     scratch.write("findings.toml", &short);

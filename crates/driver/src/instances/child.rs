@@ -76,7 +76,8 @@ impl Commander {
     /// Tells why this instance ends.
     pub(super) fn fail(&self, error: &RunError) -> Result<(), RunError> {
         let gone = matches!(error, RunError::PeerGone(_));
-        self.say(&Word::Failed { why: error.to_string(), gone })
+        let other_data = if let RunError::OtherData(other) = error { Some(other.clone()) } else { None };
+        self.say(&Word::Failed { why: error.to_string(), gone, other_data })
     }
 
     fn order(&self) -> Result<Order, RunError> {

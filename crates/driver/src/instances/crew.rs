@@ -401,7 +401,10 @@ impl<'a> Crew<'a> {
         loop {
             self.attend();
             match self.news.recv_timeout(LOOK) {
-                Ok((number, News::Heard(Heard::Said(Word::Failed { why, gone })))) => {
+                Ok((_, News::Heard(Heard::Said(Word::Failed { other_data: Some(other), .. })))) => {
+                    return Err(other.into());
+                }
+                Ok((number, News::Heard(Heard::Said(Word::Failed { why, gone, .. })))) => {
                     let why = format!("{}: {why}", self.name(number));
                     if !gone {
                         return Err(RunError::Refused(why));

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Sample;
+use crate::error::OtherData;
 use crate::measurement::Recovery;
 use crate::membership::Found;
 use crate::memory_figures::MemoryTaken;
@@ -100,8 +101,8 @@ pub(super) enum Word {
     Goes(Sample),
     /// What its workers did, by their numbers, what that took of memory, and what its log did.
     Ran { results: Vec<WorkerResult>, memory: MemoryTaken, log: Option<LogGrowth> },
-    /// It ends, and why; `gone`: because another one did.
-    Failed { why: String, gone: bool },
+    /// It ends, and why; `gone`: because another one did; `other_data`: because its directory does not fit.
+    Failed { why: String, gone: bool, other_data: Option<OtherData> },
 }
 
 /// What comes through a pipe.

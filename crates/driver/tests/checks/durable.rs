@@ -7,6 +7,7 @@ use driver::{Control, Deployment, Durability, Length, Measurement, Plan, RunErro
 use sim::{Disk, DiskModel, Faults, VirtualMachine};
 use workloads::tatp::Tatp;
 use workloads::tpcc::Mix;
+use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
 
 use crate::several::{assert_holds, config, deployment, plan, tpcc, violations};
 
@@ -57,8 +58,8 @@ fn another_deployment_is_refused() {
     run(&[2, 2]).expect("it runs");
     run(&[2, 2]).expect("it goes on");
     let refused = |sizes: &[usize]| run(sizes).expect_err("another").to_string();
-    let expected = "database: holds a deployment of 2 instances that divides 4 parts of data otherwise: \
-                    ask for that one, or name another directory";
+    let expected = "--path database: holds a deployment of 2 instances that divides 4 parts of data otherwise \
+                    (accepted: the deployment that it holds, or another directory)";
     assert_eq!(refused(&[1, 1, 1]), expected);
     assert_eq!(refused(&[3, 1]), expected);
     assert!(refused(&[2]).contains("database: not a database"));
@@ -66,7 +67,7 @@ fn another_deployment_is_refused() {
     let run = |sizes: &[usize]| on_disk(&disk, &workload, &plan, &deployment(sizes, Transport::Shm));
     run(&[2]).expect("one instance");
     let refused = run(&[1, 1]).expect_err("another").to_string();
-    assert!(refused.contains("database: holds no deployment of several instances"), "{refused}");
+    assert!(refused.contains("--path database: holds no deployment of several instances"), "{refused}");
 }
 
 /// Most of its transactions only read, so the last one of a worker is acknowledged with an earlier epoch than those before.
@@ -100,4 +101,33 @@ fn files_of_this_machine_are_read_again() {
         assert_eq!(measured.recovered.is_some(), seed == 2);
     }
     std::fs::remove_dir_all(&path).expect("the test's directory");
+}
+
+/// Parts stay prepared for two groups of the log: popular rows and whole partitions are met by many meanwhile.
+#[test]
+fn skew_aborts_few() {
+    let ycsb = |workload| {
+        let spec = YcsbSpec { workload, records: 2_000, partitions: 2, ..YcsbSpec::default() };
+        Workload::Ycsb(Ycsb::new(spec).expect("valid"))
+    };
+    let mut shares = Vec::new();
+    for (scheme, workload) in [
+        (SchemeName::Silo, ycsb(YcsbWorkload::C)),
+        (SchemeName::Silo, ycsb(YcsbWorkload::A)),
+        (SchemeName::Hstore, tpcc(Mix::Full, 2)),
+    ] {
+        let (deployment, disk) =
+            (deployment(&[1, 1], Transport::Shm), Disk::new(DiskModel::NVME, Faults::default()));
+        let plan = Plan {
+            length: Length::Transactions(400),
+            in_flight: 64,
+            ..durable(scheme, Durability::Group, 5)
+        };
+        let measured = on_disk(&disk, &workload, &plan, &deployment).expect("it runs");
+        assert!(assert_holds(&measured, 800, scheme.name()) > 0.1);
+        let aborts: u64 = measured.kinds.iter().map(|(_, kind)| kind.aborts).sum();
+        shares.push(aborts as f64 / (aborts + 800) as f64);
+    }
+    assert!(shares[0] == 0.0, "readers abort readers: {shares:?}");
+    assert!(shares[1] < 0.7 && shares[2] < 0.3, "{shares:?}");
 }

@@ -62,8 +62,9 @@ fn checks_hold_on_hardware() {
 
 #[test]
 fn several_instances_have_pages() {
-    let (workload, disk) = (tpcc(Mix::Full, 2), Disk::new(DiskModel::NVME, Faults::default()));
+    let workload = tpcc(Mix::Full, 2);
     for (seed, durability) in [(7, Durability::None), (8, Durability::Group)] {
+        let disk = Disk::new(DiskModel::NVME, Faults::default());
         let plan = Plan { durability, ..over_pages(1 << 20, seed) };
         let ran = VirtualMachine::run(&config(2, seed).with_disk(&disk), |c| {
             let deployment = deployment(&[1, 1], Transport::Shm);

@@ -32,6 +32,9 @@ fn tables_that_cannot_be_are_refused() {
     let twice = with(number()).index("by_c", ["c"]).unique_index("by_c", ["c"]);
     assert_eq!(fault(twice), TableFault::DuplicateIndex { index: "by_c".into() });
     assert!(matches!(fault(with(number()).column(column("", number()))), TableFault::Name { .. }));
+    for name in ["a\0", "a\nb", "\u{1b}[0m"] {
+        assert!(matches!(fault(with(number()).column(column(name, number()))), TableFault::Name { .. }));
+    }
     assert!(matches!(fault(with(number()).index("x".repeat(256), ["c"])), TableFault::Name { .. }));
     let long = fault(with(ValueType::Text(ROW_BYTES_MAX)));
     assert_eq!(long, TableFault::RowTooLong { bytes: ROW_BYTES_MAX + 8 });

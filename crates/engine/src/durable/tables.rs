@@ -36,8 +36,9 @@ pub enum SchemaError {
     },
     /// Rows of a table are not those declared.
     #[error(
-        "the rows of table {table:?} are others than those declared: {part} is {found}, declared is {declared}; declare \
-         the rows as they are, and a table of another name to copy them to"
+        "the rows of table {table:?} are others than those declared: {part} is {found}, declared is {declared}; a \
+         new column that is an `Option`, or has a default, can be declared at once; otherwise declare the rows as they are, and give them \
+         their new form by `Database::change_table`"
     )]
     Rows {
         /// The table.

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use cc::{Abort, Category, Instance, Mode, Scheme, Use};
 use platform::{Nanos, Platform};
 use storage::Epoch;
-use storage::log::LogError;
+use storage::log::{LogError, complete};
 
 use super::attempt::AnyAttempt;
 use super::branches::Branches;
@@ -76,6 +76,12 @@ pub trait Upkeep {
     /// The log has stopped: the commit is not to be acknowledged.
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort>;
 
+    /// Moves epochs on towards an outcome that is not durable yet, as far as others let them, and has the log write, without waiting: for
+    /// a caller whose prepared parts keep others out until then, and who has nothing else to do between two transactions.
+    fn hurry(&mut self, outcome: Epoch) {
+        let _ = outcome;
+    }
+
     /// The platform's time.
     fn now(&self) -> Nanos;
 
@@ -129,6 +135,19 @@ pub trait Upkeep {
 pub trait AnySession<'d>: Upkeep {
     /// Runs a transaction until it commits, rolls back, or fails for good. [`Mode::Participant`] is for [`Self::prepare`].
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort>;
+
+    /// From now on each wait for a lock has this bound, if the session has no shorter one; `None`: no other one. What is not granted by then is
+    /// a conflict; true if the next attempt begins with a wait for it then. Most schemes have bounds of their own, and need no other.
+    fn bound_waits(&mut self, _nanos: Option<u64>) -> bool {
+        false
+    }
+
+    /// Undoes an attempt that nobody goes on with ([`RoamingSession::begin`]), if there is one; false if the session cannot.
+    ///
+    /// Pre: nothing is left of the attempt but the memory of its object.
+    fn give_up(&mut self) -> bool {
+        false
+    }
 
     /// All transactions that are known come one nearer, and another one is known: see [`Session::look_ahead`].
     fn step_ahead(&mut self);
@@ -242,6 +261,14 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
 
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
         self.wait_durable_until(outcome, deadline)
+    }
+
+    fn hurry(&mut self, outcome: Epoch) {
+        self.inner.leave();
+        let Some(redo) = &self.redo else { return };
+        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
+        while complete(epochs.current(c).0) < outcome.0 && epochs.try_advance(c) {}
+        redo.journal().tend(c, epochs, P::now(c));
     }
 
     fn now(&self) -> Nanos {

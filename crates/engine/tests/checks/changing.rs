@@ -341,11 +341,11 @@ fn other_rows_are_refused_by_the_first_difference() {
     fn other<R: Row>(schema: &mut SchemaBuilder) {
         schema.table::<R>("things", TableOptions::default());
     }
-    refused("column 3", "b: u64 at byte 8", "none", &other::<Shorter>);
+    refused("column 3", "b: u64 at byte 8", "the rest of the row", &other::<Shorter>);
     refused("column 2", "a: u32 at byte 4", "a: i32 at byte 4", &other::<Signed>);
     refused("column 2", "a: u32 at byte 4", "c: u32 at byte 4", &other::<Renamed>);
     refused("column 3", "b: u64 at byte 8", "b: {a: u32, b: u8} at byte 8", &other::<Grouped>);
-    refused("the part of variable length", "there", "not there", &other::<Without>);
+    refused("column 4", "the rest of the row", "not there", &other::<Without>);
     refused("the primary key", "(id)", "(id, a)", &other::<OtherKey>);
     assert_eq!(disk.contents(), before, "refused openings change nothing");
 }

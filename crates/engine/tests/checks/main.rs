@@ -24,6 +24,7 @@ mod reclamation;
 mod routes;
 mod runs;
 mod scans;
+mod shared_reads;
 mod shuffled;
 mod support;
 mod time_travel;

@@ -170,6 +170,11 @@ impl Coordinator {
         ((self.parts.len() - reading) as u64, reading as u64)
     }
 
+    /// Whether no decision was told yet: some part may be prepared, or will be.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.state, Committed | Over)
+    }
+
     /// Votes for it so far.
     pub fn yes(&self) -> u64 {
         self.parts.iter().filter(|part| part.vote == Some(true)).count() as u64

@@ -186,6 +186,7 @@ fn tells(scheme: SchemeName, read_only: bool) -> bool {
                 fingerprint: 0,
                 incarnation: 1,
                 durable: true,
+                in_order: false,
                 rules: Rules::SOUND,
             };
             let mut member = Member::new(setting, seat.bell, seat.connections).expect("a member");

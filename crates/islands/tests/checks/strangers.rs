@@ -111,6 +111,7 @@ fn hears(liar: impl Fn(GlobalId) -> (usize, Said) + Send + Sync) -> (Result<bool
             fingerprint: 0,
             incarnation: 1,
             durable: false,
+            in_order: false,
             rules: Rules::SOUND,
         };
         let mut member: Member<'_, P, Write, ()> =

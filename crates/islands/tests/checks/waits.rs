@@ -113,6 +113,7 @@ fn run(scheme: SchemeName, seed: u64, wait_nanos_max: u64) -> u64 {
                 fingerprint: 0,
                 incarnation: 0,
                 durable: false,
+                in_order: false,
                 rules: Rules::SOUND,
             };
             let mut member = Member::new(setting, seat.bell, seat.connections).expect("a member");

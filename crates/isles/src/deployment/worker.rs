@@ -90,6 +90,7 @@ fn work_at<Q: Procedure>(common: &Common<Q>, post: Post, queue: &Queue<Q>) -> Re
         fingerprint: common.fingerprint,
         incarnation: post.opening,
         durable: common.durable,
+        in_order: false,
         rules: Rules::SOUND,
     };
     let Seat { bell, connections } = post.seat;

@@ -21,6 +21,7 @@ mod limits;
 mod openings;
 mod owned;
 mod pages;
+mod pages_waits;
 mod procedures;
 // The unit tests of the file: as tests of the library they would need all schemes compiled once more.
 #[allow(dead_code)]

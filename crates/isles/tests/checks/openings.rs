@@ -38,6 +38,18 @@ fn reasons_are_typed_and_have_their_source() {
     assert_eq!(std::fs::read_dir(&beside.0).expect("it is there").count(), 1, "nothing was added");
     assert_eq!(refusal(&beside.0.join("letter.txt")).0, OpenReason::Denied, "a file is no directory");
 
+    let (reason, error) = refusal(&beside.0.join("nowhere/data"));
+    assert_eq!(reason, OpenReason::Denied);
+    assert!(error.to_string().contains("is to be in is not there"), "{error}");
+    let (reason, error) = refusal(&beside.0.join("x".repeat(300)));
+    assert_eq!(reason, OpenReason::Denied);
+    assert!(error.to_string().contains("too long"), "{error}");
+    let mut builder = Database::in_memory();
+    builder.table::<crate::common::Person>("people\nand others");
+    assert!(
+        matches!(builder.open(), Err(Error::Declaration { reason, .. }) if reason.contains("control characters"))
+    );
+
     let mut builder = Database::at(&directory.0);
     builder.table::<crate::common::Person>("persons");
     let other = builder.open().expect_err("another table");

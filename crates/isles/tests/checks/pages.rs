@@ -93,6 +93,14 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     let copy = Directory::new("pages-library-copy");
     let made = database.backup(&copy.0).expect("a copy");
     assert!(made.pages.is_some_and(|pages| pages > 3), "{made:?}");
+    let memory = database.statistics().memory;
+    assert!(
+        memory.used > 0 && memory.used <= memory.touched && memory.touched <= memory.reserved,
+        "{memory:?}"
+    );
+    // A copy has not been closed, and says what is in it all the same.
+    let checked = Database::check(&copy.0).expect("it is whole");
+    assert_eq!((&checked.tables[..], checked.closed), (&[("people".to_owned(), 299)][..], false));
     database.flush().expect("the disk is there");
     database.close().expect("it closes");
     let checked = Database::check(&directory.0).expect("it is whole");

@@ -221,9 +221,15 @@ fn bound_transactions(engine: Engine) {
 
 fn live_deployment() {
     let directory = Directory::new("deployment-life");
-    for _ in 0..2 {
+    let [data, copy] = ["data", "copy"].map(|name| directory.0.join(name));
+    std::fs::create_dir_all(&directory.0).expect("a directory");
+    for path in [&data, &data, &copy] {
+        if path == &copy {
+            let copied = made!(copy_deployment(&data, &copy)).expect("nobody has it open");
+            assert_eq!(copied.len(), 2, "{copied:?}");
+        }
         let division = Division { instances: 2, workers: 2, parts: 2 };
-        let mut builder = made!(Deployment::at(&directory.0, division));
+        let mut builder = made!(Deployment::at(path, division));
         let notes = pass!(builder.copied_table("notes", (0..20).map(note).collect()));
         let deployment = builder.open::<NoProcedure>(()).expect("a deployment");
         for instance in 0..deployment.instances() {

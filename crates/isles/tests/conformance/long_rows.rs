@@ -79,7 +79,6 @@ impl Kept for Long {
     }
 
     fn datums(&self) -> Vec<Datum> {
-        let big = (self.big.cast_unsigned() ^ 1 << 127).to_be_bytes();
         vec![
             Datum::Unsigned(self.part.into()),
             Datum::Text(self.name.as_str().to_owned()),
@@ -87,8 +86,8 @@ impl Kept for Long {
             Datum::Signed(self.tiny.into()),
             Datum::Signed(self.small.into()),
             Datum::Signed(self.middle.into()),
-            Datum::Bytes(big.to_vec()),
-            Datum::Bytes(self.id.to_be_bytes().to_vec()),
+            Datum::Signed128(self.big),
+            Datum::Unsigned128(self.id),
             Datum::Signed(self.wrapped.0),
             Datum::Unsigned(self.eight),
             Datum::Bytes(self.four.to_vec()),

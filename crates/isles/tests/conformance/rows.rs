@@ -270,7 +270,6 @@ impl Kept for Wide {
         let or_null = |value: Option<Datum>| value.unwrap_or(Datum::Null);
         let color = |color: Color| Datum::Signed((color as i16).into());
         let list = self.list.iter().map(|number| Datum::Signed((*number).into())).collect();
-        let wide_signed = (self.i16.cast_unsigned() ^ 1 << 127).to_be_bytes();
         vec![
             words(&self.name),
             Datum::Unsigned(self.part.into()),
@@ -281,12 +280,12 @@ impl Kept for Wide {
             Datum::Unsigned(self.u2.into()),
             Datum::Unsigned(self.u4.into()),
             Datum::Unsigned(self.u8),
-            Datum::Bytes(self.u16.to_be_bytes().to_vec()),
+            Datum::Unsigned128(self.u16),
             Datum::Signed(self.i1.into()),
             Datum::Signed(self.i2.into()),
             Datum::Signed(self.i4.into()),
             Datum::Signed(self.i8),
-            Datum::Bytes(wide_signed.to_vec()),
+            Datum::Signed128(self.i16),
             Datum::Float(self.f4.into()),
             Datum::Float(self.f8),
             Datum::Bool(self.truth),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Types whose functions work on values alone: no engine runs them.
 const VALUES: [&str; 2] = ["Error", "NormalizedRange"];
 /// Types and free functions that only several instances have, or only one database has.
-const OF_DEPLOYMENTS: [&str; 2] = ["Deployment", "DeploymentBuilder"];
+const OF_DEPLOYMENTS: [&str; 3] = ["Deployment", "DeploymentBuilder", "copy_deployment"];
 const OF_DATABASES: [&str; 7] = [
     "Database",
     "Builder",

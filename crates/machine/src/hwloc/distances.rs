@@ -2,7 +2,7 @@
 
 use roxmltree::Node as Element;
 
-use super::attribute_number;
+use super::attributes::attribute_number;
 use crate::raw::RawNode;
 
 /// Latencies between memory nodes as the file has them.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use roxmltree::Node as Element;
 
-use super::attribute_number;
+use super::attributes::attribute_number;
 use super::distances::Distances;
 use crate::cpu_set::CpuSet;
 use crate::raw::RawNode;

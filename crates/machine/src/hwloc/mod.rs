@@ -9,11 +9,13 @@
 //! belong to ordinary memory before any other kind, and to the memory of the fewest processors among equals
 //! (`memories`).
 
+mod attributes;
 mod distances;
 mod memories;
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
 
+use attributes::attribute_number;
 use distances::distances;
 use memories::Memories;
 
@@ -135,10 +137,6 @@ impl Reader {
 
 fn kind<'a>(object: &Element<'a, '_>) -> &'a str {
     object.attribute("type").unwrap_or_default()
-}
-
-fn attribute_number(object: &Element<'_, '_>, name: &str) -> Option<u64> {
-    object.attribute(name)?.trim().parse().ok()
 }
 
 fn bitmap(object: &Element<'_, '_>, attribute: &'static str) -> Result<Option<CpuSet>, XmlError> {

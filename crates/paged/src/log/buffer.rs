@@ -169,7 +169,7 @@ impl<P: Files> LogBuffer<P> {
             }
         };
         self.pad(c, end, self.plan.end_of_segment(Lsn(end)).min(start));
-        record::seal(record, (self.plan.generation, Lsn(start)));
+        record::seal(record, (self.plan.names.life, Lsn(start)));
         self.copy_in(c, start, record);
         Some(Lsn(start + bytes))
     }
@@ -178,7 +178,7 @@ impl<P: Files> LogBuffer<P> {
     fn pad(&self, c: P::Core, from: u64, until: u64) {
         if until > from {
             let mut word = [record::padding((until - from) / 8)];
-            record::seal(&mut word, (self.plan.generation, Lsn(from)));
+            record::seal(&mut word, (self.plan.names.life, Lsn(from)));
             self.copy_in(c, from, &word);
         }
     }
@@ -222,7 +222,7 @@ impl<P: Files> LogBuffer<P> {
         };
         if fixed - end >= MARK_BYTES {
             let mut mark = record::group((fixed - end) / 8, Lsn(begins));
-            record::seal(&mut mark, (self.plan.generation, Lsn(end)));
+            record::seal(&mut mark, (self.plan.names.life, Lsn(end)));
             self.copy_in(c, end, &mark);
         } else {
             self.pad(c, end, fixed);
@@ -267,11 +267,13 @@ mod tests {
     use platform::Hardware;
 
     use super::*;
+    use crate::log::segments::Names;
 
     #[test]
     fn a_full_buffer_has_no_mark_over_what_it_holds() {
         let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
-        let plan = SegmentPlan { bytes: 1 << 20, generation: 1, continues: Lsn(0) };
+        let names = Names { life: 1, ..Names::default() };
+        let plan = SegmentPlan { bytes: 1 << 20, names, generation: 1, continues: Lsn(0) };
         // Room is left for: a mark; a word; nothing.
         for left in [2, 1, 0] {
             let begins = plan.first_in_segment(Lsn(0));

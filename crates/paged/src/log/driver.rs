@@ -4,7 +4,7 @@
 //! step ahead of small groups, so that a flush is one of data alone ([`Operation::Clear`]).
 
 use platform::Nanos;
-use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
+use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, FileErrorKind, Files, Operation};
 use storage::log::LogUse;
 
 use super::buffer::LogBuffer;
@@ -18,6 +18,33 @@ const GROUP_BYTES: usize = 1 << 20;
 /// So many groups in a row had one worker waiting before that worker performs the next one. Where sessions fight for the same rows, one of
 /// them often waits for the disk alone, and those that come back from there sooner have others refused.
 const ALONE_GROUPS: u32 = 16;
+
+/// The next segment is made when this part of the current one is left; an attempt that was refused is made again when that part of the part is
+/// used.
+const AHEAD_PART: u64 = 4;
+
+/// So long a group waits for a segment whose making is refused; then the log stops.
+const REFUSED_NANOS_MAX: u64 = 3_000_000_000;
+
+/// A segment is not made.
+struct Refused {
+    error: FileError,
+    /// It is not tried again.
+    is_final: bool,
+}
+
+impl Refused {
+    fn for_good(error: FileError) -> Self {
+        Refused { error, is_final: true }
+    }
+}
+
+impl From<FileError> for Refused {
+    fn from(error: FileError) -> Self {
+        let is_final = error.kind == FileErrorKind::Stopped;
+        Refused { error, is_final }
+    }
+}
 
 /// A group on its way.
 struct Flight {
@@ -43,6 +70,13 @@ pub(super) struct Driver<P: Files> {
     /// The current segment.
     file: Option<P::File>,
     buffer: Option<Buffer<P>>,
+    /// The segment behind it, once it is made.
+    next: Option<(Lsn, P::File)>,
+    /// Before this byte it is not tried again to make that one ahead; an attempt has left its file; since when the group that fills the
+    /// current one waits for it.
+    tried: u64,
+    is_half_made: bool,
+    refused: Option<Nanos>,
     flight: Option<Flight>,
     /// Up to here, as an LSN, the current segment has zeros or records; whether the operation is under way that makes it so.
     cleared: u64,
@@ -66,6 +100,10 @@ impl<P: Files> Driver<P> {
             plan,
             file: None,
             buffer: None,
+            next: None,
+            tried: 0,
+            is_half_made: false,
+            refused: None,
             flight: None,
             cleared: first,
             clears: false,
@@ -104,34 +142,116 @@ impl<P: Files> Driver<P> {
         Ok(())
     }
 
-    /// Makes the segment that a byte lies in, and makes its name durable. No group is under way.
-    pub(super) fn enter_segment(&mut self, c: P::Core, lsn: Lsn) -> Result<(), PagedError> {
-        self.land_clearing(c, true)?;
-        let first = self.plan.segment(lsn);
-        let name = segments::name(first);
-        let open = Operation::Open { name, existence: Existence::New, access: Access::Direct };
-        let file = P::perform(c, &mut self.queue, open).into_file()?;
-        let continues = if self.segments.is_empty() { self.plan.continues } else { Lsn(0) };
-        let SegmentPlan { bytes, generation, .. } = self.plan;
-        let header = Header { generation, first, continues, segment_bytes: bytes };
-        let mut buffer = match self.buffer.take() {
-            Some(buffer) => buffer,
-            None => Buffer::new(c, None, GROUP_BYTES, "log on its way")?,
-        };
-        buffer.set_len(0);
-        buffer.append(c, &header.encode());
-        self.perform(c, Operation::Preallocate { file: file.clone(), bytes })?;
-        let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
-        let completion = P::perform(c, &mut self.queue, write);
-        self.buffer = completion.buffers.into_iter().next();
-        completion.result?;
-        self.perform(c, Operation::Flush { file: file.clone() })?;
-        self.perform(c, Operation::FlushDirectory)?;
-        self.used.written_bytes += BLOCK_BYTES as u64;
+    /// Makes the first segment, and enters it.
+    pub(super) fn begin(&mut self, c: P::Core, begins: Lsn) -> Result<(), PagedError> {
+        self.buffer = Some(Buffer::new(c, None, GROUP_BYTES, "log on its way")?);
+        let first = self.plan.segment(begins);
+        let file = self.make_segment(c, first).map_err(|Refused { error, .. }| error)?;
+        self.enter((first, file));
+        Ok(())
+    }
+
+    fn enter(&mut self, (first, file): (Lsn, P::File)) {
         self.cleared = first.0 + BLOCK_BYTES as u64;
         self.file = Some(file);
         self.segments.push(first);
+    }
+
+    /// Makes a segment, and makes its name durable. No group is under way.
+    fn make_segment(&mut self, c: P::Core, first: Lsn) -> Result<P::File, Refused> {
+        self.land_clearing(c, true).map_err(Refused::for_good)?;
+        let name = segments::name(first);
+        let open = |existence| Operation::Open { name: name.clone(), existence, access: Access::Direct };
+        let mut opened = P::perform(c, &mut self.queue, open(Existence::New)).into_file();
+        if self.is_half_made && opened.as_ref().is_err_and(|error| error.kind == FileErrorKind::Exists) {
+            // An attempt before has left it, without a header.
+            self.perform(c, Operation::Remove { name: name.clone() })?;
+            opened = P::perform(c, &mut self.queue, open(Existence::New)).into_file();
+        }
+        let file = opened?;
+        self.is_half_made = true;
+        if let Err(refused) = self.fill_segment(c, first, &file) {
+            // What is left is an empty file, for which the next attempt, or the next opening, has a use.
+            _ = self.perform(c, Operation::Remove { name });
+            return Err(refused);
+        }
+        self.is_half_made = false;
+        Ok(file)
+    }
+
+    /// Gives a new segment its length, then its header.
+    fn fill_segment(&mut self, c: P::Core, first: Lsn, file: &P::File) -> Result<(), Refused> {
+        let SegmentPlan { bytes, names, generation, continues } = self.plan;
+        let taken = self.perform(c, Operation::Preallocate { file: file.clone(), bytes });
+        let size = P::perform(c, &mut self.queue, Operation::Size { file: file.clone() }).bytes()?;
+        if size < bytes {
+            // A file system may have no way to take space ahead; a full one has none to take.
+            taken.or_else(|error| if error.kind == FileErrorKind::Full { Err(error) } else { Ok(()) })?;
+            self.write_block(c, (file, bytes - BLOCK_BYTES as u64), &[0; BLOCK_BYTES])?;
+        }
+        // Whoever finds the header finds the length.
+        self.flush(c, Operation::Flush { file: file.clone() })?;
+        let continues = if self.segments.is_empty() { continues } else { Lsn(0) };
+        let (segment_bytes, file_bytes) = (bytes, bytes);
+        let header = Header { names, generation, first, continues, segment_bytes, file_bytes };
+        self.write_block(c, (file, 0), &header.encode())?;
+        self.flush(c, Operation::Flush { file: file.clone() })?;
+        self.flush(c, Operation::FlushDirectory)
+    }
+
+    fn write_block(
+        &mut self,
+        c: P::Core,
+        (file, offset): (&P::File, u64),
+        block: &[u8; BLOCK_BYTES],
+    ) -> Result<(), FileError> {
+        let mut buffer = self.buffer.take().ok_or_else(FileError::stopped)?;
+        buffer.set_len(0);
+        buffer.append(c, block);
+        let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
+        let completion = P::perform(c, &mut self.queue, write);
+        self.buffer = completion.buffers.into_iter().next();
+        completion.result?;
+        self.used.written_bytes += BLOCK_BYTES as u64;
         Ok(())
+    }
+
+    /// Nobody knows what a flush that has failed has left.
+    fn flush(&mut self, c: P::Core, operation: Operation<P>) -> Result<(), Refused> {
+        self.perform(c, operation).map_err(Refused::for_good)
+    }
+
+    /// Makes the segment behind the current one, if it is time: when most of the current one is used, and at the latest when the next group
+    /// fills it (`must`). Whether the group may go.
+    ///
+    /// A refusal may pass: what has time is left for later, and what has none is tried again for a while.
+    fn make_next(&mut self, c: P::Core, must: bool) -> Result<bool, FileError> {
+        let first = self.plan.segment(Lsn(self.taken));
+        let ahead = self.plan.bytes / AHEAD_PART;
+        if self.next.is_some() || !must && self.taken < (first.0 + self.plan.bytes - ahead).max(self.tried) {
+            return Ok(true);
+        }
+        self.tried = self.taken + ahead / AHEAD_PART;
+        let next = Lsn(first.0 + self.plan.bytes);
+        match self.make_segment(c, next) {
+            Ok(file) => {
+                self.next = Some((next, file));
+                self.refused = None;
+                Ok(true)
+            }
+            Err(Refused { error, is_final: true }) => Err(error),
+            Err(_) if !must => Ok(true),
+            Err(Refused { error, .. }) => {
+                let now = P::now(c);
+                let since = *self.refused.get_or_insert(now);
+                if now.since(since) < REFUSED_NANOS_MAX { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Whether the group that is next waits for something that was refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// Does what can be done now: takes back what has come, and sends what is there; waits for what is under way, if it is told how. Whether
@@ -210,15 +330,17 @@ impl<P: Files> Driver<P> {
         }
         if self.taken.is_multiple_of(self.plan.bytes) {
             // The header of the next segment lies here, and is no part of any record.
-            self.enter_segment(c, Lsn(self.taken)).map_err(|error| match error {
-                PagedError::File(error) => error,
-                _ => FileError::stopped(),
-            })?;
+            let next = self.next.take().ok_or_else(FileError::stopped)?;
+            self.enter(next);
             self.taken += BLOCK_BYTES as u64;
         }
-        let ends = self.plan.end_of_segment(Lsn(self.taken)).min(self.fixed);
+        let segment_end = self.plan.end_of_segment(Lsn(self.taken));
+        let ends = segment_end.min(self.fixed).min(self.taken + GROUP_BYTES as u64);
+        if !self.make_next(c, ends == segment_end)? {
+            return Ok(false);
+        }
+        let bytes = (ends - self.taken) as usize;
         let Some(mut buffer) = self.buffer.take() else { return Err(FileError::stopped()) };
-        let bytes = ((ends - self.taken) as usize).min(buffer.capacity());
         let to = buffer.writable(c, 0, bytes);
         log.copy_out(c, self.taken, bytemuck::cast_slice_mut(to));
         buffer.set_len(bytes);
@@ -274,9 +396,9 @@ impl<P: Files> Driver<P> {
         let bytes = self.plan.bytes;
         let goes = |first: &Lsn| *first < current && first.0 + bytes <= lsn.0;
         let gone: Vec<Lsn> = self.segments.iter().copied().filter(goes).collect();
-        self.segments.retain(|first| !goes(first));
         for first in gone {
             self.perform(c, Operation::Remove { name: segments::name(first) })?;
+            self.segments.retain(|other| *other != first);
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ impl<P: Files> Log<P> {
         let LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart } = plan;
         let buffer = LogBuffer::new(c, (buffer_bytes, fills_apart), (workers, owners), (segments, begins))?;
         let mut driver = Driver::new(P::queue(c, directory)?, segments, begins);
-        driver.enter_segment(c, begins)?;
+        driver.begin(c, begins)?;
         Ok(Log {
             buffer,
             words: P::region(c, None, LINES * LINE_BYTES, "driver of the log")?,
@@ -145,10 +145,16 @@ impl<P: Files> Log<P> {
             }
             let turn = self.driver.try_with(c, |driver| {
                 let is_alone = P::load(c, self.word(WAITING), Ordering::Relaxed) == 1;
-                driver.drive(c, &self.buffer, Some(Wait { deadline, is_alone }))
+                let turn = driver.drive(c, &self.buffer, Some(Wait { deadline, is_alone }));
+                (turn, driver.is_refused())
             });
             match turn {
-                Some(turn) => self.publish(c, turn),
+                Some((turn, is_refused)) => {
+                    self.publish(c, turn);
+                    if is_refused {
+                        P::park(c, self.durable_word(), seen.0, Some(P::now(c).plus(WAIT_NANOS)));
+                    }
+                }
                 None => {
                     let again = P::now(c).plus(WAIT_NANOS);
                     let again = deadline.map_or(again, |deadline| again.min(deadline));

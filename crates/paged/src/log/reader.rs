@@ -4,7 +4,7 @@ use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
 use storage::log::LogError;
 
 use super::record::{self, Logged};
-use super::segments::{self, Header};
+use super::segments::{self, Header, Names};
 use super::window::{AHEAD, Window};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
@@ -17,26 +17,58 @@ pub(crate) struct LogFiles {
     torn: Vec<String>,
 }
 
+/// Where reading begins, as the last checkpoint says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// That of the database.
+    pub identity: u64,
+    /// The name of the life that has made the checkpoint: it has written what lies here.
+    pub life: u64,
+    pub low: Lsn,
+    /// The log was on disk up to here.
+    pub durable: Lsn,
+}
+
 /// Where the log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub lsn: Lsn,
     /// Bytes of records that were read.
     pub bytes: u64,
+    /// The life that it was written in.
+    pub life: u64,
     /// The first byte of the segment that it lies in.
     segment: Lsn,
 }
 
 impl Tail {
     /// That of a log that has nothing yet.
-    pub(crate) const NONE: Tail = Tail { lsn: Lsn(0), bytes: 0, segment: Lsn(0) };
+    pub(crate) const NONE: Tail = Tail { lsn: Lsn(0), bytes: 0, life: 0, segment: Lsn(0) };
 }
+
+/// Why the records of a segment end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// It is full of them.
+    Full,
+    /// The next life continues from here.
+    Continued,
+    /// Nothing is here that was written as a whole.
+    Nothing,
+}
+
+const MISSING_RECORD: &str = "a record is missing";
+const OTHER_LIFE: &str =
+    "the file belongs to another life of the database, or to a copy of it that has gone on for itself";
 
 impl LogFiles {
     /// Finds all segments.
+    ///
+    /// # Errors
+    /// One of them was cut, or has lost its head; or they cannot be read.
     pub(crate) fn find<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<Self, PagedError> {
         let entries = P::perform(c, queue, Operation::List).into_entries()?;
-        let (mut found, mut torn) = (Vec::new(), Vec::new());
+        let (mut found, mut torn, mut unmade) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
             if entry.name == segments::NEW_NAME {
                 torn.push(entry.name);
@@ -52,15 +84,26 @@ impl LogFiles {
                 Header::decode(buffer.bytes())
             });
             match header.filter(|header| header.first == first) {
+                // The file had its length before it had a header.
+                Some(header) if header.file_bytes != entry.bytes => {
+                    let end = Lsn(first.0.saturating_add(entry.bytes));
+                    return Err(damaged(first, end, "the file ends here, and was made with another length"));
+                }
                 Some(header) => found.push(header),
                 None if is_begun::<P>(c, queue, first, entry.bytes)? => {
                     return Err(damaged(first, first, "the head of the file is damaged"));
                 }
-                None => torn.push(entry.name),
+                None => unmade.push(first),
             }
         }
         found.sort_by_key(|header| header.first);
-        Ok(LogFiles { segments: found, torn })
+        let files = LogFiles { segments: found, torn: Vec::new() };
+        // Segments are made in their order.
+        if let Some(first) = unmade.iter().find(|first| **first < files.behind(1)) {
+            return Err(damaged(*first, *first, "the file has lost what was in it"));
+        }
+        torn.extend(unmade.into_iter().map(segments::name));
+        Ok(LogFiles { torn, ..files })
     }
 
     /// Whether there is none, or only one in which nothing was ever written: that of a database that was never made as a whole.
@@ -81,7 +124,7 @@ impl LogFiles {
 
     /// The first byte behind all segments, as a beginning of one of so many bytes.
     pub(crate) fn behind(&self, segment_bytes: u64) -> Lsn {
-        let end = self.segments.last().map_or(0, |header| header.first.0 + header.segment_bytes);
+        let end = self.segments.last().map_or(0, Header::end);
         Lsn(end.next_multiple_of(segment_bytes))
     }
 
@@ -96,43 +139,78 @@ impl LogFiles {
         &self.torn
     }
 
-    /// Visits all records from this place on, in order: where each ends, and what it says.
+    /// Visits all records from where the last checkpoint says on, in order: where each ends, and what it says.
     ///
     /// # Errors
-    /// The log is damaged in front of its end, or ends before `durable`, or cannot be read; or `visit` fails.
+    /// The log is damaged in front of its end, or ends before what the checkpoint knows, or has files of another database or of another
+    /// life, or cannot be read; or `visit` fails.
     pub(crate) fn read<P: Files>(
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        (from, durable): (Lsn, Lsn),
+        start: Start,
         visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
     ) -> Result<Tail, PagedError> {
+        let Start { identity, life, low, durable } = start;
+        if let Some(other) = self.segments.iter().find(|header| header.names.identity != identity) {
+            return Err(damaged(other.first, other.first, "the file belongs to another database"));
+        }
         // A checkpoint may begin where a segment ends, behind which none was made.
-        let has = |header: &&Header| header.first <= from && from.0 <= header.first.0 + header.segment_bytes;
+        let has = |header: &&Header| header.first <= low && low.0 <= header.end();
         let Some(mut current) = self.segments.iter().rev().find(has).copied() else {
-            return Err(damaged(from, from, "the segment that the last checkpoint names is missing"));
+            return Err(damaged(low, low, "the segment that the last checkpoint names is missing"));
         };
-        let mut tail = Tail { lsn: from, bytes: 0, segment: current.first };
+        if current.names.life != life {
+            return Err(damaged(current.first, low, OTHER_LIFE));
+        }
+        let mut tail = Tail { lsn: low, bytes: 0, life, segment: current.first };
         loop {
             let ended = self.read_segment::<P>(c, queue, current, &mut tail, visit)?;
-            let next = self.segments.iter().find(|header| header.first > current.first).copied();
-            current = match (next, self.generation_after(current)) {
-                (_, Some(later)) if later.continues == tail.lsn => later,
-                (_, Some(_)) => return Err(damaged(current.first, tail.lsn, "a record is missing")),
-                (Some(next), None) if ended && next.generation == current.generation => next,
-                (Some(_), None) => return Err(damaged(current.first, tail.lsn, "a record is missing")),
-                (None, None) if tail.lsn < durable => {
-                    return Err(damaged(
-                        current.first,
-                        tail.lsn,
-                        "the log ends here, and the last checkpoint knows of more",
-                    ));
-                }
-                (None, None) => return Ok(tail),
-            };
+            let Some(next) = self.after::<P>(c, queue, (current, ended), tail.lsn)? else { break };
+            current = next;
             // A segment begins with its header.
             tail.lsn = Lsn(current.first.0 + BLOCK_BYTES as u64);
-            tail.segment = current.first;
+            (tail.segment, tail.life) = (current.first, current.names.life);
+        }
+        if tail.lsn < durable {
+            let what = "the log ends here, and the last checkpoint knows of more";
+            return Err(damaged(tail.segment, tail.lsn, what));
+        }
+        Ok(tail)
+    }
+
+    /// The segment that goes on behind one whose records have ended so; none: the log ends here.
+    fn after<P: Files>(
+        &self,
+        c: P::Core,
+        queue: &mut P::Queue,
+        (current, ended): (Header, Ended),
+        end: Lsn,
+    ) -> Result<Option<Header>, PagedError> {
+        let missing = |what| damaged(current.first, end, what);
+        let mut behind = self.segments.iter().filter(|header| header.first > current.first);
+        match ended {
+            Ended::Continued => self.next_life(current),
+            Ended::Full => {
+                let next = behind.next().filter(|next| next.first.0 == current.end());
+                let next = next.ok_or_else(|| {
+                    missing("the segment behind it is missing, which was there before it was full")
+                })?;
+                if next.names == current.names {
+                    Ok(Some(*next))
+                } else {
+                    Err(damaged(next.first, next.first, OTHER_LIFE))
+                }
+            }
+            Ended::Nothing => {
+                for next in behind {
+                    if next.names != current.names || is_begun::<P>(c, queue, next.first, next.segment_bytes)?
+                    {
+                        return Err(missing(MISSING_RECORD));
+                    }
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -168,6 +246,14 @@ impl LogFiles {
             };
             buffer = back;
         }
+        // As long as it was.
+        let last = segment.file_bytes - BLOCK_BYTES as u64;
+        if (end * 8) as u64 <= last {
+            buffer.set_len(0);
+            buffer.append(c, &[0; BLOCK_BYTES]);
+            let write = Operation::Write { file: file.clone(), offset: last, buffers: vec![buffer] };
+            P::perform(c, queue, write).result?;
+        }
         P::perform(c, queue, Operation::Flush { file }).result?;
         let to = segments::name(segment.first);
         P::perform(c, queue, Operation::Rename { from: name, to }).result?;
@@ -175,16 +261,18 @@ impl LogFiles {
         Ok(())
     }
 
-    /// The first segment of the next generation.
-    fn generation_after(&self, current: Header) -> Option<Header> {
-        let mut later = self.segments.iter().filter(|header| header.first > current.first);
-        let next =
-            later.find(|header| header.generation == current.generation || header.continues != Lsn(0))?;
-        // The same generation goes on: the next one begins behind that.
-        (next.generation != current.generation).then_some(*next)
+    /// The first segment of the next life, which continues this one.
+    fn next_life(&self, current: Header) -> Result<Option<Header>, PagedError> {
+        let is_other =
+            |header: &&Header| header.first > current.first && header.names.life != current.names.life;
+        let Some(next) = self.segments.iter().find(is_other) else { return Ok(None) };
+        if next.names.follows != current.names.life || next.continues == Lsn(0) {
+            return Err(damaged(next.first, next.first, OTHER_LIFE));
+        }
+        Ok(Some(*next))
     }
 
-    /// Visits the records of a segment; whether it is full of records.
+    /// Visits the records of a segment; why they end.
     fn read_segment<P: Files>(
         &self,
         c: P::Core,
@@ -192,27 +280,27 @@ impl LogFiles {
         segment: Header,
         tail: &mut Tail,
         visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
-    ) -> Result<bool, PagedError> {
-        let Header { first, generation, segment_bytes, .. } = segment;
+    ) -> Result<Ended, PagedError> {
+        let (first, life) = (segment.first, segment.names.life);
         let mut window = window_of::<P>(c, queue, segment)?;
-        let until = self.generation_after(segment).map(|next| next.continues);
+        let until = self.next_life(segment)?.map(|next| next.continues);
         tail.lsn = tail.lsn.max(Lsn(first.0 + BLOCK_BYTES as u64));
-        while tail.lsn.0 < first.0 + segment_bytes {
+        while tail.lsn.0 < segment.end() {
             if until.is_some_and(|until| tail.lsn >= until) {
-                return Ok(false);
+                return Ok(Ended::Continued);
             }
             let at = ((tail.lsn.0 - first.0) / 8) as usize;
             let rest = window.rest(at);
             let words = window.words_from(c, queue, at)?;
-            let Some((found, count)) = record::find(words, rest, (generation, tail.lsn)) else {
-                if goes_on::<P>(c, queue, &mut window, at, (generation, tail.lsn))? {
+            let Some((found, count)) = record::find(words, rest, (life, tail.lsn)) else {
+                if goes_on::<P>(c, queue, &mut window, at, (life, tail.lsn))? {
                     return Err(damaged(
                         first,
                         tail.lsn,
                         "a record is damaged, and was on disk as a whole once",
                     ));
                 }
-                return Ok(false);
+                return Ok(Ended::Nothing);
             };
             let Some(logged) = record::decode(found) else {
                 return Err(damaged(first, tail.lsn, "a record that this version does not know"));
@@ -223,7 +311,7 @@ impl LogFiles {
                 visit(tail.lsn, logged)?;
             }
         }
-        Ok(true)
+        Ok(Ended::Full)
     }
 }
 
@@ -234,14 +322,14 @@ fn goes_on<P: Files>(
     queue: &mut P::Queue,
     window: &mut Window<P>,
     mut at: usize,
-    (generation, lsn): (u64, Lsn),
+    (life, lsn): (u64, Lsn),
 ) -> Result<bool, PagedError> {
     let begin = at;
     while window.rest(at) > 0 {
         let rest = window.rest(at);
         let words = window.words_from(c, queue, at)?;
         let here = Lsn(lsn.0 + (at - begin) as u64 * 8);
-        if has_group_behind(words, rest, (generation, here), lsn) {
+        if has_group_behind(words, rest, (life, here), lsn) {
             return Ok(true);
         }
         // The last word may be the first one of a mark.
@@ -251,9 +339,9 @@ fn goes_on<P: Files>(
 }
 
 /// Whether a group that was begun behind `lsn` has its mark among these words, which lie `here`; `rest` words are there up to the segment's end.
-fn has_group_behind(words: &[u64], rest: usize, (generation, here): (u64, Lsn), lsn: Lsn) -> bool {
+fn has_group_behind(words: &[u64], rest: usize, (life, here): (u64, Lsn), lsn: Lsn) -> bool {
     words.iter().enumerate().any(|(at, word)| {
-        let place = (generation, Lsn(here.0 + at as u64 * 8));
+        let place = (life, Lsn(here.0 + at as u64 * 8));
         record::may_be_group(*word)
             && record::find(&words[at..], rest - at, place)
                 .and_then(|(found, _)| record::decode(found))
@@ -261,22 +349,35 @@ fn has_group_behind(words: &[u64], rest: usize, (generation, here): (u64, Lsn), 
     })
 }
 
-/// Up to where a segment has records that were written as a whole, in bytes of whole blocks, and whether what follows is damaged; `None` if its
-/// header is none.
-pub(crate) fn whole_bytes(segment: &[u8], first: Lsn) -> Option<(usize, bool)> {
+/// What a segment that may be written meanwhile has as a whole.
+pub(crate) struct Whole {
+    /// Bytes up to the end of the last record, in whole blocks.
+    pub bytes: usize,
+    /// What its header says.
+    pub header: Header,
+    /// What follows is damaged.
+    pub is_damaged: bool,
+    /// Nothing follows in this segment.
+    pub is_full: bool,
+}
+
+/// What a segment has; `None` if its header is none.
+pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<Whole> {
     let header = Header::decode(segment).filter(|header| header.first == first)?;
+    let life = header.names.life;
     let words: Vec<u64> = segment.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
     let mut at = BLOCK_BYTES / 8;
     while let Some((_, count)) = words
         .get(at..)
-        .and_then(|words| record::find(words, words.len(), (header.generation, Lsn(first.0 + at as u64 * 8))))
+        .and_then(|words| record::find(words, words.len(), (life, Lsn(first.0 + at as u64 * 8))))
     {
         at += count;
     }
     let rest = words.get(at..).unwrap_or_default();
     let lsn = Lsn(first.0 + at as u64 * 8);
-    let is_damaged = has_group_behind(rest, rest.len(), (header.generation, lsn), lsn);
-    Some(((at * 8).next_multiple_of(BLOCK_BYTES).min(segment.len()), is_damaged))
+    let is_damaged = has_group_behind(rest, rest.len(), (life, lsn), lsn);
+    let bytes = (at * 8).next_multiple_of(BLOCK_BYTES).min(segment.len());
+    Some(Whole { bytes, header, is_damaged, is_full: (at * 8) as u64 >= header.segment_bytes })
 }
 
 fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::File, PagedError> {
@@ -287,7 +388,8 @@ fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::Fil
 /// Whether something was written behind the header of a segment of so many bytes; the header is on disk by then.
 fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
     let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
-    let header = Header { generation: 0, first, continues: Lsn(0), segment_bytes };
+    let (names, continues) = (Names::default(), Lsn(0));
+    let header = Header { names, generation: 0, first, continues, segment_bytes, file_bytes: bytes };
     let mut window = window_of::<P>(c, queue, header)?;
     let mut at = BLOCK_BYTES / 8;
     while window.rest(at) > 0 {

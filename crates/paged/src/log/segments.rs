@@ -2,22 +2,29 @@
 //!
 //! ```text
 //! name          wal-0000000004000000.log: the first byte, in hexadecimal digits
-//! block 0       magic; version of the format (32 bits), zero; generation; first byte of the segment; where the log before ended, if the
-//!               segment is the first of its generation, else 0; bytes of a segment; checksum (CRC-32C) of all before
+//! block 0       magic; version of the format (32 bits), zero; identity of the database; generation; its name; name of the one before; first
+//!               byte of the segment; where the log before ended, if the segment is the first of its generation, else 0; bytes of a segment;
+//!               those of the file; checksum (CRC-32C) of all before
 //! block 1..     records
 //! ```
 //!
 //! Each life of a database is a *generation*, which begins with a segment of its own. Its header says up to where the log before
 //! counts: what lies behind that was never acknowledged, and stays dead. No record crosses the end of a segment.
+//!
+//! A generation has a name that nobody can guess, which is part of the checksums of its records: no payload is one of them, nor is a record
+//! of a copy that has gone on for itself.
+//!
+//! A file has its length on disk before it has a header (that of a segment; a copy ends where its records do), and the segment behind it is
+//! there before its own last block is written. So a file that was cut, and one that is missing behind a full one, are noticed.
 
 use platform::files::BLOCK_BYTES;
 
 use crate::lsn::Lsn;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesWAL");
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// Words of the header.
-const WORDS: usize = 7;
+const WORDS: usize = 11;
 
 /// Name of a segment that is written anew.
 pub(crate) const NEW_NAME: &str = "wal.new";
@@ -30,9 +37,21 @@ const SUFFIX: &str = ".log";
 pub(crate) struct SegmentPlan {
     /// Bytes of a segment: whole blocks.
     pub bytes: u64,
+    pub names: Names,
     pub generation: u64,
     /// Where the log of the generation before ended.
     pub continues: Lsn,
+}
+
+/// What tells a segment from those of other databases, and of other lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// That of the database, its copies included.
+    pub identity: u64,
+    /// That of the generation.
+    pub life: u64,
+    /// That of the one before; 0: there was none.
+    pub follows: u64,
 }
 
 impl SegmentPlan {
@@ -73,19 +92,29 @@ pub(crate) fn parse(name: &str) -> Option<Lsn> {
 /// What the header of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub names: Names,
     pub generation: u64,
     pub first: Lsn,
     /// Not 0 in the first segment of a generation.
     pub continues: Lsn,
     pub segment_bytes: u64,
+    /// The length of the file: behind it the segment has zeros.
+    pub file_bytes: u64,
 }
 
 impl Header {
+    /// The first byte behind the segment.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.0 + self.segment_bytes
+    }
+
     /// Its block.
     pub(crate) fn encode(&self) -> [u8; BLOCK_BYTES] {
         let mut block = [0; BLOCK_BYTES];
-        let Header { generation, first, continues, segment_bytes } = *self;
-        let mut words = [MAGIC, FORMAT, generation, first.0, continues.0, segment_bytes, 0];
+        let Header { names, generation, first, continues, segment_bytes, file_bytes } = *self;
+        let Names { identity, life, follows } = names;
+        let mut words = [MAGIC, FORMAT, identity, generation, life, follows, first.0, continues.0, 0, 0, 0];
+        words[WORDS - 3..WORDS - 1].copy_from_slice(&[segment_bytes, file_bytes]);
         words[WORDS - 1] = u64::from(crc32c::crc32c(bytemuck::cast_slice(&words[..WORDS - 1])));
         block[..WORDS * 8].copy_from_slice(bytemuck::cast_slice(&words));
         block
@@ -95,8 +124,12 @@ impl Header {
     pub(crate) fn decode(block: &[u8]) -> Option<Header> {
         let words: [u64; WORDS] = bytemuck::pod_read_unaligned(block.get(..WORDS * 8)?);
         let sum = u64::from(crc32c::crc32c(&block[..(WORDS - 1) * 8]));
-        let [MAGIC, FORMAT, generation, first, continues, segment_bytes, found] = words else { return None };
-        let header = Header { generation, first: Lsn(first), continues: Lsn(continues), segment_bytes };
+        let [MAGIC, FORMAT, identity, generation, life, follows, first, continues, rest @ ..] = words else {
+            return None;
+        };
+        let [segment_bytes, file_bytes, found] = rest;
+        let (names, first, continues) = (Names { identity, life, follows }, Lsn(first), Lsn(continues));
+        let header = Header { names, generation, first, continues, segment_bytes, file_bytes };
         (found == sum).then_some(header)
     }
 }
@@ -107,8 +140,14 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_written_and_nothing_else() {
-        let header =
-            Header { generation: 3, first: Lsn(1 << 20), continues: Lsn(12345), segment_bytes: 1 << 20 };
+        let header = Header {
+            names: Names { identity: 7, life: 8, follows: 9 },
+            generation: 3,
+            first: Lsn(1 << 20),
+            continues: Lsn(12345),
+            segment_bytes: 1 << 20,
+            file_bytes: 1 << 19,
+        };
         let block = header.encode();
         assert_eq!(Header::decode(&block), Some(header));
         for bit in 0..WORDS * 64 {
@@ -128,7 +167,7 @@ mod tests {
 
     #[test]
     fn records_stay_within_segments() {
-        let plan = SegmentPlan { bytes: 16384, generation: 1, continues: Lsn(0) };
+        let plan = SegmentPlan { bytes: 16384, names: Names::default(), generation: 1, continues: Lsn(0) };
         assert_eq!(plan.place(Lsn(4096), 8192), Lsn(4096));
         assert_eq!(plan.place(Lsn(12288), 4096), Lsn(12288));
         assert_eq!(plan.place(Lsn(12288), 4104), Lsn(16384 + 4096));

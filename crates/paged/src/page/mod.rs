@@ -642,9 +642,14 @@ impl RecordParts<'_> {
 }
 
 /// Completes a page that is about to be written to its file, as bytes.
-pub(crate) fn seal(bytes: &mut [u8]) {
-    let sum = crc32c::crc32c(&bytes[8..]);
+pub(crate) fn seal(bytes: &mut [u8], identity: u64) {
+    let sum = checksum(bytes, identity);
     bytes[..8].copy_from_slice(&(u64::from(sum) | FORMAT << 32).to_le_bytes());
+}
+
+/// The checksum of a page: no other database has it.
+fn checksum(bytes: &[u8], identity: u64) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&identity.to_le_bytes()), &bytes[8..])
 }
 
 /// Why bytes that came from a file are not the page that was wanted.
@@ -667,13 +672,17 @@ pub enum PageFault {
     Format(u64),
 }
 
-/// Looks whether bytes that came from a file are the page with this number, no older than `oldest`.
-pub(crate) fn verify(bytes: &[u8], page_bytes: usize, number: u64, oldest: Lsn) -> Result<(), PageFault> {
+/// Looks whether bytes that came from a file are the page with this number of this database, no older than `oldest`.
+pub(crate) fn verify(
+    bytes: &[u8],
+    (page_bytes, identity): (usize, u64),
+    (number, oldest): (u64, Lsn),
+) -> Result<(), PageFault> {
     if bytes.len() < page_bytes {
         return Err(PageFault::Short);
     }
     let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or_default());
-    if word(CHECKSUM) & 0xffff_ffff != u64::from(crc32c::crc32c(&bytes[8..page_bytes])) {
+    if word(CHECKSUM) & 0xffff_ffff != u64::from(checksum(&bytes[..page_bytes], identity)) {
         return Err(PageFault::Checksum);
     }
     match (word(CHECKSUM) >> 32, word(NUMBER)) {

@@ -22,6 +22,7 @@ pub(super) fn cleaners<P: Files>(
 ) -> Result<Vec<Latched<P, Copies<P>>>, OutOfMemory> {
     let cleaners = sessions.clamp(1, CLEANERS_MAX);
     let most = (store.frames() / POOL_PART / cleaners).min(COPIES);
-    let cleaners = if store.file.is_none() || most == 0 { 0 } else { cleaners };
+    let is_written = store.file.as_ref().is_some_and(|file| !file.is_only_read);
+    let cleaners = if !is_written || most == 0 { 0 } else { cleaners };
     (0..cleaners).map(|_| Latched::new(c, "cleaner of pages", Copies::new(most))).collect()
 }

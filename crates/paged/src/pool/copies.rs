@@ -10,7 +10,6 @@ use super::frames::{Frame, FrameId, Held, LATCH, PAGE, Read, WRITING};
 use super::store::Store;
 use crate::lsn::Lsn;
 use crate::options::PagedError;
-use crate::page;
 
 /// A copy on its way.
 struct Copy {
@@ -130,7 +129,7 @@ impl<P: Files> Copies<P> {
         }
         held.unchanged(c);
         let mut buffer = copied?;
-        page::seal(buffer.writable(c, 0, store.page_words * 8));
+        file.seal(buffer.writable(c, 0, store.page_words * 8));
         buffer.set_len(store.page_words * 8);
         let is_next = |run: &Run<P>| run.copies.last().is_some_and(|last| last.number + 1 == number);
         if !self.gathered.as_ref().is_some_and(is_next) {

@@ -182,7 +182,8 @@ impl<'p, P: Files> Worker<'p, P> {
         if !frame.has_changed(c, held.version) {
             return Ok(true);
         }
-        let Some(file) = store.file.as_ref().filter(|_| effort >= Effort::Writes) else { return Ok(false) };
+        let file = store.file.as_ref().filter(|file| effort >= Effort::Writes && !file.is_only_read);
+        let Some(file) = file else { return Ok(false) };
         let lsn = held.page(1).lsn();
         if let Some(log) = &store.log
             && log.buffer.durable(c) < lsn

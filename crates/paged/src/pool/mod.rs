@@ -101,18 +101,25 @@ impl<P: Files> Pool<P> {
         self.store.page_words
     }
 
-    /// How much memory and pages there are: what pages in use take in memory, and all that were ever used, wherever they are.
+    /// How much memory there is, and how much of it pages take: all that were ever used, and those in use, as far as there are frames.
     pub(crate) fn memory_use(&self, c: P::Core) -> MemoryUse {
         let page_bytes = (self.store.page_words * 8) as u64;
         let pages = P::peek(self.next_page());
         let free = self.free_pages.with(c, |free| free.len() as u64);
-        let used = (pages - free).min(self.store.frames() as u64) * page_bytes;
-        MemoryUse { reserved: self.bytes(), touched: pages * page_bytes, used }
+        let in_memory = |pages: u64| pages.min(self.store.frames() as u64) * page_bytes;
+        MemoryUse { reserved: self.bytes(), touched: in_memory(pages), used: in_memory(pages - free) }
     }
 
     /// Bytes of frames.
     pub(crate) fn bytes(&self) -> u64 {
         self.store.bytes()
+    }
+
+    /// Pages that are made lie behind so many others.
+    ///
+    /// Pre: none was made.
+    pub(crate) fn begin_behind(&self, c: P::Core, pages: u64) {
+        P::store(c, self.next_page(), pages, Ordering::Relaxed);
     }
 
     /// Whether pages can leave.

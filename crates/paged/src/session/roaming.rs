@@ -9,6 +9,10 @@ use platform::files::Files;
 use super::{NO_PART, Session};
 use crate::transaction::Transaction;
 
+/// Longest wait for a lock of an attempt that its caller ends: who has the lock may be another object of the same thread, or a task that waits
+/// for this one. As in memory.
+const WAIT_NANOS_MAX: u64 = 1_000_000;
+
 /// An attempt that its caller ends.
 struct Attempt<'s, 'd, P: Files> {
     transaction: Transaction<'s, 'd, P>,
@@ -83,7 +87,8 @@ impl<'d, P: Files<Core: Send>> RoamingSession<'d> for Session<'d, P> {
         if session.owner.age == 0 {
             session.owner.draw_age::<P>(c);
         }
-        session.begin(bounds.deadline, false);
+        session.give_up();
+        session.begin(bounds.deadline, false, Some(WAIT_NANOS_MAX));
         let transaction = Transaction { session, failed: None };
         Ok(Box::new(Attempt { transaction, deadline: bounds.deadline, has_ended: false }))
     }

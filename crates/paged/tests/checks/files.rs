@@ -1,5 +1,6 @@
 //! Files of databases on this machine's disk: what is damaged is named and, where something has it, made anew; copies while transactions run.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::dynamic::AnyDatabase;
 use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{
-    PagedDatabase, PagedError, PagedLogOptions, PagedOptions, Repaired, copy_pages, examine, repair,
+    Examined, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, Repaired, copy_pages, examine, repair,
 };
 use platform::{Hardware, HardwareCore, Intent, Place, Platform};
 
@@ -178,7 +179,7 @@ fn a_directory_that_has_lost_its_checkpoint_is_not_taken_for_a_new_one() {
     std::fs::remove_file(path.join("pages.checkpoint")).expect("a checkpoint");
     let error = opened(&path).err().expect("it had rows");
     assert!(
-        error.to_string().contains("pages.checkpoint") && error.to_string().contains("not there"),
+        error.to_string().contains("pages.checkpoint") && error.to_string().contains("missing"),
         "{error}"
     );
     let names: Vec<_> = std::fs::read_dir(&path).expect("a directory").collect();
@@ -341,4 +342,57 @@ fn copies_while_transactions_run_have_all_that_was_acknowledged() {
     assert_sound(&database, Hardware::core());
     drop(database);
     std::fs::remove_dir_all(&path).expect("the test's directory");
+}
+
+#[test]
+fn a_directory_that_was_not_closed_has_the_rows_that_its_next_opening_has() {
+    let (path, copy, c) = (left_open("counted"), place("counted-copy"), Hardware::core());
+    let (database, table) = opened(&path).expect("a database");
+    put(&database, table, c, &(0..30).map(|id| (id, 2)).collect::<Vec<_>>());
+    let (mut one, mut other) = (session(&database, c), session(&database, c));
+    let ended = one.transact(&Bounds::default(), |t| {
+        for id in 40..80 {
+            t.insert(table, &Entry::of(id, 1))?;
+        }
+        let old = t.find(table.primary(), &5, Intent::Write)?.expect("it was put");
+        t.delete(old)?;
+        let old = t.find(table.primary(), &7, Intent::Write)?.expect("it was put");
+        t.replace(old, &Entry { id: 7, version: 9, note: vec![1; 20_000] })?;
+        // The copy's log ends here, with a checkpoint in the midst of the transaction.
+        assert_eq!(other.checkpoint(), Ok(true));
+        t.insert(table, &Entry::of(90, 1))?;
+        let commit = other.transact(&Bounds::default(), |t| t.insert(table, &Entry::of(1_000, 1)));
+        let Ok(Ending::Committed((), commit)) = commit else { panic!("{commit:?}") };
+        other.wait_durable(commit)?;
+        std::fs::create_dir(&copy).expect("a directory");
+        copy_pages(&path, &copy).expect("a copy");
+        Err::<(), _>(cc::Abort::RollBack)
+    });
+    assert!(matches!(ended, Ok(Ending::RolledBack(_))), "{ended:?}");
+    drop((one, other));
+    drop(database);
+    let files = |path: &Path| {
+        let names =
+            std::fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path());
+        names.map(|path| (std::fs::read(&path).expect("it can be read"), path)).collect::<BTreeSet<_>>()
+    };
+    let before = files(&copy);
+    let examined = examine::<Hardware>(c, &copy).expect("it can be read");
+    assert!(before == files(&copy), "nothing is changed");
+    assert_eq!(examined.wrong, Vec::<String>::new());
+    assert_eq!((examined.unfinished, examined.records > 40), (1, true));
+    let entries = |examined: &Examined| {
+        let trees = examined.tables.iter().flat_map(|(_, trees)| trees);
+        trees.map(|tree| tree.entries).collect::<Vec<_>>()
+    };
+    let found = entries(&examined);
+    assert_eq!(found[0], 31);
+    let (copied, table) = opened(&copy).expect("a database");
+    assert_eq!(versions(&copied, table, 30), vec![Some(2); 30]);
+    close(copied);
+    let examined = examine::<Hardware>(c, &copy).expect("it can be read");
+    assert_eq!((entries(&examined), examined.records), (found, 0));
+    for path in [path, copy] {
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
 }

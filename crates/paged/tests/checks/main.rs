@@ -8,6 +8,7 @@ mod examined;
 mod files;
 mod full_disk;
 mod long_rows;
+mod lost_files;
 mod merges;
 mod model;
 mod parts;

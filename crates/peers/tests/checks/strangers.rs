@@ -71,6 +71,8 @@ impl Stranger<'_> {
             });
         };
         let Ok(mut stream) = TcpStream::connect(self.address) else { return };
+        // Nobody reads what it says while it is not let in, which may be for ever.
+        let _ = stream.set_write_timeout(Some(Duration::from_millis(20)));
         let mut says = |bytes: &[u8]| stream.write_all(bytes).is_ok();
         match self.kind {
             // Nothing.

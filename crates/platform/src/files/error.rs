@@ -20,6 +20,9 @@ pub enum FileErrorKind {
     /// There is no such file.
     #[error("it is not there")]
     Missing,
+    /// The directory that it is to be made in is not there.
+    #[error("the directory that it is to be in is not there: make that first")]
+    NoParent,
     /// There is such a file already.
     #[error("it is there already")]
     Exists,
@@ -43,6 +46,9 @@ pub enum FileErrorKind {
     /// The user may not.
     #[error("permission denied: change the owner or mode, or take another directory")]
     Denied,
+    /// A name that the file system does not take, as it is too long.
+    #[error("a name in this path is too long for the file system: take a shorter one")]
+    LongName,
     /// A name that is no name of a file in the directory.
     #[error("not a name of a file in this directory")]
     Name,

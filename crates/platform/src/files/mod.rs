@@ -53,7 +53,7 @@ pub enum Operation<P: Files> {
     Open {
         /// Its name.
         name: String,
-        /// Whether it is there.
+        /// Whether it is there. One that is there and that may only be read is opened to be read: writes to it are refused.
         existence: Existence,
         /// How it is used.
         access: Access,

@@ -74,6 +74,8 @@ struct Opened {
     path: PathBuf,
     file: File,
     access: Access,
+    /// Why nothing can be written, if nothing can.
+    refusal: Option<FileErrorKind>,
     /// The directory stays locked as long as its files are open.
     _directory: HardwareDirectory,
 }
@@ -102,6 +104,7 @@ fn kind(error: Errno) -> FileErrorKind {
         Errno::NOTDIR => FileErrorKind::NotADirectory,
         Errno::NOSPC | Errno::DQUOT => FileErrorKind::Full,
         Errno::FBIG => FileErrorKind::TooLarge,
+        Errno::NAMETOOLONG => FileErrorKind::LongName,
         Errno::ROFS => FileErrorKind::ReadOnly,
         Errno::ACCESS | Errno::PERM => FileErrorKind::Denied,
         Errno::WOULDBLOCK => FileErrorKind::InUse,
@@ -127,12 +130,14 @@ fn check_name(directory: &Locked, call: &'static str, name: &str) -> Result<(), 
 }
 
 fn open_directory(path: &Path, create: bool) -> Result<HardwareDirectory, FileError> {
+    super::process::survive_file_limits();
     let failed = |call, error| FileError::new(path, call, kind(error));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if create {
         match rustix::fs::mkdir(path, Mode::from_raw_mode(0o700)) {
             Ok(()) => flush_parent(path)?,
             Err(Errno::EXIST) => {}
+            Err(Errno::NOENT) => return Err(FileError::new(path, "mkdir", FileErrorKind::NoParent)),
             Err(error) => return Err(failed("mkdir", error)),
         }
     }
@@ -186,7 +191,16 @@ fn open(
     }
     let descriptor = &directory.0.descriptor;
     let mode = Mode::from_raw_mode(0o600);
-    let opened = again(|| rustix::fs::openat(descriptor, name, flags, mode));
+    let mut opened = again(|| rustix::fs::openat(descriptor, name, flags, mode));
+    let mut refusal = None;
+    if let (Existence::Old, Err(error @ (Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::TXTBSY))) =
+        (existence, &opened)
+    {
+        // It can be read at least: checks and inspections need no more.
+        refusal = Some(kind(*error));
+        flags = flags.difference(OFlags::RDWR) | OFlags::RDONLY;
+        opened = again(|| rustix::fs::openat(descriptor, name, flags, mode));
+    }
     let file = opened.map_err(|error| FileError::new(&path, "open", kind(error)))?;
     if access == Access::Direct {
         // A file system that does not know direct access refuses the flag: the cache does as well.
@@ -194,7 +208,7 @@ fn open(
             let _ = rustix::fs::fcntl_setfl(&file, set | OFlags::DIRECT);
         }
     }
-    let opened = Opened { path, file: File::from(file), access, _directory: directory.clone() };
+    let opened = Opened { path, file: File::from(file), access, refusal, _directory: directory.clone() };
     Ok(HardwareFile(Arc::new(opened)))
 }
 
@@ -228,6 +242,9 @@ impl Opened {
     }
 
     fn write_all(&self, mut offset: u64, mut rest: VecDeque<&[u8]>) -> Result<(), FileError> {
+        if let Some(refusal) = &self.refusal {
+            return Err(FileError::new(&self.path, "write", refusal.clone()));
+        }
         let lengths: Vec<usize> = rest.iter().map(|bytes| bytes.len()).collect();
         self.check_aligned("write", offset, &lengths)?;
         rest.retain(|bytes| !bytes.is_empty());

@@ -1,6 +1,7 @@
 //! What a process says of itself to the kernel.
 
 use std::io;
+use std::sync::Once;
 
 use machine_names::HardwareThread;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -42,6 +43,27 @@ impl Hardware {
         // Where it is refused, a link says so later.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
+}
+
+/// Has a write beyond the limit of a file's length (`ulimit -f`) fail, as any other that is refused. Unless the program has said what is to happen,
+/// the kernel ends the process instead (`SIGXFSZ`), and whatever it had to acknowledge.
+pub(super) fn survive_file_limits() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if cfg!(miri) {
+            return;
+        }
+        // SAFETY: the old action is written into a local of that type; the new one runs no code.
+        unsafe {
+            let mut old: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut old) == 0
+                && old.sa_sigaction == libc::SIG_DFL
+            {
+                let ignored = libc::sigaction { sa_sigaction: libc::SIG_IGN, ..old };
+                libc::sigaction(libc::SIGXFSZ, &raw const ignored, std::ptr::null_mut());
+            }
+        }
+    });
 }
 
 #[cfg(all(test, not(miri)))]

@@ -182,6 +182,26 @@ fn files_of_the_virtual_machine_behave() {
     }
 }
 
+/// The program that runs may not be written, by whoever it is.
+#[test]
+fn a_file_that_may_only_be_read_is_opened_to_be_read() {
+    let (c, program) = (Hardware::core(), std::env::current_exe().expect("a program"));
+    let directory = program.parent().expect("it lies in one");
+    let name = program.file_name().and_then(|name| name.to_str()).expect("a plain name").to_owned();
+    let directory = Hardware::open_directory(c, directory, false).expect("nobody locks it");
+    let mut queue = Hardware::queue(c, &directory).expect("a queue");
+    let open = Operation::Open { name, existence: Existence::Old, access: Access::Cached };
+    let file = Hardware::perform(c, &mut queue, open).into_file().expect("it can be read");
+    let buffer = Buffer::new(c, None, 4, "test").expect("memory");
+    let read = Operation::Read { file: file.clone(), offset: 0, buffer };
+    let completion = Hardware::perform(c, &mut queue, read);
+    let buffer = completion.buffers.into_iter().next().expect("it comes back");
+    assert!(buffer.bytes().starts_with(b"\x7fELF"));
+    let write = Operation::Write { file, offset: 0, buffers: vec![buffer] };
+    let error = Hardware::perform(c, &mut queue, write).result.err().expect("it may not be written");
+    assert_eq!((error.call, error.to_string().lines().count()), ("write", 1));
+}
+
 #[test]
 fn what_is_no_directory_is_refused() {
     let c = Hardware::core();

@@ -28,7 +28,7 @@ pub enum LogError {
     #[error("{}: not a database: name one, or an empty or a new directory for one", .0.display())]
     NotADatabase(PathBuf),
     /// The directory has a database of the other storage manager.
-    #[error("{}: holds rows in pages: open it with `--engine paged`, or name another directory", .0.display())]
+    #[error("{}: holds rows in pages: open it with a pool of pages, or name another directory", .0.display())]
     RowsInPages(PathBuf),
     /// What was durable cannot be read any more.
     #[error("{file}: damaged at byte {offset}: {what}; restore a backup")]

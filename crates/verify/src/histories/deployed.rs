@@ -138,6 +138,7 @@ pub(crate) fn run<P: Links>(
     let shared = Shared { journal, turned, aborts, broken };
     let worker = |c: P::Core, number: usize| {
         let seat = seats.lock().unwrap_or_else(PoisonError::into_inner)[number].take().expect("a seat");
+        let database = &databases[usize::from(names[number].instance)];
         let setting = Setting {
             me: names[number],
             tables: &tables,
@@ -145,9 +146,9 @@ pub(crate) fn run<P: Links>(
             fingerprint,
             incarnation: 0,
             durable: false,
+            in_order: database.traits().locks_partitions,
             rules: agreement.rules,
         };
-        let database = &databases[usize::from(names[number].instance)];
         work::<P>((c, seed), (database, setting, seat), mix, &shared);
     };
     P::parallel(c, &vec![Place { thread: None }; workers], &worker, &mut |_| ());

@@ -169,6 +169,22 @@ fn mutants_are_caught() {
         (Work::Histories, Subject::mutant::<Silo<Broken>>("silo without witnesses", &[Rule::Witnesses])),
         (Work::Bank, Subject::mutant::<Silo<Broken>>("silo without frozen absences", &[Rule::Freezing])),
         (
+            Work::Bank,
+            Subject::mutant::<Silo<Broken>>("silo whose participants let go", &[Rule::ParticipantLocks]),
+        ),
+        (
+            Work::Bank,
+            Subject::mutant::<TicToc<Broken>>("tictoc whose participants let go", &[Rule::ParticipantLocks]),
+        ),
+        (
+            Work::Bank,
+            Subject::mutant::<Occ<Broken>>("occ whose participants let go", &[Rule::ParticipantLocks]),
+        ),
+        (
+            Work::Bank,
+            Subject::mutant::<Mvcc<Broken>>("mvcc whose participants let go", &[Rule::ParticipantLocks]),
+        ),
+        (
             Work::Histories,
             Subject::mutant::<TicToc<Broken>>("tictoc without read validation", &[Rule::Reads]),
         ),

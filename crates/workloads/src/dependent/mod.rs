@@ -17,7 +17,7 @@ use rows::{First, Second, Tables};
 pub use spec::Dependent;
 
 use crate::random::Random;
-use crate::workload::{Check, Outcome, Workload};
+use crate::workload::{Check, LoadedWith, Outcome, Workload};
 
 /// Transactions of the worker's own site.
 const LOCAL: usize = 0;
@@ -29,6 +29,13 @@ impl Workload for Dependent {
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
         Tables::create(self, schema)
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        LoadedWith::new(
+            "dependent",
+            [("--rows-per-site", self.rows_per_site.to_string()), ("--cores", self.sites.to_string())],
+        )
     }
 
     fn parts(&self) -> usize {

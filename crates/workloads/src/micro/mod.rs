@@ -26,7 +26,7 @@ use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table
 
 use crate::batch::{key, number};
 use crate::random::Random;
-use crate::workload::{Check, Workload};
+use crate::workload::{Check, LoadedWith, Workload};
 
 use choice::{Choice, Chosen};
 pub use procedure::MicroTransaction;
@@ -98,6 +98,18 @@ impl Workload for Micro {
             ..TableOptions::default()
         };
         MicroTables::create(schema, self.spec.row_bytes, options)
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        let MicroSpec { rows_per_site, row_bytes, sites, .. } = self.spec;
+        LoadedWith::new(
+            "micro",
+            [
+                ("--rows-per-site", rows_per_site.to_string()),
+                ("--row-bytes", row_bytes.to_string()),
+                ("--cores", sites.to_string()),
+            ],
+        )
     }
 
     fn parts(&self) -> usize {

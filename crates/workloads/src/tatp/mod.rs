@@ -36,7 +36,7 @@ use rows::Tables;
 pub use spec::{DIGITS, Hot, KINDS, Mix, Place, Tatp, number};
 
 use crate::random::Random;
-use crate::workload::{Check, Workload};
+use crate::workload::{Check, LoadedWith, Workload};
 
 const GET_SUBSCRIBER_DATA: usize = 0;
 const GET_NEW_DESTINATION: usize = 1;
@@ -97,6 +97,19 @@ impl Workload for Tatp {
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
         Tables::create(self, schema)
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        // Keys begin with the number of a range.
+        let execution = if self.parts_each == 1 { "inline" } else { "plp, atrapos" };
+        LoadedWith::new(
+            "tatp",
+            [
+                ("--subscribers", self.subscribers.to_string()),
+                ("--cores", (self.parts / self.parts_each).to_string()),
+                ("--execution", execution.to_owned()),
+            ],
+        )
     }
 
     fn parts(&self) -> usize {

@@ -28,7 +28,7 @@ use spec::DELTA_MAX;
 pub use spec::{ACCOUNTS, TELLERS, Tpcb};
 
 use crate::random::Random;
-use crate::workload::{Check, Workload};
+use crate::workload::{Check, LoadedWith, Workload};
 
 /// Transactions whose account is of the teller's branch.
 const LOCAL: usize = 0;
@@ -40,6 +40,13 @@ impl Workload for Tpcb {
 
     fn create(&self, schema: &mut impl Schema) -> Tables {
         Tables::create(self, schema)
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        LoadedWith::new(
+            "tpcb",
+            [("--branches", self.branches.to_string()), ("--scale", self.scale.to_string())],
+        )
     }
 
     fn parts(&self) -> usize {

@@ -42,7 +42,7 @@ pub use tables::Tables;
 pub use ways::{HotRows, Stocks, Ways};
 
 use crate::random::Random;
-use crate::workload::{Check, Workload};
+use crate::workload::{Check, LoadedWith, Workload};
 
 /// Kinds of transactions, in the order of [`Mix::shares`].
 pub const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
@@ -56,6 +56,21 @@ impl Workload for Tpcc {
             self.sizes(),
             procedure::written(if self.mix_changes { Mix::Full } else { self.mix }),
             schema,
+        )
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        let schema = match self.schema {
+            FullOrSmall::Full => "full",
+            FullOrSmall::Small => "small",
+        };
+        LoadedWith::new(
+            "tpcc",
+            [
+                ("--warehouses", self.warehouses.to_string()),
+                ("--scale", self.scale.to_string()),
+                ("--schema", schema.to_owned()),
+            ],
         )
     }
 

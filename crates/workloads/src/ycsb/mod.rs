@@ -34,7 +34,7 @@ use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table
 
 use crate::batch::{Batches, key, number};
 use crate::random::Random;
-use crate::workload::{Check, Workload};
+use crate::workload::{Check, LoadedWith, Workload};
 use crate::zipf::{Latest, Scrambled};
 use procedure::{Request, Verb};
 pub use procedure::{Requests, YcsbTransaction};
@@ -136,6 +136,11 @@ impl Workload for Ycsb {
         let growth =
             TableOptions { rows: u64::from(self.spec.partitions), partitioning, ..TableOptions::default() };
         YcsbTables { records: schema.table("ycsb", records), growth: schema.table("ycsb_growth", growth) }
+    }
+
+    fn loaded_with(&self) -> LoadedWith {
+        let YcsbSpec { records, partitions, .. } = self.spec;
+        LoadedWith::new("ycsb", [("--records", records.to_string()), ("--cores", partitions.to_string())])
     }
 
     fn parts(&self) -> usize {

@@ -21,7 +21,8 @@ pub enum YcsbWorkload {
 }
 
 impl YcsbWorkload {
-    pub(super) fn inserts(self) -> bool {
+    /// Whether transactions insert records.
+    pub fn inserts(self) -> bool {
         matches!(self, YcsbWorkload::D | YcsbWorkload::E)
     }
 }

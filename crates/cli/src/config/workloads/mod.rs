@@ -129,6 +129,13 @@ macro_rules! workloads {
                 }
             }
 
+            /// [`BenchWorkload::undivided`].
+            pub fn undivided(&self) -> Option<(&'static str, &'static str)> {
+                match self {
+                    $(Workload::$workload(workload) => workload.undivided(),)+
+                }
+            }
+
             /// [`BenchWorkload::scale`].
             pub fn scale(&self) -> Option<f64> {
                 match self {

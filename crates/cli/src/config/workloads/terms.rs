@@ -86,6 +86,11 @@ pub trait BenchWorkload: Sized {
         false
     }
 
+    /// The flag, and why transactions cannot run over several instances, if they cannot.
+    fn undivided(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// How large the data are beside those of the workload's specification, if that can be chosen.
     fn scale(&self) -> Option<f64> {
         None

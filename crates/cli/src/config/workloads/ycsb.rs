@@ -52,6 +52,11 @@ impl BenchWorkload for Ycsb {
         format!("{workload}, {} rows a transaction of {records} records, zipf {}", self.rows, self.zipf)
     }
 
+    fn undivided(&self) -> Option<(&'static str, &'static str)> {
+        let why = "workloads d and e touch records that follow from what they read";
+        self.workload.inserts().then_some(("--workload", why))
+    }
+
     /// One partition a worker.
     fn for_driver(&self, workers: usize, split: Split) -> Result<driver::Workload, Failure> {
         let ycsb = workloads::ycsb::Ycsb::new(YcsbSpec {

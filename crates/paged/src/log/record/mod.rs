@@ -1,7 +1,7 @@
 //! Records of the log, as words.
 //!
 //! ```text
-//! word 0     checksum (32 bits, high): of generation, place in the log, and all words of the record; words of the record (24); kind (8)
+//! word 0     checksum (32 bits, high): of the generation's name, place in the log, and all words of the record; words of the record (24); kind (8)
 //! word 1     transaction; 0: none, what happens stays whatever becomes of transactions
 //! word 2     tree (32 bits), pages (8), words of a key (8), flags (8: 1 the record compensates an earlier one)
 //! a page     number (48 bits), words of its image (16); all pages, then all images
@@ -188,8 +188,8 @@ pub(super) fn seal(record: &mut [u64], place: (u64, Lsn)) {
     record[0] = record[0] & 0xffff_ffff | u64::from(checksum(record, place)) << 32;
 }
 
-fn checksum(record: &[u64], (generation, lsn): (u64, Lsn)) -> u32 {
-    let sum = crc32c::crc32c(bytemuck::cast_slice(&[generation, lsn.0, record[0] & 0xffff_ffff]));
+fn checksum(record: &[u64], (life, lsn): (u64, Lsn)) -> u32 {
+    let sum = crc32c::crc32c(bytemuck::cast_slice(&[life, lsn.0, record[0] & 0xffff_ffff]));
     crc32c::crc32c_append(sum, bytemuck::cast_slice(&record[1..]))
 }
 

@@ -1,0 +1,109 @@
+//! Waiting in order, where a part locks all that a worker has: [`Setting::in_order`](crate::Setting::in_order).
+//!
+//! A worker that refused what it cannot prepare at once would hear of it again soon, and nearly always too soon; and two workers, each
+//! of which holds what the other one needs for its own part, would both give up. So requests wait in a queue until there is room, and
+//! locks are taken in the order of the instances: a worker that asks a later instance keeps its own part free from then on, until
+//! the decision is told, and lets parts for others wait; one that asks an earlier instance takes what comes, since the
+//! earlier instance is what it waits for first. So of two that need each other's partition, the one that gets that of the earlier
+//! instance gets the other one too. A transaction that asks several instances asks them at once, and several such ones may still
+//! wait for each other: so waits have an end.
+
+use engine::Procedure;
+use engine::dynamic::AnySession;
+use platform::link::Links;
+
+use crate::flight::Waiting;
+use crate::member::Member;
+use crate::messages::{Message, Refusal};
+use crate::setting::MemberError;
+
+/// Longest wait of a request: several times what two groups of a log take.
+const WAIT_NANOS_MAX: u64 = 50_000_000;
+
+impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
+    /// Whether it holds a part of another worker, which keeps its rows.
+    pub fn holds_part(&self) -> bool {
+        self.held.iter().any(|held| held.prepared.is_some())
+    }
+
+    /// How many parts of other workers have let their rows go so far.
+    pub fn parts_released(&self) -> u64 {
+        self.released
+    }
+
+    /// Whether a transaction over several instances can be submitted that will not have to give up soon: always, unless parts are
+    /// prepared in order.
+    pub fn can_ask(&self) -> bool {
+        let is_next = self.queue.is_empty() || self.own_turn.is_next;
+        !self.setting.in_order || is_next && !self.holds_part() && !self.is_asking()
+    }
+
+    /// Whether an own transaction is under way whose decision is not told.
+    fn is_asking(&self) -> bool {
+        self.flights.iter().any(|flight| flight.coordinator.is_open())
+    }
+
+    /// Says whether the caller has transactions to submit as soon as it [can](Self::can_ask): then parts for others and own transactions
+    /// take turns.
+    pub fn wait_for_turn(&mut self, waits: bool) {
+        self.own_turn.waits = waits;
+    }
+
+    /// Whether what this worker has is taken: by a part of another worker, or for its own part of a transaction that asks a later instance.
+    fn is_taken(&self) -> bool {
+        let me = self.setting.me.instance;
+        let is_later = |peer: usize| self.peers[peer].name.instance > me;
+        self.holds_part()
+            || self.own_turn.is_next && self.own_turn.waits && !self.is_asking()
+            || self.flights.iter().any(|flight| {
+                let is_open = flight.coordinator.is_open();
+                flight.early.is_some() || is_open && flight.parts.iter().any(|part| is_later(part.peer))
+            })
+    }
+
+    /// Prepares a part for another worker, now or when its turn has come.
+    pub(crate) fn serve_in_order(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+        request: Waiting<Q::Action>,
+    ) -> Result<(), MemberError> {
+        if self.queue.iter().any(|waiting| waiting.id == request.id) {
+            // It was heard twice.
+            return Ok(());
+        }
+        let is_known = self.held.iter().any(|held| held.id == request.id);
+        if self.setting.in_order && !is_known && (!self.queue.is_empty() || self.is_taken()) {
+            self.queue.push_back(request);
+            return Ok(());
+        }
+        self.own_turn.is_next = true;
+        let Waiting { peer, id, is_last, only_reads, actions, .. } = request;
+        self.serve(c, session, peer, (id, is_last, only_reads), &actions)
+    }
+
+    /// Goes on with requests whose turn has come, and refuses those that have waited too long.
+    pub(crate) fn look_at_queue(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+    ) -> Result<(), MemberError> {
+        while !self.queue.is_empty() && !self.is_taken() {
+            let Some(Waiting { peer, id, is_last, only_reads, actions, .. }) = self.queue.pop_front() else {
+                break;
+            };
+            self.own_turn.is_next = true;
+            self.serve(c, session, peer, (id, is_last, only_reads), &actions)?;
+        }
+        while let Some(waiting) = self.queue.front() {
+            if P::now(c).since(waiting.since) < WAIT_NANOS_MAX {
+                break;
+            }
+            let (peer, id) = (waiting.peer, waiting.id);
+            self.queue.pop_front();
+            self.counts.refused += 1;
+            self.say(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) })?;
+        }
+        Ok(())
+    }
+}
