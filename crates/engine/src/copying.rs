@@ -65,10 +65,15 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         checkpoints.last(c)
     }
 
-    /// Makes the checkpoint that is due, or ends the one under way, as far as nothing is in its way.
-    pub(crate) fn end_checkpoints(&mut self) {
+    /// Makes the checkpoint that is due, or that is cheap for rows with so many bytes, or ends the one under way, as far as nothing is
+    /// in its way.
+    pub(crate) fn end_checkpoints(&mut self, rows_bytes: u64) {
         let (c, checkpoints) = (self.session.core(), &self.durable.checkpoints);
         self.begin_if_due();
+        if checkpoints.is_cheap(c, self.durable.journal.file_bytes(c), rows_bytes) {
+            self.session.leave();
+            self.begin();
+        }
         let mut attempts = 0;
         while attempts < ATTEMPTS_MAX && !checkpoints.is(c, Phase::Idle) {
             let before = checkpoints.postponed(c);

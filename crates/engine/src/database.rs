@@ -91,6 +91,21 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`Session::wait_written_until`].
+    ///
+    /// # Errors
+    /// As [`Self::wait_durable_until`].
+    pub fn wait_written_until(
+        &self,
+        c: P::Core,
+        outcome: Epoch,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, Abort> {
+        let Some(durable) = &self.durable else { return Ok(true) };
+        let waited = durable.journal.wait_for_commit(c, self.instance.epochs(), outcome.0, deadline);
+        waited.map_err(|error| not_durable(&error))
+    }
+
     /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
     /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none.
     pub fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {

@@ -152,10 +152,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Makes the checkpoint that is due, or ends the checkpoint under way. No other session is open.
+    /// Makes the checkpoint that is due, or cheap, or ends the checkpoint under way. No other session is open.
     pub(crate) fn end_checkpoints(&mut self) {
+        let rows_bytes = self.inner.instance().memory_use(self.inner.core()).used;
         if let Some(mut copier) = self.copier() {
-            copier.end_checkpoints();
+            copier.end_checkpoints(rows_bytes);
         }
     }
 
@@ -208,6 +209,24 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: everything that was committed before the call is on
+    /// disk when this is true, and [`Self::is_durable`] may find that out later only. A session that waits alone draws no epochs by
+    /// this ([`storage::log::Log::wait_for_commit`]).
+    ///
+    /// # Errors
+    /// As [`Self::wait_durable`].
+    pub fn wait_written_until(
+        &mut self,
+        outcome: impl Into<Epoch>,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, Abort> {
+        self.inner.leave();
+        let Some(redo) = &self.redo else { return Ok(true) };
+        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
+        let waited = redo.journal().wait_for_commit(c, epochs, outcome.into().0, deadline);
+        waited.map_err(|error| not_durable(&error))
+    }
+
     /// Waits until the failure of a transaction may be told, and gives what is told: like a commit that only read, a failure
     /// may follow from what is not durable yet.
     #[cold]
@@ -215,7 +234,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         if self.is_durable(depends_on) {
             return abort;
         }
-        match self.wait_durable_until(depends_on, bounds.deadline) {
+        match self.wait_written_until(depends_on, bounds.deadline) {
             Ok(true) => abort,
             Ok(false) => Abort::DurabilityUnknown { committed: false },
             Err(stopped) => stopped,

@@ -9,7 +9,7 @@ use platform::link::Links;
 use crate::flight::{End, Failure, Flight, Own, OwnPart, Part};
 use crate::map::WorkerName;
 use crate::member::{Member, Waiter};
-use crate::messages::{GlobalId, Message, Refusal};
+use crate::messages::{GlobalId, Message, Refusal, SEQUENCE_BITS};
 use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Done, MemberError, Setting};
 
@@ -55,6 +55,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let missing = parts.iter().find(|part| self.is_missing(part.owner));
         if let Some(worker) = missing.map(|part| part.owner) {
             self.done.push(Done { procedure, ticket, end: End::Missing(worker) });
+            return Ok(());
+        }
+        if !parts.is_empty() && !has_number_after(self.sequence) {
+            let what = "this instance has used up the numbers of its transactions: open it anew";
+            self.done.push(Done { procedure, ticket, end: End::of(Abort::Misuse(what)) });
             return Ok(());
         }
         // The own part would lock first, and the other instance comes before this one.
@@ -334,6 +339,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 }
 
 /// Commits a part that is prepared, or rolls it back if its procedure does.
+/// Whether another number of the same incarnation comes after this one.
+fn has_number_after(sequence: u64) -> bool {
+    (sequence + 1) >> SEQUENCE_BITS == sequence >> SEQUENCE_BITS
+}
+
 fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<OwnPart<'d>, Abort>) -> End {
     match prepared {
         Ok(prepared) => finished(session, prepared, Outcome::Commit),
@@ -372,4 +382,16 @@ struct AskedPart<A> {
     only_reads: bool,
     numbers: Vec<usize>,
     actions: Vec<A>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_end_before_those_of_the_next_incarnation() {
+        let first = 3 << SEQUENCE_BITS;
+        assert!(has_number_after(first) && has_number_after((4 << SEQUENCE_BITS) - 2));
+        assert!(!has_number_after((4 << SEQUENCE_BITS) - 1));
+    }
 }

@@ -12,10 +12,11 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
+use storage::log::format::ALIGNMENT;
 use storage::log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
 
 use crate::database::Database;
@@ -265,7 +266,8 @@ fn flush_directory(path: &Path) -> Copied<()> {
 
 /// Copies the files that the manifest needs: of each stream the last segment first.
 fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
-    for name in names(from)?.iter().rev().filter(|name| manifest.needs(name)) {
+    let listed = names(from)?;
+    for name in listed.iter().rev().filter(|name| manifest.needs(name)) {
         let (path, copy) = (from.join(name), to.join(name));
         if parse_segment_name(name).is_some() {
             let bytes = File::open(&path).and_then(|file| paged::read_backwards(&file));
@@ -273,6 +275,15 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
         } else if parse_checkpoint_file_name(name).is_some() {
             write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
         }
+    }
+    // Segments that were made since: those before may name them, and have no end that they would go on from.
+    let is_new =
+        |name: &&String| manifest.needs(name) && parse_segment_name(name).is_some() && !listed.contains(name);
+    for name in names(from)?.iter().filter(is_new) {
+        let (path, mut header) = (from.join(name), vec![0; ALIGNMENT]);
+        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut header, 0));
+        read.map_err(of_file(&path))?;
+        write(&to.join(name), &header)?;
     }
     Ok(())
 }

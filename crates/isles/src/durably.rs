@@ -40,7 +40,7 @@ pub(crate) fn transact(
     };
     if !session.is_durable(outcome) {
         session.idle();
-        wait(shared, outcome, committed, patience)?;
+        wait_until(shared, outcome, committed, patience, true)?;
     }
     Ok(outcome)
 }
@@ -51,6 +51,17 @@ pub(crate) fn wait(
     outcome: Epoch,
     committed: bool,
     patience: &Patience<'_>,
+) -> Result<(), Abort> {
+    wait_until(shared, outcome, committed, patience, false)
+}
+
+/// As [`wait`]; `once` if nobody asks again whether the outcome is on disk.
+fn wait_until(
+    shared: &Shared,
+    outcome: Epoch,
+    committed: bool,
+    patience: &Patience<'_>,
+    once: bool,
 ) -> Result<(), Abort> {
     if shared.check_process().is_err() {
         // The caller says why.
@@ -77,7 +88,11 @@ pub(crate) fn wait(
         // Whoever has no time left still looks once.
         let look = patience.cancel.map(|_| now.plus(LOOK_NANOS));
         let until = [patience.deadline, look].into_iter().flatten().min();
-        if shared.inner.wait_durable_until(c, outcome, until)? {
+        let is_on_disk = match once {
+            true => shared.inner.wait_written_until(c, outcome, until)?,
+            false => shared.inner.wait_durable_until(c, outcome, until)?,
+        };
+        if is_on_disk {
             return Ok(());
         }
         if ends {

@@ -341,7 +341,12 @@ fn of_log(error: &LogError) -> OpenReason {
         LogError::Format { .. } => OpenReason::OtherVersion,
         LogError::NotADatabase(_) | LogError::RowsInPages(_) => OpenReason::SomethingElse,
         LogError::NoEpochs => OpenReason::UsedUp,
-        LogError::Damaged { .. } | LogError::Copy(_) | LogError::Memory(_) => OpenReason::Damaged,
+        LogError::Damaged { .. }
+        | LogError::NoManifest { .. }
+        | LogError::Foreign(_)
+        | LogError::OlderManifest(_)
+        | LogError::Copy(_)
+        | LogError::Memory(_) => OpenReason::Damaged,
     }
 }
 

@@ -180,6 +180,20 @@ impl<P: Platform> Epochs<P> {
         }
     }
 
+    /// Whether no commit is under way at this moment: all that were announced before have left what they have to leave.
+    pub fn no_commit_is_under_way(&self, c: P::Core) -> bool {
+        // SeqCst: pairs with the fence in `Participant::announce_commit`: a commit that is not seen here has yet to look at anything
+        // that it validates.
+        P::fence(c, Ordering::SeqCst);
+        let idle = (0..self.workers).all(|worker| {
+            // Relaxed: the fence below.
+            P::load(c, self.announcement(worker, COMMITTING), Ordering::Relaxed) == IDLE
+        });
+        // Acquire: pairs with the release in `Participant::retract_commit`.
+        P::fence(c, Ordering::Acquire);
+        idle
+    }
+
     /// Advances the global epoch if no worker commits in an earlier one, and publishes the horizon.
     pub fn try_advance(&self, c: P::Core) -> bool {
         let Epoch(epoch) = self.current(c);

@@ -9,8 +9,8 @@
 //!
 //! A checkpoint begins when the log has grown by twice as many bytes as the last checkpoint has, and by no less than
 //! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when the program asks for a checkpoint; what the log had
-//! at the opening is growth too. Closing the database ends the checkpoint under way, or makes the checkpoint that is due. A
-//! checkpoint that fails leaves the previous checkpoint in place, and the log goes on.
+//! at the opening is growth too. Closing the database ends the checkpoint under way, or makes the checkpoint that is due, or
+//! one that is cheap; so does an opening, whose log would be read again at the next one. A checkpoint that fails leaves the previous checkpoint in place, and the log goes on.
 
 use std::sync::atomic::Ordering;
 
@@ -28,6 +28,10 @@ const SLICE_ROWS: usize = 64;
 const REST: [u64; 3] = [9, 4, 1];
 /// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are logged.
 const LOG_BYTES_PER_BYTE: u64 = 2;
+/// A log whose files take so many bytes gives way to a checkpoint when the database is opened or closed, if copying is cheap: of rows
+/// with half as many bytes, or with no more than the second number.
+const CHEAP_LOG_BYTES: u64 = 3 << 20;
+const CHEAP_ROWS_BYTES: u64 = 8 << 20;
 /// Most files of a checkpoint, each of which has some megabytes of buffers.
 const FILES_MAX: u32 = 64;
 
@@ -154,6 +158,15 @@ impl<P: Platform> Checkpoints<P> {
     pub(crate) fn is_due(&self, c: P::Core, growth: u64) -> bool {
         // Relaxed: a figure.
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
+    }
+
+    /// Whether a checkpoint of rows with so many bytes costs less than keeping a log whose files take so many. Never if checkpoints are
+    /// made only when they are asked for.
+    pub(crate) fn is_cheap(&self, c: P::Core, file_bytes: u64, rows_bytes: u64) -> bool {
+        file_bytes >= CHEAP_LOG_BYTES
+            && rows_bytes <= CHEAP_ROWS_BYTES.max(file_bytes / LOG_BYTES_PER_BYTE)
+            && self.least_bytes < u64::MAX
+            && self.is(c, Phase::Idle)
     }
 
     /// For how many times as long as it worked a session rests from the checkpoint under way, since whose beginning the log

@@ -26,6 +26,8 @@ pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
     fn abandon(&self, c: P::Core, cut: &Cut, files: u32);
     /// Bytes of log since the last checkpoint began.
     fn growth(&self, c: P::Core) -> u64;
+    /// Bytes that the files of the log take.
+    fn file_bytes(&self, c: P::Core) -> u64;
 }
 
 /// What commits ask of the log.
@@ -43,6 +45,14 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
     fn stopped(&self, c: P::Core) -> Option<LogError>;
     fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool;
     fn wait(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError>;
+    /// See [`Log::wait_for_commit`].
+    fn wait_for_commit(
         &self,
         c: P::Core,
         epochs: &Epochs<P>,
@@ -95,6 +105,16 @@ impl<P: Files> Journal<P> for Log<P> {
         Log::wait(self, c, epochs, epoch, deadline)
     }
 
+    fn wait_for_commit(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError> {
+        Log::wait_for_commit(self, c, epochs, epoch, deadline)
+    }
+
     fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         Log::used(self, c, epochs)
     }
@@ -137,6 +157,10 @@ impl<P: Files> CheckpointLog<P> for Log<P> {
 
     fn growth(&self, c: P::Core) -> u64 {
         Log::growth(self, c)
+    }
+
+    fn file_bytes(&self, c: P::Core) -> u64 {
+        Log::file_bytes(self, c)
     }
 }
 

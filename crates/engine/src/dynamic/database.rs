@@ -106,6 +106,14 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         session.map_err(no_session)?.wait_durable_until(outcome, deadline)
     }
 
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`crate::Session::wait_written_until`].
+    ///
+    /// # Errors
+    /// As that.
+    fn wait_written_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_durable_until(c, outcome, deadline)
+    }
+
     /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
     /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none. A database
     /// without snapshots ([`Traits::snapshots`]) has nothing to move on.
@@ -226,6 +234,10 @@ impl<P: Platform, S: Scheme<P>> AnyDatabase<P> for Database<P, S> {
 
     fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.is_durable(c, outcome)
+    }
+
+    fn wait_written_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_written_until(c, outcome, deadline)
     }
 
     fn wait_durable_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {

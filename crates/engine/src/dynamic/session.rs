@@ -75,6 +75,13 @@ pub trait Upkeep {
     /// # Errors
     /// The log has stopped: the commit is not to be acknowledged.
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort>;
+    /// As that, for a caller that does not ask again: see [`crate::Session::wait_written_until`].
+    ///
+    /// # Errors
+    /// As that.
+    fn wait_written_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_durable_until(outcome, deadline)
+    }
 
     /// Moves epochs on towards an outcome that is not durable yet, as far as others let them, and has the log write, without waiting: for
     /// a caller whose prepared parts keep others out until then, and who has nothing else to do between two transactions.
@@ -257,6 +264,10 @@ impl<'d, P: Platform<Core: Send>, S: Scheme<P>> RoamingSession<'d> for Session<'
 impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
     fn is_durable(&self, outcome: Epoch) -> bool {
         self.is_durable(outcome)
+    }
+
+    fn wait_written_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        self.wait_written_until(outcome, deadline)
     }
 
     fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {

@@ -286,6 +286,14 @@ impl<'d> Session<'d> {
         self.inner.wait_durable_until(outcome.into(), None).map(drop)
     }
 
+    /// See [`crate::Session::wait_written_until`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_written(&mut self, outcome: impl Into<Epoch>) -> Result<(), Abort> {
+        self.inner.wait_written_until(outcome.into(), None).map(drop)
+    }
+
     /// See [`crate::Session::tend`].
     pub fn tend(&mut self, now: Nanos) {
         self.inner.tend(now);

@@ -121,8 +121,22 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
             changes.set_description(c, tables.description);
         }
         database.durable = Some(Durable { journal: Box::new(log), checkpoints, codecs });
+        if in_doubt.is_empty() {
+            database.make_cheap_checkpoint(c);
+        }
         recovered.nanos = P::now(c).since(began);
         Ok((database, recovered))
+    }
+
+    /// Makes a checkpoint if that costs less than to read the log once more at the next opening. One that fails leaves the log as it is.
+    fn make_cheap_checkpoint(&self, c: P::Core) {
+        let Some(durable) = &self.durable else { return };
+        let (file_bytes, rows_bytes) = (durable.journal.file_bytes(c), self.memory_use(c).used);
+        if durable.checkpoints.is_cheap(c, file_bytes, rows_bytes)
+            && let Ok(mut session) = self.session(c, None, false)
+        {
+            session.end_checkpoints();
+        }
     }
 
     /// Fills the tables; gives what they were filled with, and how many bytes the checkpoint had.

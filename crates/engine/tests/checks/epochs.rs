@@ -284,10 +284,12 @@ fn begin_at(c: VirtualCore, epoch: u64) {
     let directory = P::open_directory(c, Path::new("d"), false).expect("a directory");
     let mut queue = P::queue(c, &directory).expect("a queue");
     let mut manifest = Manifest::read::<P>(c, &mut queue).expect("read").expect("a manifest");
-    let number = manifest.generations.last().map_or(1, |last| last.number + 1);
+    let last = manifest.generations.last().expect("an opening");
+    let (number, starts) = (last.number + 1, last.starts.clone());
     // An opening takes seven epochs for itself.
     let first_epoch = epoch - 7;
-    manifest.generations.push(Generation { number, starts: vec![0], first_epoch, last_epoch: None });
+    let last_epoch = Some(first_epoch - 1);
+    manifest.generations.push(Generation { number, identity: 0, starts, first_epoch, last_epoch });
     manifest.write::<P>(c, &mut queue).expect("written");
 }
 

@@ -12,6 +12,7 @@ mod columns;
 mod constant;
 mod content;
 mod durable;
+mod durable_files;
 mod endings;
 mod epochs;
 mod fairness;

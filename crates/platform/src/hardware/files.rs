@@ -112,6 +112,11 @@ fn kind(error: Errno) -> FileErrorKind {
     }
 }
 
+/// Whether a file system that refuses so takes no space ahead at all.
+fn takes_no_space(error: Errno) -> bool {
+    error == Errno::OPNOTSUPP || error == Errno::NOSYS
+}
+
 /// Repeats a call that a signal interrupted.
 fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
@@ -156,7 +161,8 @@ fn flush_parent(path: &Path) -> Result<(), FileError> {
         _ => Path::new("."),
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let flushed = again(|| rustix::fs::open(parent, flags, Mode::empty())).and_then(rustix::fs::fsync);
+    let flushed = again(|| rustix::fs::open(parent, flags, Mode::empty()))
+        .and_then(|directory| again(|| rustix::fs::fsync(&directory)));
     flushed.map_err(|error| FileError::new(parent, "fsync", kind(error)))
 }
 
@@ -317,8 +323,8 @@ fn perform(
             (vec![buffer], result.map(Done::Bytes))
         }
         Operation::Flush { file } => {
-            // Never again after a failure: the kernel would say that all is well.
-            let flushed = rustix::fs::fdatasync(&file.0.file);
+            // Never again after a failure: the kernel would say that all is well. A signal is no failure: nothing was decided.
+            let flushed = again(|| rustix::fs::fdatasync(&file.0.file));
             nothing(flushed.map_err(|error| file.0.failed("fdatasync", error)))
         }
         Operation::Preallocate { file, bytes } => {
@@ -327,7 +333,15 @@ fn perform(
                 if bytes <= end {
                     return Ok(());
                 }
-                again(|| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), end, bytes - end))
+                let taken =
+                    again(|| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), end, bytes - end));
+                match taken {
+                    // The file gets its length, and its space when it is written.
+                    Err(error) if takes_no_space(error) => {
+                        again(|| rustix::fs::ftruncate(&file.0.file, bytes))
+                    }
+                    taken => taken,
+                }
             };
             nothing(take().map_err(|error| file.0.failed("fallocate", error)))
         }

@@ -1,16 +1,17 @@
 //! Copies of all rows, which stand for the log before them.
 //!
 //! A checkpoint consists of files of blocks like those of a [segment](super::format). The generation in their headers is the
-//! number of the checkpoint, and the stream is the number of the file. The last block says how many records the file has, where
+//! number of the checkpoint, the stream is the number of the file, and the identity was drawn for the checkpoint. The last block says how many records the file has, where
 //! blocks of a log say what is complete. The files are durable before the manifest names the checkpoint, and never change
 //! afterwards.
 
 use platform::Node;
-use platform::files::{Access, Buffer, Existence, Files, Operation};
+use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
 use super::error::LogError;
 use super::filling::FillingBlock;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
+use super::found::CHECKPOINT_SEQUENCE;
 use super::image::read_at;
 use super::manifest::Checkpoint;
 use super::names::checkpoint_file_name;
@@ -26,8 +27,7 @@ pub struct CheckpointFileWriter<P: Files> {
     queue: P::Queue,
     file: P::File,
     node: Option<Node>,
-    checkpoint: u64,
-    number: u32,
+    header: SegmentHeader,
     filling: FillingBlock<P>,
     /// Not filled.
     spare: Option<Buffer<P>>,
@@ -37,32 +37,33 @@ pub struct CheckpointFileWriter<P: Files> {
 }
 
 impl<P: Files> CheckpointFileWriter<P> {
-    /// A new file, whose name may be that of a file that was never finished.
+    /// A new file. Its header is durable before anything else of it: what a crash leaves of it is known to be of this database.
     pub(super) fn new(
         c: P::Core,
         directory: &P::Directory,
+        (database, identity): (u64, u64),
         (checkpoint, number): (u64, u32),
         node: Option<Node>,
     ) -> Result<Self, LogError> {
         let mut queue = P::queue(c, directory)?;
         let name = checkpoint_file_name(checkpoint, number);
-        // Mostly there is nothing.
-        let _ = P::perform(c, &mut queue, Operation::Remove { name: name.clone() });
         let open = Operation::Open { name, existence: Existence::New, access: Access::Direct };
         let file = P::perform(c, &mut queue, open).into_file()?;
         let mut buffer = Buffer::new(c, node, ALIGNMENT, "checkpoint")?;
-        let header = SegmentHeader { stream: number, sequence: 0, generation: checkpoint, first_block: 0 };
+        let (stream, sequence, generation) = (number, CHECKPOINT_SEQUENCE, checkpoint);
+        let header = SegmentHeader { database, identity, stream, sequence, generation, first_epoch: 0 };
         header.store(buffer.writable(c, 0, ALIGNMENT));
         buffer.set_len(ALIGNMENT);
         let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
         P::perform(c, &mut queue, write).result?;
+        P::perform(c, &mut queue, Operation::Flush { file: file.clone() }).result?;
+        P::perform(c, &mut queue, Operation::FlushDirectory).result?;
         let filling = FillingBlock::new(Buffer::new(c, node, BLOCK_BYTES, "checkpoint")?);
         Ok(CheckpointFileWriter {
             queue,
             file,
             node,
-            checkpoint,
-            number,
+            header,
             filling,
             spare: None,
             offset: ALIGNMENT as u64,
@@ -86,8 +87,7 @@ impl<P: Files> CheckpointFileWriter<P> {
     /// Seals the block, waits for the one before, and begins to write.
     fn write(&mut self, c: P::Core, complete: u64, next_bytes: usize) -> Result<(), LogError> {
         let header = BlockHeader {
-            stream: self.number,
-            generation: self.checkpoint,
+            place: self.header.place(self.offset),
             number: self.blocks,
             complete,
             ..BlockHeader::default()
@@ -137,7 +137,10 @@ impl<P: Files> CheckpointFileWriter<P> {
 /// Reads the rows of a checkpoint: workers take blocks in turn, and hold one each. Every byte is verified.
 pub struct CheckpointReader<'d, P: Files> {
     directory: &'d P::Directory,
+    /// The identity of the database, number and identity of the checkpoint.
+    database: u64,
     number: u64,
+    identity: u64,
     /// Names and bytes of the files.
     files: Vec<(String, u64)>,
     cursor: Latched<P, Cursor>,
@@ -176,18 +179,19 @@ impl<'d, P: Files> CheckpointReader<'d, P> {
     pub(super) fn new(
         c: P::Core,
         directory: &'d P::Directory,
-        checkpoint: &Checkpoint,
-        files: &[(String, u64)],
+        (database, checkpoint): (u64, &Checkpoint),
+        files: &[Entry],
     ) -> Result<Self, LogError> {
         let own = (0..checkpoint.files).map(|number| {
             let name = checkpoint_file_name(checkpoint.number, number);
-            let bytes = files.iter().find(|(file, _)| *file == name).map_or(0, |(_, bytes)| *bytes);
+            let bytes = files.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.bytes);
             (name, bytes)
         });
         let files: Vec<_> = own.collect();
         let cursor = Cursor { records: vec![(0, 0); files.len()], ..Cursor::default() };
         let cursor = Latched::new(c, "checkpoint", cursor)?;
-        Ok(CheckpointReader { directory, number: checkpoint.number, files, cursor })
+        let Checkpoint { number, identity, .. } = *checkpoint;
+        Ok(CheckpointReader { directory, database, number, identity, files, cursor })
     }
 
     /// Bytes of all files.
@@ -252,10 +256,17 @@ impl<P: Files> BlockReader<'_, P> {
     fn claim(&mut self, c: P::Core, cursor: &mut Cursor) -> Result<Option<Claim>, LogError> {
         let (file, reader) = (cursor.file, self.reader);
         let Some((_, file_bytes)) = reader.files.get(file) else { return Ok(None) };
-        let expected = (reader.number, file as u32);
+        let own = SegmentHeader {
+            database: reader.database,
+            identity: reader.identity,
+            stream: file as u32,
+            sequence: CHECKPOINT_SEQUENCE,
+            generation: reader.number,
+            first_epoch: 0,
+        };
         if cursor.offset == 0 {
             let header = self.read_head(c, file, 0, SegmentHeader::fetch)??;
-            if header.is_none_or(|header| (header.generation, header.stream) != expected) {
+            if header != Some(own) {
                 return Err(reader.damaged(file, 0, "it does not begin a file of a checkpoint"));
             }
             cursor.offset = ALIGNMENT as u64;
@@ -263,7 +274,7 @@ impl<P: Files> BlockReader<'_, P> {
         let offset = cursor.offset;
         let header = self.read_head(c, file, offset, BlockHeader::fetch)?;
         let header = header.ok_or_else(|| reader.damaged(file, offset, "a block cannot be read"))?;
-        if (header.generation, header.stream, header.number) != (expected.0, expected.1, cursor.block) {
+        if (header.place, header.number) != (own.place(offset), cursor.block) {
             return Err(reader.damaged(file, offset, "a block of something else"));
         }
         let bytes = header.block_bytes();

@@ -9,14 +9,14 @@
 use std::sync::atomic::Ordering;
 
 use platform::Node;
-use platform::files::{Files, Operation};
+use platform::files::{FileError, Files, Operation};
 
 use super::Log;
 use super::checkpoint::CheckpointFileWriter;
 use super::driver::Driver;
 use super::error::LogError;
-use super::manifest::{Checkpoint, Manifest, ManifestWriter};
-use super::names::{checkpoint_file_name, parse_segment_name};
+use super::manifest::{Checkpoint, Manifest, ManifestWriter, Start};
+use super::names::{checkpoint_file_name, segment_name};
 use crate::epoch::Epochs;
 
 /// Between two looks whether another core has written the manifest.
@@ -26,9 +26,10 @@ const MANIFEST_WAIT_NANOS: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     number: u64,
+    identity: u64,
     epoch: u64,
-    /// The first segment of each stream after it.
-    starts: Vec<u64>,
+    /// Where each stream begins after it.
+    starts: Vec<Start>,
 }
 
 impl Cut {
@@ -43,31 +44,49 @@ impl<P: Files> Log<P> {
     /// checkpoint is under way. Waits for the disk, and for commits under way, but for no other transaction.
     ///
     /// # Errors
-    /// The log has stopped.
+    /// The log has stopped; or the files refuse, and the log goes on.
     pub fn begin_checkpoint(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError> {
+        let identity = P::fresh_identity(c, &self.directory)?;
         let cut = self.with_driver(c, |driver| {
             let cut = match driver.error.clone() {
                 Some(error) => Err(error),
-                None => self.cut(c, driver),
+                None => self.cut(c, driver, identity),
             };
             cut.map_err(|error| driver.error.insert(error.stops()).clone())
         });
         if cut.is_err() {
             self.publish_stop(c);
         }
-        let cut = cut?;
+        let cut = cut??;
         self.wait(c, epochs, cut.epoch, None)?;
         // Relaxed: a figure.
         P::store(c, self.growth_word(), 0, Ordering::Relaxed);
         Ok(cut)
     }
 
-    fn cut(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Cut, LogError> {
+    /// Cuts all streams; an error within is one that the log survives.
+    fn cut(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        identity: u64,
+    ) -> Result<Result<Cut, FileError>, LogError> {
         self.wait_for_disk(c, driver)?;
-        let starts = driver.streams.iter_mut().map(|stream| stream.cut(c)).collect::<Result<_, _>>()?;
+        let mut starts = Vec::new();
+        let mut refused = None;
+        for stream in &mut driver.streams {
+            match stream.cut(c, driver.marked)? {
+                Ok(start) => starts.push(start),
+                Err(error) => refused = Some(error),
+            }
+        }
         self.wait_for_disk(c, driver)?;
+        if let Some(error) = refused {
+            return Ok(Err(error));
+        }
         driver.last_checkpoint += 1;
-        Ok(Cut { number: driver.last_checkpoint, epoch: driver.newest.max(driver.marked), starts })
+        let (number, epoch) = (driver.last_checkpoint, driver.newest.max(driver.marked));
+        Ok(Ok(Cut { number, identity, epoch, starts }))
     }
 
     /// A new file of a checkpoint.
@@ -81,7 +100,13 @@ impl<P: Files> Log<P> {
         number: u32,
         node: Option<Node>,
     ) -> Result<CheckpointFileWriter<P>, LogError> {
-        CheckpointFileWriter::new(c, &self.directory, (cut.number, number), node)
+        CheckpointFileWriter::new(
+            c,
+            &self.directory,
+            (self.identity, cut.identity),
+            (cut.number, number),
+            node,
+        )
     }
 
     /// Ends a checkpoint of which all rows are in its first `files` files, which are finished. What the checkpoint stands for
@@ -101,15 +126,16 @@ impl<P: Files> Log<P> {
         let end = self.durable(c);
         let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
         let before = writer.manifest.clone();
-        writer.manifest.checkpoint = Some(Checkpoint { number: cut.number, files, epoch: cut.epoch, end });
+        writer.manifest.checkpoint =
+            Some(Checkpoint { number: cut.number, identity: cut.identity, files, epoch: cut.epoch, end });
         let generations = &mut writer.manifest.generations;
         generations.drain(..generations.len().saturating_sub(1));
         generations.iter_mut().for_each(|generation| generation.starts.clone_from(&cut.starts));
-        let mut result = writer.manifest.write::<P>(c, &mut writer.queue);
+        let result = writer.manifest.write::<P>(c, &mut writer.queue);
         match &result {
             // What it says may be durable or not: both count, and nothing is removed.
             Err(_) => writer.manifest = before,
-            Ok(()) => result = self.remove_needless(c, &mut writer, &before),
+            Ok(()) => self.remove_needless(c, &mut writer, &before, cut),
         }
         self.give_manifest_back(c, writer);
         result
@@ -124,7 +150,7 @@ impl<P: Files> Log<P> {
     pub fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError> {
         let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
         let before = std::mem::replace(&mut writer.manifest.extra, extra);
-        let ManifestWriter { manifest, queue } = &mut writer;
+        let ManifestWriter { manifest, queue, .. } = &mut writer;
         let written = match manifest.prepare::<P>(c, queue) {
             Ok(()) => Manifest::put_in_place::<P>(c, queue).map_err(|error| self.stop(c, error)),
             Err(error) => {
@@ -173,32 +199,28 @@ impl<P: Files> Log<P> {
         self.wait_for_all(c, epochs)
     }
 
-    /// Removes the files that are needed no longer, or makes them segments again. Those that were not needed `before` either
-    /// wait to be used again.
-    fn remove_needless(
-        &self,
-        c: P::Core,
-        writer: &mut ManifestWriter<P>,
-        before: &Manifest,
-    ) -> Result<(), LogError> {
-        let ManifestWriter { manifest, queue, .. } = writer;
-        let entries = P::perform(c, queue, Operation::List).into_entries()?;
-        let needless = |name: &str| before.needs(name) && !manifest.needs(name);
-        for entry in entries.into_iter().filter(|entry| needless(&entry.name)) {
-            let reused = entry.bytes == self.segment_bytes
-                && parse_segment_name(&entry.name).is_some_and(|(stream, _)| {
-                    self.with_driver(c, |driver| {
-                        driver
-                            .streams
-                            .get_mut(stream as usize)
-                            .is_some_and(|stream| stream.reuse(&entry.name))
-                    })
-                });
-            if !reused {
-                P::perform(c, queue, Operation::Remove { name: entry.name }).result?;
+    /// Removes the files that are needed no longer since the cut, or makes them segments again: those of this life alone, since what a
+    /// flush in a former one has failed to write is not known to be durable, and looks as if it were. One that cannot be removed stays
+    /// for later.
+    fn remove_needless(&self, c: P::Core, writer: &mut ManifestWriter<P>, before: &Manifest, cut: &Cut) {
+        let manifest = &writer.manifest;
+        let former = writer.own.extract_if(.., |name| !manifest.needs(name));
+        writer.leaving.extend(former);
+        writer.leaving.extend(before.checkpoint.iter().flat_map(Checkpoint::names));
+        self.with_driver(c, |driver| {
+            driver.former_bytes = 0;
+            for (stream, start) in driver.streams.iter_mut().zip(&cut.starts) {
+                let done: Vec<_> =
+                    stream.done.extract_if(.., |(sequence, _)| *sequence < start.sequence).collect();
+                for (sequence, bytes) in done {
+                    let name = segment_name(stream.number, sequence);
+                    if !stream.reuse((&name, bytes)) {
+                        writer.leaving.push(name);
+                    }
+                }
             }
-        }
-        Ok(())
+        });
+        writer.remove_leaving(c);
     }
 
     /// Removes what an abandoned checkpoint has left, as far as that succeeds.

@@ -1,7 +1,7 @@
 //! The state of the core that flushes: streams, the group under way, and the length of epochs that suits the load.
 
 use platform::Nanos;
-use platform::files::Files;
+use platform::files::{Buffer, Files};
 
 use super::error::LogError;
 use super::manifest::ManifestWriter;
@@ -35,6 +35,12 @@ pub(super) struct Driver<P: Files> {
     /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
     pub newest: u64,
     pub marked: u64,
+    /// The number of the last [whole](super::format::BlockHeader::whole) group, and whether nothing was handed to the streams since
+    /// that is not in a whole one.
+    pub whole: u64,
+    pub is_whole: bool,
+    /// Bytes of the segments of former generations.
+    pub former_bytes: u64,
     pub error: Option<LogError>,
     /// `None` while the log begins, or a core writes it.
     pub manifest: Option<ManifestWriter<P>>,
@@ -56,6 +62,9 @@ impl<P: Files> Driver<P> {
             shortest_nanos: None,
             newest: 0,
             marked,
+            whole: 0,
+            is_whole: true,
+            former_bytes: 0,
             error: None,
             manifest: None,
             manifest_is_lent: false,
@@ -66,6 +75,17 @@ impl<P: Files> Driver<P> {
     /// Bytes handed to the disk by all streams.
     pub(super) fn written_bytes(&self) -> u64 {
         self.streams.iter().map(|stream| stream.written_bytes).sum()
+    }
+
+    /// Lends the empty buffers of all streams.
+    pub(super) fn with_free<T>(&mut self, body: impl FnOnce(&mut [Vec<Buffer<P>>]) -> T) -> T {
+        let mut free: Vec<_> =
+            self.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
+        let result = body(&mut free);
+        for (stream, free) in self.streams.iter_mut().zip(free) {
+            stream.free = free;
+        }
+        result
     }
 
     /// Makes epochs as long as suits the load, after a group with this way to the disk and these bytes: the more bytes a group

@@ -27,6 +27,27 @@ pub enum LogError {
     /// The directory holds files, and no database.
     #[error("{}: not a database: name one, or an empty or a new directory for one", .0.display())]
     NotADatabase(PathBuf),
+    /// The directory has files of a database, and not the one that says what they are.
+    #[error(
+        "{}: isles.manifest is missing, and files of a database are there ({file}): put it back, or restore a backup",
+        .path.display()
+    )]
+    NoManifest {
+        /// The directory.
+        path: PathBuf,
+        /// One of its files.
+        file: String,
+    },
+    /// A file has the name of one of the database's, and is not the database's.
+    #[error(
+        "{0}: it belongs to another database, or to a copy of this one that went on for itself: move it away, and put back what belongs there"
+    )]
+    Foreign(String),
+    /// A file says more than the manifest knows.
+    #[error(
+        "{0}: a later opening has written it than isles.manifest knows, which is an older one: put the right one back, or restore a backup"
+    )]
+    OlderManifest(String),
     /// The directory has a database of the other storage manager.
     #[error("{}: holds rows in pages: open it with a pool of pages, or name another directory", .0.display())]
     RowsInPages(PathBuf),

@@ -42,6 +42,11 @@ impl<P: Platform> FillingBlock<P> {
         absorbs
     }
 
+    /// Bytes that the block takes once it is sealed.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.buffer.len().next_multiple_of(ALIGNMENT)
+    }
+
     /// Ends the block with this header, of which the payload's length and checksum are filled in here, and with padding.
     pub(super) fn seal(&mut self, c: P::Core, header: BlockHeader) {
         let header = BlockHeader {

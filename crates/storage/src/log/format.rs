@@ -1,13 +1,18 @@
 //! The bytes of a log: segments, blocks, records.
 //!
-//! A segment is a file of fixed size: one block with its [header](SegmentHeader), then blocks, each a [header](BlockHeader)
-//! and a payload of whole records, filled up with zeros to a multiple of [`ALIGNMENT`]. Numbers are little-endian; every
-//! header and every payload has a CRC-32C of its own.
+//! A segment is a file: one block with its [header](SegmentHeader), then blocks, each a [header](BlockHeader) and a payload of
+//! whole records, filled up with zeros to a multiple of [`ALIGNMENT`]. Numbers are little-endian; every header and every
+//! payload has a CRC-32C of its own.
+//!
+//! A file may hold anything behind its blocks: payloads of blocks of a former use, values that a program has made of bytes of
+//! other logs. So a header names the place where it stands ([`BlockPlace`]), which begins with a number that was drawn at random
+//! for the file's writer, and counts nowhere else.
 //!
 //! ```text
-//! segment header: magic 8 | format 4 | stream 4 | sequence 8 | generation 8 | first block 8 | crc 4 | zeros
-//! block header:   magic 4 | payload 4 | generation 8 | number 8 | complete 8 | flushed before 8 | stream 4 |
-//!                 payload's crc 4 | crc 4
+//! segment header: magic 8 | format 4 | stream 4 | database 8 | identity 8 | sequence 8 | generation 8 |
+//!                 first epoch 8 | crc 4 | zeros
+//! block header:   magic 4 | payload 4 | identity 8 | sequence 8 | offset 8 | number 8 | complete 8 | whole 8 |
+//!                 flushed before 8 | reaches 8 | file bytes 8 | stream 4 | payload's crc 4 | zeros 4 | crc 4
 //! record:         body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
 //! ```
 
@@ -15,19 +20,21 @@ use super::error::LogError;
 use crate::epoch::Epoch;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 6;
-/// The oldest version that is read: what it can say is said in the same way since.
-pub const FORMAT_OLDEST: u32 = 5;
+pub const FORMAT: u32 = 7;
+/// The oldest version that is read: earlier ones do not say where their blocks belong.
+pub const FORMAT_OLDEST: u32 = 7;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
-pub const BLOCK_HEADER_BYTES: usize = 52;
+pub const BLOCK_HEADER_BYTES: usize = 96;
 /// Length of a record's header, that of a late one being 8 more.
 pub const RECORD_HEADER_BYTES: usize = 12;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"ISLESLOG";
 const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"BLCK");
-const SEGMENT_HEADER_BYTES: usize = 44;
+const SEGMENT_HEADER_BYTES: usize = SEGMENT_CRC_AT + 4;
+const SEGMENT_CRC_AT: usize = 56;
+const BLOCK_CRC_AT: usize = BLOCK_HEADER_BYTES - 4;
 const LATE: u32 = 1 << 31;
 /// Checksums of payloads that grow go on by so many bytes at a time: they are in the nearest cache then, and enough for the
 /// processor to work on several parts at once.
@@ -62,14 +69,18 @@ pub(super) fn check_format(found: u32) -> Result<(), LogError> {
 /// The first block of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// The database it belongs to, as its manifest says.
+    pub database: u64,
+    /// A number that was drawn for the opening, or the checkpoint, that wrote it: blocks have it too.
+    pub identity: u64,
     /// The stream it belongs to.
     pub stream: u32,
     /// Number among the segments of the stream; a file that is used again gets a new one.
     pub sequence: u64,
     /// Which opening of the database wrote it.
     pub generation: u64,
-    /// Number of its first block.
-    pub first_block: u64,
+    /// The first epoch of that opening. What the opening has written before the manifest knew of it is not later.
+    pub first_epoch: u64,
 }
 
 impl SegmentHeader {
@@ -79,11 +90,13 @@ impl SegmentHeader {
         to[..8].copy_from_slice(&SEGMENT_MAGIC);
         put32(to, 8, FORMAT);
         put32(to, 12, self.stream);
-        put64(to, 16, self.sequence);
-        put64(to, 24, self.generation);
-        put64(to, 32, self.first_block);
-        let crc = crc32c::crc32c(&to[..40]);
-        put32(to, 40, crc);
+        put64(to, 16, self.database);
+        put64(to, 24, self.identity);
+        put64(to, 32, self.sequence);
+        put64(to, 40, self.generation);
+        put64(to, 48, self.first_epoch);
+        let crc = crc32c::crc32c(&to[..SEGMENT_CRC_AT]);
+        put32(to, SEGMENT_CRC_AT, crc);
     }
 
     /// Reads a header from the start of a segment; `None` if there is none, or it was never written as a whole.
@@ -92,7 +105,9 @@ impl SegmentHeader {
     /// [`LogError::Format`] if another version wrote it.
     pub fn fetch(from: &[u8]) -> Result<Option<SegmentHeader>, LogError> {
         let Some(header) = from.get(..ALIGNMENT) else { return Ok(None) };
-        if header[..8] != SEGMENT_MAGIC || u32_at(header, 40) != crc32c::crc32c(&header[..40]) {
+        if header[..8] != SEGMENT_MAGIC
+            || u32_at(header, SEGMENT_CRC_AT) != crc32c::crc32c(&header[..SEGMENT_CRC_AT])
+        {
             return Ok(None);
         }
         let format = u32_at(header, 8);
@@ -102,20 +117,38 @@ impl SegmentHeader {
         }
         Ok(Some(SegmentHeader {
             stream: u32_at(header, 12),
-            sequence: u64_at(header, 16),
-            generation: u64_at(header, 24),
-            first_block: u64_at(header, 32),
+            database: u64_at(header, 16),
+            identity: u64_at(header, 24),
+            sequence: u64_at(header, 32),
+            generation: u64_at(header, 40),
+            first_epoch: u64_at(header, 48),
         }))
     }
+
+    /// The place of the block at this offset of the segment.
+    pub fn place(&self, offset: u64) -> BlockPlace {
+        BlockPlace { identity: self.identity, stream: self.stream, sequence: self.sequence, offset }
+    }
+}
+
+/// Where a block is: no other block that was ever written has the same place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// That of its [segment](SegmentHeader).
+    pub identity: u64,
+    /// The stream.
+    pub stream: u32,
+    /// The segment.
+    pub sequence: u64,
+    /// First byte of the block in the segment.
+    pub offset: u64,
 }
 
 /// What stands before the records of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// The stream it belongs to.
-    pub stream: u32,
-    /// Which opening of the database wrote it: blocks of a file's former use have an earlier one, or another number.
-    pub generation: u64,
+    /// Where it was written.
+    pub place: BlockPlace,
     /// Number among the blocks that the stream wrote in this generation, from 0, without gaps.
     pub number: u64,
     /// Bytes of records behind the header.
@@ -124,9 +157,16 @@ pub struct BlockHeader {
     pub payload_crc: u32,
     /// All records of this stream with this epoch or an earlier one are in this block or before it.
     pub complete: u64,
+    /// Not 0: everything that the records up to here depend on is in this block or before it, or in another stream up to the
+    /// block with the same number here. So all of it counts, whatever is complete.
+    pub whole: u64,
     /// Blocks with smaller numbers were durable when this one was written: if one of them cannot be read and this one can,
     /// that is no torn write.
     pub flushed_before: u64,
+    /// The stream's segments up to this sequence were durable, their names and headers, when this block was written.
+    pub reaches: u64,
+    /// The file had this length, durably, when this block was written.
+    pub file_bytes: u64,
 }
 
 impl BlockHeader {
@@ -134,30 +174,46 @@ impl BlockHeader {
     pub fn store(&self, to: &mut [u8]) {
         put32(to, 0, BLOCK_MAGIC);
         put32(to, 4, self.payload_bytes);
-        put64(to, 8, self.generation);
-        put64(to, 16, self.number);
-        put64(to, 24, self.complete);
-        put64(to, 32, self.flushed_before);
-        put32(to, 40, self.stream);
-        put32(to, 44, self.payload_crc);
-        let crc = crc32c::crc32c(&to[..48]);
-        put32(to, 48, crc);
+        put64(to, 8, self.place.identity);
+        put64(to, 16, self.place.sequence);
+        put64(to, 24, self.place.offset);
+        put64(to, 32, self.number);
+        put64(to, 40, self.complete);
+        put64(to, 48, self.whole);
+        put64(to, 56, self.flushed_before);
+        put64(to, 64, self.reaches);
+        put64(to, 72, self.file_bytes);
+        put32(to, 80, self.place.stream);
+        put32(to, 84, self.payload_crc);
+        put32(to, 88, 0);
+        let crc = crc32c::crc32c(&to[..BLOCK_CRC_AT]);
+        put32(to, BLOCK_CRC_AT, crc);
     }
 
     /// Reads a header; `None` if there is none.
     pub fn fetch(from: &[u8]) -> Option<BlockHeader> {
         let header = from.get(..BLOCK_HEADER_BYTES)?;
-        if u32_at(header, 0) != BLOCK_MAGIC || u32_at(header, 48) != crc32c::crc32c(&header[..48]) {
+        if u32_at(header, 0) != BLOCK_MAGIC
+            || u32_at(header, BLOCK_CRC_AT) != crc32c::crc32c(&header[..BLOCK_CRC_AT])
+        {
             return None;
         }
+        let place = BlockPlace {
+            identity: u64_at(header, 8),
+            stream: u32_at(header, 80),
+            sequence: u64_at(header, 16),
+            offset: u64_at(header, 24),
+        };
         Some(BlockHeader {
-            stream: u32_at(header, 40),
-            generation: u64_at(header, 8),
-            number: u64_at(header, 16),
+            place,
+            number: u64_at(header, 32),
             payload_bytes: u32_at(header, 4),
-            payload_crc: u32_at(header, 44),
-            complete: u64_at(header, 24),
-            flushed_before: u64_at(header, 32),
+            payload_crc: u32_at(header, 84),
+            complete: u64_at(header, 40),
+            whole: u64_at(header, 48),
+            flushed_before: u64_at(header, 56),
+            reaches: u64_at(header, 64),
+            file_bytes: u64_at(header, 72),
         })
     }
 
@@ -307,13 +363,15 @@ mod tests {
             crc.grow(&bytes[..at]);
         }
         let header = BlockHeader {
-            stream: 3,
-            generation: 2,
+            place: BlockPlace { identity: 2, stream: 3, sequence: 4, offset: 4096 },
             number: 9,
             payload_bytes: payload as u32,
             payload_crc: crc.finish(&bytes[..at]),
             complete: 7,
+            whole: 1,
             flushed_before: 5,
+            reaches: 6,
+            file_bytes: 8,
         };
         header.store(&mut bytes);
         bytes
@@ -347,7 +405,8 @@ mod tests {
 
     #[test]
     fn segment_headers_are_known_by_every_bit() {
-        let header = SegmentHeader { stream: 1, sequence: 2, generation: 3, first_block: 4 };
+        let (database, identity, stream, sequence, generation) = (5, 6, 1, 2, 3);
+        let header = SegmentHeader { database, identity, stream, sequence, generation, first_epoch: 4 };
         let mut bytes = vec![0xff; ALIGNMENT];
         header.store(&mut bytes);
         assert_eq!(SegmentHeader::fetch(&bytes), Ok(Some(header)));

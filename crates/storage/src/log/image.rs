@@ -1,7 +1,8 @@
 //! Segments as they are found: read and verified by all workers that are given, each segment by one of them.
 //!
 //! The blocks of a segment are known without its neighbours; which of them count is decided afterwards, from the summaries
-//! that are made here.
+//! that are made here. What stays in memory of a segment is its blocks: space behind them, taken ahead or left by a former
+//! use, is looked at step by step, for blocks that prove that some before them are damaged.
 
 use platform::Place;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
@@ -12,6 +13,11 @@ use super::manifest::Generation;
 use super::names::segment_name;
 use crate::parallel_job::{Listener, ParallelJob};
 
+/// Bytes that are read at first of a segment that may be almost empty, and at a time of what is behind its blocks.
+const STEP_BYTES: u64 = 1 << 20;
+/// By how much more is read of it if all of that is blocks.
+const STEP_GROWTH: u64 = 4;
+
 /// What is noted of one block of a segment.
 pub(super) struct BlockSummary {
     /// Where its payload is.
@@ -19,6 +25,7 @@ pub(super) struct BlockSummary {
     pub to: usize,
     /// As in its [`BlockHeader`].
     pub complete: u64,
+    pub whole: u64,
     pub flushed_before: u64,
     pub records: u64,
     /// First and last epoch of its records; the first is larger if it has none.
@@ -43,26 +50,50 @@ impl BlockSummary {
     }
 }
 
+/// What the blocks of a segment say of others, in the chain or not: the largest number each.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Claims {
+    pub complete: u64,
+    pub flushed_before: u64,
+    pub reaches: u64,
+    pub file_bytes: u64,
+}
+
+impl Claims {
+    fn hear(&mut self, header: &BlockHeader) {
+        self.complete = self.complete.max(header.complete);
+        self.flushed_before = self.flushed_before.max(header.flushed_before);
+        self.reaches = self.reaches.max(header.reaches);
+        self.file_bytes = self.file_bytes.max(header.file_bytes);
+    }
+}
+
 /// A segment as it was read.
 pub(super) struct SegmentImage<P: Files> {
     pub stream: u32,
     pub sequence: u64,
     pub file_bytes: u64,
-    /// The file, unless only what is noted of it was asked for.
+    /// The file up to the end of its blocks, unless only what is noted of it was asked for.
     pub bytes: Option<Buffer<P>>,
+    /// The header of its first block, whatever segment it is of, and whether the file is no more than zeros.
+    pub found: Option<SegmentHeader>,
+    pub is_blank: bool,
+    /// Its header, if that is of this segment.
     pub header: Option<SegmentHeader>,
+    /// Number of the first block.
+    pub first_block: u64,
     /// Its blocks, from the first one on without gaps, and later those of them that are in the generation's chain.
     pub blocks: Vec<BlockSummary>,
-    /// The last epoch that counts of its generation.
+    /// The last epoch that counts of its generation, and the blocks of which everything counts.
     pub last: u64,
-    /// Blocks before this number were durable, as any block in it says, in the chain or not.
-    pub flushed_before: u64,
+    pub whole_blocks: usize,
+    pub claims: Claims,
 }
 
 /// How segments are read.
 pub(super) struct SegmentReading<'r> {
     pub places: &'r [Place],
-    /// Whether their bytes stay in memory.
+    /// Whether their blocks stay in memory.
     pub keeps: bool,
     /// Hears of bytes.
     pub listener: Listener<'r>,
@@ -79,32 +110,40 @@ pub(super) fn read_segments<P: Files>(
     let read =
         ParallelJob::<P>::run(c, places, listener, |c, _, job| -> Result<Vec<SegmentImage<P>>, LogError> {
             let (mut queue, mut images) = (P::queue(c, directory)?, Vec::new());
-            while let Some(((stream, sequence), entry)) = segments.get(job.claim(c)) {
-                let bytes = read_file(c, &mut queue, &entry.name, entry.bytes)?;
-                let mut image = SegmentImage::of(&bytes, (*stream, *sequence))?;
-                image.file_bytes = entry.bytes;
-                image.bytes = keeps.then_some(bytes);
+            loop {
+                let number = job.claim(c);
+                let Some(((stream, sequence), entry)) = segments.get(number) else { return Ok(images) };
+                // Those before the last one of a stream are full, mostly.
+                let is_last = segments.get(number + 1).is_none_or(|((next, _), _)| next != stream);
+                let step = if is_last { STEP_BYTES } else { entry.bytes };
+                let mut image = SegmentImage::read(c, &mut queue, entry, (*stream, *sequence), step)?;
+                if !keeps {
+                    image.bytes = None;
+                }
                 images.push(image);
                 job.add(c, entry.bytes);
             }
-            Ok(images)
         })?;
     let mut images: Vec<_> = read.into_iter().flatten().collect();
     images.sort_by_key(|image| (image.stream, image.sequence));
     Ok(images)
 }
 
-/// A whole file.
+/// The beginning of a file, of so many bytes.
 pub(super) fn read_file<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     name: &str,
     bytes: u64,
 ) -> Result<Buffer<P>, LogError> {
-    let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
-    let file = P::perform(c, queue, open).into_file()?;
+    let file = open_file::<P>(c, queue, name)?;
     let buffer = Buffer::new(c, None, bytes as usize, "segment")?;
     read_at(c, queue, file, 0, buffer)
+}
+
+fn open_file<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::File, LogError> {
+    let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
+    Ok(P::perform(c, queue, open).into_file()?)
 }
 
 /// Fills a buffer from this place of a file.
@@ -124,45 +163,95 @@ pub(super) fn read_at<P: Files>(
 }
 
 impl<P: Files> SegmentImage<P> {
-    fn of(bytes: &Buffer<P>, (stream, sequence): (u32, u64)) -> Result<Self, LogError> {
-        let all = bytes.bytes();
-        let header = SegmentHeader::fetch(all)?;
-        let header = header.filter(|header| (header.stream, header.sequence) == (stream, sequence));
+    fn read(
+        c: P::Core,
+        queue: &mut P::Queue,
+        entry: &Entry,
+        (stream, sequence): (u32, u64),
+        step: u64,
+    ) -> Result<Self, LogError> {
+        let file = open_file::<P>(c, queue, &entry.name)?;
+        let size = |bytes: u64| bytes.clamp(ALIGNMENT as u64, entry.bytes.max(ALIGNMENT as u64)) as usize;
+        let buffer = Buffer::new(c, None, size(step), "segment")?;
+        let mut bytes = read_at(c, queue, file.clone(), 0, buffer)?;
+        let found = SegmentHeader::fetch(bytes.bytes())?;
+        let header = found.filter(|header| (header.stream, header.sequence) == (stream, sequence));
         let mut image = SegmentImage {
             stream,
             sequence,
-            file_bytes: 0,
+            file_bytes: entry.bytes,
             bytes: None,
+            found,
+            is_blank: is_blank(bytes.bytes(), entry.bytes),
             header,
+            first_block: 0,
             blocks: Vec::new(),
             last: 0,
-            flushed_before: 0,
+            whole_blocks: 0,
+            claims: Claims::default(),
         };
-        if let Some(header) = header {
-            image.note(all, header);
+        let Some(header) = header else { return Ok(image) };
+        loop {
+            image.note(bytes.bytes(), header);
+            let more = size(bytes.capacity() as u64 * STEP_GROWTH);
+            if image.ends_within(bytes.bytes(), header) || more <= bytes.capacity() {
+                break;
+            }
+            bytes = read_at(c, queue, file.clone(), 0, Buffer::new(c, None, more, "segment")?)?;
         }
+        image.hear_behind(image.end() as u64, &bytes.bytes()[image.end().min(bytes.len())..], header);
+        let mut at = bytes.len() as u64;
+        if at < entry.bytes && at.is_multiple_of(ALIGNMENT as u64) {
+            let mut buffer = Buffer::<P>::new(c, None, size(STEP_BYTES), "segment")?;
+            while at < entry.bytes {
+                buffer = read_at(c, queue, file.clone(), at, buffer)?;
+                image.hear_behind(at, buffer.bytes(), header);
+                if buffer.is_empty() {
+                    break;
+                }
+                at += buffer.len() as u64;
+            }
+        }
+        image.keep(c, bytes)?;
         Ok(image)
     }
 
-    /// Notes the blocks, and what any block behind them says was durable.
+    /// Keeps the blocks of what was read, and no more than about that.
+    fn keep(&mut self, c: P::Core, bytes: Buffer<P>) -> Result<(), LogError> {
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        let end = self.end();
+        self.bytes = if bytes.capacity() > 2 * end {
+            let mut kept = Buffer::new(c, None, end, "segment")?;
+            kept.all_mut()[..end].copy_from_slice(&bytes.bytes()[..end]);
+            kept.set_len(end);
+            Some(kept)
+        } else {
+            Some(bytes)
+        };
+        Ok(())
+    }
+
+    /// Notes the blocks that were not noted yet.
     fn note(&mut self, all: &[u8], segment: SegmentHeader) {
-        let mut at = ALIGNMENT;
-        while at < all.len() {
-            let number = segment.first_block + self.blocks.len() as u64;
-            let expected = (self.stream, segment.generation, number);
-            let found = block(&all[at..]);
-            let Some((header, payload)) =
-                found.filter(|(header, _)| (header.stream, header.generation, header.number) == expected)
-            else {
+        while let Some((header, payload)) = all.get(self.end()..).and_then(block) {
+            let at = self.end();
+            if self.blocks.is_empty() {
+                self.first_block = header.number;
+            }
+            let number = self.first_block + self.blocks.len() as u64;
+            if (header.place, header.number) != (segment.place(at as u64), number) {
                 break;
-            };
-            let BlockHeader { complete, flushed_before, .. } = header;
+            }
+            self.claims.hear(&header);
             let from = at + BLOCK_HEADER_BYTES;
             let mut seen = BlockSummary {
                 from,
                 to: from + payload.len(),
-                complete,
-                flushed_before,
+                complete: header.complete,
+                whole: header.whole,
+                flushed_before: header.flushed_before,
                 records: 0,
                 epochs: (u64::MAX, 0),
             };
@@ -171,21 +260,43 @@ impl<P: Files> SegmentImage<P> {
                 seen.epochs = (seen.epochs.0.min(record.epoch), seen.epochs.1.max(record.epoch));
             }
             self.blocks.push(seen);
-            at += header.block_bytes();
         }
-        let own = self.blocks.iter().map(|seen| seen.flushed_before);
-        let behind = all[at.min(all.len())..].chunks(ALIGNMENT).filter_map(BlockHeader::fetch);
-        let behind = behind
-            .filter(|header| (header.generation, header.stream) == (segment.generation, self.stream))
-            .map(|header| header.flushed_before);
-        self.flushed_before = own.chain(behind).fold(0, u64::max);
+    }
+
+    /// Whether no more of the file's beginning can be blocks than these bytes.
+    fn ends_within(&self, read: &[u8], segment: SegmentHeader) -> bool {
+        let at = self.end();
+        match read.get(at..) {
+            None | Some([]) => false,
+            Some(rest) => BlockHeader::fetch(rest).is_none_or(|header| {
+                header.place != segment.place(at as u64) || at + header.block_bytes() <= read.len()
+            }),
+        }
+    }
+
+    /// Hears what blocks of this segment say that lie in these bytes, behind its chain.
+    fn hear_behind(&mut self, offset: u64, bytes: &[u8], segment: SegmentHeader) {
+        for (number, part) in bytes.chunks(ALIGNMENT).enumerate() {
+            let place = segment.place(offset + (number * ALIGNMENT) as u64);
+            if let Some(header) = BlockHeader::fetch(part).filter(|header| header.place == place) {
+                self.claims.hear(&header);
+            }
+        }
     }
 
     /// Whether the segment belongs to a generation, and is still needed.
     pub fn is_of(&self, generation: &Generation) -> bool {
         let start = generation.starts.get(self.stream as usize);
-        let needed = start.is_some_and(|start| self.sequence >= *start);
-        needed && self.header.is_some_and(|header| header.generation == generation.number)
+        let needed = start.is_some_and(|start| self.sequence >= start.sequence);
+        needed
+            && self.header.is_some_and(|header| {
+                (header.generation, header.identity) == (generation.number, generation.identity)
+            })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        segment_name(self.stream, self.sequence)
     }
 
     /// Where the chain ends in this segment.
@@ -194,7 +305,11 @@ impl<P: Files> SegmentImage<P> {
     }
 
     pub fn damaged(&self, at: usize, what: &'static str) -> LogError {
-        let file = segment_name(self.stream, self.sequence);
-        LogError::Damaged { file, offset: at as u64, what }
+        LogError::Damaged { file: self.name(), offset: at as u64, what }
     }
+}
+
+/// Whether a file of so many bytes, which begins with these, is none but zeros, and no longer than a header: nothing is in it.
+pub(super) fn is_blank(first: &[u8], file_bytes: u64) -> bool {
+    file_bytes <= ALIGNMENT as u64 && first.iter().all(|byte| *byte == 0)
 }

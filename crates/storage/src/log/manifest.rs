@@ -1,29 +1,47 @@
 //! The file that says what a directory is: `isles.manifest`, written anew as a whole and renamed into place.
 //!
 //! ```text
-//! magic 8 | format 4 | length 4 | crc 4 of all that | count 4 | generations | checkpoint | extra
-//! generation: number 8 | first epoch 8 | last epoch 8 | streams 4 | zeros 4 | first segment of each stream 8
-//! checkpoint: number 8 | files 4 | zeros 4 | epoch 8 | end 8
+//! magic 8 | format 4 | length 4 | crc 4 of all that | identity 8 | count 4 | generations | checkpoint | extra
+//! generation: number 8 | identity 8 | first epoch 8 | last epoch 8 | streams 4 | zeros 4 | starts
+//! start:      segment 8 | block 8
+//! checkpoint: number 8 | identity 8 | files 4 | zeros 4 | epoch 8 | end 8
 //! ```
+//!
+//! It is the first file of a database to be durable, without a generation then: files of a database without a manifest are what
+//! is left of one that has lost its manifest.
 
-use platform::files::{Access, Buffer, Existence, Files, Operation};
+use platform::files::{Access, Buffer, Existence, FileErrorKind, Files, Operation};
 
 use super::error::LogError;
 use super::format::{FORMAT, check_format, u32_at, u64_at};
-use super::names::{MANIFEST, NEW_MANIFEST, parse_checkpoint_file_name, parse_segment_name};
+use super::names::{
+    MANIFEST, NEW_MANIFEST, checkpoint_file_name, parse_checkpoint_file_name, parse_segment_name,
+};
 
 const MAGIC: [u8; 8] = *b"ISLESDB\n";
 const HEADER_BYTES: usize = 20;
-const GENERATION_BYTES: usize = 32;
-const CHECKPOINT_BYTES: usize = 32;
+const GENERATION_BYTES: usize = 40;
+const START_BYTES: usize = 16;
+const CHECKPOINT_BYTES: usize = 40;
+
+/// Where a stream begins that is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Start {
+    /// The sequence of the segment, which was durable before the manifest named it.
+    pub sequence: u64,
+    /// The number of its first block.
+    pub block: u64,
+}
 
 /// One opening of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Its number.
     pub number: u64,
-    /// The sequence of the first segment of each stream that it writes and that is still needed.
-    pub starts: Vec<u64>,
+    /// The number that was drawn for it, which all its segments and blocks have.
+    pub identity: u64,
+    /// The first segment of each stream that it writes and that is still needed.
+    pub starts: Vec<Start>,
     /// Its first epoch: all of former generations are smaller.
     pub first_epoch: u64,
     /// Its last epoch that counts, once it is known: what is later was never acknowledged, and is never read.
@@ -35,6 +53,8 @@ pub struct Generation {
 pub struct Checkpoint {
     /// Its number, from 1.
     pub number: u64,
+    /// The number that was drawn for it, which all its files and blocks have.
+    pub identity: u64,
     /// Files that it consists of.
     pub files: u32,
     /// The copy has the changes of all records up to this epoch, which do not count any more.
@@ -43,9 +63,19 @@ pub struct Checkpoint {
     pub end: u64,
 }
 
+impl Checkpoint {
+    /// The names of its files.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> + use<> {
+        let number = self.number;
+        (0..self.files).map(move |file| checkpoint_file_name(number, file))
+    }
+}
+
 /// What a directory is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
+    /// A number that was drawn when the database was made: its files have it.
+    pub identity: u64,
     /// All openings that left something in the log, the last one being under way.
     pub generations: Vec<Generation>,
     /// What the generations build on.
@@ -62,24 +92,29 @@ impl Manifest {
         }
         let Some((stream, sequence)) = parse_segment_name(name) else { return true };
         let starts = self.generations.iter().filter_map(|generation| generation.starts.get(stream as usize));
-        starts.min().is_some_and(|start| sequence >= *start)
+        starts.min().is_some_and(|start| sequence >= start.sequence)
     }
 
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::new();
+        let mut body = self.identity.to_le_bytes().to_vec();
         body.extend_from_slice(&(self.generations.len() as u32).to_le_bytes());
         for generation in &self.generations {
             body.extend_from_slice(&generation.number.to_le_bytes());
+            body.extend_from_slice(&generation.identity.to_le_bytes());
             body.extend_from_slice(&generation.first_epoch.to_le_bytes());
             body.extend_from_slice(&generation.last_epoch.unwrap_or(u64::MAX).to_le_bytes());
             body.extend_from_slice(&(generation.starts.len() as u32).to_le_bytes());
             body.extend_from_slice(&[0; 4]);
-            generation.starts.iter().for_each(|start| body.extend_from_slice(&start.to_le_bytes()));
+            for Start { sequence, block } in &generation.starts {
+                body.extend_from_slice(&sequence.to_le_bytes());
+                body.extend_from_slice(&block.to_le_bytes());
+            }
         }
-        let none = Checkpoint { number: 0, files: 0, epoch: 0, end: 0 };
-        let Checkpoint { number, files, epoch, end } = self.checkpoint.unwrap_or(none);
+        let none = Checkpoint { number: 0, identity: 0, files: 0, epoch: 0, end: 0 };
+        let Checkpoint { number, identity, files, epoch, end } = self.checkpoint.unwrap_or(none);
         body.extend_from_slice(&number.to_le_bytes());
+        body.extend_from_slice(&identity.to_le_bytes());
         body.extend_from_slice(&files.to_le_bytes());
         body.extend_from_slice(&[0; 4]);
         body.extend_from_slice(&epoch.to_le_bytes());
@@ -114,45 +149,60 @@ impl Manifest {
     }
 
     fn decode_body(body: &[u8]) -> Option<Manifest> {
-        let (count, mut rest) = body.split_at_checked(4)?;
+        let (first, mut rest) = body.split_at_checked(12)?;
         let mut next = |bytes: usize| {
             let (taken, others) = rest.split_at_checked(bytes)?;
             rest = others;
             Some(taken)
         };
         let mut generations = Vec::new();
-        for _ in 0..u32_at(count, 0) {
+        for _ in 0..u32_at(first, 8) {
             let fixed = next(GENERATION_BYTES)?;
-            let starts = next((u32_at(fixed, 24) as usize).checked_mul(8)?)?;
+            let starts = next((u32_at(fixed, 32) as usize).checked_mul(START_BYTES)?)?;
+            let start = |start| Start { sequence: u64_at(start, 0), block: u64_at(start, 8) };
             generations.push(Generation {
                 number: u64_at(fixed, 0),
-                first_epoch: u64_at(fixed, 8),
-                last_epoch: Some(u64_at(fixed, 16)).filter(|epoch| *epoch != u64::MAX),
-                starts: starts.chunks_exact(8).map(|start| u64_at(start, 0)).collect(),
+                identity: u64_at(fixed, 8),
+                first_epoch: u64_at(fixed, 16),
+                last_epoch: Some(u64_at(fixed, 24)).filter(|epoch| *epoch != u64::MAX),
+                starts: starts.chunks_exact(START_BYTES).map(start).collect(),
             });
         }
         let fixed = next(CHECKPOINT_BYTES)?;
         let checkpoint = Checkpoint {
             number: u64_at(fixed, 0),
-            files: u32_at(fixed, 8),
-            epoch: u64_at(fixed, 16),
-            end: u64_at(fixed, 24),
+            identity: u64_at(fixed, 8),
+            files: u32_at(fixed, 16),
+            epoch: u64_at(fixed, 24),
+            end: u64_at(fixed, 32),
         };
         let checkpoint = Some(checkpoint).filter(|checkpoint| checkpoint.number > 0);
-        Some(Manifest { generations, checkpoint, extra: rest.to_vec() })
+        Some(Manifest { identity: u64_at(first, 0), generations, checkpoint, extra: rest.to_vec() })
     }
 
     /// Reads the manifest of a directory; `None` if there is none.
     pub fn read<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<Option<Manifest>, LogError> {
-        let entries = P::perform(c, queue, Operation::List).into_entries()?;
-        let Some(entry) = entries.iter().find(|entry| entry.name == MANIFEST) else { return Ok(None) };
-        let open =
-            Operation::Open { name: MANIFEST.into(), existence: Existence::Old, access: Access::Cached };
-        let file = P::perform(c, queue, open).into_file()?;
-        let buffer = Buffer::new(c, None, entry.bytes as usize, "manifest")?;
-        let completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
-        completion.bytes()?;
-        Manifest::decode(completion.buffers.first().map_or(&[], Buffer::bytes)).map(Some)
+        let bytes = read_small::<P>(c, queue, MANIFEST)?;
+        bytes.map(|buffer| Manifest::decode(buffer.bytes())).transpose()
+    }
+
+    /// Looks at what lies where a manifest is written before it takes its place. A crash leaves there whatever was written of it, which
+    /// nothing relies on; a whole manifest that is not one of this database is nothing that a crash has left.
+    ///
+    /// # Errors
+    /// It is a manifest of another database; or of one whose own manifest is not there, with rows.
+    pub(super) fn check_new<P: Files>(
+        c: P::Core,
+        queue: &mut P::Queue,
+        current: Option<&Manifest>,
+    ) -> Result<(), LogError> {
+        let Some(buffer) = read_small::<P>(c, queue, NEW_MANIFEST)? else { return Ok(()) };
+        let Ok(new) = Manifest::decode(buffer.bytes()) else { return Ok(()) };
+        let is_own = match current {
+            Some(current) => current.identity == new.identity,
+            None => new.generations.is_empty(),
+        };
+        if is_own { Ok(()) } else { Err(LogError::Foreign(NEW_MANIFEST.into())) }
     }
 
     /// Writes the manifest in place of the one before: after a crash the directory has one of the two.
@@ -186,10 +236,39 @@ impl Manifest {
     }
 }
 
+/// A whole file; `None` if it is not there.
+fn read_small<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<Option<Buffer<P>>, LogError> {
+    let entries = P::perform(c, queue, Operation::List).into_entries()?;
+    let Some(entry) = entries.iter().find(|entry| entry.name == name) else { return Ok(None) };
+    let open = Operation::Open { name: name.into(), existence: Existence::Old, access: Access::Cached };
+    let file = P::perform(c, queue, open).into_file()?;
+    let buffer = Buffer::new(c, None, entry.bytes as usize, "manifest")?;
+    let mut completion = P::perform(c, queue, Operation::Read { file, offset: 0, buffer });
+    completion.bytes()?;
+    Ok(completion.buffers.pop())
+}
+
 /// The manifest of a log that is being written, and the way to write it again.
 pub(super) struct ManifestWriter<P: Files> {
     pub manifest: Manifest,
     pub queue: P::Queue,
+    /// Files of former lives that the manifest needs, or needed when it was looked at last.
+    pub own: Vec<String>,
+    /// Files that may go. One that could not be removed is tried again.
+    pub leaving: Vec<String>,
+    /// The largest number of a checkpoint of which a file was found.
+    pub last_checkpoint: u64,
+}
+
+impl<P: Files> ManifestWriter<P> {
+    /// Removes what may go, as far as that succeeds: what stays is tried again later, or goes at the next opening.
+    pub(super) fn remove_leaving(&mut self, c: P::Core) {
+        let queue = &mut self.queue;
+        self.leaving.retain(|name| {
+            let removed = P::perform(c, queue, Operation::Remove { name: name.clone() }).result;
+            removed.is_err_and(|error| error.kind != FileErrorKind::Missing)
+        });
+    }
 }
 
 #[cfg(test)]
@@ -198,11 +277,18 @@ mod tests {
     use crate::log::format::FORMAT_OLDEST;
 
     fn manifest() -> Manifest {
-        let generation =
-            |number, last_epoch| Generation { number, starts: vec![number, 4], first_epoch: 5, last_epoch };
+        let starts = vec![Start { sequence: 2, block: 7 }, Start { sequence: 4, block: 0 }];
+        let generation = |number, last_epoch| Generation {
+            number,
+            identity: 70 + number,
+            starts: starts.clone(),
+            first_epoch: 5,
+            last_epoch,
+        };
         Manifest {
+            identity: 9,
             generations: vec![generation(1, Some(8)), generation(2, None)],
-            checkpoint: Some(Checkpoint { number: 7, files: 3, epoch: 4, end: 6 }),
+            checkpoint: Some(Checkpoint { number: 7, identity: 8, files: 3, epoch: 4, end: 6 }),
             extra: vec![1, 2, 3],
         }
     }

@@ -12,6 +12,10 @@
 //! a consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so
 //! that records that were never acknowledged stay dead for ever.
 //!
+//! A session that waits for its own commits alone would draw two epochs for each of them. So who waits looks first whether no
+//! commit is under way: then what all workers have left is *whole*, in itself and with all that was written before, complete or
+//! not. The group says so, and counts as it is. Such groups draw no epochs; where commits are always under way, epochs move on.
+//!
 //! Concurrency: the core that flushes holds the driver's latch, and never for longer than submitting takes, except when it
 //! waits for its own epoch. A transaction that is long under way holds up no other: only its commit is waited for. A
 //! failure stops the log for good: nothing is acknowledged any more, and no flush is tried again.
@@ -23,13 +27,16 @@ mod ahead;
 mod checkpoint;
 mod cut;
 mod driver;
+mod driving;
 mod error;
 mod filling;
 pub mod format;
+mod found;
 mod image;
 mod manifest;
 mod names;
 mod recovery;
+mod segments;
 mod slot;
 mod stream;
 mod survey;
@@ -37,24 +44,26 @@ mod survey;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
-use platform::files::{Access, FileError, Files, Operation};
+use platform::files::{Access, FileError, Files};
 use platform::{LINE_BYTES, Nanos, Node, Platform};
 
-use crate::epoch::{Epoch, Epochs};
+use crate::epoch::Epochs;
 
 pub use ahead::next_zeros;
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;
 pub use format::{Record, Records};
-pub use manifest::{Checkpoint, Generation, Manifest};
+pub use manifest::{Checkpoint, Generation, Manifest, Start};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
-use driver::{Driver, Flight};
+use driver::Driver;
+use driving::{Goal, Target, Turn};
+use format::SegmentHeader;
 use manifest::ManifestWriter;
-use slot::{Filled, Slots};
+use slot::Slots;
 use stream::{By, Stream, StreamPlan};
 
 /// Shortest time between two looks at what the disk has done, while no worker waits for it.
@@ -63,6 +72,8 @@ const LOOK_NANOS: u64 = 50_000;
 const WAIT_NANOS: u64 = 1_000_000;
 /// A worker that waits for another to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
+/// A worker that is refused the memory for a record tries again for so long, while the disk empties what there is.
+const MEMORY_WAIT_NANOS: u64 = 1_000_000_000;
 /// A core with less time than this performs no write and no flush itself: it could not leave them at its deadline.
 const PERFORM_NANOS_MIN: u64 = 1_000_000_000;
 
@@ -119,13 +130,14 @@ pub fn performs<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> bool {
 
 /// A log that is being written.
 pub struct Log<P: Files> {
-    /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last looked at, and bytes
-    /// written since the last checkpoint.
+    /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last looked at, bytes written
+    /// since the last checkpoint, and how often something was made durable, on which workers sleep.
     words: P::Region,
     slots: Slots<P>,
     driver: UnsafeCell<Driver<P>>,
     nodes: Vec<Option<Node>>,
-    segment_bytes: u64,
+    /// That of the database.
+    identity: u64,
     /// Locked while the log lives.
     directory: P::Directory,
 }
@@ -154,45 +166,57 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 4 * LINE_BYTES)
     }
 
-    /// Begins a generation.
+    fn landed_word(&self) -> &P::Word {
+        P::word_of(&self.words, 5 * LINE_BYTES)
+    }
+
+    /// Begins a generation: its first segments are durable, and empty.
     fn begin(
         c: P::Core,
         directory: P::Directory,
-        generation: &Generation,
+        (database, generation): (u64, &Generation),
         options: &LogOptions,
         workers: usize,
     ) -> Result<Self, LogError> {
+        let origin = SegmentHeader {
+            database,
+            identity: generation.identity,
+            stream: 0,
+            sequence: 0,
+            generation: generation.number,
+            first_epoch: generation.first_epoch,
+        };
         let mut streams = Vec::new();
         for (number, node) in options.streams.iter().enumerate() {
             let plan = StreamPlan {
                 number: number as u32,
-                generation: generation.number,
+                origin,
                 node: *node,
                 segment_bytes: options.segment_bytes,
                 access: options.access,
-                first_sequence: generation.starts[number],
+                first_sequence: generation.starts[number].sequence,
             };
-            let mut stream = Stream::new(P::queue(c, &directory)?, plan);
-            stream.prepare_spare(c);
-            streams.push(stream);
+            streams.push(Stream::new(c, P::queue(c, &directory)?, plan)?);
         }
         let marked = generation.first_epoch - 1;
         let log = Log {
-            words: P::region(c, None, 5 * LINE_BYTES, "log")?,
+            words: P::region(c, None, 6 * LINE_BYTES, "log")?,
             slots: Slots::new(c, workers, options.buffer_bytes)?,
             driver: UnsafeCell::new(Driver::new(streams, marked)),
             nodes: options.streams.clone(),
-            segment_bytes: options.segment_bytes,
+            identity: database,
             directory,
         };
         P::store(c, log.durable_word(), marked, Ordering::Release);
         Ok(log)
     }
 
-    fn keep_manifest(&mut self, manifest: ManifestWriter<P>) {
+    fn keep_manifest(&mut self, writer: ManifestWriter<P>, former_bytes: u64) {
         let driver = self.driver.get_mut();
-        driver.last_checkpoint = manifest.manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
-        driver.manifest = Some(manifest);
+        driver.former_bytes = former_bytes;
+        let named = writer.manifest.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        driver.last_checkpoint = named.max(writer.last_checkpoint);
+        driver.manifest = Some(writer);
     }
 
     /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
@@ -202,17 +226,36 @@ impl<P: Files> Log<P> {
     /// The log has stopped before, or stops now.
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         self.wait_for_all(c, epochs)?;
-        let (marked, writer) = self.with_driver(c, |driver| (driver.marked, driver.manifest.take()));
-        let Some(ManifestWriter { mut manifest, mut queue, .. }) = writer else { return Ok(()) };
+        // What was whole, and is not marked as complete, counts no longer once the manifest says where the log ends.
+        let marked = self.with_driver(c, |driver| {
+            self.wait_for_disk(c, driver)?;
+            let checkpoint = driver.manifest.as_ref().and_then(|writer| writer.manifest.checkpoint);
+            let copied = checkpoint.map_or(0, |checkpoint| checkpoint.epoch);
+            if driver.newest > driver.marked.max(copied) {
+                driver.is_whole = false;
+                self.write_and_wait(c, driver, driver.newest)?;
+            }
+            Ok::<_, LogError>(driver.marked)
+        })?;
+        let writer = self.with_driver(c, |driver| driver.manifest.take());
+        let Some(mut writer) = writer else { return Ok(()) };
+        let streams = self.with_driver(c, |driver| std::mem::take(&mut driver.streams));
+        let manifest = &mut writer.manifest;
+        let has_all = manifest.checkpoint.is_some_and(|checkpoint| checkpoint.end >= marked);
+        let unused: Option<Vec<_>> = streams.iter().map(Stream::unused).collect();
         if let Some(generation) = manifest.generations.last_mut() {
             generation.last_epoch = Some(marked);
+            // The checkpoint is the whole database: there is no log to keep.
+            if let Some(unused) = unused.filter(|_| has_all) {
+                let (names, starts): (Vec<_>, _) = unused.into_iter().unzip();
+                generation.starts = starts;
+                writer.leaving.extend(names);
+            }
         }
-        manifest.write::<P>(c, &mut queue)?;
-        let streams = self.with_driver(c, |driver| std::mem::take(&mut driver.streams));
-        for name in streams.into_iter().flat_map(|stream| stream.end(c)) {
-            // A file that stays is removed at the next opening.
-            let _ = P::perform(c, &mut queue, Operation::Remove { name });
-        }
+        writer.manifest.write::<P>(c, &mut writer.queue)?;
+        // A file that stays is removed at the next opening.
+        writer.leaving.extend(streams.into_iter().flat_map(|stream| stream.end(c)));
+        writer.remove_leaving(c);
         Ok(())
     }
 
@@ -272,7 +315,7 @@ impl<P: Files> Log<P> {
     /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
     ///
     /// # Errors
-    /// The log has stopped, or memory was refused: the commit will never be durable.
+    /// The log has stopped, or memory was refused again and again: the commit will never be durable.
     pub fn append(
         &self,
         c: P::Core,
@@ -281,25 +324,33 @@ impl<P: Files> Log<P> {
         stream: usize,
         record: &Record<'_>,
     ) -> Result<(), LogError> {
+        let mut refused_until = None;
         loop {
             let appended = self.slots.append(c, worker, (stream, self.nodes[stream]), record);
             match appended {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
+                // The commit cannot be taken back: others may see it. What the disk gives back may do.
                 Err(error) => {
-                    // A record that is missing must not be followed by others.
-                    self.with_driver(c, |driver| driver.error.get_or_insert(error.clone().into()).clone());
-                    self.publish_stop(c);
-                    return Err(error.into());
+                    let until = *refused_until.get_or_insert(P::now(c).plus(MEMORY_WAIT_NANOS));
+                    if P::now(c) >= until {
+                        // A record that is missing must not be followed by others.
+                        self.with_driver(c, |driver| {
+                            driver.error.get_or_insert(error.clone().into()).clone()
+                        });
+                        self.publish_stop(c);
+                        return Err(error.into());
+                    }
+                    P::rest(c, EPOCH_WAIT_NANOS);
                 }
             }
             if let Some(error) = self.stopped(c) {
                 return Err(error);
             }
             // Full buffers go to disk whether or not their epochs are complete.
-            let seen = self.durable(c);
+            let seen = self.landed(c);
             if self.try_drive(c, epochs, Goal::Empty) != Turn::Over {
-                P::park(c, self.durable_word(), seen, Some(P::now(c).plus(EPOCH_WAIT_NANOS)));
+                P::park(c, self.landed_word(), seen, Some(P::now(c).plus(EPOCH_WAIT_NANOS)));
             }
         }
     }
@@ -334,6 +385,19 @@ impl<P: Files> Log<P> {
         looks
     }
 
+    /// How often something was made durable.
+    fn landed(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release in `has_landed`.
+        P::load(c, self.landed_word(), Ordering::Acquire)
+    }
+
+    /// Wakes who waits for what is durable now, or for a log that has stopped.
+    fn has_landed(&self, c: P::Core) {
+        // Release: pairs with the acquire in `landed`.
+        P::fetch_add(c, self.landed_word(), 1, Ordering::Release);
+        P::unpark(c, self.landed_word(), u32::MAX);
+    }
+
     /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Returns
     /// whether the epoch is durable. The worker waits for commits that are under way, and for the disk, but for no other
     /// transaction.
@@ -347,9 +411,28 @@ impl<P: Files> Log<P> {
         epoch: u64,
         deadline: Option<Nanos>,
     ) -> Result<bool, LogError> {
+        self.wait_for(c, epochs, Target { epoch, deadline, by_epoch: true })
+    }
+
+    /// As [`Self::wait`], for a commit of this epoch that the caller has made or read: it may be durable before the epoch is.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_for_commit(
+        &self,
+        c: P::Core,
+        epochs: &Epochs<P>,
+        epoch: u64,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, LogError> {
+        self.wait_for(c, epochs, Target { epoch, deadline, by_epoch: false })
+    }
+
+    fn wait_for(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError> {
+        let Target { epoch, deadline, .. } = target;
         loop {
-            let seen = self.durable(c);
-            if seen >= epoch {
+            let seen = self.landed(c);
+            if self.durable(c) >= epoch {
                 return Ok(true);
             }
             if let Some(error) = self.stopped(c) {
@@ -357,11 +440,12 @@ impl<P: Files> Log<P> {
             }
             if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
                 // Others may have relied on this worker to go on with what is under way.
-                P::unpark(c, self.durable_word(), 1);
+                P::unpark(c, self.landed_word(), 1);
                 return Ok(false);
             }
-            let patience = match self.try_drive(c, epochs, Goal::Durable(epoch, deadline)) {
+            let patience = match self.try_drive(c, epochs, Goal::Durable(target)) {
                 Turn::Over => continue,
+                Turn::Whole => return Ok(true),
                 // Some worker is at its commit.
                 Turn::Blocked => EPOCH_WAIT_NANOS,
                 // The core that flushes wakes all waiting workers when it is done.
@@ -369,8 +453,15 @@ impl<P: Files> Log<P> {
             };
             let again = P::now(c).plus(patience);
             let again = deadline.map_or(again, |deadline| again.min(deadline));
-            P::park(c, self.durable_word(), seen, Some(again));
+            P::park(c, self.landed_word(), seen, Some(again));
         }
+    }
+
+    /// Bytes that the files of the log take, those of former generations included.
+    pub fn file_bytes(&self, c: P::Core) -> u64 {
+        self.with_driver(c, |driver| {
+            driver.former_bytes + driver.streams.iter().map(Stream::file_bytes).sum::<u64>()
+        })
     }
 
     /// What the log has done so far.
@@ -395,188 +486,6 @@ impl<P: Files> Log<P> {
         P::store(c, self.latch(), 0, Ordering::Release);
         result
     }
-
-    /// Does what can be done now, if no other core is at it.
-    fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
-        // Acquire: pairs with the release of the holder before.
-        if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
-            return Turn::Taken;
-        }
-        // SAFETY: the latch is held.
-        let driver = unsafe { &mut *self.driver.get() };
-        let before = self.durable(c);
-        let turn = match driver.error {
-            None => self.drive(c, driver, epochs, goal),
-            Some(_) => Ok(Turn::Over),
-        };
-        let stops = turn.is_err();
-        let turn = turn.unwrap_or_else(|error| {
-            driver.error = Some(error.stops());
-            Turn::Over
-        });
-        // Release: pairs with the acquire of the next holder.
-        P::store(c, self.latch(), 0, Ordering::Release);
-        if stops {
-            self.publish_stop(c);
-        } else if self.durable(c) != before {
-            P::unpark(c, self.durable_word(), u32::MAX);
-        }
-        turn
-    }
-
-    fn publish_stop(&self, c: P::Core) {
-        // Release: pairs with the acquire in `stopped`.
-        P::store(c, self.stopped_word(), 1, Ordering::Release);
-        P::unpark(c, self.durable_word(), u32::MAX);
-    }
-
-    /// One holder's turn at the latch.
-    fn drive(
-        &self,
-        c: P::Core,
-        driver: &mut Driver<P>,
-        epochs: &Epochs<P>,
-        goal: Goal,
-    ) -> Result<Turn, LogError> {
-        loop {
-            if let Some(landed) = self.land(c, driver)? {
-                driver.tune(c, epochs, landed);
-            }
-            let mut started = false;
-            if driver.flight.is_none() {
-                if let Goal::Durable(target, _) = goal {
-                    while complete(epochs.current(c).0) < target && epochs.try_advance(c) {}
-                }
-                if epochs.current(c) >= Epoch::LAST {
-                    return Err(LogError::NoEpochs);
-                }
-                started = self.start(c, driver, epochs, goal)?;
-                if driver.flight.is_some() && driver.streams.iter().all(Stream::is_idle) {
-                    // The core has performed it.
-                    continue;
-                }
-            }
-            match goal {
-                Goal::GetOn => return Ok(Turn::Over),
-                Goal::Empty if started => return Ok(Turn::Over),
-                Goal::Durable(target, _) if self.durable(c) >= target => return Ok(Turn::Over),
-                _ => {}
-            }
-            let deadline = match goal {
-                Goal::Durable(_, deadline) => deadline,
-                Goal::GetOn | Goal::Empty => None,
-            };
-            let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
-                return Ok(Turn::Blocked);
-            };
-            if !stream.wait(c, deadline) {
-                if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
-                    return Ok(Turn::Over);
-                }
-                return Err(FileError::stopped().into());
-            }
-        }
-    }
-
-    /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds its way took, and its
-    /// bytes.
-    fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
-        for stream in &mut driver.streams {
-            stream.reap(c)?;
-        }
-        let landed = driver.flight.take_if(|_| driver.streams.iter().all(Stream::is_idle));
-        Ok(landed.map(|Flight { complete, bytes, began }| {
-            driver.streams.iter_mut().for_each(Stream::flushed);
-            driver.marked = complete;
-            self.publish(c, complete);
-            (P::now(c).since(began), bytes)
-        }))
-    }
-
-    fn publish(&self, c: P::Core, durable: u64) {
-        if durable > self.durable(c) {
-            // Release: pairs with the acquire in `durable`, before a commit is acknowledged.
-            P::store(c, self.durable_word(), durable, Ordering::Release);
-        }
-    }
-
-    /// Begins a group if a new epoch is complete, or, to empty slots, in any case; whether it has taken the buffers.
-    fn start(
-        &self,
-        c: P::Core,
-        driver: &mut Driver<P>,
-        epochs: &Epochs<P>,
-        goal: Goal,
-    ) -> Result<bool, LogError> {
-        // Before the buffers are taken: what committed in these epochs is in them.
-        let complete = complete(epochs.current(c).0).max(driver.marked);
-        if complete <= self.durable(c) && !matches!(goal, Goal::Empty) {
-            return Ok(false);
-        }
-        let by = match goal {
-            Goal::Durable(_, deadline) if performs::<P>(c, deadline) => By::Core,
-            _ => By::Queue,
-        };
-        self.write(c, driver, complete, by)?;
-        Ok(true)
-    }
-
-    /// Takes the records that workers have left and begins to write them, if there are any that no flush covers.
-    fn write(&self, c: P::Core, driver: &mut Driver<P>, complete: u64, by: By) -> Result<(), LogError> {
-        let mut free: Vec<_> =
-            driver.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
-        let collected = self.slots.collect(c, &mut free);
-        for (stream, free) in driver.streams.iter_mut().zip(free) {
-            stream.free = free;
-        }
-        driver.newest = driver.newest.max(collected.newest);
-        if collected.filled.is_empty() && driver.newest <= driver.marked {
-            // Nothing was written since: there is nothing to lose.
-            self.publish(c, complete);
-            return Ok(());
-        }
-        let mut blocks: Vec<Vec<_>> = driver.streams.iter().map(|_| Vec::new()).collect();
-        for Filled { stream, block } in collected.filled {
-            blocks[stream].push(block);
-        }
-        // Where several workers share a group its switches between threads are shared too, and its core has transactions to go on with.
-        let by = if blocks.iter().map(Vec::len).sum::<usize>() > 1 { By::Queue } else { by };
-        let (before, began) = (driver.written_bytes(), P::now(c));
-        let last = driver.streams.len() - 1;
-        for (number, (stream, blocks)) in driver.streams.iter_mut().zip(blocks).enumerate() {
-            // The queues of the others are at work meanwhile.
-            let by = if number == last { by } else { By::Queue };
-            stream.write(c, blocks, (driver.marked, complete), by)?;
-        }
-        let bytes = driver.written_bytes() - before;
-        let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
-        // Relaxed: a figure, which the latch's holder changes.
-        P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
-        driver.flight = Some(Flight { complete, bytes, began });
-        Ok(())
-    }
-}
-
-/// What a holder of the latch is after.
-#[derive(Clone, Copy)]
-enum Goal {
-    /// What can be done without waiting.
-    GetOn,
-    /// Empty slots: full ones are handed to the disk, when it has done what is under way.
-    Empty,
-    /// A durable epoch, until a deadline; epochs move on as fast as commits let them.
-    Durable(u64, Option<Nanos>),
-}
-
-/// How an attempt to hold the latch went.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// What could be done is done.
-    Over,
-    /// Nothing can be done until workers end their commits.
-    Blocked,
-    /// Another core holds the latch.
-    Taken,
 }
 
 impl LogError {

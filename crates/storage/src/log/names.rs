@@ -6,7 +6,6 @@ pub const MANIFEST: &str = "isles.manifest";
 pub const PAGES_CHECKPOINT: &str = "pages.checkpoint";
 /// The name of a manifest that is being written.
 pub(super) const NEW_MANIFEST: &str = "isles.manifest.new";
-const SPARE: &str = "spare-";
 
 /// The name of a segment.
 pub fn segment_name(stream: u32, sequence: u64) -> String {
@@ -18,16 +17,6 @@ pub fn parse_segment_name(name: &str) -> Option<(u32, u64)> {
     let (stream, sequence) = name.strip_prefix("log-")?.split_once('-')?;
     let parsed = (stream.parse().ok()?, sequence.parse().ok()?);
     (segment_name(parsed.0, parsed.1) == name).then_some(parsed)
-}
-
-/// The name of the segment that a stream has ready.
-pub(super) fn spare_name(stream: u32) -> String {
-    format!("{SPARE}{stream:03}")
-}
-
-/// Whether a stream has made this file ahead, to be a segment later.
-pub(super) fn is_spare_name(name: &str) -> bool {
-    name.starts_with(SPARE)
 }
 
 /// The name of a file of a checkpoint.

@@ -5,18 +5,20 @@
 //! that, up to the last complete epoch, count too (they may have been acknowledged), and are written once more into the new
 //! generation, before the manifest knows of it; the old one ends before them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use platform::Place;
-use platform::files::{Files, Operation};
+use platform::files::{Entry, Files, Operation};
 
 use super::checkpoint::CheckpointReader;
 use super::error::LogError;
 use super::format::{ALIGNMENT, Record, Records};
-use super::image::{SegmentImage, SegmentReading, read_segments};
-use super::manifest::{Generation, Manifest, ManifestWriter};
+use super::found::{is_named_like_own, superseded};
+use super::image::{BlockSummary, SegmentImage, SegmentReading, read_segments};
+use super::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, Start};
 use super::names::{
-    MANIFEST, PAGES_CHECKPOINT, is_spare_name, parse_checkpoint_file_name, parse_segment_name, segment_name,
+    NEW_MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name,
 };
 use super::{Log, LogOptions};
 use crate::epoch::Epoch;
@@ -28,6 +30,9 @@ const EPOCHS_AHEAD: u64 = 3;
 
 /// Epochs that an opening is to have: with fewer it would end before it has done anything.
 const EPOCHS_LEFT: u64 = 16;
+
+/// No segment of a database has a larger number.
+const SEQUENCE_MAX: u64 = 1 << 62;
 
 /// The log of a directory as recovery has read it: which of its records count.
 pub struct RecoveredLog<P: Files> {
@@ -52,9 +57,13 @@ pub struct OpenedDirectory<P: Files> {
     pub existed: bool,
     /// First epoch of transactions to come.
     pub first_epoch: u64,
-    sequences: Vec<u64>,
-    /// All files that there were, and their bytes.
-    files: Vec<(String, u64)>,
+    /// By stream, the first sequence that no file is named by, and the same of checkpoints.
+    sequences: BTreeMap<u32, u64>,
+    last_checkpoint: u64,
+    /// All files that there were.
+    files: Vec<Entry>,
+    /// Those of them that may go.
+    superseded: Vec<String>,
 }
 
 /// How far one stream of a generation was read.
@@ -67,6 +76,8 @@ struct Chain {
     /// Blocks before this number are known to be durable.
     flushed_before: u64,
     broken: bool,
+    /// The last number of a whole group that was read of it.
+    whole: u64,
 }
 
 /// The last epoch of a generation that is complete, the last one that is known to be durable, and the largest one that
@@ -76,6 +87,8 @@ struct Reached {
     complete: u64,
     safe: u64,
     newest: u64,
+    /// The largest epoch up to where everything counts, complete or not.
+    whole: u64,
 }
 
 /// Opens and locks the database in a directory, which is made if it is not there, and reads its log, on all of these places. The
@@ -106,28 +119,21 @@ pub(super) fn find<P: Files>(
 ) -> Result<OpenedDirectory<P>, LogError> {
     let mut queue = P::queue(c, &directory)?;
     let found = Manifest::read::<P>(c, &mut queue)?;
-    let existed = found.is_some();
-    let manifest = found.unwrap_or_default();
     let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
-    let foreign = |name: &str| {
-        parse_segment_name(name).is_none()
-            && parse_checkpoint_file_name(name).is_none()
-            && !is_spare_name(name)
-            && !name.starts_with(MANIFEST)
-    };
-    if !existed && entries.iter().any(|entry| entry.name == PAGES_CHECKPOINT) {
-        return Err(LogError::RowsInPages(path.to_path_buf()));
+    Manifest::check_new::<P>(c, &mut queue, found.as_ref())?;
+    if found.is_none() {
+        check_new_directory(path, &entries)?;
     }
-    if !existed && entries.iter().any(|entry| foreign(&entry.name)) {
-        return Err(LogError::NotADatabase(path.to_path_buf()));
-    }
-    let segments: Vec<_> =
-        entries.iter().filter_map(|entry| Some((parse_segment_name(&entry.name)?, entry))).collect();
-    let mut sequences = Vec::new();
-    for ((stream, sequence), _) in &segments {
-        sequences.resize(sequences.len().max(*stream as usize + 1), 0);
-        sequences[*stream as usize] = sequences[*stream as usize].max(sequence + 1);
-    }
+    let manifest = found.unwrap_or_default();
+    let existed = !manifest.generations.is_empty();
+    let sequences = next_sequences(&entries)?;
+    let checkpoints = entries.iter().filter_map(|entry| parse_checkpoint_file_name(&entry.name));
+    let last_checkpoint = checkpoints.map(|(number, _)| number).max().unwrap_or(0);
+    let segments: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| Some((parse_segment_name(&entry.name)?, entry)))
+        .filter(|(_, entry)| manifest.needs(&entry.name))
+        .collect();
     let total = segments.iter().map(|(_, entry)| entry.bytes).sum();
     let mut listener = listener.map(|listener| move |done| listener(done, total));
     let listener: Listener<'_> = match &mut listener {
@@ -138,6 +144,7 @@ pub(super) fn find<P: Files>(
         true => Vec::new(),
         false => read_segments(c, &directory, &segments, SegmentReading { places, keeps, listener })?,
     };
+    let superseded = superseded::<P>(c, &mut queue, &manifest, (&images, &entries))?;
     let reached = follow_all(&mut images, &manifest)?;
     let first = manifest.generations.last().map_or(0, |generation| generation.first_epoch + EPOCHS_AHEAD);
     let first_epoch = reached.newest.max(first) + 1 + EPOCHS_AHEAD;
@@ -147,19 +154,56 @@ pub(super) fn find<P: Files>(
         last_epoch: reached.complete,
         safe_epoch: reached.safe,
     };
-    let files = entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
-    Ok(OpenedDirectory { directory, queue, manifest, log: recovered, existed, first_epoch, sequences, files })
+    Ok(OpenedDirectory {
+        directory,
+        queue,
+        manifest,
+        log: recovered,
+        existed,
+        first_epoch,
+        sequences,
+        last_checkpoint,
+        files: entries,
+        superseded,
+    })
+}
+
+/// Refuses to make a database in a directory that has one already, or parts of one, or something else.
+fn check_new_directory(path: &Path, entries: &[Entry]) -> Result<(), LogError> {
+    if entries.iter().any(|entry| entry.name == PAGES_CHECKPOINT) {
+        return Err(LogError::RowsInPages(path.to_path_buf()));
+    }
+    if let Some(entry) = entries.iter().find(|entry| is_named_like_own(&entry.name)) {
+        return Err(LogError::NoManifest { path: path.to_path_buf(), file: entry.name.clone() });
+    }
+    match entries.iter().all(|entry| entry.name == NEW_MANIFEST) {
+        true => Ok(()),
+        false => Err(LogError::NotADatabase(path.to_path_buf())),
+    }
+}
+
+/// By stream, the sequence after those that files are named by.
+fn next_sequences(entries: &[Entry]) -> Result<BTreeMap<u32, u64>, LogError> {
+    let mut sequences = BTreeMap::new();
+    for entry in entries {
+        let Some((stream, sequence)) = parse_segment_name(&entry.name) else { continue };
+        let after = sequence.checked_add(1).filter(|after| *after <= SEQUENCE_MAX);
+        let after = after.ok_or_else(|| LogError::Foreign(entry.name.clone()))?;
+        let next: &mut u64 = sequences.entry(stream).or_default();
+        *next = after.max(*next);
+    }
+    Ok(sequences)
 }
 
 /// Finds what counts of all generations.
 fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> Result<Reached, LogError> {
     let durable = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.end);
-    let mut all = Reached { complete: durable, safe: durable, newest: durable };
+    let mut all = Reached { complete: durable, safe: durable, newest: durable, whole: 0 };
     for generation in &manifest.generations {
         let reached = follow(images, generation, durable)?;
         let last = generation.last_epoch.unwrap_or(reached.complete);
         images.iter_mut().filter(|image| image.is_of(generation)).for_each(|image| image.last = last);
-        all.complete = all.complete.max(last);
+        all.complete = all.complete.max(last).max(reached.whole);
         all.safe = all.safe.max(generation.last_epoch.unwrap_or(reached.safe));
         all.newest = all.newest.max(reached.newest).max(last);
     }
@@ -176,6 +220,7 @@ fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> 
 impl<P: Files> SegmentImage<P> {
     /// Joins the blocks of this segment to the chain; the largest epoch that occurs.
     fn join(&mut self, chain: &mut Chain) -> Result<u64, LogError> {
+        chain.broken |= !self.blocks.is_empty() && self.first_block != chain.next;
         if chain.broken {
             self.blocks.clear();
         }
@@ -184,13 +229,48 @@ impl<P: Files> SegmentImage<P> {
             newest = newest.max(seen.epochs.1);
             chain.complete.push(seen.complete);
             chain.flushed_before = chain.flushed_before.max(seen.flushed_before);
+            chain.whole = chain.whole.max(seen.whole);
             chain.next += 1;
         }
         // A block may show that what is missing was durable.
-        if self.flushed_before > chain.next {
+        if self.claims.flushed_before > chain.next {
             return Err(self.damaged(self.end(), "a block that was durable cannot be read"));
         }
         Ok(chain.complete.iter().copied().fold(newest, u64::max))
+    }
+
+    /// Takes note up to where everything counts, which blocks with these numbers end; the largest epoch there.
+    fn count_whole(&mut self, whole: u64) -> u64 {
+        let ends = |seen: &BlockSummary| (1..=whole).contains(&seen.whole);
+        self.whole_blocks = self.blocks.iter().rposition(ends).map_or(0, |last| last + 1);
+        self.blocks[..self.whole_blocks].iter().map(|seen| seen.epochs.1).max().unwrap_or(0)
+    }
+}
+
+/// Looks whether segments are missing, or shorter than they were. A generation whose end is known has been judged by that.
+fn check_reach<P: Files>(
+    own: &[&mut SegmentImage<P>],
+    (stream, start): (u32, Start),
+    is_open: bool,
+) -> Result<(), LogError> {
+    let missing = |sequence| {
+        let file = segment_name(stream, sequence);
+        Err(LogError::Damaged { file, offset: 0, what: "it is missing, or its beginning is" })
+    };
+    if own.first().map_or(is_open, |image| image.sequence != start.sequence) {
+        return missing(start.sequence);
+    }
+    if !is_open {
+        return Ok(());
+    }
+    let there: BTreeSet<u64> = own.iter().map(|image| image.sequence).collect();
+    let reaches = own.iter().map(|image| image.claims.reaches).max().unwrap_or(0);
+    if let Some(sequence) = (start.sequence..=reaches).find(|sequence| !there.contains(sequence)) {
+        return missing(sequence);
+    }
+    match own.iter().find(|image| image.file_bytes < image.claims.file_bytes) {
+        Some(image) => Err(image.damaged(image.file_bytes as usize, "it has been cut short")),
+        None => Ok(()),
     }
 }
 
@@ -201,31 +281,38 @@ fn follow<P: Files>(
     durable: u64,
 ) -> Result<Reached, LogError> {
     let nothing = durable.max(generation.first_epoch - 1);
-    let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch };
+    let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch, whole: 0 };
+    let mut whole = u64::MAX;
     for (stream, start) in (0..).zip(&generation.starts) {
         let mut own: Vec<&mut SegmentImage<P>> =
             images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
-        let first = own.first().and_then(|image| image.header).map_or(0, |header| header.first_block);
-        if own.first().is_some_and(|image| image.sequence != *start) {
-            let file = segment_name(stream, *start);
-            return Err(LogError::Damaged { file, offset: 0, what: "it is missing, or its beginning is" });
-        }
-        let mut chain = Chain { first, next: first, complete: Vec::new(), flushed_before: 0, broken: false };
+        check_reach(&own, (stream, *start), generation.last_epoch.is_none())?;
+        let mut chain = Chain {
+            first: start.block,
+            next: start.block,
+            complete: Vec::new(),
+            flushed_before: 0,
+            broken: false,
+            whole: 0,
+        };
         for image in &mut own {
-            let first = image.header.map_or(0, |header| header.first_block);
-            chain.broken |= first != chain.next;
             all.newest = all.newest.max(image.join(&mut chain)?);
         }
         let complete = chain.complete.iter().copied().fold(nothing, u64::max);
         let flushed = chain.flushed_before.min(chain.next).saturating_sub(chain.first);
         let safe = chain.complete[..flushed as usize].iter().copied().fold(nothing, u64::max);
         if generation.last_epoch.is_some_and(|last| complete < last) {
-            let file = segment_name(stream, own.last().map_or(*start, |image| image.sequence));
+            let file = segment_name(stream, own.last().map_or(start.sequence, |image| image.sequence));
             let what = "epochs that were durable are missing";
             return Err(LogError::Damaged { file, offset: 0, what });
         }
         all.complete = all.complete.min(complete);
         all.safe = all.safe.min(safe);
+        whole = whole.min(chain.whole);
+    }
+    if generation.last_epoch.is_none() {
+        let own = images.iter_mut().filter(|image| image.is_of(generation));
+        all.whole = own.map(|image| image.count_whole(whole)).max().unwrap_or(0);
     }
     Ok(all)
 }
@@ -243,6 +330,11 @@ pub struct LogBlock<'a> {
 pub(super) struct Counting(u64, u64);
 
 impl Counting {
+    /// Of a block of which everything counts that the checkpoint has not.
+    fn whole(self) -> Counting {
+        Counting(self.0, u64::MAX)
+    }
+
     pub(super) fn has(self, record: &Record<'_>) -> bool {
         record.epoch > self.0 && record.epoch <= self.1
     }
@@ -260,24 +352,29 @@ impl<P: Files> RecoveredLog<P> {
     /// in the order of their commits.
     pub fn blocks(&self) -> Vec<LogBlock<'_>> {
         let blocks = self.images.iter().flat_map(|image| {
-            let counting = self.counting(image);
             let bytes = image.bytes.as_ref().map_or(&[][..], |buffer| buffer.bytes());
-            image.blocks.iter().map(move |seen| {
+            image.blocks.iter().enumerate().map(move |(number, seen)| {
                 let payload = bytes.get(seen.from..seen.to).unwrap_or(&[]);
-                LogBlock { payload, counting }
+                LogBlock { payload, counting: self.counting(image, number) }
             })
         });
         blocks.collect()
     }
 
-    /// Which records of a segment count.
-    pub(super) fn counting(&self, image: &SegmentImage<P>) -> Counting {
-        Counting(self.copied_epoch, image.last)
+    /// Which records of a segment's block count.
+    pub(super) fn counting(&self, image: &SegmentImage<P>, block: usize) -> Counting {
+        let by_epoch = Counting(self.copied_epoch, image.last);
+        if block < image.whole_blocks { by_epoch.whole() } else { by_epoch }
     }
 
     /// The epoch up to which the checkpoint has everything, 0 without one: records that count are later.
     pub fn copied_epoch(&self) -> u64 {
         self.copied_epoch
+    }
+
+    /// Bytes of the files that are read of the log, with all space that they take.
+    pub fn file_bytes(&self) -> u64 {
+        self.images.iter().map(|image| image.file_bytes).sum()
     }
 
     /// Bytes of the log's blocks, as [`LogUse`](super::LogUse) counts them.
@@ -300,7 +397,7 @@ impl<P: Files> OpenedDirectory<P> {
     /// What reads the checkpoint; `None` if there is none.
     pub fn checkpoint(&self, c: P::Core) -> Result<Option<CheckpointReader<'_, P>>, LogError> {
         let Some(checkpoint) = &self.manifest.checkpoint else { return Ok(None) };
-        CheckpointReader::new(c, &self.directory, checkpoint, &self.files).map(Some)
+        CheckpointReader::new(c, &self.directory, (self.manifest.identity, checkpoint), &self.files).map(Some)
     }
 
     /// The number of this opening, larger than all that were ever begun, the manifest knowing of them or not.
@@ -312,6 +409,10 @@ impl<P: Files> OpenedDirectory<P> {
 
     /// Begins a new generation: from now on nothing changes about what the ones before say. What was read of them counts as
     /// growth of the log.
+    ///
+    /// In this order: a manifest, if there is none, so that no file of the database is there without one; the first segments;
+    /// what is written again; the manifest with this generation, from which on its segments count; the removal of what is
+    /// superseded. A crash on the way leaves files that the next opening knows to be superseded.
     pub fn begin(
         mut self,
         c: P::Core,
@@ -319,24 +420,28 @@ impl<P: Files> OpenedDirectory<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        for name in self.files.iter().map(|(name, _)| name).filter(|name| is_spare_name(name)) {
-            P::perform(c, &mut self.queue, Operation::Remove { name: name.clone() }).result?;
+        if self.manifest.generations.is_empty() {
+            self.manifest.identity = P::fresh_identity(c, &self.directory)?;
+            self.manifest.write::<P>(c, &mut self.queue)?;
         }
+        let own = self.own_files();
         let number = self.opening();
-        let streams = 0..options.streams.len();
+        let streams = 0..options.streams.len() as u32;
+        let sequence = |stream| self.sequences.get(&stream).copied().unwrap_or(0);
         let generation = Generation {
             number,
-            starts: streams.map(|stream| self.sequences.get(stream).copied().unwrap_or(0)).collect(),
+            identity: P::fresh_identity(c, &self.directory)?,
+            starts: streams.map(|stream| Start { sequence: sequence(stream), block: 0 }).collect(),
             first_epoch: self.first_epoch - EPOCHS_AHEAD,
             last_epoch: None,
         };
-        let mut log = Log::begin(c, self.directory, &generation, options, workers)?;
+        let mut log = Log::begin(c, self.directory, (self.manifest.identity, &generation), options, workers)?;
         let safe = self.log.safe_epoch;
         let blocks = self.log.blocks();
         let again = blocks.iter().flat_map(|block| block.records()).filter(|record| record.epoch > safe);
         log.write_again(c, again, generation.first_epoch)?;
-        // A segment that is mostly empty has to be read all the same.
-        log.grow(c, self.log.images.iter().map(|image| image.file_bytes).sum());
+        log.grow(c, self.log.log_bytes());
+        let former_bytes = self.log.file_bytes();
         self.log.images.clear();
         if let Some(last) = self.manifest.generations.last_mut() {
             last.last_epoch = Some(safe.max(last.first_epoch - 1));
@@ -344,22 +449,20 @@ impl<P: Files> OpenedDirectory<P> {
         self.manifest.generations.push(generation);
         self.manifest.extra = extra;
         self.manifest.write::<P>(c, &mut self.queue)?;
-        remove_old::<P>(c, &mut self.queue, self.files, &self.manifest)?;
-        log.keep_manifest(ManifestWriter { manifest: self.manifest, queue: self.queue });
+        let (manifest, queue, leaving) = (self.manifest, self.queue, self.superseded);
+        let mut writer =
+            ManifestWriter { manifest, queue, own, leaving, last_checkpoint: self.last_checkpoint };
+        writer.remove_leaving(c);
+        log.keep_manifest(writer, former_bytes);
         Ok(log)
     }
-}
 
-/// Removes those of the files found that the manifest does not need. A crash on the way leaves some of them for the next
-/// opening.
-fn remove_old<P: Files>(
-    c: P::Core,
-    queue: &mut P::Queue,
-    files: Vec<(String, u64)>,
-    manifest: &Manifest,
-) -> Result<(), LogError> {
-    for (name, _) in files.into_iter().filter(|(name, _)| !manifest.needs(name)) {
-        P::perform(c, queue, Operation::Remove { name }).result?;
+    /// The files that the manifest needs, but for itself.
+    fn own_files(&self) -> Vec<String> {
+        let known = |image: &&SegmentImage<P>| {
+            self.manifest.generations.iter().any(|generation| image.is_of(generation))
+        };
+        let segments = self.log.images.iter().filter(known).map(SegmentImage::name);
+        segments.chain(self.manifest.checkpoint.iter().flat_map(Checkpoint::names)).collect()
     }
-    Ok(())
 }

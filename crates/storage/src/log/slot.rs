@@ -58,16 +58,24 @@ impl<P: Platform> Slots<P> {
         })
     }
 
-    fn with<T>(&self, c: P::Core, worker: usize, body: impl FnOnce(&mut Slot<P>) -> T) -> T {
+    fn lock(&self, c: P::Core, worker: usize) {
         let latch = P::word_of(&self.latches, worker * LINE_BYTES);
-        // Acquire: pairs with the release below.
+        // Acquire: pairs with the release in `unlock`.
         while P::cas(c, latch, 0, 1, Ordering::Acquire).is_err() {
             P::spin_while(c, latch, 1, None);
         }
+    }
+
+    fn unlock(&self, c: P::Core, worker: usize) {
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, P::word_of(&self.latches, worker * LINE_BYTES), 0, Ordering::Release);
+    }
+
+    fn with<T>(&self, c: P::Core, worker: usize, body: impl FnOnce(&mut Slot<P>) -> T) -> T {
+        self.lock(c, worker);
         // SAFETY: the latch is held, and `body` cannot get here again: it knows the slot only.
         let result = body(unsafe { &mut *self.slots[worker].get() });
-        // Release: pairs with the acquire of the next holder.
-        P::store(c, latch, 0, Ordering::Release);
+        self.unlock(c, worker);
         result
     }
 
@@ -112,7 +120,9 @@ impl<P: Platform> Slots<P> {
             Some(buffer) if buffer.capacity() >= least => Ok(buffer),
             other => {
                 slot.free.extend(other);
+                // Where there is no memory for many records, there may be for this one.
                 Buffer::new(c, node, least.max(self.buffer_bytes), "log buffer")
+                    .or_else(|_| Buffer::new(c, node, least, "log buffer"))
             }
         }
     }
@@ -122,16 +132,42 @@ impl<P: Platform> Slots<P> {
     pub(super) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
         let mut collected = Collected { filled: Vec::new(), newest: 0 };
         for worker in 0..self.slots.len() {
-            self.with(c, worker, |slot| {
-                let from = collected.filled.len();
-                collected.filled.append(&mut slot.full);
-                collected.filled.extend(slot.current.take());
-                for filled in &collected.filled[from..] {
-                    slot.free.extend(free[filled.stream].pop());
-                }
-                collected.newest = collected.newest.max(std::mem::take(&mut slot.newest));
-            });
+            self.with(c, worker, |slot| slot.empty(free, &mut collected));
         }
         collected
+    }
+
+    /// Takes them while no worker can leave another one, if `is_idle` says, then, that no commit is under way: what is taken, with
+    /// all that was taken before, has everything that it depends on. A commit is over when it has left its records, so that all that
+    /// any of these transactions has read was left before; and what commits later leaves its records later.
+    pub(super) fn collect_whole(
+        &self,
+        c: P::Core,
+        free: &mut [Vec<Buffer<P>>],
+        is_idle: impl FnOnce() -> bool,
+    ) -> Option<Collected<P>> {
+        (0..self.slots.len()).for_each(|worker| self.lock(c, worker));
+        let collected = is_idle().then(|| {
+            let mut collected = Collected { filled: Vec::new(), newest: 0 };
+            for slot in &self.slots {
+                // SAFETY: the latches of all slots are held, and nothing below gets here again.
+                unsafe { &mut *slot.get() }.empty(free, &mut collected);
+            }
+            collected
+        });
+        (0..self.slots.len()).for_each(|worker| self.unlock(c, worker));
+        collected
+    }
+}
+
+impl<P: Platform> Slot<P> {
+    fn empty(&mut self, free: &mut [Vec<Buffer<P>>], collected: &mut Collected<P>) {
+        let from = collected.filled.len();
+        collected.filled.append(&mut self.full);
+        collected.filled.extend(self.current.take());
+        for filled in &collected.filled[from..] {
+            self.free.extend(free[filled.stream].pop());
+        }
+        collected.newest = collected.newest.max(std::mem::take(&mut self.newest));
     }
 }

@@ -1,52 +1,38 @@
 //! One stream of a log: its segments, and what is under way to the disk.
 //!
-//! Protocol: blocks are written one behind the other into the current segment. A segment is made ahead under the name
-//! `spare-…`, with its space, and gets its header and its name when the one before is full; the flush of a group then
-//! covers both files and the name. The space of a segment is taken a step at a time, behind groups, since a file system may
-//! clear it. All operations go through one queue, which performs them in order. A segment that no recovery needs any more
-//! becomes the next spare: its blocks are written already, which spares the file system work at each flush, and what is
-//! left of them has smaller numbers than what is read there later. A new segment is filled with zeros a step ahead of its
-//! blocks for the same reason, behind groups that are small.
+//! Protocol: blocks are written one behind the other into the current segment; `segments.rs` has how one segment follows the
+//! other. All operations go through one queue, which performs them in order. A segment that no recovery needs any more
+//! becomes a later one: its blocks are written already, which spares the file system work at each flush, and what is left of
+//! them names another place than the one where it lies. A new segment is filled with zeros a step ahead of its blocks for the
+//! same reason, behind groups that are small. Segments begin short and become twice as long each time: a database that writes
+//! little takes little space ahead.
 //!
 //! The core that waits for a group performs its write and its flush itself, if the queue has nothing else to do: a session
 //! that is alone pays for no switch between threads.
 
+use std::collections::VecDeque;
+
 use platform::Node;
-use platform::files::{Access, Buffer, Completion, Done, Existence, FileError, Files, Operation, Ticket};
+use platform::files::{Access, Buffer, Completion, FileError, Files, Operation, Ticket};
 
 use super::ahead::next_zeros;
 use super::error::LogError;
 use super::filling::FillingBlock;
 use super::format::{ALIGNMENT, BlockHeader, SegmentHeader};
-use super::names::{segment_name, spare_name};
+use super::manifest::Start;
+use super::names::segment_name;
+use super::segments::{Begun, Next, Purpose, Refusal, Segment};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
+/// Buffers of one block that are there from the beginning: a segment's header, the mark at the end of the one before, and the
+/// block of a group without records are never short of memory.
+const SMALL_LEAST: usize = 4;
 /// Segments that a stream keeps to use them again.
 const USED_MAX: usize = 8;
-/// Steps in which the space of a new segment is taken.
-const SPARE_STEPS: u64 = 16;
-
-struct Segment<P: Files> {
-    file: P::File,
-    /// Where the next block goes.
-    offset: u64,
-    /// Up to here the file was written before, with zeros or blocks of another use.
-    cleared: u64,
-}
-
-enum Spare<P: Files> {
-    None,
-    /// The spare is being made.
-    Opening {
-        /// Whether the file was a segment before, and so has its space.
-        used: bool,
-    },
-    /// The spare has this many bytes of its space.
-    Growing(P::File, u64),
-    /// The spare is complete when all submitted operations have ended. Up to here it was written before.
-    Ready(P::File, u64),
-}
+/// The first segment is shorter than the longest by this factor, and no shorter than this.
+const FIRST_PART: u64 = 64;
+const FIRST_BYTES_MIN: u64 = 16 << 10;
 
 /// Who performs the operations of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,26 +43,47 @@ pub(super) enum By {
     Core,
 }
 
+/// What the last block of a group says.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    /// What was complete before the group, and with it.
+    pub before: u64,
+    pub complete: u64,
+    /// The number of the group if it is [whole](BlockHeader::whole), or 0.
+    pub whole: u64,
+}
+
 /// One stream.
 pub(super) struct Stream<P: Files> {
-    number: u32,
-    generation: u64,
+    pub(super) number: u32,
+    /// What the headers of its segments have in common.
+    pub(super) origin: SegmentHeader,
     queue: P::Queue,
     node: Option<Node>,
-    segment_bytes: u64,
-    access: Access,
-    segment: Option<Segment<P>>,
-    next_sequence: u64,
-    spare: Spare<P>,
-    /// Names of segments that may be written anew.
-    used: Vec<String>,
+    pub(super) segment_bytes: u64,
+    pub(super) access: Access,
+    pub(super) segment: Option<Segment<P>>,
+    pub(super) next: Next<P>,
+    pub(super) next_sequence: u64,
+    /// Length of the next new segment.
+    pub(super) next_bytes: u64,
+    /// The last segment that is known.
+    pub(super) known: u64,
+    /// What was refused, until it is tried again.
+    pub(super) refusal: Refusal,
+    /// Segments that were written, and their bytes.
+    pub(super) done: Vec<(u64, u64)>,
+    /// Names and bytes of segments that may be written anew; the bytes of the one that is being opened.
+    pub(super) used: Vec<(String, u64)>,
+    pub(super) reused: Option<u64>,
     next_block: u64,
     /// Blocks that a flush has made durable.
     durable_blocks: u64,
-    /// The last operation of the group under way, and the last of all.
+    /// The last operation of the group under way, and the last of all, with those that were not taken.
     awaited: Ticket,
     submitted: Ticket,
     taken: Ticket,
+    begun: VecDeque<Begun>,
     /// Empty buffers for workers.
     pub(super) free: Vec<Buffer<P>>,
     /// Empty buffers of one block.
@@ -91,7 +98,7 @@ pub(super) struct Stream<P: Files> {
 #[derive(Clone, Copy)]
 pub(super) struct StreamPlan {
     pub number: u32,
-    pub generation: u64,
+    pub origin: SegmentHeader,
     pub node: Option<Node>,
     pub segment_bytes: u64,
     pub access: Access,
@@ -99,150 +106,135 @@ pub(super) struct StreamPlan {
 }
 
 impl<P: Files> Stream<P> {
-    pub(super) fn new(queue: P::Queue, plan: StreamPlan) -> Self {
-        Stream {
+    /// A stream whose first segment is there.
+    pub(super) fn new(c: P::Core, queue: P::Queue, plan: StreamPlan) -> Result<Self, LogError> {
+        let small = (0..SMALL_LEAST).map(|_| Buffer::new(c, plan.node, ALIGNMENT, "log marks"));
+        let first_bytes = (plan.segment_bytes / FIRST_PART).max(FIRST_BYTES_MIN);
+        let mut stream = Stream {
             number: plan.number,
-            generation: plan.generation,
+            origin: plan.origin,
             queue,
             node: plan.node,
             segment_bytes: plan.segment_bytes,
             access: plan.access,
             segment: None,
+            next: Next::None,
             next_sequence: plan.first_sequence,
-            spare: Spare::None,
+            next_bytes: first_bytes.next_multiple_of(ALIGNMENT as u64).min(plan.segment_bytes),
+            known: 0,
+            refusal: None,
+            done: Vec::new(),
             used: Vec::new(),
+            reused: None,
             next_block: 0,
             durable_blocks: 0,
             awaited: Ticket(0),
             submitted: Ticket(0),
             taken: Ticket(0),
+            begun: VecDeque::new(),
             free: Vec::new(),
-            small: Vec::new(),
+            small: small.collect::<Result<_, _>>()?,
             written_bytes: 0,
             flushes: 0,
-        }
+        };
+        stream.begin(c)?;
+        Ok(stream)
     }
 
-    fn submit(&mut self, c: P::Core, operation: Operation<P>) {
-        self.submit_aside(c, operation);
-        self.awaited = self.submitted;
-    }
-
-    /// Begins an operation that no group waits for.
-    fn submit_aside(&mut self, c: P::Core, operation: Operation<P>) {
+    pub(super) fn submit(&mut self, c: P::Core, operation: Operation<P>, purpose: Purpose) {
         self.submitted = P::submit(c, &mut self.queue, operation);
+        self.begun.push_back((self.submitted, purpose));
+        if let Purpose::Group = purpose {
+            self.awaited = self.submitted;
+        }
     }
 
     /// Has an operation of a group performed.
     fn carry_out(&mut self, c: P::Core, operation: Operation<P>, by: By) -> Result<(), FileError> {
         if by == By::Queue || self.taken < self.submitted {
-            self.submit(c, operation);
+            self.submit(c, operation, Purpose::Group);
             return Ok(());
         }
         let completion = P::perform(c, &mut self.queue, operation);
         self.submitted = completion.ticket;
         self.awaited = completion.ticket;
-        self.accept(completion)
+        self.accept(c, completion)
     }
 
-    /// Ends the stream: names of files that were kept for later.
+    /// Ends the stream: names of files that are no part of the log.
     pub(super) fn end(mut self, c: P::Core) -> Vec<String> {
         while self.taken < self.submitted && self.wait(c, None) {
             // What was written is durable; what fails now is about files that go.
             let _ = self.reap(c);
         }
-        if let Spare::Ready(..) | Spare::Growing(..) = self.spare {
-            self.used.push(spare_name(self.number));
-        }
-        self.used
+        let next = match self.next {
+            Next::None => None,
+            _ => Some(segment_name(self.number, self.next_sequence)),
+        };
+        self.used.into_iter().map(|(name, _)| name).chain(next).collect()
     }
 
-    /// Begins to make the next segment.
-    pub(super) fn prepare_spare(&mut self, c: P::Core) {
-        if let Spare::None = self.spare {
-            let (name, access) = (spare_name(self.number), self.access);
-            let used = self.used.pop();
-            self.spare = Spare::Opening { used: used.is_some() };
-            let existence = if used.is_some() { Existence::Old } else { Existence::New };
-            if let Some(from) = used {
-                self.submit(c, Operation::Rename { from, to: name.clone() });
-            }
-            self.submit(c, Operation::Open { name, existence, access });
-        }
+    /// The name of the current segment, and where the next one would begin, if the current one has no blocks.
+    pub(super) fn unused(&self) -> Option<(String, Start)> {
+        let segment = self.segment.as_ref().filter(|segment| segment.is_empty())?;
+        let start = Start { sequence: segment.sequence + 1, block: self.next_block };
+        Some((segment_name(self.number, segment.sequence), start))
+    }
+
+    /// Bytes of its segments.
+    pub(super) fn file_bytes(&self) -> u64 {
+        let current = self.segment.iter().map(|segment| segment.grown.max(segment.offset));
+        self.done.iter().map(|(_, bytes)| *bytes).chain(current).sum()
     }
 
     /// Takes a segment of full length that is not needed any more, to write it anew; false if there are enough of them.
-    pub(super) fn reuse(&mut self, name: &str) -> bool {
-        let wanted = self.used.len() < USED_MAX;
+    pub(super) fn reuse(&mut self, (name, bytes): (&str, u64)) -> bool {
+        let wanted = bytes >= self.segment_bytes && self.used.len() < USED_MAX;
         if wanted {
-            self.used.push(name.to_owned());
+            self.used.push((name.to_owned(), bytes));
         }
         wanted
     }
 
-    /// Lets all blocks that are written from now on go to later segments than all blocks before. Returns the sequence of
-    /// the first of these segments, whose name is final when the stream is idle.
-    pub(super) fn cut(&mut self, c: P::Core) -> Result<u64, LogError> {
-        match &self.segment {
-            None => return Ok(self.next_sequence),
-            Some(segment) if segment.offset == ALIGNMENT as u64 => {}
-            Some(_) => self.roll(c)?,
+    /// Lets all blocks that are written from now on go to later segments than all blocks before. Returns where these segments
+    /// begin, which is known when the stream is idle; nothing if there is no segment to be had.
+    pub(super) fn cut(&mut self, c: P::Core, complete: u64) -> Result<Result<Start, FileError>, LogError> {
+        let is_empty = self.segment.as_ref().is_some_and(Segment::is_empty);
+        if !is_empty && !self.roll(c, complete)? {
+            let refusal = self.refusal.as_ref().map(|(_, error)| error.clone());
+            return Ok(Err(refusal.unwrap_or_else(FileError::stopped)));
         }
-        if let Some(Segment { file, .. }) = &self.segment {
-            let file = file.clone();
-            self.submit(c, Operation::Flush { file });
-        }
-        Ok(self.next_sequence - 1)
+        let sequence = self.segment.as_ref().map_or(self.next_sequence, |segment| segment.sequence);
+        Ok(Ok(Start { sequence, block: self.next_block }))
     }
 
     /// Takes what has ended; buffers are empty again.
     pub(super) fn reap(&mut self, c: P::Core) -> Result<(), FileError> {
         while let Some(completion) = P::take(c, &mut self.queue) {
-            self.accept(completion)?;
+            self.accept(c, completion)?;
         }
         Ok(())
     }
 
-    fn accept(&mut self, completion: Completion<P>) -> Result<(), FileError> {
+    fn accept(&mut self, c: P::Core, completion: Completion<P>) -> Result<(), FileError> {
         self.taken = completion.ticket;
         for buffer in completion.buffers {
             self.keep(buffer);
         }
-        if let Done::File(file) = completion.result? {
-            self.spare = match self.spare {
-                Spare::Opening { used: true } => Spare::Ready(file, self.segment_bytes),
-                _ => Spare::Growing(file, 0),
-            };
-        }
-        Ok(())
-    }
-
-    /// Takes the next step of space for the next segment.
-    fn grow_spare(&mut self, c: P::Core) {
-        match std::mem::replace(&mut self.spare, Spare::None) {
-            Spare::Growing(file, bytes) if bytes < self.segment_bytes => {
-                let step = self.segment_bytes.div_ceil(SPARE_STEPS).next_multiple_of(ALIGNMENT as u64);
-                let bytes = (bytes + step).min(self.segment_bytes);
-                self.submit_aside(c, Operation::Preallocate { file: file.clone(), bytes });
-                self.spare = Spare::Growing(file, bytes);
-            }
-            Spare::Growing(file, _) => {
-                self.submit_aside(c, Operation::Flush { file: file.clone() });
-                self.spare = Spare::Ready(file, ALIGNMENT as u64);
-            }
-            other => self.spare = other,
-        }
+        let begun = self.begun.pop_front_if(|(ticket, _)| *ticket == completion.ticket);
+        // What the core has performed itself is a group's.
+        self.settle(c, begun.map_or(Purpose::Group, |(_, purpose)| purpose), completion.result)
     }
 
     /// Fills the next step of the segment with zeros if a group of so many bytes is small, and the step before is used up.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
         let Some(segment) = &mut self.segment else { return };
-        let places = (segment.cleared, segment.offset, self.segment_bytes);
+        let places = (segment.cleared, segment.offset, segment.size);
         let Some(zeros) = next_zeros(places, group_bytes) else { return };
         segment.cleared = zeros.end;
         let (file, bytes) = (segment.file.clone(), zeros.end - zeros.start);
         let clear = Operation::Clear { file, offset: zeros.start, bytes };
-        self.submit_aside(c, clear);
+        self.submit(c, clear, Purpose::Zeros);
     }
 
     /// Whether everything has ended that a group waits for.
@@ -258,61 +250,52 @@ impl<P: Files> Stream<P> {
     /// The group under way is durable: [`Self::is_idle`], and nothing failed.
     pub(super) fn flushed(&mut self) {
         self.durable_blocks = self.next_block;
+        if let Some(segment) = &mut self.segment {
+            segment.durable_bytes = segment.durable_bytes.max(segment.grown).max(segment.offset);
+        }
     }
 
-    fn small_buffer(&mut self, c: P::Core) -> Result<Buffer<P>, LogError> {
+    pub(super) fn small_buffer(&mut self, c: P::Core) -> Result<Buffer<P>, LogError> {
         match self.small.pop() {
             Some(buffer) => Ok(buffer),
             None => Ok(Buffer::new(c, self.node, ALIGNMENT, "log marks")?),
         }
     }
 
-    /// Begins the next segment.
-    fn roll(&mut self, c: P::Core) -> Result<(), LogError> {
-        if let Some(Segment { file, .. }) = self.segment.take() {
-            self.submit(c, Operation::Flush { file });
-        }
-        self.prepare_spare(c);
-        let (file, cleared) = loop {
-            while let Spare::Growing(..) = self.spare {
-                self.grow_spare(c);
-            }
-            match std::mem::replace(&mut self.spare, Spare::None) {
-                Spare::Ready(file, written) => break (file, written),
-                other => self.spare = other,
-            }
-            // The machine stops where nothing is under way: an error comes out of the next operation.
-            if !self.wait(c, None) {
-                return Err(FileError::stopped().into());
-            }
-            self.reap(c)?;
+    /// Seals a block that goes to this place of the current segment.
+    fn seal(&mut self, c: P::Core, block: &mut FillingBlock<P>, offset: u64, (complete, whole): (u64, u64)) {
+        let Some(segment) = &mut self.segment else { return };
+        segment.reaches = self.known;
+        let (sequence, file_bytes) = (segment.sequence, segment.durable_bytes);
+        let header = BlockHeader {
+            place: self.header(sequence).place(offset),
+            number: self.next_block,
+            complete,
+            whole,
+            flushed_before: self.durable_blocks,
+            reaches: self.known,
+            file_bytes,
+            ..BlockHeader::default()
         };
-        let header = SegmentHeader {
-            stream: self.number,
-            sequence: self.next_sequence,
-            generation: self.generation,
-            first_block: self.next_block,
-        };
-        let mut buffer = self.small_buffer(c)?;
-        header.store(buffer.writable(c, 0, ALIGNMENT));
-        buffer.set_len(ALIGNMENT);
-        self.submit(c, Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] });
-        let to = segment_name(self.number, self.next_sequence);
-        self.submit(c, Operation::Rename { from: spare_name(self.number), to });
-        self.submit(c, Operation::FlushDirectory);
-        self.next_sequence += 1;
-        self.segment = Some(Segment { file, offset: ALIGNMENT as u64, cleared });
-        self.prepare_spare(c);
-        Ok(())
+        block.seal(c, header);
+        self.next_block += 1;
     }
 
-    /// Begins to write the blocks, and to flush; the last block says that `complete` is complete. Where there are no blocks, one
-    /// without records says so. With [`By::Core`] they may be durable when this returns: [`Self::is_idle`].
+    /// Begins to write a block without records, which names the segments that are known.
+    pub(super) fn write_mark(&mut self, c: P::Core, complete: u64) -> Result<(), LogError> {
+        let mut block = FillingBlock::new(self.small_buffer(c)?);
+        let offset = self.segment.as_ref().map_or(0, |segment| segment.offset);
+        self.seal(c, &mut block, offset, (complete, 0));
+        self.write_batch(c, &mut vec![block.into_buffer()], By::Queue)
+    }
+
+    /// Begins to write the blocks, and to flush; the last block says what the group is. Where there are no blocks, one without
+    /// records says so. With [`By::Core`] they may be durable when this returns: [`Self::is_idle`].
     pub(super) fn write(
         &mut self,
         c: P::Core,
         mut blocks: Vec<FillingBlock<P>>,
-        (before, complete): (u64, u64),
+        mark: Mark,
         by: By,
     ) -> Result<(), LogError> {
         let written_before = self.written_bytes;
@@ -321,29 +304,23 @@ impl<P: Files> Stream<P> {
             blocks.push(FillingBlock::new(self.small_buffer(c)?));
         }
         let last = blocks.len() - 1;
-        let mut batch = Vec::new();
+        let (mut batch, mut pending) = (Vec::new(), 0);
         for (number, mut block) in blocks.into_iter().enumerate() {
-            let header = BlockHeader {
-                stream: self.number,
-                generation: self.generation,
-                number: self.next_block,
-                complete: if number == last { complete } else { before },
-                flushed_before: self.durable_blocks,
-                ..BlockHeader::default()
-            };
-            block.seal(c, header);
-            let buffer = block.into_buffer();
-            let pending: u64 = batch.iter().map(|buffer: &Buffer<P>| buffer.len() as u64).sum();
-            let offset = self.segment.as_ref().map_or(u64::MAX, |segment| segment.offset);
-            let end = offset.saturating_add(pending + buffer.len() as u64);
+            let bytes = block.block_bytes() as u64;
+            let places = self.segment.as_ref().map(|segment| (segment.offset, segment.size));
+            let (offset, size) = places.unwrap_or((0, 0));
             // A block longer than a segment makes its segment longer.
             let is_first = offset == ALIGNMENT as u64 && pending == 0;
-            if end > self.segment_bytes && !is_first {
+            if offset + pending + bytes > size && !is_first {
                 self.write_batch(c, &mut batch, By::Queue)?;
-                self.roll(c)?;
+                pending = 0;
+                self.roll(c, mark.before)?;
             }
-            self.next_block += 1;
-            batch.push(buffer);
+            let offset = self.segment.as_ref().map_or(0, |segment| segment.offset) + pending;
+            let its_mark = if number == last { (mark.complete, mark.whole) } else { (mark.before, 0) };
+            self.seal(c, &mut block, offset, its_mark);
+            batch.push(block.into_buffer());
+            pending += bytes;
         }
         self.write_batch(c, &mut batch, by)?;
         if let Some(segment) = &self.segment {
@@ -351,7 +328,7 @@ impl<P: Files> Stream<P> {
             self.carry_out(c, Operation::Flush { file }, by)?;
             self.flushes += 1;
         }
-        self.grow_spare(c);
+        self.look_ahead(c)?;
         self.clear_ahead(c, self.written_bytes - written_before);
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::error::LogError;
 use super::format::{BLOCK_HEADER_BYTES, Record};
 use super::image::{BlockSummary, SegmentImage, read_file};
 use super::manifest::{Checkpoint, Generation};
-use super::names::{MANIFEST, checkpoint_file_name, segment_name};
+use super::names::{MANIFEST, segment_name};
 use super::recovery::{OpenedDirectory, find};
 
 /// One segment.
@@ -24,7 +24,8 @@ pub struct SegmentSurvey {
     pub bytes: u64,
     /// Bytes of its blocks.
     pub used_bytes: u64,
-    /// Where its last block ends: nothing behind that counts. 0 if the segment was never begun.
+    /// How much of the file is needed: up to the end of its last block, or as long as that says that the file is. 0 if the segment was
+    /// never begun.
     pub end: u64,
     /// Blocks.
     pub blocks: u64,
@@ -92,9 +93,9 @@ pub fn examine<P: Files, E: Examiner>(c: P::Core, path: &Path, examiner: &mut E)
         if image.blocks.is_empty() {
             continue;
         }
-        let bytes = read_file::<P>(c, queue, &its.name, image.file_bytes)?;
-        let counting = opened.log.counting(image);
-        for seen in &image.blocks {
+        let bytes = read_file::<P>(c, queue, &its.name, image.end() as u64)?;
+        for (number, seen) in image.blocks.iter().enumerate() {
+            let counting = opened.log.counting(image, number);
             let records = seen.again(&its.name, bytes.bytes())?;
             records.filter(|record| counting.has(record)).try_for_each(|record| examiner.record(&record))?;
         }
@@ -141,7 +142,7 @@ fn segment<P: Files>(image: &SegmentImage<P>) -> SegmentSurvey {
         generation: image.header.map(|header| header.generation),
         bytes: image.file_bytes,
         used_bytes: image.blocks.iter().map(|seen| (BLOCK_HEADER_BYTES + seen.to - seen.from) as u64).sum(),
-        end: image.header.map_or(0, |_| image.end() as u64),
+        end: image.header.map_or(0, |_| (image.end() as u64).max(image.claims.file_bytes)),
         blocks: image.blocks.len() as u64,
         records: image.blocks.iter().map(|seen| seen.records).sum(),
         dead_records: 0,
@@ -157,11 +158,12 @@ fn count_dead<P: Files>(
     survey: &mut SegmentSurvey,
 ) -> Result<(), LogError> {
     let has_dead = |seen: &&BlockSummary| seen.epochs.1 > image.last;
-    if !image.blocks.iter().any(|seen| has_dead(&seen)) {
+    let by_epoch = || image.blocks[image.whole_blocks..].iter().filter(has_dead);
+    if by_epoch().next().is_none() {
         return Ok(());
     }
-    let bytes = read_file::<P>(c, queue, &survey.name, image.file_bytes)?;
-    for seen in image.blocks.iter().filter(has_dead) {
+    let bytes = read_file::<P>(c, queue, &survey.name, image.end() as u64)?;
+    for seen in by_epoch() {
         let records = seen.again(&survey.name, bytes.bytes())?;
         let dead = records.filter(|record| record.epoch > image.last).count() as u64;
         survey.records -= dead;
@@ -183,9 +185,7 @@ impl Survey {
 
     /// Names of the files that the database consists of.
     pub fn files(&self) -> Vec<String> {
-        let copies = self.checkpoint.iter().flat_map(|(checkpoint, _)| {
-            (0..checkpoint.files).map(|number| checkpoint_file_name(checkpoint.number, number))
-        });
+        let copies = self.checkpoint.iter().flat_map(|(checkpoint, _)| checkpoint.names());
         let segments = self.segments.iter().map(|segment| segment.name.clone());
         std::iter::once(MANIFEST.to_owned()).chain(copies).chain(segments).collect()
     }

@@ -1,0 +1,275 @@
+//! One core at a time hands records to the disk, and takes note of what the disk has done.
+
+use std::sync::atomic::Ordering;
+
+use platform::files::{FileError, Files};
+use platform::{Nanos, Platform};
+
+use super::driver::{Driver, Flight};
+use super::error::LogError;
+use super::slot::{Collected, Filled};
+use super::stream::{By, Mark, Stream};
+use super::{Log, complete, performs};
+use crate::epoch::{Epoch, Epochs};
+
+/// What a holder of the latch is after.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// What can be done without waiting.
+    GetOn,
+    /// Empty slots: full ones are handed to the disk, when it has done what is under way.
+    Empty,
+    /// What a worker waits for; epochs move on as fast as commits let them, where that has to be.
+    Durable(Target),
+}
+
+/// What a worker waits for: a durable epoch, until a deadline, if there is one.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub epoch: u64,
+    pub deadline: Option<Nanos>,
+    /// The epoch is to be complete: what was committed before the call does not do.
+    pub by_epoch: bool,
+}
+
+/// How the beginning of a whole group went.
+enum Whole {
+    /// Some commit is under way.
+    Not,
+    /// There is nothing to write: everything that was committed is durable.
+    Everything,
+    Begun,
+}
+
+/// Who performs a group that a worker waits for until this deadline.
+fn by<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> By {
+    if performs::<P>(c, deadline) { By::Core } else { By::Queue }
+}
+
+/// How an attempt to hold the latch went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// What could be done is done.
+    Over,
+    /// Everything that was committed before is durable.
+    Whole,
+    /// Nothing can be done until workers end their commits.
+    Blocked,
+    /// Another core holds the latch.
+    Taken,
+}
+
+impl<P: Files> Log<P> {
+    /// Does what can be done now, if no other core is at it.
+    pub(super) fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
+        // Acquire: pairs with the release of the holder before.
+        if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
+            return Turn::Taken;
+        }
+        // SAFETY: the latch is held.
+        let driver = unsafe { &mut *self.driver.get() };
+        let before = (self.durable(c), driver.groups);
+        let turn = match driver.error {
+            None => self.drive(c, driver, epochs, goal),
+            Some(_) => Ok(Turn::Over),
+        };
+        let stops = turn.is_err();
+        let turn = turn.unwrap_or_else(|error| {
+            driver.error = Some(error.stops());
+            Turn::Over
+        });
+        let has_landed = turn == Turn::Whole || (self.durable(c), driver.groups) != before;
+        // Release: pairs with the acquire of the next holder.
+        P::store(c, self.latch(), 0, Ordering::Release);
+        if stops {
+            self.publish_stop(c);
+        } else if has_landed {
+            self.has_landed(c);
+        }
+        turn
+    }
+
+    pub(super) fn publish_stop(&self, c: P::Core) {
+        // Release: pairs with the acquire in `stopped`.
+        P::store(c, self.stopped_word(), 1, Ordering::Release);
+        self.has_landed(c);
+    }
+
+    /// One holder's turn at the latch.
+    fn drive(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        epochs: &Epochs<P>,
+        goal: Goal,
+    ) -> Result<Turn, LogError> {
+        let mut waits_for_whole = false;
+        loop {
+            if let Some(landed) = self.land(c, driver)? {
+                driver.tune(c, epochs, landed);
+            }
+            let mut started = false;
+            if driver.flight.is_none() {
+                if waits_for_whole {
+                    return Ok(Turn::Whole);
+                }
+                if epochs.current(c) >= Epoch::LAST {
+                    return Err(LogError::NoEpochs);
+                }
+                if let Goal::Durable(target) = goal {
+                    match self.start_whole(c, driver, epochs, target)? {
+                        Whole::Everything => return Ok(Turn::Whole),
+                        Whole::Begun => waits_for_whole = true,
+                        Whole::Not => {
+                            while complete(epochs.current(c).0) < target.epoch && epochs.try_advance(c) {}
+                        }
+                    }
+                }
+                if !waits_for_whole {
+                    started = self.start(c, driver, epochs, goal)?;
+                }
+                if driver.flight.is_some() && driver.streams.iter().all(Stream::is_idle) {
+                    // The core has performed it.
+                    continue;
+                }
+            }
+            match goal {
+                Goal::GetOn => return Ok(Turn::Over),
+                Goal::Empty if started => return Ok(Turn::Over),
+                Goal::Durable(target) if self.durable(c) >= target.epoch => return Ok(Turn::Over),
+                _ => {}
+            }
+            let deadline = match goal {
+                Goal::Durable(target) => target.deadline,
+                Goal::GetOn | Goal::Empty => None,
+            };
+            let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
+                return Ok(Turn::Blocked);
+            };
+            if !stream.wait(c, deadline) {
+                if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                    return Ok(Turn::Over);
+                }
+                return Err(FileError::stopped().into());
+            }
+        }
+    }
+
+    /// Begins a whole group of what all workers have left, if no commit is under way, and no group.
+    fn start_whole(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        epochs: &Epochs<P>,
+        target: Target,
+    ) -> Result<Whole, LogError> {
+        if target.by_epoch || !epochs.no_commit_is_under_way(c) {
+            return Ok(Whole::Not);
+        }
+        // Before the buffers are taken, as for any group.
+        let complete = complete(epochs.current(c).0).max(driver.marked);
+        let collected =
+            driver.with_free(|free| self.slots.collect_whole(c, free, || epochs.no_commit_is_under_way(c)));
+        let Some(collected) = collected else { return Ok(Whole::Not) };
+        if collected.filled.is_empty() && (driver.is_whole || driver.newest <= driver.marked) {
+            return Ok(Whole::Everything);
+        }
+        driver.whole += 1;
+        driver.is_whole = true;
+        let mark = Mark { before: driver.marked, complete, whole: driver.whole };
+        self.write_collected(c, driver, collected, (mark, by::<P>(c, target.deadline)))?;
+        Ok(Whole::Begun)
+    }
+
+    /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds its way took, and its
+    /// bytes.
+    pub(super) fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
+        for stream in &mut driver.streams {
+            stream.reap(c)?;
+        }
+        let landed = driver.flight.take_if(|_| driver.streams.iter().all(Stream::is_idle));
+        Ok(landed.map(|Flight { complete, bytes, began }| {
+            driver.streams.iter_mut().for_each(Stream::flushed);
+            driver.marked = complete;
+            self.publish(c, complete);
+            (P::now(c).since(began), bytes)
+        }))
+    }
+
+    fn publish(&self, c: P::Core, durable: u64) {
+        if durable > self.durable(c) {
+            // Release: pairs with the acquire in `durable`, before a commit is acknowledged.
+            P::store(c, self.durable_word(), durable, Ordering::Release);
+        }
+    }
+
+    /// Begins a group if a new epoch is complete, or, to empty slots, in any case; whether it has taken the buffers.
+    fn start(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        epochs: &Epochs<P>,
+        goal: Goal,
+    ) -> Result<bool, LogError> {
+        // Before the buffers are taken: what committed in these epochs is in them.
+        let complete = complete(epochs.current(c).0).max(driver.marked);
+        if complete <= self.durable(c) && !matches!(goal, Goal::Empty) {
+            return Ok(false);
+        }
+        let by = match goal {
+            Goal::Durable(target) => by::<P>(c, target.deadline),
+            _ => By::Queue,
+        };
+        self.write(c, driver, complete, by)?;
+        Ok(true)
+    }
+
+    /// Takes the records that workers have left and begins to write them, if there are any that no flush covers.
+    pub(super) fn write(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        complete: u64,
+        by: By,
+    ) -> Result<(), LogError> {
+        let collected = driver.with_free(|free| self.slots.collect(c, free));
+        let is_covered = driver.is_whole || driver.newest <= driver.marked;
+        if collected.filled.is_empty() && is_covered {
+            // Nothing was written since: there is nothing to lose.
+            self.publish(c, complete);
+            return Ok(());
+        }
+        driver.is_whole = false;
+        self.write_collected(c, driver, collected, (Mark { before: driver.marked, complete, whole: 0 }, by))
+    }
+
+    /// Begins to write these records.
+    fn write_collected(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        collected: Collected<P>,
+        (mark, by): (Mark, By),
+    ) -> Result<(), LogError> {
+        driver.newest = driver.newest.max(collected.newest);
+        let mut blocks: Vec<Vec<_>> = driver.streams.iter().map(|_| Vec::new()).collect();
+        for Filled { stream, block } in collected.filled {
+            blocks[stream].push(block);
+        }
+        // Where several workers share a group its switches between threads are shared too, and its core has transactions to go on with.
+        let by = if blocks.iter().map(Vec::len).sum::<usize>() > 1 { By::Queue } else { by };
+        let (before, began) = (driver.written_bytes(), P::now(c));
+        let last = driver.streams.len() - 1;
+        for (number, (stream, blocks)) in driver.streams.iter_mut().zip(blocks).enumerate() {
+            // The queues of the others are at work meanwhile.
+            let by = if number == last { by } else { By::Queue };
+            stream.write(c, blocks, mark, by)?;
+        }
+        let bytes = driver.written_bytes() - before;
+        let growth = P::load(c, self.growth_word(), Ordering::Relaxed);
+        // Relaxed: a figure, which the latch's holder changes.
+        P::store(c, self.growth_word(), growth + bytes, Ordering::Relaxed);
+        driver.flight = Some(Flight { complete: mark.complete, bytes, began });
+        Ok(())
+    }
+}

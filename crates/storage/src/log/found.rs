@@ -1,0 +1,115 @@
+//! Which files of a directory are the database's own, and which of those it needs no more.
+//!
+//! An opening removes what is proved to be the database's and superseded: by the file's own header, which has the identity of the
+//! database, and by the manifest, which has no need of what that header says the file is. A file that holds nothing (no more than
+//! zeros, where a header was being written) may go too. What is of another database is refused. What cannot be read is left
+//! alone, unless something needs it: then it is damaged.
+
+use platform::files::{Entry, Files};
+
+use super::error::LogError;
+use super::format::SegmentHeader;
+use super::image::{SegmentImage, is_blank, read_file};
+use super::manifest::{Generation, Manifest};
+use super::names::{parse_checkpoint_file_name, parse_segment_name, segment_name};
+
+/// In place of the sequence, in the header of a file of a checkpoint.
+pub(super) const CHECKPOINT_SEQUENCE: u64 = u64::MAX;
+
+/// What the beginning of a file says it is.
+enum Origin {
+    /// One of the database's.
+    Own(SegmentHeader),
+    /// Nothing.
+    Blank,
+    Unknown,
+}
+
+fn origin(
+    manifest: &Manifest,
+    name: &str,
+    (found, is_blank): (Option<SegmentHeader>, bool),
+) -> Result<Origin, LogError> {
+    match found {
+        Some(header) if header.database != manifest.identity => Err(LogError::Foreign(name.to_owned())),
+        Some(header) => Ok(Origin::Own(header)),
+        None if is_blank => Ok(Origin::Blank),
+        None => Ok(Origin::Unknown),
+    }
+}
+
+/// Names of files that may go, among those of a directory of which everything that is needed was found.
+///
+/// # Errors
+/// A file is of another database, or of an opening that the manifest should know.
+pub(super) fn superseded<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    manifest: &Manifest,
+    (images, entries): (&[SegmentImage<P>], &[Entry]),
+) -> Result<Vec<String>, LogError> {
+    let mut names = Vec::new();
+    for image in images {
+        if is_superseded(manifest, image)? {
+            names.push(image.name());
+        }
+    }
+    for entry in entries.iter().filter(|entry| is_named_like_own(&entry.name)) {
+        let is_read = parse_segment_name(&entry.name)
+            .is_some_and(|place| images.iter().any(|image| (image.stream, image.sequence) == place));
+        if is_read || manifest.needs(&entry.name) {
+            continue;
+        }
+        let first = read_file::<P>(c, queue, &entry.name, entry.bytes.min(super::format::ALIGNMENT as u64))?;
+        let found = (SegmentHeader::fetch(first.bytes())?, is_blank(first.bytes(), entry.bytes));
+        if goes(manifest, &entry.name, origin(manifest, &entry.name, found)?)? {
+            names.push(entry.name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// Whether a file has a name that segments and files of checkpoints have.
+pub(super) fn is_named_like_own(name: &str) -> bool {
+    parse_segment_name(name).is_some() || parse_checkpoint_file_name(name).is_some()
+}
+
+/// Whether a file may go whose name the manifest does not need.
+fn goes(manifest: &Manifest, name: &str, origin: Origin) -> Result<bool, LogError> {
+    let header = match origin {
+        Origin::Blank => return Ok(true),
+        Origin::Unknown => return Ok(false),
+        Origin::Own(header) => header,
+    };
+    if header.sequence == CHECKPOINT_SEQUENCE {
+        // One that was never ended, or that another has taken the place of.
+        let is_current = manifest.checkpoint.is_some_and(|checkpoint| checkpoint.number == header.generation);
+        return Ok(!is_current && parse_checkpoint_file_name(name).is_some());
+    }
+    if manifest.needs(&segment_name(header.stream, header.sequence)) {
+        // A copy of one that is needed, under another name.
+        return Ok(false);
+    }
+    let newest = manifest.generations.iter().map(|generation| generation.number).max().unwrap_or(0);
+    if header.generation > newest { Err(LogError::OlderManifest(name.to_owned())) } else { Ok(true) }
+}
+
+/// Whether a segment may go that the manifest needs by its name.
+fn is_superseded<P: Files>(manifest: &Manifest, image: &SegmentImage<P>) -> Result<bool, LogError> {
+    let name = image.name();
+    let origin = origin(manifest, &name, (image.found, image.is_blank))?;
+    let (Origin::Own(_), Some(header)) = (&origin, image.header) else {
+        // One that was being made when the power was lost.
+        return goes(manifest, &name, origin);
+    };
+    let known = |generation: &&Generation| generation.number == header.generation;
+    if let Some(generation) = manifest.generations.iter().find(known) {
+        let is_its = generation.identity == header.identity;
+        return if is_its { Ok(false) } else { Err(LogError::Foreign(name)) };
+    }
+    // An opening that the manifest never knew has left copies of records only, all of them complete with its first epoch.
+    match image.claims.complete <= header.first_epoch {
+        true => Ok(true),
+        false => Err(LogError::OlderManifest(name)),
+    }
+}

@@ -1,0 +1,308 @@
+//! The segment that a stream writes, and the one that comes next.
+//!
+//! Protocol: a segment is made ahead, under its own name. First its header is written, then header and name are flushed: from
+//! then on the segment is *known*, and blocks of the segment before it say so. Later, behind groups, its space is taken a step
+//! at a time, since a file system may clear it. Nothing that makes a segment is waited for while the segment before it has
+//! room, and what the operating system refuses of it is tried again later: the segment before grows beyond its length
+//! meanwhile.
+
+use platform::Nanos;
+use platform::files::{Done, Existence, FileError, Files, Operation, Ticket};
+
+use super::error::LogError;
+use super::format::{ALIGNMENT, SegmentHeader};
+use super::names::segment_name;
+use super::stream::Stream;
+
+/// Steps in which the space of a new segment is taken.
+const GROWTH_STEPS: u64 = 16;
+/// The next segment is made when this part of the current one is used, and takes its space from the second on.
+const MADE_AT: u64 = 4;
+const GROWN_AT: u64 = 2;
+/// What was refused is tried again after this time.
+const AGAIN_NANOS: u64 = 20_000_000;
+
+/// A segment's file, and what is known of it.
+pub(super) struct Segment<P: Files> {
+    pub file: P::File,
+    pub sequence: u64,
+    /// Its length, if its blocks fit.
+    pub size: u64,
+    /// Where the next block goes.
+    pub offset: u64,
+    /// Up to here its space was taken.
+    pub grown: u64,
+    /// Up to here the file was written before, with zeros or blocks of another use.
+    pub cleared: u64,
+    /// The length that it has durably.
+    pub durable_bytes: u64,
+    /// As the last block in it says, the segment that is known.
+    pub reaches: u64,
+}
+
+impl<P: Files> Segment<P> {
+    /// Whether it has no blocks.
+    pub(super) fn is_empty(&self) -> bool {
+        self.offset == ALIGNMENT as u64
+    }
+}
+
+/// How far the next segment is.
+pub(super) enum Next<P: Files> {
+    None,
+    /// It is being opened.
+    Opening,
+    /// It has no header yet, or not surely.
+    Bare(Segment<P>),
+    /// Header and name are on their way to the disk; whether the header was refused.
+    Naming(Segment<P>, bool),
+    /// It is known.
+    Known(Segment<P>),
+}
+
+/// What an operation of a stream is for, which says what its failure means.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// A group: the log stops.
+    Group,
+    /// The next segment is not there yet. It is tried again.
+    Open,
+    Head,
+    /// A flush of the next segment, of its name at last: the log stops, as at any flush that fails.
+    Flush,
+    Name,
+    /// Space for a segment, which had so much before: it is tried again, or left out.
+    Growth {
+        sequence: u64,
+        before: u64,
+    },
+    /// It is left out.
+    Zeros,
+}
+
+impl<P: Files> Stream<P> {
+    /// Takes what an operation gives.
+    pub(super) fn settle(
+        &mut self,
+        c: P::Core,
+        purpose: Purpose,
+        result: Result<Done<P>, FileError>,
+    ) -> Result<(), FileError> {
+        match (purpose, result) {
+            (Purpose::Group | Purpose::Flush | Purpose::Name, Err(error)) => return Err(error),
+            (Purpose::Open, Ok(Done::File(file))) => self.next = Next::Bare(self.opened(file)),
+            (Purpose::Open, Ok(_)) => {}
+            (Purpose::Open, Err(error)) => {
+                self.next = Next::None;
+                self.refused(c, error);
+            }
+            (Purpose::Head, Err(error)) => {
+                if let Next::Naming(_, failed) = &mut self.next {
+                    *failed = true;
+                }
+                self.refused(c, error);
+            }
+            (Purpose::Name, Ok(_)) => self.next_is_known(),
+            (Purpose::Growth { sequence, before }, Err(error)) => {
+                if let Some(segment) = self.segment_mut(sequence) {
+                    segment.grown = segment.grown.min(before);
+                }
+                self.refused(c, error);
+            }
+            (Purpose::Zeros, Err(_)) | (_, Ok(_)) => {}
+        }
+        Ok(())
+    }
+
+    fn segment_mut(&mut self, sequence: u64) -> Option<&mut Segment<P>> {
+        let next = match &mut self.next {
+            Next::Bare(next) | Next::Naming(next, _) | Next::Known(next) => Some(next),
+            Next::None | Next::Opening => None,
+        };
+        next.into_iter().chain(self.segment.as_mut()).find(|segment| segment.sequence == sequence)
+    }
+
+    /// Takes note of what the operating system has refused.
+    fn refused(&mut self, c: P::Core, error: FileError) {
+        self.refusal = Some((P::now(c).plus(AGAIN_NANOS), error));
+    }
+
+    /// Whether it is too early to try again what was refused.
+    fn rests(&self, c: P::Core) -> bool {
+        self.refusal.as_ref().is_some_and(|(until, _)| P::now(c) < *until)
+    }
+
+    /// The next segment, of whose file nothing is known but its length.
+    fn opened(&mut self, file: P::File) -> Segment<P> {
+        let used = self.reused.take().unwrap_or(0);
+        let size = match used {
+            0 => self.next_bytes,
+            _ => self.segment_bytes,
+        };
+        let first = ALIGNMENT as u64;
+        Segment {
+            file,
+            sequence: self.next_sequence,
+            size,
+            offset: first,
+            grown: used.max(first),
+            cleared: used.max(first),
+            durable_bytes: used.max(first),
+            reaches: 0,
+        }
+    }
+
+    fn next_is_known(&mut self) {
+        self.next = match std::mem::replace(&mut self.next, Next::None) {
+            Next::Naming(mut next, false) => {
+                next.durable_bytes = next.grown;
+                self.known = next.sequence;
+                self.refusal = None;
+                Next::Known(next)
+            }
+            Next::Naming(next, true) => Next::Bare(next),
+            other => other,
+        };
+    }
+
+    /// Goes on with the next segment, as far as there is something to begin. Its space is taken at once `with_space`.
+    pub(super) fn make_next(&mut self, c: P::Core, with_space: bool) -> Result<(), LogError> {
+        if self.rests(c) {
+            return Ok(());
+        }
+        match std::mem::replace(&mut self.next, Next::None) {
+            Next::None => {
+                let name = segment_name(self.number, self.next_sequence);
+                let used = self.used.pop();
+                let existence = if used.is_some() { Existence::Old } else { Existence::New };
+                self.reused = used.as_ref().map(|(_, bytes)| *bytes);
+                if let Some((from, _)) = used {
+                    self.submit(c, Operation::Rename { from, to: name.clone() }, Purpose::Open);
+                }
+                let open = Operation::Open { name, existence, access: self.access };
+                self.submit(c, open, Purpose::Open);
+                self.next = Next::Opening;
+            }
+            Next::Bare(mut next) => {
+                let header = self.header(next.sequence);
+                let mut buffer = self.small_buffer(c)?;
+                header.store(buffer.writable(c, 0, ALIGNMENT));
+                buffer.set_len(ALIGNMENT);
+                let file = next.file.clone();
+                let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
+                self.submit(c, write, Purpose::Head);
+                if with_space && next.grown < next.size {
+                    let purpose = Purpose::Growth { sequence: next.sequence, before: next.grown };
+                    next.grown = next.size;
+                    self.submit(c, Operation::Preallocate { file: file.clone(), bytes: next.size }, purpose);
+                }
+                self.submit(c, Operation::Flush { file }, Purpose::Flush);
+                self.submit(c, Operation::FlushDirectory, Purpose::Name);
+                self.next = Next::Naming(next, false);
+            }
+            other => self.next = other,
+        }
+        Ok(())
+    }
+
+    /// The header of this segment.
+    pub(super) fn header(&self, sequence: u64) -> SegmentHeader {
+        SegmentHeader { stream: self.number, sequence, ..self.origin }
+    }
+
+    /// Waits until the next segment is known; false if the operating system refuses it for now.
+    fn wait_for_next(&mut self, c: P::Core, with_space: bool) -> Result<bool, LogError> {
+        loop {
+            self.make_next(c, with_space)?;
+            match self.next {
+                Next::Known(_) => return Ok(true),
+                Next::None | Next::Bare(_) if self.rests(c) => return Ok(false),
+                _ => {}
+            }
+            // The machine stops where nothing is under way: an error comes out of the next operation.
+            if !self.wait(c, None) {
+                return Err(FileError::stopped().into());
+            }
+            self.reap(c)?;
+        }
+    }
+
+    /// Makes the first segment, which is known when this returns.
+    ///
+    /// # Errors
+    /// The files refuse.
+    pub(super) fn begin(&mut self, c: P::Core) -> Result<(), LogError> {
+        if !self.wait_for_next(c, true)? {
+            return Err(self.refusal.take().map_or_else(FileError::stopped, |(_, error)| error).into());
+        }
+        self.take_next(c);
+        Ok(())
+    }
+
+    /// Lets the next segment, which is known, be the current one.
+    fn take_next(&mut self, c: P::Core) {
+        match std::mem::replace(&mut self.next, Next::None) {
+            Next::Known(mut next) => {
+                if next.grown < next.size {
+                    let purpose = Purpose::Growth { sequence: next.sequence, before: next.grown };
+                    next.grown = next.size;
+                    let grow = Operation::Preallocate { file: next.file.clone(), bytes: next.size };
+                    self.submit(c, grow, purpose);
+                }
+                if let Some(Segment { sequence, size, grown, offset, .. }) = &self.segment {
+                    self.done.push((*sequence, (*size).min(*grown).max(*offset)));
+                }
+                self.next_sequence = next.sequence + 1;
+                self.next_bytes = (self.next_bytes * 2).min(self.segment_bytes);
+                self.segment = Some(next);
+            }
+            other => self.next = other,
+        }
+    }
+
+    /// Goes on in the next segment; false, and nothing done, if there is none to be had now. Everything in the current one will
+    /// be durable before anything in the next one is acknowledged, and it names the next one.
+    pub(super) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
+        if !self.wait_for_next(c, false)? {
+            return Ok(false);
+        }
+        if self.segment.as_ref().is_some_and(|segment| segment.reaches < self.known) {
+            self.write_mark(c, complete)?;
+        }
+        if let Some(Segment { file, .. }) = &self.segment {
+            let file = file.clone();
+            self.submit(c, Operation::Flush { file }, Purpose::Group);
+        }
+        self.take_next(c);
+        Ok(true)
+    }
+
+    /// Behind a group: makes the next segment when it is time, and takes a step of its space.
+    pub(super) fn look_ahead(&mut self, c: P::Core) -> Result<(), LogError> {
+        let Some((offset, size)) = self.segment.as_ref().map(|segment| (segment.offset, segment.size)) else {
+            return Ok(());
+        };
+        if offset < size / MADE_AT {
+            return Ok(());
+        }
+        self.make_next(c, false)?;
+        if offset < size / GROWN_AT || self.rests(c) {
+            return Ok(());
+        }
+        let Next::Known(next) = &mut self.next else { return Ok(()) };
+        if next.grown < next.size {
+            let step = next.size.div_ceil(GROWTH_STEPS).next_multiple_of(ALIGNMENT as u64);
+            let purpose = Purpose::Growth { sequence: next.sequence, before: next.grown };
+            next.grown = (next.grown + step).min(next.size);
+            let grow = Operation::Preallocate { file: next.file.clone(), bytes: next.grown };
+            self.submit(c, grow, purpose);
+        }
+        Ok(())
+    }
+}
+
+/// When to try again, and why.
+pub(super) type Refusal = Option<(Nanos, FileError)>;
+
+/// An operation that was begun.
+pub(super) type Begun = (Ticket, Purpose);
