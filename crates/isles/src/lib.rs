@@ -214,3 +214,8 @@ pub struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/coming-from.md")]
 pub struct ComingFrom;
+
+/// What the project shows first: its program is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadMe;

@@ -4,6 +4,7 @@ mod circles;
 mod command_line;
 mod documents;
 mod durable_instances;
+mod frozen;
 mod indexes;
 mod instances;
 mod interrupts;

@@ -7,7 +7,20 @@ use crate::command_line::isles;
 /// A text with its commands.
 pub struct Text {
     pub name: String,
-    pub lines: Vec<String>,
+    pub lines: Vec<Line>,
+}
+
+/// A command, and what is shown of its output: nothing, if that is not shown.
+#[derive(Debug)]
+pub struct Line {
+    pub command: String,
+    pub output: Vec<String>,
+}
+
+impl Line {
+    fn of(command: String) -> Self {
+        Line { command, output: Vec::new() }
+    }
 }
 
 /// The commands whose `--help` has examples.
@@ -35,6 +48,7 @@ fn repository() -> PathBuf {
 pub fn of_help() -> Vec<Text> {
     let help = |command: &str| {
         let lines = of_examples(&isles(&[command, "--help"]).output);
+        let lines: Vec<Line> = lines.into_iter().map(Line::of).collect();
         assert!(!lines.is_empty(), "{command} --help shows no command");
         Text { name: command.to_owned(), lines }
     };
@@ -56,12 +70,20 @@ pub fn of_documents() -> Vec<Text> {
     paths.iter().map(text).collect()
 }
 
-/// The commands of a document: lines of blocks, and those within sentences that have no names in capitals.
-pub fn of_document(text: &str) -> Vec<String> {
+/// The commands of a document: lines of blocks, and those within sentences that have no names in capitals. In a block `console` a line
+/// with `$` is a command, and those behind it are its output.
+pub fn of_document(text: &str) -> Vec<Line> {
     let (mut lines, mut is_fenced) = (Vec::new(), false);
     let mut rest = text.lines();
     while let Some(line) = rest.next() {
-        if line.starts_with("```") {
+        if line == "```console" {
+            for line in rest.by_ref().take_while(|line| *line != "```") {
+                match line.strip_prefix("$ ").and_then(command) {
+                    Some(command) => lines.push(Line::of(command)),
+                    None => lines.last_mut().expect("a command").output.push(line.to_owned()),
+                }
+            }
+        } else if line.starts_with("```") {
             is_fenced = !is_fenced;
         } else if is_fenced || line.starts_with("    ") {
             let mut whole = line.to_owned();
@@ -69,10 +91,11 @@ pub fn of_document(text: &str) -> Vec<String> {
             while let Some(first) = whole.strip_suffix('\\') {
                 whole = format!("{} {}", first.trim_end(), rest.next().unwrap_or_default().trim());
             }
-            lines.extend(command(&whole));
+            lines.extend(command(&whole).map(Line::of));
         } else {
             let spans = line.split('`').skip(1).step_by(2);
-            lines.extend(spans.filter_map(command).filter(|line| is_whole(line) && !has_names(line)));
+            let commands = spans.filter_map(command).filter(|line| is_whole(line) && !has_names(line));
+            lines.extend(commands.map(Line::of));
         }
     }
     lines

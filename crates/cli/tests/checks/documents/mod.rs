@@ -1,4 +1,5 @@
-//! Every command that README, the documents and `--help` show runs as written, with the status that it shows: success.
+//! Every command that README, the documents and `--help` show runs as written, with the status that it shows: success. Where its output is
+//! shown, that is what it prints ([`printed`]).
 //!
 //! A command is shortened by one rule ([`shorten`]) and run by a shell, since lines redirect. Names in capitals stand for values, of which
 //! [`VALUES`] has one each. Lines of one text run one after the other in a directory of their own, in which lies what they need.
@@ -8,6 +9,7 @@
 
 mod fixtures;
 mod lines;
+mod printed;
 mod shorten;
 
 use std::path::Path;
@@ -15,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use fixtures::Scratch;
-use lines::Text;
+use lines::{Line, Text};
 
 /// Values of names in capitals in blocks of commands. Commands within a sentence that have such names are not run.
 const VALUES: [(&str, &str); 7] =
@@ -27,11 +29,11 @@ const NOT_RUN: [(&str, &str); 2] = [
     ("isles deploy far.toml --instance 1", "the same"),
 ];
 
-/// Runs a line in this directory.
+/// Runs a line in this directory; its output.
 ///
 /// # Errors
 /// It has another status than success, or a study's (some findings of a short run may fail), or has panicked.
-fn run(line: &str, directory: &Path) -> Result<(), String> {
+fn run(line: &str, directory: &Path) -> Result<String, String> {
     let program = Path::new(env!("CARGO_BIN_EXE_isles"));
     let binaries = program.parent().expect("a program is in a directory").display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -51,7 +53,7 @@ fn run(line: &str, directory: &Path) -> Result<(), String> {
         _ => false,
     };
     if is_fine && !error.contains("panicked") {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = error.lines().last().unwrap_or_default();
     Err(format!("{line}: {:?}: {said}", output.status.code()))
@@ -62,18 +64,20 @@ fn faults(text: &Text, elsewhere: &[String]) -> Vec<String> {
     let scratch = Scratch::for_text(&text.name);
     let mut seen = elsewhere.to_vec();
     let mut faults = Vec::new();
-    for line in &text.lines {
-        if NOT_RUN.iter().any(|(other, _)| other == line) {
+    for Line { command, output } in &text.lines {
+        if NOT_RUN.iter().any(|(other, _)| other == command) {
             continue;
         }
-        let short = shorten::shorten(&lines::with_values(line, &VALUES));
-        if seen.contains(&short) {
+        let short = shorten::shorten(&lines::with_values(command, &VALUES));
+        if seen.contains(&short) && output.is_empty() {
             continue;
         }
         let began = Instant::now();
-        if let Err(fault) = run(&short, scratch.path()) {
-            faults.push(format!("{}: {line}\n    {fault}", text.name));
-        }
+        let fault = match run(&short, scratch.path()) {
+            Ok(printed) if !output.is_empty() => printed::difference(output, &printed),
+            ran => ran.err(),
+        };
+        faults.extend(fault.map(|fault| format!("{}: {command}\n    {fault}", text.name)));
         // Seen with --nocapture: what a line takes of this test.
         println!("{:>6} ms  {short}", began.elapsed().as_millis());
         seen.push(short);
@@ -93,7 +97,10 @@ fn commands_of_help_run() {
     assert!(count > 50, "{count} lines: the help has lost its examples, or they are not found");
     assert_all_run(&texts, &[]);
     for (line, why) in NOT_RUN {
-        assert!(texts.iter().any(|text| text.lines.iter().any(|other| other == line)), "{line}: {why}");
+        assert!(
+            texts.iter().any(|text| text.lines.iter().any(|other| other.command == line)),
+            "{line}: {why}"
+        );
     }
 }
 
@@ -104,8 +111,9 @@ fn commands_of_documents_run() {
     assert!(count > 50, "{count} lines: they are not found");
     // Measuring takes seconds: what the help shows of it is run as such.
     let of_help = lines::of_help();
-    let probes = of_help.iter().flat_map(|text| &text.lines).filter(|line| line.starts_with("isles probe"));
-    let elsewhere: Vec<String> = probes.map(|line| shorten::shorten(line)).collect();
+    let commands = of_help.iter().flat_map(|text| &text.lines).map(|line| &line.command);
+    let probes = commands.filter(|command| command.starts_with("isles probe"));
+    let elsewhere: Vec<String> = probes.map(|command| shorten::shorten(command)).collect();
     assert_all_run(&texts, &elsewhere);
 }
 
@@ -114,14 +122,20 @@ fn commands_of_documents_run() {
 fn a_line_that_does_not_run_is_found() {
     let document = "Text.\n\n    isles bench tpcc --warehouses 1\n    isles bench tpcc --warehoses 1\n\n\
                     ```sh\ncargo run --release -- bench ycsb --workload z   # no such one\n```\n\
-                    and `isles topology --machine toaster` in a sentence.\n";
+                    and `isles topology --machine toaster` in a sentence.\n\n\
+                    ```console\n$ isles topology --machine power8\nsomething else\n...\n```\n";
     let text = Text { name: "planted".to_owned(), lines: lines::of_document(document) };
-    assert_eq!(text.lines.len(), 4, "{:?}", text.lines);
+    assert_eq!(text.lines.len(), 5, "{:?}", text.lines);
     let found = faults(&text, &[]);
-    let expected =
-        ["--warehoses: unknown flag", "--workload z: unknown value", "--machine toaster: unknown machine"];
+    let expected = [
+        "--warehoses: unknown flag",
+        "--workload z: unknown value",
+        "--machine toaster: unknown machine",
+        "shown, but not printed: \"something else\"",
+    ];
     assert_eq!(found.len(), expected.len(), "{found:?}");
     for (fault, words) in found.iter().zip(expected) {
-        assert!(fault.contains(words) && fault.contains("Some(2)"), "{fault}");
+        assert!(fault.contains(words), "{fault}");
+        assert!(fault.contains("Some(2)") != words.starts_with("shown"), "{fault}");
     }
 }
