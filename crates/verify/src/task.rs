@@ -44,11 +44,13 @@ pub enum Work {
     Crashes,
     /// Files of a durable database that are missing, cut, damaged, doubled or another's. Always in the virtual machine.
     Files,
+    /// Calls for files, threads and memory that the system refuses beside a durable database. Always in the virtual machine.
+    Refusals,
 }
 
 impl Work {
-    /// Those that `isles verify` runs. [`Work::Files`] is not among them while it finds losses.
-    pub const ALL: [Work; 9] = [
+    /// Those that `isles verify` runs.
+    pub const ALL: [Work; 11] = [
         Work::Histories,
         Work::Bank,
         Work::Tpcc,
@@ -58,6 +60,8 @@ impl Work {
         Work::Distributed,
         Work::Owners,
         Work::Crashes,
+        Work::Files,
+        Work::Refusals,
     ];
 
     /// The name on the command line.
@@ -73,6 +77,7 @@ impl Work {
             Work::Owners => "owners",
             Work::Crashes => "crashes",
             Work::Files => "files",
+            Work::Refusals => "refusals",
         }
     }
 
@@ -81,7 +86,7 @@ impl Work {
         match self {
             Work::Histories | Work::Distributed | Work::Owners => 3 + (seed % 3) as usize,
             Work::Bank => 3,
-            Work::Crashes | Work::Files => 2 + (seed % 3) as usize,
+            Work::Crashes | Work::Files | Work::Refusals => 2 + (seed % 3) as usize,
             Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands => 4,
         }
     }

@@ -127,6 +127,11 @@ impl Disk {
         self.state().store.contents()
     }
 
+    /// Where the last bytes begin that were written to a file together, before one flush; zeros do not count.
+    pub fn last_group(&self, directory: &Path, name: &str) -> Option<u64> {
+        self.state().store.last_group(directory, name)
+    }
+
     /// Puts these files, durable, in place of all that a directory has, which no program has open.
     pub fn replace_directory(&self, path: &Path, files: &BTreeMap<String, Vec<u8>>) {
         self.state().store.replace_directory(path, files);

@@ -62,11 +62,23 @@ pub(super) fn superseded<P: Files>(
         }
         let first = read_file::<P>(c, queue, &entry.name, entry.bytes.min(super::format::ALIGNMENT as u64))?;
         let found = (SegmentHeader::fetch(first.bytes())?, is_blank(first.bytes(), entry.bytes));
+        if let Some(place) = parse_segment_name(&entry.name).filter(|_| is_later(manifest, found.0)) {
+            // The first opening of all, or of a stream, may have ended before its manifest was durable.
+            let image = SegmentImage::<P>::read(c, queue, entry, place, entry.bytes)?;
+            names.extend(is_superseded(manifest, &image)?.then(|| image.name()));
+            continue;
+        }
         if goes(manifest, &entry.name, origin(manifest, &entry.name, found)?)? {
             names.push(entry.name.clone());
         }
     }
     Ok(names)
+}
+
+/// Whether an opening has written a file that the manifest does not know.
+fn is_later(manifest: &Manifest, header: Option<SegmentHeader>) -> bool {
+    let newest = manifest.generations.iter().map(|generation| generation.number).max().unwrap_or(0);
+    header.is_some_and(|header| header.sequence != CHECKPOINT_SEQUENCE && header.generation > newest)
 }
 
 /// Whether a file has a name that segments and files of checkpoints have.
@@ -90,8 +102,7 @@ fn goes(manifest: &Manifest, name: &str, origin: Origin) -> Result<bool, LogErro
         // A copy of one that is needed, under another name.
         return Ok(false);
     }
-    let newest = manifest.generations.iter().map(|generation| generation.number).max().unwrap_or(0);
-    if header.generation > newest { Err(LogError::OlderManifest(name.to_owned())) } else { Ok(true) }
+    if is_later(manifest, Some(header)) { Err(LogError::OlderManifest(name.to_owned())) } else { Ok(true) }
 }
 
 /// Whether a segment may go that the manifest needs by its name.

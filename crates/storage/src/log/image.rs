@@ -163,7 +163,8 @@ pub(super) fn read_at<P: Files>(
 }
 
 impl<P: Files> SegmentImage<P> {
-    fn read(
+    /// Reads a segment, this many bytes at first.
+    pub fn read(
         c: P::Core,
         queue: &mut P::Queue,
         entry: &Entry,

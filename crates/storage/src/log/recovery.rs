@@ -197,10 +197,11 @@ fn next_sequences(entries: &[Entry]) -> Result<BTreeMap<u32, u64>, LogError> {
 
 /// Finds what counts of all generations.
 fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> Result<Reached, LogError> {
-    let durable = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.end);
+    let (copied, durable) =
+        manifest.checkpoint.map_or((0, 0), |checkpoint| (checkpoint.epoch, checkpoint.end));
     let mut all = Reached { complete: durable, safe: durable, newest: durable, whole: 0 };
     for generation in &manifest.generations {
-        let reached = follow(images, generation, durable)?;
+        let reached = follow(images, generation, (copied, durable))?;
         let last = generation.last_epoch.unwrap_or(reached.complete);
         images.iter_mut().filter(|image| image.is_of(generation)).for_each(|image| image.last = last);
         all.complete = all.complete.max(last).max(reached.whole);
@@ -239,12 +240,30 @@ impl<P: Files> SegmentImage<P> {
         Ok(chain.complete.iter().copied().fold(newest, u64::max))
     }
 
-    /// Takes note up to where everything counts, which blocks with these numbers end; the largest epoch there.
-    fn count_whole(&mut self, whole: u64) -> u64 {
+    /// Takes note up to where everything counts: up to the last block that a whole group with one of these numbers ends, or, where
+    /// a later segment has such a block, all of it. Returns whether there is one here.
+    fn count_whole(&mut self, whole: u64, is_later: bool) -> bool {
         let ends = |seen: &BlockSummary| (1..=whole).contains(&seen.whole);
-        self.whole_blocks = self.blocks.iter().rposition(ends).map_or(0, |last| last + 1);
-        self.blocks[..self.whole_blocks].iter().map(|seen| seen.epochs.1).max().unwrap_or(0)
+        let last = self.blocks.iter().rposition(ends);
+        self.whole_blocks = if is_later { self.blocks.len() } else { last.map_or(0, |last| last + 1) };
+        last.is_some()
     }
+}
+
+/// Takes note of what counts in all streams of a generation because of whole groups with numbers up to this one; the largest epoch
+/// of a record there.
+fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation, whole: u64) -> u64 {
+    let mut newest = 0;
+    for stream in 0..generation.starts.len() as u32 {
+        let own = images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation));
+        let mut is_later = false;
+        for image in own.rev() {
+            is_later |= image.count_whole(whole, is_later);
+            let epochs = image.blocks[..image.whole_blocks].iter().map(|seen| seen.epochs.1);
+            newest = epochs.fold(newest, u64::max);
+        }
+    }
+    newest
 }
 
 /// Looks whether segments are missing, or shorter than they were. A generation whose end is known has been judged by that.
@@ -274,12 +293,14 @@ fn check_reach<P: Files>(
     }
 }
 
-/// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from elsewhere.
+/// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from the checkpoint, which has all
+/// changes up to epoch `copied`, and some of those between the two: the log must have them all.
 fn follow<P: Files>(
     images: &mut [SegmentImage<P>],
     generation: &Generation,
-    durable: u64,
+    (copied, durable): (u64, u64),
 ) -> Result<Reached, LogError> {
+    let needed = generation.last_epoch.unwrap_or(durable);
     let nothing = durable.max(generation.first_epoch - 1);
     let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch, whole: 0 };
     let mut whole = u64::MAX;
@@ -301,7 +322,8 @@ fn follow<P: Files>(
         let complete = chain.complete.iter().copied().fold(nothing, u64::max);
         let flushed = chain.flushed_before.min(chain.next).saturating_sub(chain.first);
         let safe = chain.complete[..flushed as usize].iter().copied().fold(nothing, u64::max);
-        if generation.last_epoch.is_some_and(|last| complete < last) {
+        let has = chain.complete.iter().copied().fold(copied.max(generation.first_epoch - 1), u64::max);
+        if has < needed {
             let file = segment_name(stream, own.last().map_or(start.sequence, |image| image.sequence));
             let what = "epochs that were durable are missing";
             return Err(LogError::Damaged { file, offset: 0, what });
@@ -311,8 +333,7 @@ fn follow<P: Files>(
         whole = whole.min(chain.whole);
     }
     if generation.last_epoch.is_none() {
-        let own = images.iter_mut().filter(|image| image.is_of(generation));
-        all.whole = own.map(|image| image.count_whole(whole)).max().unwrap_or(0);
+        all.whole = count_whole(images, generation, whole);
     }
     Ok(all)
 }
@@ -420,7 +441,7 @@ impl<P: Files> OpenedDirectory<P> {
         options: &LogOptions,
         workers: usize,
     ) -> Result<Log<P>, LogError> {
-        if self.manifest.generations.is_empty() {
+        if self.manifest == Manifest::default() {
             self.manifest.identity = P::fresh_identity(c, &self.directory)?;
             self.manifest.write::<P>(c, &mut self.queue)?;
         }

@@ -112,6 +112,14 @@ pub(super) struct Checked {
     pub wrong: Vec<String>,
 }
 
+impl Checked {
+    /// Whether all that is wrong is that the last numbers of workers are missing.
+    pub(super) fn only_lost(&self, acknowledged: &[u64]) -> bool {
+        let lost = self.numbers.iter().zip(acknowledged).filter(|(last, acknowledged)| last < acknowledged);
+        self.wrong.len() == lost.count()
+    }
+}
+
 /// Checks a database in which these workers have acknowledged these numbers.
 pub(super) fn check<P: Platform>(
     c: P::Core,

@@ -9,5 +9,6 @@ mod files;
 mod gaps;
 mod owners;
 mod pages;
+mod refusals;
 mod stamps;
 mod ways;

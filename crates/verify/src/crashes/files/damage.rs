@@ -15,8 +15,13 @@ const HEAD: u64 = 64;
 /// Bits that are flipped anywhere in what is written of a file.
 const FLIPS_ANYWHERE: usize = 3;
 /// Names that no program of ours gives, and such that look like it.
-const STRANGE: [&str; 4] =
-    ["notes.txt", "log-0004-0000000001", "log-000-9999999999", "checkpoint-9999999999-000"];
+const STRANGE: [&str; 5] = [
+    "notes.txt",
+    "log-0004-0000000001",
+    "log-000-9999999999",
+    "log-4294967295-0000000001",
+    "checkpoint-9999999999-000",
+];
 
 /// One thing that happens to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +159,13 @@ impl Damage {
             }
         }
         content
+    }
+
+    /// Whether an opening that has left this directory has removed a copy together with its original, which says of itself that it is
+    /// superseded.
+    pub fn is_superseded(&self, after: &Content) -> bool {
+        let Damage::Duplicate(name, copy) = self else { return false };
+        !after.contains_key(name) && !after.contains_key(copy)
     }
 
     /// A file that the damage has put there and that is not provably the database's own: an opening leaves it alone.

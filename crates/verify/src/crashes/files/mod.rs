@@ -3,10 +3,14 @@
 //! A seed makes the directory of a database in two lives, the second of which ends with a close or a kill, and that of
 //! another database. Then each [`Damage`] happens to a copy of the directory, which is opened. Either it opens with every
 //! number that was acknowledged, and so it does once more after that; or it is refused in one line, and no byte of the directory
-//! has changed; or, over pages, the first transaction that needs a damaged page is refused. A file that is not provably the database's own is there as before in both cases.
+//! has changed; or, over pages, the first transaction that needs a damaged page is refused. A file that is not provably the
+//! database's own is there as before in both cases. Losses that nobody can see are in a table ([`UNDECIDABLE`]): there the last
+//! transactions may be missing, and nothing else may be wrong.
 
 mod damage;
+mod undecidable;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,6 +29,7 @@ use crate::task::{Observed, Task};
 use crate::trial::caught;
 
 pub use damage::{Content, Damage, Sources, written};
+pub use undecidable::{Loss, UNDECIDABLE, Undecidable};
 
 /// Transactions of each worker in one life.
 const TRANSACTIONS: u64 = 12;
@@ -33,8 +38,14 @@ const TOLD_MAX: usize = 6;
 /// The seed of another database.
 const OTHER: u64 = 0x0123_4567;
 
-/// What somebody does to a directory before it is opened, who should not: a planted fault.
-pub type Meddling = fn(&mut Content);
+/// What somebody does to a directory who should not: a planted fault.
+#[derive(Clone, Copy)]
+pub struct Meddling {
+    /// Before it is opened.
+    pub before: fn(&mut Content),
+    /// After it was refused.
+    pub refused: fn(&mut Content),
+}
 
 /// How the last life of a database ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +65,16 @@ pub struct FileMarks {
     pub whole: u64,
     /// Those that were refused.
     pub refused: u64,
+    /// Those that opened with a loss which nobody can see.
+    pub undecidable: u64,
 }
 
 /// A directory, and what was acknowledged when it was left.
 struct Left {
     content: Content,
     acknowledged: Vec<u64>,
+    /// Where the last group of each file begins.
+    last_groups: BTreeMap<String, u64>,
 }
 
 /// One trial.
@@ -67,6 +82,7 @@ struct Trial<'a> {
     subject: &'a Subject,
     task: &'a Task<'a>,
     path: PathBuf,
+    meddling: Option<Meddling>,
 }
 
 /// What an opening shows.
@@ -74,8 +90,11 @@ enum Opening {
     Refused(String),
     /// It opens, and a row that is looked at is refused: pages are read when they are needed.
     Unreadable(String),
-    /// What is wrong with the rows.
-    Opened(Vec<String>),
+    /// What is wrong with the rows, and whether that is only that the last ones are missing.
+    Opened {
+        wrong: Vec<String>,
+        only_lost: bool,
+    },
 }
 
 pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimError> {
@@ -108,23 +127,32 @@ fn violations(
     meddling: Option<Meddling>,
 ) -> Result<(FileMarks, Vec<String>), SimError> {
     let mut random = Random::new(task.seed, 11);
-    let trial = Trial { subject, task, path: options(task.seed).path };
+    let trial = Trial { subject, task, path: options(task.seed).path, meddling };
     let ended = if task.seed.is_multiple_of(2) { Ended::Killed } else { Ended::Closed };
     let disk = trial.disk(0);
     let older = trial.live(&disk, 0, Ended::Closed, vec![0; task.workers])?;
     let left = trial.live(&disk, 1, ended, older.acknowledged.clone())?;
     let other = trial.live(&trial.disk(OTHER), 2, Ended::Closed, vec![0; task.workers])?;
     let sources = Sources { content: &left.content, older: &older.content, other: &other.content };
+    let names: Vec<&str> = left.content.keys().map(String::as_str).collect();
     let (mut marks, mut wrong) = (FileMarks::default(), Vec::new());
     for damage in Damage::all(&sources, &mut random) {
         marks.damages += 1;
         let mut content = damage.apply(&sources);
-        if let Some(meddle) = meddling {
-            meddle(&mut content);
+        if let Some(meddling) = meddling {
+            (meddling.before)(&mut content);
         }
+        let of_pages = subject.has_pages();
+        let loss = Loss { damage: &damage, ended, of_pages, names: &names, last_groups: &left.last_groups };
         match trial.judge(&damage, &content, &left.acknowledged, &mut random) {
             Ok(Opening::Refused(_) | Opening::Unreadable(_)) => marks.refused += 1,
-            Ok(Opening::Opened(_)) => marks.whole += 1,
+            Ok(Opening::Opened { wrong, .. }) if wrong.is_empty() => marks.whole += 1,
+            Ok(Opening::Opened { only_lost: true, .. }) if loss.undecidable().is_some() => {
+                marks.undecidable += 1
+            }
+            Ok(Opening::Opened { wrong: what, .. }) => {
+                wrong.push(format!("{ended:?}, {damage}: opened: {}", what.join("; ")));
+            }
             Err(what) => wrong.push(format!("{ended:?}, {damage}: {what}")),
         }
     }
@@ -177,7 +205,10 @@ impl Trial<'_> {
         let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(wrong.is_empty(), "a life without damage: {wrong:?}");
         let acknowledged = acknowledged.into_iter().map(AtomicU64::into_inner).collect();
-        Ok(Left { content: self.content(disk), acknowledged })
+        let content = self.content(disk);
+        let place = |name: &String| Some((name.clone(), disk.last_group(&self.path, name)?));
+        let last_groups = content.keys().filter_map(place).collect();
+        Ok(Left { content, acknowledged, last_groups })
     }
 
     fn transact(
@@ -225,9 +256,13 @@ impl Trial<'_> {
         let disk = self.disk(0);
         disk.replace_directory(&self.path, content);
         let opening = self.look(&disk, floor)?;
-        let after = self.content(&disk);
+        let mut after = self.content(&disk);
+        if let (Some(meddling), Opening::Refused(_)) = (self.meddling, &opening) {
+            (meddling.refused)(&mut after);
+        }
         if let Some(name) = damage.foreign()
             && after.get(name) != content.get(name)
+            && !damage.is_superseded(&after)
         {
             return Err(format!("{name} is not the database's own, and was changed or removed"));
         }
@@ -239,23 +274,19 @@ impl Trial<'_> {
             Opening::Unreadable(text) if text.contains('\n') || !self.subject.has_pages() => {
                 Err(format!("opened, and a row cannot be read: {text}"))
             }
-            Opening::Refused(_) | Opening::Unreadable(_) => Ok(opening),
-            Opening::Opened(wrong) if !wrong.is_empty() => Err(format!("opened: {}", wrong.join("; "))),
-            Opening::Opened(_) => {
-                // What the first opening has written is opened by the next.
-                if random.below(3) == 0 {
-                    match self.look(&disk, floor)? {
-                        Opening::Refused(text) | Opening::Unreadable(text) => {
-                            return Err(format!("opened, and then refused: {text}"));
-                        }
-                        Opening::Opened(wrong) if !wrong.is_empty() => {
-                            return Err(format!("opened twice: {}", wrong.join("; ")));
-                        }
-                        Opening::Opened(_) => {}
+            // What the first opening has written is opened by the next.
+            Opening::Opened { wrong, .. } if wrong.is_empty() && random.below(3) == 0 => {
+                match self.look(&disk, floor)? {
+                    Opening::Refused(text) | Opening::Unreadable(text) => {
+                        Err(format!("opened, and then refused: {text}"))
                     }
+                    Opening::Opened { wrong, .. } if !wrong.is_empty() => {
+                        Err(format!("opened twice: {}", wrong.join("; ")))
+                    }
+                    Opening::Opened { .. } => Ok(opening),
                 }
-                Ok(opening)
             }
+            _ => Ok(opening),
         }
     }
 
@@ -267,7 +298,10 @@ impl Trial<'_> {
                 Err(refusal) => Opening::Refused(refusal),
                 Ok((database, tables)) => match read_all(c, &database, tables) {
                     Err(abort) => Opening::Unreadable(abort.to_string()),
-                    Ok(()) => Opening::Opened(check(c, &database, tables, floor).wrong),
+                    Ok(()) => {
+                        let checked = check(c, &database, tables, floor);
+                        Opening::Opened { only_lost: checked.only_lost(floor), wrong: checked.wrong }
+                    }
                 },
             })
         });
@@ -308,5 +342,6 @@ impl FileMarks {
         self.damages += other.damages;
         self.whole += other.whole;
         self.refused += other.refused;
+        self.undecidable += other.undecidable;
     }
 }
