@@ -1,7 +1,7 @@
 //! What a transaction has changed, to be taken back from the last change to the first. Pages may have been split since: entries are found
 //! by their keys.
 
-use platform::files::Files;
+use platform::files::{FileErrorKind, Files};
 
 use crate::key::KeyWords;
 use crate::log::record::{StepWords, Takeback};
@@ -9,6 +9,10 @@ use crate::options::PagedError;
 use crate::page::RecordParts;
 use crate::pool::Worker;
 use crate::tree::Tree;
+
+/// So long a page is asked for again that is refused, and so long between two times.
+const REFUSED_NANOS_MAX: u64 = 3_000_000_000;
+const AGAIN_NANOS: u64 = 1_000_000;
 
 /// What takes one change back.
 struct Step {
@@ -109,45 +113,59 @@ impl Undo {
         self.ghosts.drain(..)
     }
 
-    /// Takes all changes back. Records that were inserted become ghosts.
+    /// Takes all changes back. Records that were inserted become ghosts. A page that the system refuses to bring is asked for again for a
+    /// while, since the database stops with a transaction that is not undone.
     ///
     /// # Errors
     /// A page cannot be read, or the log has stopped; an entry is not there.
     pub(crate) fn roll_back<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<(), PagedError> {
         worker.compensate();
-        while let Some(Step { tree, key, what }) = self.steps.last() {
-            let (tree, key) = (*tree, *key);
-            let is_there = match *what {
-                What::Mark { ghost } => {
-                    if ghost {
-                        self.ghosts.push((tree, key));
+        let mut refused = None;
+        while !self.steps.is_empty() {
+            match self.take_back_last(worker) {
+                Ok(true) => {
+                    self.steps.pop();
+                    refused = None;
+                }
+                Ok(false) => {
+                    return Err(PagedError::NotUndone("an entry is not in its page any more".to_owned()));
+                }
+                Err(PagedError::File(error)) if error.kind != FileErrorKind::Stopped => {
+                    let now = P::now(worker.c);
+                    if now.since(*refused.get_or_insert(now)) >= REFUSED_NANOS_MAX {
+                        return Err(error.into());
                     }
-                    tree.mark(worker, (&key, None), ghost)?.is_some()
+                    P::rest(worker.c, AGAIN_NANOS);
                 }
-                What::Put { at, words, tail_bytes, ghost } => {
-                    if ghost {
-                        self.ghosts.push((tree, key));
-                    }
-                    let parts = RecordParts { words: &self.before[at..at + words], tail_bytes };
-                    tree.replace(worker, &key, (parts, ghost))?.is_some()
-                }
-                What::Write { first, at, words } => {
-                    let before = &self.before[at..at + words];
-                    let mut now = vec![0; 2 * words];
-                    let written =
-                        tree.write(worker, (&key, None), first, now.split_at_mut(words), |after, _| {
-                            after.copy_from_slice(before);
-                            true
-                        });
-                    written?.is_some()
-                }
-            };
-            if !is_there {
-                return Err(PagedError::NotUndone("an entry is not in its page any more".to_owned()));
+                Err(error) => return Err(error),
             }
-            self.steps.pop();
         }
         Ok(())
+    }
+
+    /// Takes the last change back; false if its entry is not there. One that fails has changed nothing.
+    fn take_back_last<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<bool, PagedError> {
+        let Some(Step { tree, key, what }) = self.steps.last() else { return Ok(true) };
+        let (tree, key) = (*tree, *key);
+        if let What::Mark { ghost: true } | What::Put { ghost: true, .. } = *what {
+            self.ghosts.push((tree, key));
+        }
+        Ok(match *what {
+            What::Mark { ghost } => tree.mark(worker, (&key, None), ghost)?.is_some(),
+            What::Put { at, words, tail_bytes, ghost } => {
+                let parts = RecordParts { words: &self.before[at..at + words], tail_bytes };
+                tree.replace(worker, &key, (parts, ghost))?.is_some()
+            }
+            What::Write { first, at, words } => {
+                let before = &self.before[at..at + words];
+                let mut now = vec![0; 2 * words];
+                let written = tree.write(worker, (&key, None), first, now.split_at_mut(words), |after, _| {
+                    after.copy_from_slice(before);
+                    true
+                });
+                written?.is_some()
+            }
+        })
     }
 
     /// The transaction is over: its ghosts leave, as far as `may_join` says that the gap below a key of a tree may be joined with the one

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use platform::files::{Completion, FileError, FileErrorKind, Files, Operation, Ticket};
 use platform::{Nanos, Platform, SharedWord};
 
-use crate::disk::{Disk, VirtualFile};
+use crate::disk::{Call, Disk, VirtualFile};
 use crate::error::WaitReason;
 use crate::{VirtualCore, VirtualMachine, VirtualWord};
 
@@ -66,6 +66,9 @@ impl Files for VirtualMachine {
             .disk_of(c.machine())
             .cloned()
             .ok_or_else(|| failed(FileErrorKind::NoDisk))?;
+        if disk.state().refuses(Call::OpenDirectory) {
+            return Err(failed(Call::OpenDirectory.refusal()));
+        }
         disk.state().store.lock(path, create).map_err(failed)?;
         c.spend(c.simulation().config.model.costs.system_call_ps);
         Ok(VirtualDirectory(Arc::new(Locked { disk, path: path.into() })))
@@ -81,6 +84,9 @@ impl Files for VirtualMachine {
 
     fn queue(c: VirtualCore, directory: &VirtualDirectory) -> Result<VirtualQueue, FileError> {
         c.turn();
+        if directory.0.disk.state().refuses(Call::Thread) {
+            return Err(FileError::new(&directory.0.path, Call::Thread.name(), Call::Thread.refusal()));
+        }
         let number = directory.0.disk.state().new_queue(directory.0.path.to_path_buf());
         Ok(VirtualQueue { directory: directory.clone(), number, word: VirtualWord::new(0) })
     }

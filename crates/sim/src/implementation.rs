@@ -9,6 +9,7 @@ use platform::{
 use crate::VirtualMachine;
 use crate::config::Config;
 use crate::cost::Ready;
+use crate::disk::Call;
 use crate::error::WaitReason;
 use crate::line::{Access, LineNumber, PRIVATE_LINE};
 use crate::memory::VirtualRegion;
@@ -119,6 +120,11 @@ impl Platform for VirtualMachine {
         let simulation = c.simulation();
         // Regions are handed out in the order of virtual time.
         c.turn();
+        let disk = simulation.config.disk_of(c.machine());
+        if disk.is_some_and(|disk| disk.state().refuses(Call::Map)) {
+            let reason = Call::Map.refusal().to_string();
+            return Err(OutOfMemory { requested: bytes, name, reason });
+        }
         let model = &simulation.config.model;
         let here = match fiber.is_supervisor() {
             true => model.first_node(c.machine()),

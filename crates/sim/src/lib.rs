@@ -105,7 +105,7 @@ mod word;
 mod work;
 
 pub use config::{Config, Crash, Fall, Taken};
-pub use disk::{Disk, DiskModel, DiskUse, Faults, VirtualFile};
+pub use disk::{Call, Disk, DiskModel, DiskUse, Faults, Refusal, VirtualFile};
 pub use error::{SimError, WaitReason, Waiting};
 pub use faults::{Cut, NetworkFaults};
 pub use files::{VirtualDirectory, VirtualQueue};

@@ -38,6 +38,8 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>, journal: &Journal) -> Resu
             crashes::forms::run(subject, task)
         }
         (Work::Crashes, _) => crashes::run(subject, task),
+        (Work::Files, _) => crashes::files::run(subject, task),
+        (Work::Refusals, _) => crashes::refusals::run(subject, task),
         _ if matches!(task.machine, Machine::Hardware) && subject.is_everywhere() => {
             let create = |options: &InstanceOptions, schema| {
                 subject.create_on::<Hardware>(Hardware::core(), options, schema)

@@ -161,7 +161,15 @@ impl Subject {
 
     /// Whether the scheme runs this work, whatever the machine.
     pub fn runs(&self, work: Work) -> bool {
-        let of_pages = [Work::Histories, Work::Bank, Work::Islands, Work::Distributed, Work::Crashes];
+        let of_pages = [
+            Work::Histories,
+            Work::Bank,
+            Work::Islands,
+            Work::Distributed,
+            Work::Crashes,
+            Work::Files,
+            Work::Refusals,
+        ];
         match self.origin {
             Origin::Pages(_) => of_pages.contains(&work) || work == Work::Owners,
             Origin::Registry(scheme) => {

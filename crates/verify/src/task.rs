@@ -42,11 +42,15 @@ pub enum Work {
     Owners,
     /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
     Crashes,
+    /// Files of a durable database that are missing, cut, damaged, doubled or another's. Always in the virtual machine.
+    Files,
+    /// Calls for files, threads and memory that the system refuses beside a durable database. Always in the virtual machine.
+    Refusals,
 }
 
 impl Work {
-    /// All.
-    pub const ALL: [Work; 9] = [
+    /// Those that `isles verify` runs.
+    pub const ALL: [Work; 11] = [
         Work::Histories,
         Work::Bank,
         Work::Tpcc,
@@ -56,6 +60,8 @@ impl Work {
         Work::Distributed,
         Work::Owners,
         Work::Crashes,
+        Work::Files,
+        Work::Refusals,
     ];
 
     /// The name on the command line.
@@ -70,6 +76,8 @@ impl Work {
             Work::Distributed => "distributed",
             Work::Owners => "owners",
             Work::Crashes => "crashes",
+            Work::Files => "files",
+            Work::Refusals => "refusals",
         }
     }
 
@@ -78,13 +86,13 @@ impl Work {
         match self {
             Work::Histories | Work::Distributed | Work::Owners => 3 + (seed % 3) as usize,
             Work::Bank => 3,
-            Work::Crashes => 2 + (seed % 3) as usize,
+            Work::Crashes | Work::Files | Work::Refusals => 2 + (seed % 3) as usize,
             Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands => 4,
         }
     }
 
     fn is_small(self) -> bool {
-        matches!(self, Work::Histories | Work::Bank | Work::Distributed | Work::Crashes)
+        !matches!(self, Work::Tpcc | Work::Micro | Work::Ycsb | Work::Islands | Work::Owners)
     }
 }
 

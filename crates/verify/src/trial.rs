@@ -142,7 +142,7 @@ thread_local! {
 static SAID_ELSEWHERE: Mutex<Option<String>> = Mutex::new(None);
 
 /// Runs something that may panic; what the panic said, and where.
-fn caught<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     listen();
     SAID.set(Some(String::new()));
     let result = catch_unwind(AssertUnwindSafe(body));

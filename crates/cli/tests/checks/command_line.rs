@@ -252,11 +252,11 @@ const FAULTS: &[(&str, &str)] = &[
     ("verify --cc 3pl", "--cc 3pl: unknown value (accepted: silo, tictoc"),
     (
         "verify --cc 2pl --workload tpcc",
-        "--workload tpcc: not under --cc 2pl (accepted: histories, bank, islands, distributed, owners, crashes)",
+        "--workload tpcc: not under --cc 2pl (accepted: histories, bank, islands, distributed, owners, crashes, files, refusals)",
     ),
     (
         "verify --workload nothing",
-        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, distributed, owners, crashes, all)",
+        "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, distributed, owners, crashes, files, refusals, all)",
     ),
     ("verify --seeds 0", "--seeds 0: out of range (accepted: 1 to 1000000000000)"),
     ("verify --first-seed -1", "--first-seed -1: out of range (accepted: 0 to"),

@@ -13,12 +13,13 @@
 //! - A flush fails ([`Faults::flush_failure_one_in`]): what it was to flush stays readable and is lost with the power,
 //!   whatever later flushes say.
 //! - The disk is full ([`Faults::capacity_bytes`]).
+//! - Calls of one kind are refused for a while, or for good ([`Faults::refusal`]): files, names, threads and memory.
 //! - The disk lies about flushes ([`Faults::ignores_flushes`]): as if the program had forgotten them.
 //! - Bits flip where a test says so ([`Disk::flip_bit`]).
 //!
 //! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some milliseconds.
 //!
-//! Reads never fail, and flushed sectors never change by themselves.
+//! Unless refused, reads never fail, and flushed sectors never change by themselves.
 
 mod device;
 mod faults;
@@ -32,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use device::DiskModel;
-pub use faults::Faults;
+pub use faults::{Call, Faults, Refusal};
 pub use file::VirtualFile;
 pub use queues::DiskUse;
 
@@ -69,6 +70,7 @@ impl Disk {
             device: Device::new(model),
             used: DiskUse::default(),
             faults: Faults { sector_bytes, ..faults },
+            calls: 0,
             random: Random::new(mix(faults.seed ^ 0xd15c)),
             identities: Random::new(mix(faults.seed ^ 0x1de7)),
             stopped_ps: 0,
@@ -101,6 +103,12 @@ impl Disk {
         drop(queues);
     }
 
+    /// How many calls were refused since the faults were set.
+    pub fn refused(&self) -> u64 {
+        let state = self.state();
+        state.faults.refusal.map_or(0, |refusal| state.calls.saturating_sub(refusal.after).min(refusal.times))
+    }
+
     /// What it has done.
     pub fn used(&self) -> DiskUse {
         self.state().used
@@ -110,12 +118,23 @@ impl Disk {
     pub fn set_faults(&self, faults: Faults) {
         let state = &mut *self.state();
         state.faults = Faults { sector_bytes: state.faults.sector_bytes, ..faults };
+        state.calls = 0;
         state.random = Random::new(mix(faults.seed ^ 0xd15c));
     }
 
     /// Names and contents of all files, as the next reader sees them.
     pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         self.state().store.contents()
+    }
+
+    /// Where the last bytes begin that were written to a file together, before one flush; zeros do not count.
+    pub fn last_group(&self, directory: &Path, name: &str) -> Option<u64> {
+        self.state().store.last_group(directory, name)
+    }
+
+    /// Puts these files, durable, in place of all that a directory has, which no program has open.
+    pub fn replace_directory(&self, path: &Path, files: &BTreeMap<String, Vec<u8>>) {
+        self.state().store.replace_directory(path, files);
     }
 
     /// Flips one bit of a file, on the medium and in the cache; false if there is no such bit.

@@ -12,7 +12,7 @@ use platform::files::{
 };
 
 use super::device::{Device, Request};
-use super::faults::Faults;
+use super::faults::{Call, Faults};
 use super::file::VirtualFile;
 use super::store::{FileNumber, Store};
 use crate::VirtualMachine;
@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) device: Device,
     pub(crate) used: DiskUse,
     pub(crate) faults: Faults,
+    /// Calls of the kind that the faults refuse.
+    pub(super) calls: u64,
     pub(crate) random: Random,
     /// The identities of databases on this disk: no fault draws from them, so that faults stay the same.
     pub(crate) identities: Random,
@@ -158,6 +160,37 @@ impl State {
         }
     }
 
+    /// Whether the system refuses this call, which counts.
+    pub(crate) fn refuses(&mut self, call: Call) -> bool {
+        let Some(refusal) = self.faults.refusal.filter(|refusal| refusal.call == call) else { return false };
+        self.calls += 1;
+        (refusal.after..refusal.after.saturating_add(refusal.times)).contains(&(self.calls - 1))
+    }
+
+    /// How a refused operation ends: the buffers it had, and the error.
+    fn refuse(
+        &mut self,
+        start_ps: u64,
+        call: Call,
+        directory: &std::path::Path,
+        operation: Operation<VirtualMachine>,
+    ) -> (Vec<Buffer<VirtualMachine>>, Outcome) {
+        let (buffers, path) = match operation {
+            Operation::Write { file, buffers, .. } => (buffers, file.path.to_path_buf()),
+            Operation::Read { file, buffer, .. } => (vec![buffer], file.path.to_path_buf()),
+            Operation::Flush { file } => {
+                self.used.failed_flushes += 1;
+                self.store.fail_flush(file.number, start_ps);
+                (Vec::new(), file.path.to_path_buf())
+            }
+            Operation::Preallocate { file, .. } => (Vec::new(), file.path.to_path_buf()),
+            Operation::Open { name, .. } | Operation::Remove { name } => (Vec::new(), directory.join(name)),
+            Operation::Rename { from, .. } => (Vec::new(), directory.join(from)),
+            _ => (Vec::new(), directory.to_path_buf()),
+        };
+        (buffers, Err(FileError::new(&path, call.name(), call.refusal())))
+    }
+
     /// Begins one operation: when it is over, the buffers it had, and how it ends.
     fn begin(
         &mut self,
@@ -165,6 +198,11 @@ impl State {
         directory: PathBuf,
         operation: Operation<VirtualMachine>,
     ) -> (u64, Vec<Buffer<VirtualMachine>>, Outcome) {
+        if let Some(call) = Call::of(&operation).filter(|call| self.refuses(*call)) {
+            let done_ps = self.device.done_ps(start_ps, Request::Cache { bytes: 0 });
+            let (buffers, result) = self.refuse(start_ps, call, &directory, operation);
+            return (done_ps, buffers, result);
+        }
         match operation {
             Operation::Write { file, offset, buffers } => {
                 let (request, result) = self.write(&file, offset, &buffers);

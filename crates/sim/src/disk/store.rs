@@ -36,6 +36,9 @@ struct Stored {
     dirty_from: u64,
     /// Where the file begins on the medium, for the distance between accesses.
     place: u64,
+    /// Where the first bytes other than zeros lie that were written since the last flush began, and between that and the one before.
+    group: Option<u64>,
+    former_group: Option<u64>,
 }
 
 /// A change of names that is not durable.
@@ -350,6 +353,9 @@ impl Store {
             stored.dirty_from = offset;
         }
         write_at(&mut stored.cached, offset, &bytes);
+        if bytes.iter().any(|byte| *byte != 0) {
+            stored.group = Some(stored.group.map_or(offset, |first| first.min(offset)));
+        }
         stored.changes.push(Change::Write { offset, bytes });
         Ok(())
     }
@@ -379,6 +385,12 @@ impl Store {
         count
     }
 
+    /// Where the last bytes begin that were written to a file together, before one flush.
+    pub(crate) fn last_group(&self, path: &Path, name: &str) -> Option<u64> {
+        let stored = &self.files[*self.directories.get(path)?.names.get(name)?];
+        stored.group.or(stored.former_group)
+    }
+
     /// Dirty bytes of a file, and where they begin; a flush is about to write them.
     pub(crate) fn take_dirty(&mut self, file: FileNumber) -> (u64, u64) {
         let stored = &mut self.files[file];
@@ -388,6 +400,7 @@ impl Store {
     /// A flush begins, which covers everything changed so far, and will succeed at `done_ps`.
     pub(crate) fn flush(&mut self, file: FileNumber, done_ps: u64) {
         let stored = &mut self.files[file];
+        stored.former_group = stored.group.take().or(stored.former_group);
         let covers = stored.settled + stored.changes.len() as u64;
         stored.flushes.push(FlushBegun { done_ps, covers });
         stored.flushes.sort_by_key(|flush| flush.done_ps);
@@ -444,6 +457,18 @@ impl Store {
             }
         }
         contents
+    }
+
+    pub(crate) fn replace_directory(&mut self, path: &Path, files: &BTreeMap<String, Vec<u8>>) {
+        let mut names = BTreeMap::new();
+        for (name, bytes) in files {
+            let number = self.files.len();
+            let (cached, durable, place) = (bytes.clone(), bytes.clone(), (number as u64) << 40);
+            self.files.push(Stored { cached, durable, place, ..Stored::default() });
+            names.insert(name.clone(), number);
+        }
+        let directory = Directory { durable: names.clone(), names, ..Directory::default() };
+        self.directories.insert(path.to_path_buf(), directory);
     }
 
     pub(crate) fn flip_bit(&mut self, path: &Path, byte: u64, bit: u8) -> bool {

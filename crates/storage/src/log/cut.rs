@@ -123,7 +123,17 @@ impl<P: Files> Log<P> {
     ) -> Result<(), LogError> {
         // With what was copied.
         self.wait_for_all(c, epochs)?;
-        let end = self.durable(c);
+        let end = self.with_driver(c, |driver| {
+            let end = match driver.error.clone() {
+                Some(error) => Err(error),
+                None => self.mark_durable(c, driver),
+            };
+            end.map_err(|error| driver.error.insert(error.stops()).clone())
+        });
+        if end.is_err() {
+            self.publish_stop(c);
+        }
+        let end = end?;
         let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
         let before = writer.manifest.clone();
         writer.manifest.checkpoint =
@@ -139,6 +149,19 @@ impl<P: Files> Log<P> {
         }
         self.give_manifest_back(c, writer);
         result
+    }
+
+    /// Has all streams call complete what is durable, unless they have no record of a later epoch than they do; up to which epoch they
+    /// call all complete then. An opening sees by that whether the log has what the copy may have by half.
+    fn mark_durable(&self, c: P::Core, driver: &mut Driver<P>) -> Result<u64, LogError> {
+        self.wait_for_disk(c, driver)?;
+        let durable = self.durable(c);
+        if driver.marked < driver.newest.min(durable) {
+            // What was written in whole groups counts as not written.
+            driver.is_whole = false;
+            self.write_and_wait(c, driver, durable)?;
+        }
+        Ok(driver.marked)
     }
 
     /// Replaces what the manifest keeps for the log's owner. One core at a time calls this.

@@ -61,7 +61,8 @@ pub struct Checkpoint {
     pub files: u32,
     /// The copy has the changes of all records up to this epoch, which do not count any more.
     pub epoch: u64,
-    /// The copy has changes of records up to this epoch at most, and these records are durable.
+    /// The copy has changes of records up to this epoch at most, and the streams called it complete when the copy ended: they have all of
+    /// these records that are later than [`Self::epoch`], some of which the copy has by half.
     pub end: u64,
 }
 

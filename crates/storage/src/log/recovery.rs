@@ -197,10 +197,11 @@ fn next_sequences(entries: &[Entry]) -> Result<BTreeMap<u32, u64>, LogError> {
 
 /// Finds what counts of all generations.
 fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> Result<Reached, LogError> {
-    let durable = manifest.checkpoint.map_or(0, |checkpoint| checkpoint.end);
+    let (copied, durable) =
+        manifest.checkpoint.map_or((0, 0), |checkpoint| (checkpoint.epoch, checkpoint.end));
     let mut all = Reached { complete: durable, safe: durable, newest: durable, whole: 0 };
     for generation in &manifest.generations {
-        let reached = follow(images, generation, durable)?;
+        let reached = follow(images, generation, (copied, durable))?;
         let last = generation.last_epoch.unwrap_or(reached.complete);
         images.iter_mut().filter(|image| image.is_of(generation)).for_each(|image| image.last = last);
         all.complete = all.complete.max(last).max(reached.whole);
@@ -306,12 +307,14 @@ fn check_reach<P: Files>(
     }
 }
 
-/// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from elsewhere.
+/// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from the checkpoint, which has all
+/// changes up to epoch `copied`, and some of those between the two: the log must have them all.
 fn follow<P: Files>(
     images: &mut [SegmentImage<P>],
     generation: &Generation,
-    durable: u64,
+    (copied, durable): (u64, u64),
 ) -> Result<Reached, LogError> {
+    let needed = generation.last_epoch.unwrap_or(durable);
     let nothing = durable.max(generation.first_epoch - 1);
     let mut all = Reached { complete: u64::MAX, safe: u64::MAX, newest: generation.first_epoch, whole: 0 };
     let mut whole = u64::MAX;
@@ -333,7 +336,8 @@ fn follow<P: Files>(
         let complete = chain.complete.iter().copied().fold(nothing, u64::max);
         let flushed = chain.flushed_before.min(chain.next).saturating_sub(chain.first);
         let safe = chain.complete[..flushed as usize].iter().copied().fold(nothing, u64::max);
-        if generation.last_epoch.is_some_and(|last| complete < last) {
+        let has = chain.complete.iter().copied().fold(copied.max(generation.first_epoch - 1), u64::max);
+        if has < needed {
             let file = segment_name(stream, own.last().map_or(start.sequence, |image| image.sequence));
             let what = "epochs that were durable are missing";
             return Err(LogError::Damaged { file, offset: 0, what });

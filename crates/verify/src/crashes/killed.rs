@@ -152,7 +152,7 @@ fn kill_after(milliseconds: u64, command: &mut Command) -> Result<Last, String> 
 }
 
 /// A line that acknowledges; one that the kill has cut names a smaller number, or none.
-fn parse(line: &str) -> Option<(usize, u64)> {
+pub(super) fn parse(line: &str) -> Option<(usize, u64)> {
     let (worker, done) = line.split_once(' ')?;
     Some((worker.parse().ok()?, done.parse().ok()?))
 }

@@ -1,9 +1,12 @@
 //! What runs between crashes, and what has to be there after them.
 
+use std::ops::ControlFlow;
+
 use cc::Abort;
 use engine::dynamic::{Database, Session, Transaction};
 use engine::{
-    Bounds, Commit, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
+    Bounds, Commit, Direction, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
+    TableOptions, Verbs,
 };
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
@@ -109,6 +112,14 @@ pub(super) struct Checked {
     pub wrong: Vec<String>,
 }
 
+impl Checked {
+    /// Whether all that is wrong is that the last numbers of workers are missing.
+    pub(super) fn only_lost(&self, acknowledged: &[u64]) -> bool {
+        let lost = self.numbers.iter().zip(acknowledged).filter(|(last, acknowledged)| last < acknowledged);
+        self.wrong.len() == lost.count()
+    }
+}
+
 /// Checks a database in which these workers have acknowledged these numbers.
 pub(super) fn check<P: Platform>(
     c: P::Core,
@@ -192,6 +203,30 @@ fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
     }
     count_up(transaction, tables.counters, 0)?;
     Ok(number)
+}
+
+/// Reads all rows in one transaction, which says what cannot be read: a [check] takes that for what is not there.
+pub(super) fn read_all<P: Files>(c: P::Core, database: &Database<P>, tables: Tables) -> Result<(), Abort> {
+    let session = database.session(c, None, false);
+    let mut session = session.map_err(|_| Abort::Misuse("too few sessions"))?;
+    let read = run(&mut session, |transaction| {
+        let all = ((0, 0), (u16::MAX, u64::MAX));
+        let (forward, read) = (Direction::Forward, Intent::Read);
+        let counters = tables.counters.primary();
+        transaction.scan(counters, &0, &u16::MAX, forward, read, &mut |transaction, row| {
+            transaction.row(row).map(|_| ControlFlow::Continue(()))
+        })?;
+        let items = tables.items.primary();
+        transaction.scan(items, &all.0, &all.1, forward, read, &mut |transaction, row| {
+            transaction.row(row).map(|_| ControlFlow::Continue(()))
+        })?;
+        let names = tables.items.index(Item::BY_NAME);
+        transaction.scan(names, &0, &u64::MAX, forward, read, &mut |transaction, row| {
+            transaction.row(row).map(|_| ControlFlow::Continue(()))
+        })?;
+        Ok(0)
+    });
+    read.map(|_| ())
 }
 
 /// How many transactions of a worker there were.

@@ -1,0 +1,230 @@
+//! Refusals of the operating system that this process runs on: limits of a child process, which runs transactions, are lowered for a
+//! while (`prlimit`), or its disk is small and full (a `tmpfs` in a mount namespace of its own). Both are done with programs that a
+//! machine may lack, or not be allowed to run: that is said.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use platform::files::Access;
+use workloads::Random;
+
+use crate::crashes::killed::{self, Life, parse};
+use crate::subject::Subject;
+
+/// How long a process may take to acknowledge something.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Acknowledgements of a process before and after its limit is lowered.
+const LINES: u64 = 20;
+/// How long a limit is low, at most.
+const MILLISECONDS_MAX: u64 = 60;
+
+/// A limit of a process that is lowered for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Of descriptors: no file can be opened.
+    Descriptors,
+    /// Of the length of files: nothing is written or preallocated beyond so many bytes.
+    FileBytes(u64),
+}
+
+impl Limit {
+    fn flag(self, is_low: bool) -> String {
+        match (self, is_low) {
+            (Limit::Descriptors, true) => "--nofile=3:".into(),
+            (Limit::Descriptors, false) => "--nofile=1024:".into(),
+            (Limit::FileBytes(bytes), true) => format!("--fsize={bytes}:"),
+            (Limit::FileBytes(_), false) => "--fsize=unlimited:".into(),
+        }
+    }
+
+    /// Whether the process may end by it: records that cannot be written stop the log.
+    fn may_end(self) -> bool {
+        matches!(self, Limit::FileBytes(_))
+    }
+}
+
+/// What lowering limits showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lowered {
+    /// Processes.
+    pub lives: u64,
+    /// Lines that acknowledged a number.
+    pub acknowledged: u64,
+    /// Processes that went on.
+    pub went_on: u64,
+    /// Processes whose log stopped.
+    pub stopped: u64,
+    /// What is wrong.
+    pub violations: Vec<String>,
+}
+
+/// Why natively nothing can be refused; `None` if it can.
+pub fn lacks() -> Option<&'static str> {
+    let tried = Command::new("prlimit").arg("--version").stdout(Stdio::null()).status();
+    match tried.is_ok_and(|status| status.success()) {
+        true => None,
+        false => Some("the program prlimit, of util-linux"),
+    }
+}
+
+/// A process that is told what it acknowledges.
+struct Running {
+    child: Child,
+    count: Arc<AtomicU64>,
+    lines: Arc<Mutex<Vec<(usize, u64)>>>,
+    reader: std::thread::JoinHandle<()>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Running, String> {
+        let started = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = started.map_err(|error| format!("a process cannot be started: {error}"))?;
+        let output = child.stdout.take().map(BufReader::new);
+        let (count, lines) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (counts, keeps) = (count.clone(), lines.clone());
+        let reader = std::thread::spawn(move || {
+            let said = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+            for line in said.filter_map(|line| parse(&line)) {
+                keeps.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                counts.fetch_add(1, Ordering::Release);
+            }
+        });
+        Ok(Running { child, count, lines, reader })
+    }
+
+    /// Waits for so many more acknowledgements; false if the process ends before, or takes too long.
+    fn waits_for(&mut self, more: u64) -> bool {
+        let (until, ends) = (self.count.load(Ordering::Acquire) + more, Instant::now() + PATIENCE);
+        while self.count.load(Ordering::Acquire) < until {
+            if Instant::now() > ends || !matches!(self.child.try_wait(), Ok(None)) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    fn limit(&self, limit: Limit, is_low: bool) -> Result<(), String> {
+        let mut command = Command::new("prlimit");
+        command.arg("--pid").arg(self.child.id().to_string()).arg(limit.flag(is_low));
+        let output = command.output().map_err(|error| format!("prlimit: {error}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("prlimit: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
+
+    /// Kills the process: what it acknowledged, and whether it had ended by itself.
+    fn end(mut self) -> Result<(Vec<(usize, u64)>, bool), String> {
+        let ended = !matches!(self.child.try_wait(), Ok(None));
+        self.child.kill().map_err(|error| error.to_string())?;
+        self.child.wait().map_err(|error| error.to_string())?;
+        self.reader.join().map_err(|_| "the reader panicked")?;
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok((lines, ended))
+    }
+}
+
+/// Runs one process for each limit, all on the database in `path`. Each [lives](killed::live); its limit is lowered for a while and
+/// raised again; it goes on, unless records could not be written; then it is killed, and the directory is looked at.
+///
+/// # Errors
+/// A process cannot be started, or its limits not be changed.
+pub fn lower(
+    subject: &Subject,
+    path: &Path,
+    workers: usize,
+    limits: &[Limit],
+    command: &mut dyn FnMut(u64) -> Command,
+) -> Result<Lowered, String> {
+    let mut all = Lowered::default();
+    let mut acknowledged = vec![0; workers];
+    for (number, limit) in (0..).zip(limits) {
+        let mut random = Random::new(number, 13);
+        let mut running = Running::start(&mut command(number))?;
+        let mut wrong = Vec::new();
+        if !running.waits_for(LINES) {
+            wrong.push("nothing was committed, and nothing had been refused".to_owned());
+        } else {
+            running.limit(*limit, true)?;
+            std::thread::sleep(Duration::from_millis(1 + random.below(MILLISECONDS_MAX)));
+            // It may have ended meanwhile.
+            let raised = running.limit(*limit, false);
+            match raised.is_ok() && running.waits_for(LINES) {
+                true => all.went_on += 1,
+                false if limit.may_end() && !matches!(running.child.try_wait(), Ok(None)) => all.stopped += 1,
+                false => wrong.push("it does not go on".to_owned()),
+            }
+        }
+        let (lines, _) = running.end()?;
+        all.lives += 1;
+        all.acknowledged += lines.len() as u64;
+        for (worker, done) in lines {
+            if let Some(before) = acknowledged.get_mut(worker) {
+                *before = done.max(*before);
+            }
+        }
+        let life = Life { subject, path, access: Access::Direct, seed: number, acknowledged: &acknowledged };
+        match killed::look(&life) {
+            Ok(found) => acknowledged = found.numbers,
+            Err(what) => wrong.push(what),
+        }
+        let told = |what| format!("{}, {limit:?}: {what}", subject.name);
+        all.violations.extend(wrong.into_iter().map(told));
+    }
+    Ok(all)
+}
+
+/// Runs transactions on a disk of so many bytes until it is full, or for a while: what the process acknowledged has to be in a copy of the
+/// directory that lies at `path` afterwards. `None` if this machine lets nobody mount such a disk.
+///
+/// # Errors
+/// What is wrong.
+pub fn fill(
+    subject: &Subject,
+    (path, workers): (&Path, usize),
+    bytes: u64,
+    command: &mut dyn FnMut(&Path) -> Command,
+) -> Result<Option<u64>, String> {
+    let disk = path.with_extension("disk");
+    std::fs::create_dir_all(&disk).map_err(|error| error.to_string())?;
+    let inner = command(&disk.join("database"));
+    let mut outer = Command::new("unshare");
+    outer.args(["--mount", "--map-root-user", "sh", "-c", FILLING, "sh"]);
+    outer.arg(&disk).arg(bytes.to_string()).arg(path).arg(inner.get_program()).args(inner.get_args());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = match outer.stderr(Stdio::null()).output() {
+        Ok(output) if output.status.code() == Some(CANNOT_MOUNT) => return Ok(None),
+        Ok(output) if output.status.code() == Some(1) && output.stdout.is_empty() => return Ok(None),
+        Ok(output) => output,
+        Err(_) => return Ok(None),
+    };
+    _ = std::fs::remove_dir(&disk);
+    let mut acknowledged = vec![0; workers];
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut count = 0;
+    for (worker, done) in text.lines().filter_map(parse) {
+        count += 1;
+        if let Some(before) = acknowledged.get_mut(worker) {
+            *before = done.max(*before);
+        }
+    }
+    let life = Life { subject, path, access: Access::Direct, seed: bytes, acknowledged: &acknowledged };
+    killed::look(&life).map_err(|what| format!("{}, a disk of {bytes} bytes: {what}", subject.name))?;
+    Ok(Some(count))
+}
+
+/// How the shell says that there is no disk.
+const CANNOT_MOUNT: i32 = 42;
+/// Mounts `$1` with `$2` bytes, runs what follows `$3` there, at most two seconds long, and copies the directory to `$3`.
+const FILLING: &str = r#"
+mount -t tmpfs -o size="$2" tmpfs "$1" || exit 42
+disk=$1 copy=$3
+shift 3
+timeout -s KILL 2 "$@"
+cp -r "$disk/database" "$copy"
+"#;

@@ -1,0 +1,84 @@
+//! Files of durable databases that are missing, cut, damaged, doubled or another's.
+
+use verify::crashes::files::{self, Content, FileMarks, Meddling};
+use verify::{Subject, scheme};
+
+/// Seeds of each engine: even ones end with a kill, odd ones with a close.
+const SEEDS: u64 = 4;
+
+fn run(
+    subject: &Subject,
+    seeds: std::ops::Range<u64>,
+    meddling: Option<Meddling>,
+) -> (FileMarks, Vec<String>) {
+    let (mut sum, mut wrong) = (FileMarks::default(), Vec::new());
+    for seed in seeds {
+        let (marks, more) = files::try_seed(subject, seed, meddling).expect("a machine");
+        sum.add(marks);
+        wrong.extend(more.into_iter().map(|what| format!("{} {seed}: {what}", subject.name)));
+    }
+    println!("{}: {sum:?}", subject.name);
+    (sum, wrong)
+}
+
+/// All three ends of the campaign are reached, and nothing else happens.
+#[test]
+fn damaged_directories_are_opened_or_refused() {
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let (marks, wrong) = run(&subject, 0..SEEDS, None);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(marks.whole > 0 && marks.refused > 0 && marks.undecidable > 0, "{marks:?}");
+    }
+}
+
+/// As sound openings are.
+const SOUND: Meddling = Meddling { before: |_| (), refused: |_| () };
+
+/// What an opening did that took a directory without a manifest for a new one.
+fn begins_anew(content: &mut Content) {
+    if !content.contains_key("isles.manifest") {
+        content.clear();
+    }
+}
+
+/// Zeros in place of the last block that was written of the log.
+fn drops_the_last_rows(content: &mut Content) {
+    let of_log = |name: &str| name.starts_with("log-") || name.starts_with("wal-");
+    let begun = |bytes: &[u8]| files::written(bytes) > 4096;
+    let mut logs = content.iter_mut().filter(|(name, bytes)| of_log(name) && begun(bytes));
+    if let Some((_, bytes)) = logs.next_back() {
+        let end = files::written(bytes);
+        bytes[(end - 1) / 4096 * 4096..end].fill(0);
+    }
+}
+
+/// A byte of a file is another after a refusal.
+fn changes_a_byte(content: &mut Content) {
+    if let Some(byte) = content.values_mut().filter_map(|bytes| bytes.last_mut()).next() {
+        *byte ^= 1;
+    }
+}
+
+#[test]
+fn openings_that_begin_anew_are_caught() {
+    let silo = scheme("silo").expect("a scheme");
+    let (_, wrong) = run(&silo, 1..2, Some(Meddling { before: begins_anew, ..SOUND }));
+    assert!(wrong.iter().any(|what| what.contains("isles.manifest removed")), "{wrong:?}");
+}
+
+#[test]
+fn openings_that_drop_the_last_rows_are_caught() {
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let (_, wrong) = run(&subject, 0..SEEDS, Some(Meddling { before: drops_the_last_rows, ..SOUND }));
+        let caught = |what: &&String| what.contains("a stray notes.txt: opened: worker");
+        assert!(wrong.iter().any(|what| caught(&what)), "{wrong:?}");
+    }
+}
+
+#[test]
+fn refusals_that_change_a_byte_are_caught() {
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let (_, wrong) = run(&subject, 0..2, Some(Meddling { refused: changes_a_byte, ..SOUND }));
+        assert!(wrong.iter().any(|what| what.contains("and changed:")), "{wrong:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Calls that the operating system refuses beside a durable database.
+// Native refusals need processes, and their directories.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sim::{Call, Refusal};
+use verify::crashes::refusals::native::{self, Limit};
+use verify::crashes::refusals::{self, Planted, RefusalMarks};
+use verify::{Subject, scheme};
+
+/// Seeds of each engine: each kind of call four times.
+const SEEDS: u64 = 4 * Call::ALL.len() as u64;
+/// Workers of a process.
+const WORKERS: usize = 3;
+
+/// Runs seeds: what was done in all of them, kinds of calls that were refused, and what is wrong.
+fn run(
+    subject: &Subject,
+    seeds: std::ops::Range<u64>,
+    planted: Planted,
+) -> (RefusalMarks, Vec<Call>, Vec<String>) {
+    let (mut sum, mut calls, mut wrong) = (RefusalMarks::default(), Vec::new(), Vec::new());
+    for seed in seeds {
+        let refusal = refusals::refusal(seed);
+        let (marks, more) = refusals::try_seed(subject, seed, refusal, planted).expect("a machine");
+        sum.add(marks);
+        if marks.refused > 0 {
+            calls.push(refusal.call);
+        }
+        wrong.extend(more.into_iter().map(|what| format!("{} {seed}: {what}", subject.name)));
+    }
+    println!("{}: {sum:?}", subject.name);
+    (sum, calls, wrong)
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_refusals() {
+    for subject in ["silo", "mvcc", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let (marks, calls, wrong) = run(&subject, 0..SEEDS, Planted::Nothing);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        let least = [marks.openings, marks.workers, marks.went_on].into_iter().min();
+        assert!(least > Some(0), "{marks:?}");
+        let missing: Vec<Call> = Call::ALL.into_iter().filter(|call| !calls.contains(call)).collect();
+        assert!(missing.is_empty(), "{}: {missing:?} was never refused", subject.name);
+    }
+}
+
+#[test]
+fn acknowledgements_of_what_was_refused_are_caught() {
+    let silo = scheme("silo").expect("a scheme");
+    let refusal = Refusal { call: Call::Flush, after: 8, times: u64::MAX };
+    let (_, wrong) = refusals::try_seed(&silo, 0, refusal, Planted::AcknowledgesEarly).expect("a machine");
+    assert!(wrong.iter().any(|what| what.contains("acknowledged")), "{wrong:?}");
+}
+
+#[test]
+fn databases_that_do_not_try_again_are_caught() {
+    let silo = scheme("silo").expect("a scheme");
+    let refusal = Refusal { call: Call::Map, after: 40, times: u64::MAX };
+    let caught = |after| {
+        let refusal = Refusal { after, ..refusal };
+        let (_, wrong) = refusals::try_seed(&silo, 0, refusal, Planted::StaysRefused).expect("a machine");
+        wrong.iter().any(|what| what.contains("does not go on"))
+    };
+    assert!((0..200).step_by(5).any(caught));
+}
+
+/// An empty place for a test.
+fn place(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+/// A process that runs transactions: the test `crashes::child` of this program.
+fn child(subject: &Subject, path: &Path, number: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "crashes::child", "--nocapture"]).env("ISLES_CRASH_SCHEME", subject.name);
+    command.env("ISLES_CRASH_DIRECTORY", path).env("ISLES_CRASH_SEED", number.to_string());
+    command
+}
+
+#[test]
+fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
+    if let Some(what) = native::lacks() {
+        eprintln!("missing: {what}; no limit was lowered");
+        return;
+    }
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let path = place(&format!("limits-{}", subject.name));
+        let limits =
+            [Limit::Descriptors, Limit::FileBytes(16 << 10), Limit::Descriptors, Limit::FileBytes(0)];
+        let mut command = |number| child(&subject, &path, number);
+        let lowered = native::lower(&subject, &path, WORKERS, &limits, &mut command).expect("processes");
+        println!("{}: {lowered:?}", subject.name);
+        assert!(lowered.violations.is_empty(), "{lowered:?}");
+        assert!(lowered.went_on >= 2, "{lowered:?}");
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_on_a_disk_that_is_full() {
+    for (name, bytes) in [("silo", 600 << 10), ("2pl", 3 << 20)] {
+        let subject = scheme(name).expect("a scheme");
+        let path = place(&format!("full-{name}"));
+        let mut command = |path: &Path| child(&subject, path, 1);
+        match native::fill(&subject, (&path, WORKERS), bytes, &mut command).expect("nothing is lost") {
+            None => eprintln!("missing: a tmpfs in a mount namespace; no disk was filled"),
+            Some(acknowledged) => {
+                println!("{name}: {acknowledged} acknowledgements");
+                std::fs::remove_dir_all(&path).expect("the test's directory");
+            }
+        }
+    }
+}
