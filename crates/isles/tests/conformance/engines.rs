@@ -69,7 +69,7 @@ impl Engine {
 
     /// How the model of this engine goes.
     pub fn ways(self) -> Ways {
-        Ways { hashes: matches!(self, Engine::Memory(_)), fault: None }
+        Ways { hashes: matches!(self, Engine::Memory(_)), in_steps: false, fault: None }
     }
 
     /// Opens it; a durable one lies in this directory.

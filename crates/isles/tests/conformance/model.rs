@@ -52,6 +52,8 @@ impl Fault {
 pub struct Ways {
     /// There are hash indexes, which refuse scans.
     pub hashes: bool,
+    /// Operations are those of steps of procedures, which see their part.
+    pub in_steps: bool,
     pub fault: Option<Fault>,
 }
 
@@ -199,14 +201,22 @@ impl<R: Kept> Store<R> {
             Verb::GetDynamic => said(self.find(0, probe).map(R::datums)),
             Verb::ScanDynamic if ways.hashes && R::HASHED[0] => Err("Misuse".to_owned()),
             Verb::ScanDynamicAfter(1..) if ways.hashes && R::HASHED[0] => Err("Misuse".to_owned()),
-            Verb::ScanDynamic => said(self.rows.values().map(R::datums).collect::<Vec<_>>()),
+            Verb::ScanDynamic => {
+                said(self.shown(ways, probe.part).map(|(_, row)| row.datums()).collect::<Vec<_>>())
+            }
             Verb::ScanDynamicAfter(count) => {
                 let after = new.keys().swap_remove(0);
-                let behind = self.rows.range(after.clone()..).filter(|(key, _)| **key != after);
+                let behind = self.shown(ways, probe.part).filter(|(key, _)| **key > after);
                 said(behind.take(*count).map(|(_, row)| row.datums()).collect::<Vec<Vec<Datum>>>())
             }
             Verb::Stray => Err("NoSuchTable".to_owned()),
         }
+    }
+
+    /// The rows that a scan without types goes over: in a step, those of its part.
+    fn shown(&self, ways: Ways, part: u16) -> impl Iterator<Item = (&Keys, &R)> {
+        let is_shown = move |key: &Keys| !ways.in_steps || key[0] == Atom::Unsigned(part.into());
+        self.rows.iter().filter(move |(key, _)| is_shown(key))
     }
 
     /// Writes a field; what it was.

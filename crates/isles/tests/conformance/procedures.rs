@@ -9,7 +9,7 @@ use crate::calls;
 use crate::deployed::Work;
 use crate::engines::{Engine, Kind, PARTS, options};
 use crate::interleaved::{Ended, Marks, Story, explain};
-use crate::model::Model;
+use crate::model::{Model, Ways};
 use crate::operation::{Draw, Operation, RangeKind, SHAPES, Scope, Verb};
 use crate::rows::Probe;
 
@@ -29,11 +29,6 @@ fn story(deployment: &Deployment<Work>, operations: &[Operation]) -> Result<Stor
             Ok(Story { operations, outcomes: Vec::new(), ended: Some(Ended::GaveUp("Conflict".to_owned())) })
         }
     }
-}
-
-/// Whether a verb shows all that an instance has, whatever the part: the model of all instances together has no such thing.
-fn shows_an_instance(verb: &Verb) -> bool {
-    matches!(verb, Verb::ScanDynamic | Verb::ScanDynamicAfter(_))
 }
 
 /// Looks for every row that there may be.
@@ -59,15 +54,12 @@ pub fn run(number: u64, rounds: u64) -> Result<Marks, String> {
     let (tables, ranges) = (vec![0, 1, 2, 3, 4], &RangeKind::OF_ONE_PART[..]);
     let scope =
         Scope { parts: (0..PARTS).collect(), ids: IDS, one_part: true, only_reads: false, tables, ranges };
-    let (mut model, mut marks) = (Model::new(Engine::Deployment.ways()), Marks::default());
+    let ways = Ways { in_steps: true, ..Engine::Deployment.ways() };
+    let (mut model, mut marks) = (Model::new(ways), Marks::default());
     for round in 0..rounds {
         let mut draw = Draw::new(round * 8 + number + 77);
         let plans: Vec<Vec<Operation>> = (0..2 + draw.below(2))
             .map(|_| (0..1 + draw.below(4)).map(|_| scope.operation(&mut draw)).collect())
-            .map(|mut plan: Vec<Operation>| {
-                plan.retain(|operation| !shows_an_instance(&operation.verb));
-                plan
-            })
             .collect();
         let together = Barrier::new(plans.len());
         let stories: Vec<Result<Story, String>> = std::thread::scope(|threads| {

@@ -521,7 +521,9 @@ fn run_procedure(
     let home = steps.first().map_or(0, |step| opened.instance_of(step.part));
     for step in &steps {
         let instance = opened.instance_of(step.part);
+        next[instance].ways.in_steps = true;
         let outcomes = expect(&mut next[instance], &step.operations);
+        next[instance].ways.in_steps = false;
         if let Some(Err(error)) = outcomes.last().filter(|outcome| !goes_on(outcome)) {
             errors.push(if instance == home { error.clone() } else { format!("Elsewhere {instance}") });
         }
