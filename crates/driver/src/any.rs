@@ -3,11 +3,11 @@
 //!
 //! Its actions and outputs travel with a byte that says of which workload they are.
 
-use cc::Abort;
 use compiled::Compiled;
 use engine::dynamic::AnySession;
 use engine::{Bounds, Ending, Inspector, Loader, LookAhead, Plan, Procedure, Routes, Schema, Verbs};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 use workloads::dependent::Dependent;
 use workloads::micro::Micro;
 use workloads::tatp::Tatp;

@@ -1,10 +1,10 @@
 //! Runs procedures where workers own partitions.
 
-use cc::Abort;
 use engine::dynamic::{AnySession, Branches, Session, look_ahead_of};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
 use platform::{Nanos, Platform};
+use terms::Abort;
 use workloads::Random;
 
 use crate::adapting::Part;

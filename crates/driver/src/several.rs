@@ -10,13 +10,13 @@ mod distributed;
 
 use std::sync::atomic::Ordering;
 
-use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{Adopted, Counts, DataOwners, Done, Map, Member, MemberError, Setting, Where, WorkerName};
 use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
+use terms::{Abort, Category, Mode};
 use workloads::{Random, Workload};
 
 use crate::acknowledgements::Acknowledgements;

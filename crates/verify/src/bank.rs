@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
 use engine::{
     Bounds, Direction, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
     TableOptions, Verbs,
 };
 use platform::{Intent, Place, Platform};
+use terms::Abort;
 use workloads::Random;
 
 use crate::subject::MakeDatabase;

@@ -11,10 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use cc::Abort;
 use engine::{LookAhead, Plan, Procedure, Routes, Verbs};
 use platform::Intent;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use crate::random::Random;
 use crate::workload::Workload;

@@ -1,7 +1,7 @@
 //! What the benchmark runner needs of a workload.
 
-use cc::Abort;
 use engine::{Inspector, Loader, Procedure, Schema};
+use terms::Abort;
 
 use crate::random::Random;
 

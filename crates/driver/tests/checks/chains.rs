@@ -12,12 +12,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use cc::Abort;
 use engine::{
     Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
 };
 use platform::Intent;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 use workloads::{Check, Random, Workload};
 
 /// Rows of a site: few, so that transactions meet.

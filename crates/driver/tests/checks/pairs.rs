@@ -3,12 +3,12 @@
 //! A transaction reads the other half of a pair, and then turns its own half: off if both are on, on otherwise. So never both are
 //! off, unless two transactions read before either has written. Whoever finds both off counts it.
 
-use cc::Abort;
 use engine::{
     Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
 };
 use platform::Intent;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 use workloads::{Check, Outcome, Random, Workload};
 
 /// Pairs of a site: few, so that transactions meet.

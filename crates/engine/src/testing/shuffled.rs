@@ -4,9 +4,9 @@
 //! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
 //! in another; an action that leaves its route panics. A procedure that keeps the contract does under this executor what it does inline.
 
-use cc::{Abort, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use terms::{Abort, Mode};
 
 use super::inside::Inside;
 use super::watch::Watch;

@@ -40,7 +40,8 @@ use std::sync::atomic::Ordering;
 use platform::files::{Access, FileError, Files, Operation};
 use platform::{LINE_BYTES, Nanos, Node, Platform};
 
-use crate::epoch::{Epoch, Epochs};
+use crate::epoch::Epochs;
+use terms::Epoch;
 
 pub use ahead::next_zeros;
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cc::Abort;
 use engine::{
     Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
 };
 use platform::Intent;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 use workloads::{Check, Outcome, Random, Workload};
 
 /// Bits of a number below the number of the round.

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::SchemaBuilder;
 use engine::durable::DurableOptions;
 use engine::dynamic::Database;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};
 use storage::log::LogOptions;
+use terms::Abort;
 use workloads::Random;
 
 use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};

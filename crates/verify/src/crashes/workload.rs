@@ -1,12 +1,12 @@
 //! What runs between crashes, and what has to be there after them.
 
-use cc::Abort;
 use engine::dynamic::{Database, Session, Transaction};
 use engine::{
     Bounds, Commit, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
 };
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
+use terms::Abort;
 use workloads::Random;
 
 /// Bytes of rows and indexes.

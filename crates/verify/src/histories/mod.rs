@@ -17,10 +17,11 @@ mod rows;
 mod turns;
 mod visits;
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::dynamic::{Session, Transaction};
 use engine::{Bounds, Ending, KeyBuffer, SchemaBuilder, Use};
 use platform::{Place, Platform};
+use terms::Abort;
 use workloads::Random;
 
 use mix::Mix;

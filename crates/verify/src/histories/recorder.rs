@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-use cc::Abort;
 use engine::{Direction, Table, Verbs};
 use platform::Intent;
+use terms::Abort;
 use workloads::Random;
 
 use super::at_once;

@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use cc::Abort;
 use engine::{Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::Intent;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 use workloads::Random;
 
 use super::recorder::Recorder;

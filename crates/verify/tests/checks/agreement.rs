@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cc::Stamp;
+use terms::Stamp;
 use verify::history::check;
 use verify::second_opinion::opinion;
 use verify::{Change, Entry, History, Seen, Violation};

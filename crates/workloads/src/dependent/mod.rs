@@ -9,8 +9,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use procedure::{Action, Transaction};
 use rows::{First, Second, Tables};

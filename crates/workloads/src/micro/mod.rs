@@ -21,8 +21,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table, TableOptions};
+use terms::Abort;
 
 use crate::batch::{key, number};
 use crate::random::Random;

@@ -26,8 +26,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use check::CHECKS;
 use population::{START_HOURS, STARTS, Shape, TYPES, byte, digits, location};

@@ -17,8 +17,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use check::CHECKS;
 pub use procedure::{Action, Output, Transaction};

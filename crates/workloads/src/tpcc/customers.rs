@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{ColumnSet, Direction, Handle, LookAhead, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{Customer, torn};
 use super::spec::{LAST_NAMES, Sizes};

@@ -5,10 +5,10 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{ColumnSet, Direction, Plan, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine, torn};
 use super::spec::{DISTRICTS, Tpcc};

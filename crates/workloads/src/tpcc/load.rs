@@ -1,7 +1,7 @@
 //! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 has the items too.
 
-use cc::Abort;
 use engine::{Loader, Text};
+use terms::Abort;
 
 use super::rows::{
     Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, DistrictOrders, History,

@@ -30,8 +30,8 @@ pub mod values;
 mod ways;
 mod written;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use check::CONDITIONS;
 pub use customers::Selection;

@@ -6,10 +6,10 @@
 //! demands.
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{ColumnSet, LookAhead, Plan, Routes, RowPart, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::customers::customer_id;
 use super::rows::{

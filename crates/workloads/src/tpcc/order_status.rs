@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{ColumnSet, Direction, LookAhead, Plan, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::customers::{self, Selection, select};
 use super::rows::{Customer, CustomerAccount, LineBody, Order, OrderLine};

@@ -6,10 +6,10 @@
 
 use std::io::Write;
 
-use cc::Abort;
 use engine::{ColumnSet, Handle, LookAhead, Plan, Routes, Row, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::customers::{self, Selection, select};
 use super::rows::{

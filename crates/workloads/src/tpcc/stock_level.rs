@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{Direction, Plan, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels, torn};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};

@@ -29,8 +29,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+use terms::Abort;
 
 use crate::batch::{Batches, key, number};
 use crate::random::Random;

@@ -5,10 +5,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, SchemeName};
+use cc::SchemeName;
 use driver::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, Plan};
 use engine::dynamic::Database;
 use engine::{Inspector, Loader, Procedure, Schema};
+use terms::Abort;
 use workloads::{Random, Workload};
 
 /// What a run did.

@@ -9,12 +9,12 @@ mod transaction;
 
 use std::collections::BTreeMap;
 
-use cc::Abort;
 use engine::{
     HashPlan, Index, IndexInfo, IndexKind, Inspector, Key, KeyBuffer, Loader, Plan, Procedure, Routes, Row,
     Schema, Table, TableOptions,
 };
 use platform::Intent;
+use terms::Abort;
 use workloads::{Random, Workload};
 
 use transaction::Transaction;
