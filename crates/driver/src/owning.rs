@@ -5,7 +5,7 @@ use engine::{Bounds, Ending, Procedure};
 use oriented::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
 use platform::{Nanos, Platform};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use crate::adapting::Part;
 use crate::executor::{Executor, Seat};

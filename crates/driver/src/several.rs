@@ -16,8 +16,9 @@ use islands::messages::INCARNATIONS_MAX;
 use islands::{Adopted, Counts, DataOwners, Done, Map, Member, MemberError, Setting, Where, WorkerName};
 use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
+use terms::random::Random;
 use terms::{Abort, Category, Mode};
-use workloads::{Random, Workload};
+use workloads::Workload;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::batch::Batch;

@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use platform::{Nanos, Node, Platform};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use workloads::{Random, Workload};
+use terms::random::Random;
+use workloads::Workload;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};

@@ -9,6 +9,7 @@ mod category;
 mod epoch;
 mod hardware;
 mod mode;
+pub mod random;
 
 pub use abort::{Abort, Conflict, OutOfMemory};
 pub use category::{CATEGORIES, Category};

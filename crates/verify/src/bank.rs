@@ -13,7 +13,7 @@ use engine::{
 };
 use platform::{Intent, Place, Platform};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task};

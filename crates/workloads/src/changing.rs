@@ -7,8 +7,8 @@
 use engine::{Inspector, Loader, Procedure, Schema, SchemaBuilder, TableDescription};
 use terms::Abort;
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 /// A workload, and what it changes to, if it does.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use engine::{Inspector, Loader, Procedure, Schema};
 use terms::Abort;
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Result of one consistency check.
 #[derive(Clone, Debug, PartialEq, Eq)]

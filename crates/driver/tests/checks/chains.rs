@@ -18,7 +18,8 @@ use engine::{
 use platform::Intent;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
-use workloads::{Check, Random, Workload};
+use terms::random::Random;
+use workloads::{Check, Workload};
 
 /// Rows of a site: few, so that transactions meet.
 const ROWS: u16 = 3;

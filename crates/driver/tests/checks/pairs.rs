@@ -9,7 +9,8 @@ use engine::{
 use platform::Intent;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
-use workloads::{Check, Outcome, Random, Workload};
+use terms::random::Random;
+use workloads::{Check, Outcome, Workload};
 
 /// Pairs of a site: few, so that transactions meet.
 const PAIRS: u16 = 2;

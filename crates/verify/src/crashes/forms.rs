@@ -19,7 +19,7 @@ use engine::{
 use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, faults, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;

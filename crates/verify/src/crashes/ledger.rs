@@ -15,7 +15,8 @@ use engine::{
 use platform::Intent;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
-use workloads::{Check, Outcome, Random, Workload};
+use terms::random::Random;
+use workloads::{Check, Outcome, Workload};
 
 /// Bits of a number below the number of the round.
 const ROUND_SHIFT: u32 = 48;

@@ -14,7 +14,7 @@ use platform::{Nanos, Node, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use storage::log::{LogError, LogOptions};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};

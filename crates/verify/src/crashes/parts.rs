@@ -18,7 +18,7 @@ use engine::{
 use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;

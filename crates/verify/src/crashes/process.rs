@@ -13,7 +13,7 @@ use platform::files::Access;
 use platform::{Hardware, Place, Platform};
 use storage::log::LogOptions;
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
 use crate::subject::Subject;

@@ -7,7 +7,7 @@ use engine::{
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 /// Bytes of rows and indexes.
 pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;

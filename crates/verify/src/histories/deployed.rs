@@ -15,8 +15,8 @@ use islands::mesh::Seat;
 use islands::{Done, End, Map, Member, Setting, WorkerName};
 use platform::link::{KernelMechanism, Links, Mechanism};
 use platform::{Nanos, Place};
+use terms::random::Random;
 use terms::{Abort, Category, Mode};
-use workloads::Random;
 
 use super::turns::{self, Turned};
 use super::visits::{SiteTables, Visiting};

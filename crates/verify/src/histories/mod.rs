@@ -22,7 +22,7 @@ use engine::dynamic::{Session, Transaction};
 use engine::{Bounds, Ending, KeyBuffer, SchemaBuilder, Use};
 use platform::{Place, Platform};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use mix::Mix;
 use recorder::Recorder;

@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use engine::{Direction, Table, Verbs};
 use platform::Intent;
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use super::at_once;
 use super::mix::Mix;

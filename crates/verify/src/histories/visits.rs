@@ -11,7 +11,7 @@ use engine::{Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, 
 use platform::Intent;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
-use workloads::Random;
+use terms::random::Random;
 
 use super::recorder::Recorder;
 use super::rows::{self, CELLS, KEYS_OF_PART, Ordered, Tables, stored};

@@ -16,8 +16,8 @@ pub use procedure::{Action, Transaction};
 use rows::{First, Second, Tables};
 pub use spec::Dependent;
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Outcome, Workload};
+use terms::random::Random;
 
 /// Transactions of the worker's own site.
 const LOCAL: usize = 0;

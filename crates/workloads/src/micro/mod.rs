@@ -25,8 +25,8 @@ use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table
 use terms::Abort;
 
 use crate::batch::{key, number};
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 use choice::{Choice, Chosen};
 pub use procedure::MicroTransaction;

@@ -8,7 +8,7 @@ use terms::Abort;
 
 use super::rows::{AccessData, AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};
 use super::spec::{DIGITS, Place, number};
-use crate::random::Random;
+use terms::random::Random;
 
 /// Types of access information, and of special facilities, from 1.
 pub const TYPES: u8 = 4;

@@ -27,8 +27,8 @@ use rows::{Account, Branch, BranchTotals, Teller};
 use spec::DELTA_MAX;
 pub use spec::{ACCOUNTS, TELLERS, Tpcb};
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 /// Transactions whose account is of the teller's branch.
 const LOCAL: usize = 0;

@@ -11,7 +11,7 @@ use super::rows::{Customer, torn};
 use super::spec::{LAST_NAMES, Sizes};
 use super::tables::Tables;
 use super::values::{CUSTOMER_RUN, LAST_NAME_RUN, last_name, non_uniform};
-use crate::random::Random;
+use terms::random::Random;
 
 /// Customers of a district with one last name: 3 on average, so that this many rarely reallocate.
 const NAMESAKES_EXPECTED: usize = 16;

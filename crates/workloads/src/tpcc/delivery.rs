@@ -14,7 +14,7 @@ use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine, torn};
 use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::written::Written;
-use crate::random::Random;
+use terms::random::Random;
 
 /// What it writes of rows that stay.
 pub(super) const WRITTEN: Written = Written { customer: ColumnSet::of(Customer::ACCOUNT), ..Written::NONE };

@@ -21,7 +21,7 @@ use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, non_uniform};
 use super::ways::{HotRows, Stocks, Ways};
 use super::written::Written;
-use crate::random::Random;
+use terms::random::Random;
 
 /// What it writes of rows that stay.
 pub(super) const WRITTEN: Written =

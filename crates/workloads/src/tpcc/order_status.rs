@@ -12,7 +12,7 @@ use super::customers::{self, Selection, select};
 use super::rows::{Customer, CustomerAccount, LineBody, Order, OrderLine};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
-use crate::random::Random;
+use terms::random::Random;
 
 /// The transaction.
 #[derive(Clone, Debug)]

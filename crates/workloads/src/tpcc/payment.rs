@@ -20,7 +20,7 @@ use super::tables::Tables;
 use super::values::chance;
 use super::ways::{HotRows, Ways};
 use super::written::Written;
-use crate::random::Random;
+use terms::random::Random;
 
 /// What it writes of rows that stay.
 pub(super) const WRITTEN: Written = Written {

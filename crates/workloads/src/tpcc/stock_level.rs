@@ -11,7 +11,7 @@ use terms::Abort;
 use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels, torn};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
-use crate::random::Random;
+use terms::random::Random;
 
 /// How many of the district's last orders are looked at.
 const ORDERS: u32 = 20;

@@ -10,7 +10,8 @@ use driver::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, 
 use engine::dynamic::Database;
 use engine::{Inspector, Loader, Procedure, Schema};
 use terms::Abort;
-use workloads::{Random, Workload};
+use terms::random::Random;
+use workloads::Workload;
 
 /// What a run did.
 #[derive(Clone, Debug, PartialEq)]

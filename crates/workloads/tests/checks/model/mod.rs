@@ -15,7 +15,8 @@ use engine::{
 };
 use platform::Intent;
 use terms::Abort;
-use workloads::{Random, Workload};
+use terms::random::Random;
+use workloads::Workload;
 
 use transaction::Transaction;
 
