@@ -6,6 +6,7 @@
 
 use crate::cores::Core;
 use crate::draft::Draft;
+use terms::random::SplitMix;
 
 /// Sub-partitions of another core that one is tried to change places with: those whose costs are the nearest.
 const PARTNERS_MAX: usize = 12;
@@ -18,16 +19,12 @@ const KICKED: u64 = 3;
 /// Attempts to begin again that change nothing, after which the search ends.
 const FRUITLESS_MAX: u32 = 60;
 
-/// Numbers that look random, the same for the same seed (splitmix64).
-struct Numbers(u64);
+/// Numbers that look random, the same for the same seed.
+struct Numbers(SplitMix);
 
 impl Numbers {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(mixed ^ mixed >> 31) * end as u128) >> 64) as usize
+        self.0.below(end as u64) as usize
     }
 }
 
@@ -43,7 +40,7 @@ pub(crate) fn refine(draft: &mut Draft<'_>, steps_max: u64) {
 
 /// Begins again and again from places near `draft`, which becomes the best that was found, within `steps_max` steps.
 pub(crate) fn explore(draft: &mut Draft<'_>, seed: u64, steps_max: u64) {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers(SplitMix::new(seed));
     let (subs, cores) = (draft.owners.len(), draft.ground.present.len());
     if subs == 0 || cores < 2 {
         return;

@@ -29,11 +29,12 @@ use storage::index::Witnesses;
 use storage::record::tail;
 use storage::{Loan, Local, Optimisation, RecordHeader, RecordRef, Table};
 
-use crate::abort::Abort;
-use crate::meter::{Category, Meter};
+use crate::meter::Meter;
 use crate::writes::{Chain, WriteBuffer};
 use free::{FreeRow, FreeRows};
 use places::Places;
+use terms::Abort;
+use terms::Category;
 use unnamed::UnnamedRows;
 use whole::WholeRows;
 

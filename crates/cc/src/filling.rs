@@ -8,10 +8,10 @@ use platform::Platform;
 use storage::index::{Open, Witnesses};
 use storage::tree::Insert;
 
-use crate::abort::Abort;
 use crate::access::{check_row, new_row};
 use crate::instance::Session;
 use crate::scheme::Filling;
+use terms::Abort;
 
 /// Fills tables through a session that runs no transaction meanwhile.
 pub struct Filler<'i, P: Platform, S: Filling<P>> {

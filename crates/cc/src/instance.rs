@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use platform::{Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::{
-    Epoch, Epochs, Latched, Local, Memory, MemoryUse, Optimisation, Optimisations, Partition, Table,
-};
+use storage::{Epochs, Latched, Local, Memory, MemoryUse, Optimisation, Optimisations, Partition, Table};
+use terms::Epoch;
 
 use crate::catalog::{
     Catalog, Descriptors, IndexDraft, TableDraft, Tables, copy_table, lay_out, lay_out_one,

@@ -6,7 +6,6 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod abort;
 mod access;
 mod catalog;
 mod dl_detect;
@@ -37,7 +36,6 @@ mod wait_die;
 mod ways;
 mod writes;
 
-pub use abort::{Abort, Conflict};
 pub use access::ROWS_MAX;
 pub use dl_detect::DlDetect;
 pub use filling::Filler;
@@ -45,7 +43,7 @@ pub use hstore::Hstore;
 pub use instance::{Content, IndexShape, Instance, Session, Structure, TableShape, TooManySessions};
 pub use look_ahead::{LOOK_AHEAD, LookAhead, Use};
 pub use lookups::{Ahead, KeyList, Keys};
-pub use meter::{CATEGORIES, Category, Meter, SAMPLE};
+pub use meter::{Meter, SAMPLE};
 pub use mvcc::Mvcc;
 pub use new_rows::NewRows;
 pub use no_wait::NoWait;
@@ -53,9 +51,7 @@ pub use occ::Occ;
 pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 pub use redo::{Before, RedoSink};
 pub use row_words::RowWords;
-pub use scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
-};
+pub use scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, Worker};
 pub use schemes::{Branching, SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;

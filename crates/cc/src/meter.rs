@@ -6,72 +6,12 @@
 //! every transaction is measured. While a meter is off or between samples, a step costs one predictable branch.
 
 use platform::{Nanos, Platform};
+use terms::{CATEGORIES, Category};
 
 /// On hardware, one transaction in this many is measured.
 pub const SAMPLE: u32 = 64;
 /// The same of what workers do between transactions: nearly as many, but odd, because such things often come in pairs.
 const SAMPLE_ASIDE: u32 = 65;
-
-/// What a worker does ("The full story of 1000 cores", VLDB Journal 2022, section 3, and log and communication).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Category {
-    /// The transaction's own logic and its rows.
-    Useful,
-    /// Looking keys up, inserting and removing them.
-    Index,
-    /// Getting timestamps.
-    Timestamp,
-    /// Locks, validation and their bookkeeping.
-    Cc,
-    /// Applying writes, releasing, cleaning up.
-    Commit,
-    /// Waiting for another transaction.
-    Wait,
-    /// Attempts that were aborted.
-    Abort,
-    /// Waiting between attempts.
-    Backoff,
-    /// Writing the log.
-    Log,
-    /// Messages between instances.
-    Communication,
-}
-
-/// Number of categories.
-pub const CATEGORIES: usize = 10;
-
-impl Category {
-    /// All categories in the order of their numbers.
-    pub const ALL: [Category; CATEGORIES] = [
-        Category::Useful,
-        Category::Index,
-        Category::Timestamp,
-        Category::Cc,
-        Category::Commit,
-        Category::Wait,
-        Category::Abort,
-        Category::Backoff,
-        Category::Log,
-        Category::Communication,
-    ];
-
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Category::Useful => "useful",
-            Category::Index => "index",
-            Category::Timestamp => "timestamp",
-            Category::Cc => "cc",
-            Category::Commit => "commit",
-            Category::Wait => "wait",
-            Category::Abort => "abort",
-            Category::Backoff => "backoff",
-            Category::Log => "log",
-            Category::Communication => "communication",
-        }
-    }
-}
 
 /// One worker's breakdown of time.
 #[derive(Clone, Debug)]

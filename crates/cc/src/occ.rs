@@ -31,17 +31,18 @@ use std::sync::atomic::Ordering;
 use platform::{OutOfMemory, Platform, SharedWord, Work};
 use storage::RecordHeader;
 
-use crate::abort::{Abort, Conflict};
 use crate::access::{Accesses, COPIED};
-use crate::meter::Category;
 use crate::optimistic::{
     ABSENT, LOCKED, Method, MethodContext, Optimistic, State, UNSEEN, Version, VersionHeader, lock_at_once,
     lock_in_order, read_in_place, stable_version, unchanged, validate_versions,
 };
 use crate::rules::{Rule, Rules, Sound};
-use crate::scheme::{Mode, RowNumber};
+use crate::scheme::RowNumber;
 use crate::timestamps::{Timestamp, TimestampSource, TimestampWorker, Timestamps};
 use crate::ways::{CommitLocks, RowLock};
+use terms::Category;
+use terms::Mode;
+use terms::{Abort, Conflict};
 
 /// The scheme.
 pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;

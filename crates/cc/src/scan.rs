@@ -6,10 +6,10 @@ use platform::{LINE_BYTES, Platform};
 use storage::index::{Partition, Visit};
 use storage::tree::Direction;
 
-use crate::abort::Abort;
 use crate::access::{prefetch_ahead, prefetches};
-use crate::meter::Category;
 use crate::scheme::{Holder, Parts};
+use terms::Abort;
+use terms::Category;
 
 /// Visits the entries of one partition within a range: calls `leaf` with each group of them, and what the group was read from, until
 /// `leaf` returns false or fails. True if it never did.

@@ -15,15 +15,17 @@
 use platform::{Intent, OutOfMemory, Platform};
 use storage::hash::Approach;
 use storage::tree::{Direction, Lookup};
-use storage::{Epoch, Index, Local, RecordHeader, Table};
+use storage::{Index, Local, RecordHeader, Table};
+use terms::{Mode, Stamp};
 
-use crate::abort::Abort;
 use crate::lookups::{Ahead, Keys, look_up};
-use crate::meter::{Category, Meter};
+use crate::meter::Meter;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::row_words::RowWords;
+use terms::Abort;
+use terms::Category;
 
 /// What a worker brings to every verb.
 pub struct Worker<P: Platform, S: Parts<P>> {
@@ -56,54 +58,6 @@ pub struct Context<'w, 'i, P: Platform, S: Parts<P>> {
 pub trait Holder<'i, P: Platform, S: Parts<P>> {
     /// The transaction, and the context of its verbs.
     fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>);
-}
-
-/// The place of a commit in the order of commits. A transaction that reads or overwrites a row which another transaction wrote,
-/// or inserts a key which another deleted, has the larger stamp. A transaction that comes later in any other way (by
-/// overwriting what another only read, by seeing that a key was deleted) has a stamp of the same epoch or of a later one
-/// ([`Stamp::epoch`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp(pub u64);
-
-impl Stamp {
-    /// Distance from one stamp of an epoch to the next: the bits below are for a scheme's flags.
-    const STEP: u64 = 4;
-
-    /// The smallest stamp that is larger than `largest` and of this epoch, or of a later epoch if this one has no number left.
-    #[inline]
-    pub(crate) fn after(largest: u64, epoch: Epoch) -> Stamp {
-        Stamp((largest + Self::STEP).max(epoch.first_stamp()))
-    }
-
-    /// The epoch in which the commit is durable.
-    #[inline(always)]
-    pub const fn epoch(self) -> Epoch {
-        Epoch::of_stamp(self.0)
-    }
-
-    /// The smallest stamp of the epoch.
-    pub(crate) fn first_of_epoch(self) -> Stamp {
-        Stamp(self.epoch().first_stamp())
-    }
-}
-
-/// What a transaction is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A transaction that reads and writes in this database alone.
-    Single,
-    /// A participant of a transaction over several databases (two-phase commit). From `prepare` to `commit`, rows that were
-    /// read stay protected like those that were written, since the other participants may be validated later.
-    Participant,
-    /// A transaction that only reads. Schemes that keep versions show the database as it was a little before the transaction
-    /// began (up to three epochs, and without the worker's own last commits); other schemes treat this mode like
-    /// [`Mode::Single`].
-    Snapshot,
-    /// What one of several workers does for a transaction of which each has a part, under a scheme that has branches
-    /// ([`Scheme::BRANCHES`]). It locks nothing: from the first verb to the end the callers keep whatever it touches, rows and absent keys
-    /// alike, from all other transactions that would change it, and what it changes from those that would read it. A branch may go on in
-    /// another epoch ([`Accessing::lay_aside`]), and whoever commits the transaction announces the commit.
-    Branch,
 }
 
 /// The number of a row within a transaction: rows are numbered from 0 on, in the order in which the transaction found or

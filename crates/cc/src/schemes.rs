@@ -133,7 +133,7 @@ macro_rules! registry {
 
 for_each_scheme!(registry);
 
-/// The scheme whose transactions can be branches, of which a worker has several open at a time ([`crate::Mode::Branch`]).
+/// The scheme whose transactions can be branches, of which a worker has several open at a time ([`terms::Mode::Branch`]).
 pub type Branching = crate::Hstore;
 
 const _: () = assert!(<Branching as Scheme<Hardware>>::BRANCHES);

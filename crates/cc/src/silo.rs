@@ -20,15 +20,15 @@ use std::marker::PhantomData;
 
 use platform::{OutOfMemory, Platform};
 
-use crate::abort::Conflict;
 use crate::optimistic::{
     Method, MethodContext, Optimistic, State, Version, lock_at_once, lock_in_order, unchanged,
     validate_versions,
 };
 use crate::rules::{Rules, Sound};
-use crate::scheme::Mode;
 use crate::timestamps::TimestampSource;
 use crate::ways::CommitLocks;
+use terms::Conflict;
+use terms::Mode;
 
 /// The scheme.
 pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;

@@ -23,10 +23,11 @@ use platform::{Nanos, OutOfMemory, Platform};
 
 use crate::lock_word::{LockState, TAG_BITS, TAG_GONE, Tagging, Want};
 use crate::locking::{Refusal, Seeker, TwoPhase, WaitPolicy, earlier};
-use crate::meter::{Category, Meter};
+use crate::meter::Meter;
 use crate::options::InstanceOptions;
 use crate::rules::{Rule, Rules, Sound};
 use crate::timestamps::{Timestamp, TimestampWorker, Timestamps};
+use terms::Category;
 
 /// Two-phase locking in which the older waits and the younger dies.
 pub type WaitDie<R = Sound> = TwoPhase<ByAge, R>;

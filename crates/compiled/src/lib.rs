@@ -5,11 +5,12 @@
 
 #![forbid(unsafe_code)]
 
-use cc::{Abort, Branching, Scheme, SchemeName, SchemeVisitor, TooManySessions};
+use cc::{Branching, Scheme, SchemeName, SchemeVisitor, TooManySessions};
 use engine::dynamic::{AnySession, Branches, Database};
 use engine::{Bounds, Ending, Procedure, Session};
 use oriented::{Acting, Done, Meant, execute_meant};
 use platform::{Hardware, Nanos, Node, Platform};
+use terms::Abort;
 use workloads::micro::MicroTransaction;
 use workloads::tpcc;
 use workloads::ycsb::YcsbTransaction;

@@ -78,8 +78,8 @@ fn wait(session: &mut dyn Upkeep, commit: Commit) -> Result<(), RunError> {
 
 #[cfg(test)]
 mod tests {
-    use cc::{Abort, CATEGORIES, Category, Stamp};
     use engine::{Epoch, Pauses, Stats};
+    use terms::{Abort, CATEGORIES, Category, Stamp};
 
     use super::*;
 

@@ -21,10 +21,10 @@ use adapt::{
     Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Spent,
     Story,
 };
-use cc::Abort;
 use oriented::Hands;
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 use storage::Latched;
+use terms::Abort;
 
 use crate::deployment::Deployment;
 use crate::failing::Failing;

@@ -3,18 +3,19 @@
 //!
 //! Its actions and outputs travel with a byte that says of which workload they are.
 
-use cc::Abort;
 use compiled::Compiled;
 use engine::dynamic::AnySession;
 use engine::{Bounds, Ending, Inspector, Loader, LookAhead, Plan, Procedure, Routes, Schema, Verbs};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
+use terms::random::Random;
 use workloads::dependent::Dependent;
 use workloads::micro::Micro;
 use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::Ycsb;
-use workloads::{ChangeError, Changing, Check, LoadedWith, Random};
+use workloads::{ChangeError, Changing, Check, LoadedWith};
 
 use crate::error::RunError;
 use crate::executor::{Executor, Made, MakeInline, Seat};

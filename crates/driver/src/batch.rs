@@ -9,7 +9,7 @@
 
 use engine::{Plan, Procedure, Routes, Verbs};
 
-use cc::Abort;
+use terms::Abort;
 
 /// One transaction, or several as one.
 pub(crate) struct Batch<Q: Procedure> {

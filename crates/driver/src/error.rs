@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cc::Abort;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 /// Why a run ends without a measurement. Displays as one line.
 #[derive(Debug, thiserror::Error)]

@@ -3,11 +3,12 @@
 //! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of `Executors::executor`.
 
 pub use cc::LOOK_AHEAD;
-use cc::{Abort, TooManySessions};
+use cc::TooManySessions;
 use engine::dynamic::{AnySession, Database, Session};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Sharing, Site};
 use platform::{Node, Platform};
+use terms::Abort;
 
 use crate::adapting::Adapting;
 

@@ -1,11 +1,11 @@
 //! Makes the executors of workers: inline, by owners of partitions, shuffled.
 
-use cc::Abort;
 use compiled::{Compiled, Inline, Place};
 use engine::dynamic::{AnySession, Session};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Ending, Procedure};
 use platform::{Hardware, Platform};
+use terms::Abort;
 
 use crate::executor::{Execution, Executor, Made, MakeInline, Seat};
 use crate::owning::Owning;

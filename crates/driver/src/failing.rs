@@ -4,7 +4,7 @@
 //! draws now and then in the name of one that is gone. What workers of the socket own they go on doing for others until it is taken from them, as threads
 //! would that the operating system has moved elsewhere.
 
-use workloads::Random;
+use terms::random::Random;
 
 use crate::deployment::Deployment;
 use crate::error::RunError;

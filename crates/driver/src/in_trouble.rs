@@ -14,7 +14,8 @@ use std::sync::atomic::Ordering;
 
 use islands::{Connection, Gate, WorkerName};
 use platform::Nanos;
-use workloads::{Random, Workload};
+use terms::random::Random;
+use workloads::Workload;
 
 use crate::board::Board;
 use crate::control::Control;

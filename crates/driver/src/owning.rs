@@ -1,11 +1,11 @@
 //! Runs procedures where workers own partitions.
 
-use cc::Abort;
 use engine::dynamic::{AnySession, Branches, Session, look_ahead_of};
 use engine::{Bounds, Ending, Procedure};
 use oriented::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
 use platform::{Nanos, Platform};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use crate::adapting::Part;
 use crate::executor::{Executor, Seat};

@@ -10,6 +10,7 @@
 //! durable, pauses are as long, and not those after which a conflict within one instance is over.
 
 use engine::Backoff;
+use terms::random::{GOLDEN, Xorshift};
 
 /// Attempts over which conflicts are counted, at least: as many as are under way, where that is more.
 const ATTEMPTS_MIN: u32 = 8;
@@ -30,14 +31,14 @@ pub(crate) struct Pace {
     commit_nanos: u64,
     /// Whether pauses are of that length.
     long: bool,
-    jitter: u64,
+    jitter: Xorshift,
 }
 
 impl Pace {
     /// At most so many under way. `long`: what a transaction meets is there until it is durable.
     pub(crate) fn new(most: usize, long: bool, seed: u64) -> Self {
         let most = most.max(1);
-        let jitter = (seed ^ 0x9e37_79b9_7f4a_7c15).max(1);
+        let jitter = Xorshift::new(seed ^ GOLDEN);
         Pace { most, now: most, attempts: 0, conflicts: 0, commit_nanos: 0, long, jitter }
     }
 
@@ -84,11 +85,7 @@ impl Pace {
         if !self.long || self.commit_nanos == 0 {
             return short;
         }
-        // xorshift64 (Marsaglia 2003).
-        self.jitter ^= self.jitter << 13;
-        self.jitter ^= self.jitter >> 7;
-        self.jitter ^= self.jitter << 17;
-        short.max(self.jitter % (self.commit_nanos << (attempts - 1).min(DOUBLINGS_MAX)))
+        short.max(self.jitter.next() % (self.commit_nanos << (attempts - 1).min(DOUBLINGS_MAX)))
     }
 }
 

@@ -8,10 +8,10 @@
 
 use std::sync::atomic::Ordering;
 
-use cc::Abort;
 use engine::Procedure;
 use engine::dynamic::AnySession;
 use platform::{Nanos, Platform};
+use terms::Abort;
 
 use crate::board::Board;
 use crate::executor::Executor;

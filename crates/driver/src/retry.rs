@@ -2,7 +2,7 @@
 
 use engine::Pauses;
 use platform::Nanos;
-use workloads::Random;
+use terms::random::Random;
 
 /// What a worker does with a transaction whose attempt failed because it met another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

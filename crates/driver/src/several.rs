@@ -10,14 +10,15 @@ mod distributed;
 
 use std::sync::atomic::Ordering;
 
-use cc::{Abort, Category, Mode};
 use engine::dynamic::run_as;
 use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{Adopted, Counts, DataOwners, Done, Map, Member, MemberError, Setting, Where, WorkerName};
 use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
-use workloads::{Random, Workload};
+use terms::random::Random;
+use terms::{Abort, Category, Mode};
+use workloads::Workload;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::batch::Batch;

@@ -67,7 +67,7 @@ fn summarise(
     let measured_nanos: u64 = results.iter().map(|result| result.ended.since(result.warm)).sum();
     measured.elapsed_seconds = seconds(measured_nanos / results.len().max(1) as u64);
     measured.bins = vec![0; BINS as usize];
-    let mut breakdown = [0; cc::CATEGORIES];
+    let mut breakdown = [0; terms::CATEGORIES];
     let mut all: Option<Histogram<u64>> = None;
     for (number, name) in kinds.iter().enumerate() {
         let mut sum = KindCounts::new()?;

@@ -12,7 +12,8 @@ use engine::dynamic::Database;
 use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use platform::{Address, Nanos, Platform};
 use storage::log::LogUse;
-use workloads::{Check, Random, Workload};
+use terms::random::Random;
+use workloads::{Check, Workload};
 
 use crate::adapting::Monitoring;
 use crate::board::Board;

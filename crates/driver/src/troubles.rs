@@ -1,7 +1,7 @@
 //! What goes wrong between the instances of one process, for tests: `in_trouble` does it.
 
 use platform::link::Wire;
-use workloads::Random;
+use terms::random::Random;
 
 use crate::deployment::Transport;
 

@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use platform::{Nanos, Node, Platform};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use workloads::{Random, Workload};
+use terms::random::Random;
+use workloads::Workload;
 
 use crate::acknowledgements::Acknowledgements;
 use crate::board::{ANNOUNCE_COMMITS, Board};
@@ -89,7 +90,7 @@ pub(crate) struct WorkerResult {
     /// Commits by kind, warm-up included.
     pub committed: Vec<u64>,
     pub bins: Vec<u64>,
-    pub breakdown: [u64; cc::CATEGORIES],
+    pub breakdown: [u64; terms::CATEGORIES],
     pub attempts_max: u32,
     /// Commits of transactions over several instances.
     pub distributed: u64,
@@ -393,7 +394,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             kinds,
             committed: vec![0; self.workload.kinds().len()],
             bins: vec![0; BINS as usize],
-            breakdown: [0; cc::CATEGORIES],
+            breakdown: [0; terms::CATEGORIES],
             attempts_max: 0,
             distributed: 0,
             messages: 0,

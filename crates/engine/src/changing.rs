@@ -9,11 +9,13 @@
 //! table is as before. Transactions that began before may go on reading it. Its rows go when all those have ended, some at a time, by
 //! whoever tends: as deletions of which the log hears nothing.
 
-use cc::{Abort, Mode, Scheme};
+use cc::Scheme;
 use platform::{Intent, OutOfMemory, Platform};
+use storage::Optimisation;
 use storage::index::Shape;
 use storage::log::{LogError, complete};
-use storage::{Epoch, Optimisation};
+use terms::Epoch;
+use terms::{Abort, Mode};
 
 use crate::conversion::{Conversion, Reads};
 use crate::declaration::{Declared, SchemaBuilder};

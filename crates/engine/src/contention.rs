@@ -17,6 +17,7 @@
 //! all, so for parts nothing is promised here.
 
 use std::sync::atomic::Ordering;
+use terms::random::{GOLDEN, Xorshift};
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
@@ -64,7 +65,7 @@ enum Pause {
 /// Random pauses.
 pub struct Backoff {
     /// State of the generator.
-    jitter: u64,
+    jitter: Xorshift,
     pauses: Pauses,
     /// When the session went on after it last paused, or let another transaction go first.
     resumed: Nanos,
@@ -77,7 +78,7 @@ impl Backoff {
     /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not pause in step.
     pub fn new(seed: u64) -> Self {
         Backoff {
-            jitter: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1),
+            jitter: Xorshift::new(seed ^ GOLDEN),
             pauses: Pauses::default(),
             resumed: Nanos(0),
             attempt_nanos: 0,
@@ -123,19 +124,16 @@ impl Backoff {
 
     /// How long the next pause is, after so many failed attempts, at least one.
     pub fn nanos(&mut self, attempts: u32, elder: bool) -> u64 {
-        // xorshift64 (Marsaglia 2003).
-        self.jitter ^= self.jitter << 13;
-        self.jitter ^= self.jitter >> 7;
-        self.jitter ^= self.jitter << 17;
+        let random = self.jitter.next();
         if self.pauses == Pauses::Fixed {
-            return self.jitter % FIXED_PAUSE_NANOS;
+            return random % FIXED_PAUSE_NANOS;
         }
         if elder {
-            return self.jitter % (BACKOFF_NANOS_FIRST << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX_ELDER));
+            return random % (BACKOFF_NANOS_FIRST << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX_ELDER));
         }
         let first =
             (self.attempt_nanos / BACKOFF_ATTEMPT_SHARE).clamp(BACKOFF_NANOS_FIRST, BACKOFF_NANOS_MAX);
-        self.jitter % (first << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX)).min(BACKOFF_NANOS_MAX)
+        random % (first << (attempts - 1).min(BACKOFF_DOUBLINGS_MAX)).min(BACKOFF_NANOS_MAX)
     }
 }
 

@@ -4,8 +4,8 @@
 //! what the other table says, within a transaction: whoever reads or writes rows of the first does that for each row that has changed
 //! (`following.rs`), and the session that changes the table does it for all rows (`converting.rs`). It may be done any number of times.
 
-use cc::Abort;
 use platform::Intent;
+use terms::Abort;
 
 use crate::description::TableDescription;
 use crate::dynamic::verbs::{AnyVerbs, Span};

@@ -13,10 +13,12 @@
 //!
 //! A transaction that reads both forms would see a row twice; one that began in step 2 and meets the form to come tries again.
 
+use cc::Scheme;
 use cc::mutants::Rule;
-use cc::{Abort, Scheme};
 use platform::{Intent, Nanos, Platform};
-use storage::{Epoch, Walk};
+use storage::Walk;
+use terms::Abort;
+use terms::Epoch;
 
 use crate::changing::{ChangeError, Swept};
 use crate::conversion::{Conversion, Reads, RowImage};

@@ -1,10 +1,11 @@
 //! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins and ends, is decided in
 //! [`crate::durable::checkpoint`].
 
-use cc::{Abort, Before, Mode, Scheme, Stamp};
+use cc::{Before, Scheme};
 use platform::{Nanos, Platform};
 use storage::Epochs;
 use storage::log::{Cut, LogError};
+use terms::{Abort, Mode, Stamp};
 
 use crate::durable::checkpoint::{CopyTask, Phase, Slice};
 use crate::durable::codec::{Encoder, TableCodec};

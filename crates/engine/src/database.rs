@@ -1,11 +1,13 @@
 //! A database of one instance: tables are made from a schema, loaded, and worked on through sessions. Durable databases are
 //! opened and closed in `recovery/opening.rs`.
 
-use cc::{Abort, Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
+use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
 use storage::index::Shape;
 use storage::log::{LogError, LogUse, complete};
-use storage::{Epoch, MemoryUse, Optimisation};
+use storage::{MemoryUse, Optimisation};
+use terms::Abort;
+use terms::Epoch;
 
 use crate::columns::Columns;
 use crate::contention::Elder;

@@ -1,8 +1,8 @@
 //! How transactions end: the bounds that end them, their outcomes, and the counts of both.
 
-use cc::Stamp;
 use platform::Nanos;
-use storage::Epoch;
+use terms::Epoch;
+use terms::Stamp;
 
 /// Bounds after which a transaction gives up.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,9 @@
 //! A transaction while a table gets another form: its verbs, which note what it changes, so that it can say the same of both forms.
 
-use cc::{Abort, Conflict, NewRows, Scheme};
+use cc::{NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
+use terms::{Abort, Conflict};
 
 use crate::conversion::{Conversion, Reads};
 use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};

@@ -1,7 +1,8 @@
 //! How a stored procedure runs inline: by the worker that began it, in one transaction.
 
-use cc::{Abort, Scheme};
+use cc::Scheme;
 use platform::{Platform, Work};
+use terms::Abort;
 
 use crate::procedure::{Plan, Procedure};
 use crate::routes::Routes;

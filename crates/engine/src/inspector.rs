@@ -1,7 +1,8 @@
 //! Reads the rows of a database while no transaction runs.
 
-use cc::{Mode, Scheme};
+use cc::Scheme;
 use platform::{Intent, Platform};
+use terms::Mode;
 
 use crate::database::Database;
 use crate::dynamic::{self, AnyDatabase, Span};

@@ -1,6 +1,6 @@
 //! Loads rows into a database through a session.
 
-use cc::{Abort, Mode};
+use terms::{Abort, Mode};
 
 use crate::dynamic::{AnySession, AnyVerbs, Transaction};
 use crate::ending::Bounds;

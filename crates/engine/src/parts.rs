@@ -5,9 +5,10 @@
 //! ([`crate::durable::global`]). Any other part leaves its changes when it commits.
 
 use cc::mutants::Rule;
-use cc::{Abort, Instance, RedoSink, RowChanges, Scheme, Session, Stamp};
+use cc::{Instance, RedoSink, RowChanges, Scheme, Session};
 use platform::Platform;
-use storage::Epoch;
+use terms::Epoch;
+use terms::{Abort, Stamp};
 
 use crate::durable::checkpoint::Phase;
 use crate::durable::global::Item;

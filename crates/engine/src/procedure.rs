@@ -7,9 +7,9 @@
 
 use std::fmt::Debug;
 
-use cc::Abort;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use terms::Abort;
 
 use crate::look_ahead::LookAhead;
 use crate::routes::Routes;

@@ -1,6 +1,6 @@
 //! How a workload or program declares, fills and inspects its tables, whatever executor and scheme run them.
 
-use cc::Abort;
+use terms::Abort;
 
 use crate::column_set::ConstantColumns;
 use crate::key::Key;

@@ -1,9 +1,10 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
 
-use cc::{Abort, Category, Conflict, Mode, Scheme, Use};
+use cc::{Scheme, Use};
 use platform::{Nanos, Platform};
-use storage::Epoch;
 use storage::log::LogError;
+use terms::Epoch;
+use terms::{Abort, Category, Conflict, Mode};
 
 use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
 use crate::copying::RowCopier;
@@ -77,7 +78,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.leave();
         let meter = &mut self.inner.worker().meter;
         meter.begin::<P>(c);
-        meter.enter::<P>(c, cc::Category::Backoff);
+        meter.enter::<P>(c, terms::Category::Backoff);
         P::rest(c, moment.since(P::now(c)));
         self.inner.worker().meter.end::<P>(c);
         self.tend(P::now(c));
@@ -94,8 +95,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().meter.reset();
     }
 
-    /// Nanoseconds by [`cc::Category`], of the transactions that were measured.
-    pub fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
+    /// Nanoseconds by [`terms::Category`], of the transactions that were measured.
+    pub fn breakdown(&mut self) -> [u64; terms::CATEGORIES] {
         self.inner.worker().meter.nanos()
     }
 
@@ -407,7 +408,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         // A session that waits must not hold memory back: the elder could be waiting for memory.
         self.inner.leave();
         let meter = &mut self.inner.worker().meter;
-        let before = meter.enter::<P>(c, cc::Category::Backoff);
+        let before = meter.enter::<P>(c, terms::Category::Backoff);
         self.elder.wait(c);
         let now = P::now(c);
         self.backoff.resume(now);
@@ -421,7 +422,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let c = self.inner.core();
         let meter = &mut self.inner.worker().meter;
         meter.attempt_failed::<P>(c);
-        let before = meter.enter::<P>(c, cc::Category::Backoff);
+        let before = meter.enter::<P>(c, terms::Category::Backoff);
         let now = self.backoff.pause::<P>(c, attempts, elder);
         // Another worker could be waiting for memory, which becomes usable as epochs pass.
         self.tend(now);

@@ -22,7 +22,7 @@ pub struct Index<R, K> {
 
 /// A row that one attempt of a transaction has found, by the row's number there. Only the attempt makes such names, so each of
 /// them names one of its rows. To use the name in any other attempt, or in another database, is an error
-/// ([`cc::Abort::Misuse`]), but for one chance in four thousand million that the name stands for another row there.
+/// ([`terms::Abort::Misuse`]), but for one chance in four thousand million that the name stands for another row there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId {
     number: u32,

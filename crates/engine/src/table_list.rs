@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use cc::mutants::{Broken, Rule, Rules};
-use cc::{Abort, Conflict};
 use platform::{LINE_BYTES, OutOfMemory, Platform};
-use storage::{Epoch, Latched, Places, Walk};
+use storage::{Latched, Places, Walk};
+use terms::Epoch;
+use terms::{Abort, Conflict};
 
 use crate::conversion::{Conversion, Reads};
 use crate::description::TableDescription;

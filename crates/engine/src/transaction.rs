@@ -18,9 +18,11 @@ pub(crate) mod object;
 mod told;
 mod typed;
 
-use cc::{Abort, Ahead, Category, Context, Holder, Keys, LookAhead, Mode, RowCopies, Scheme, Session};
+use cc::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
-use storage::{Epoch, Optimisation, Optimisations};
+use storage::{Optimisation, Optimisations};
+use terms::Epoch;
+use terms::{Abort, Category, Mode};
 
 use crate::column_set::extent;
 use crate::columns::Columns;

@@ -12,9 +12,11 @@
 //! stands for durable epochs at least.
 
 use cc::mutants::{Broken, Rule, Rules};
-use cc::{Before, Context, Scheme, Stamp};
+use cc::{Before, Context, Scheme};
 use platform::{OutOfMemory, Platform};
-use storage::{Epoch, Latched};
+use storage::Latched;
+use terms::Epoch;
+use terms::Stamp;
 
 use crate::durable::{Decision, GlobalId, PartOf};
 

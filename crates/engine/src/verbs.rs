@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use platform::{Intent, Work};
+use terms::Abort;
 
 use crate::column_set::{ColumnSet, RowPart};
 use crate::dynamic::verbs::AnyVerbs;

@@ -1,10 +1,10 @@
 //! What a member does for its own transactions over several instances: begins them, hears votes, runs its own part, and ends them.
 
-use cc::Abort;
 use engine::dynamic::AnySession;
 use engine::{Bounds, Outcome, Plan, Procedure};
 use platform::Intent;
 use platform::link::Links;
+use terms::Abort;
 
 use crate::flight::{End, Failure, Flight, Own, OwnPart, Part};
 use crate::map::WorkerName;

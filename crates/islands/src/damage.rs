@@ -6,6 +6,7 @@ use crate::map::WorkerName;
 use crate::messages::{
     GlobalId, HEAD_BYTES, Inbox, MESSAGE_BYTES_MAX, Message, MessageError, Refusal, encode,
 };
+use terms::random::Xorshift;
 
 /// Actions and outputs of any length.
 type Said = Message<Vec<u8>, String>;
@@ -14,15 +15,11 @@ fn rounds() -> u64 {
     std::env::var("ISLES_DAMAGE_ROUNDS").map_or(2_000, |rounds| rounds.parse().expect("a number"))
 }
 
-/// Xorshift (Marsaglia, 2003).
-struct Random(u64);
+struct Random(Xorshift);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.next()
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -101,7 +98,7 @@ fn taken(random: &mut Random, bytes: &[u8]) -> (Vec<Said>, Result<(), MessageErr
 fn nothing_comes_out_that_nobody_has_sent() {
     let (mut refused, mut short) = (0, 0);
     for round in 0..rounds() {
-        let mut random = Random(round + 1);
+        let mut random = Random(Xorshift::new(round + 1));
         let sent: Vec<Said> = (0..1 + random.below(6)).map(|_| random.message()).collect();
         let (mut stream, mut frames) = (Vec::new(), Vec::new());
         for message in &sent {
@@ -128,7 +125,7 @@ fn nothing_comes_out_that_nobody_has_sent() {
 fn forged_frames_with_the_right_checksum_hold_a_message_or_nothing() {
     let (mut refused, mut meaningful) = (0, 0);
     for round in 0..rounds() {
-        let mut random = Random(round + 1);
+        let mut random = Random(Xorshift::new(round + 1));
         let mut body = match random.below(3) {
             0 => random.bytes(300),
             _ => {
@@ -172,7 +169,7 @@ fn forged_frames_with_the_right_checksum_hold_a_message_or_nothing() {
 #[test]
 fn what_is_longer_than_any_message_is_refused_at_its_head() {
     for round in 0..rounds() {
-        let mut random = Random(round + 1);
+        let mut random = Random(Xorshift::new(round + 1));
         let length = (random.next() as u32).max(MESSAGE_BYTES_MAX as u32 + 1);
         let mut inbox = Inbox::default();
         inbox.push(&length.to_le_bytes());

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeSet;
 
-use cc::Abort;
 use engine::dynamic::{AnyPrepared, Database};
 use engine::{Decision, Epoch, GlobalId, Outcome, PartOf};
 use platform::Platform;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use crate::protocol::Rules;
 

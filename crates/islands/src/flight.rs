@@ -1,10 +1,10 @@
 //! What is under way: a transaction over several instances that its coordinator has begun and not finished, and a part that was
 //! prepared for another worker.
 
-use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use engine::{Bounds, Commit, Epoch, Plan, Procedure, Routes, Verbs};
 use platform::{Nanos, Work};
+use terms::Abort;
 
 use crate::map::{Map, WorkerName};
 use crate::messages::{GlobalId, Refusal, Unsaid};

@@ -5,9 +5,9 @@
 
 use std::fmt;
 
-use cc::Abort;
 use engine::{Routes, TableDivision};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 /// A worker of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

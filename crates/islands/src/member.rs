@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cc::{Abort, Category};
 use engine::dynamic::AnySession;
 use engine::{Epoch, Plan, Procedure, Routes};
 use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
+use terms::{Abort, Category};
 
 use crate::echoes::Echoes;
 use crate::flight::{Flight, Held, OwnTurn, Waiting};

@@ -5,9 +5,9 @@
 //! holds no message, never gets further than here. The first frame of a link is a [`Message::Hello`], which says who speaks, in
 //! which version of this protocol, and of which tables.
 
-use cc::Abort;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use crate::map::WorkerName;
 

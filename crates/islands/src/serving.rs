@@ -1,9 +1,9 @@
 //! What a member does for the transactions of others.
 
-use cc::Abort;
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use engine::{Bounds, Epoch, PartOf, Procedure};
 use platform::link::Links;
+use terms::Abort;
 
 use crate::flight::{Held, enlist, execute};
 use crate::member::{Member, Said, Waiter};

@@ -118,7 +118,7 @@ pub enum MemberError {
     },
     /// The instance can make nothing durable any more.
     #[error(transparent)]
-    Log(cc::Abort),
+    Log(terms::Abort),
     /// Data belong to a worker to whom there is no link.
     #[error("no link to {0}")]
     NoLink(WorkerName),

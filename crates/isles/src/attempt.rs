@@ -3,11 +3,11 @@
 
 use std::borrow::Borrow;
 
-use cc::Abort;
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
 use engine::key::{KeyOf, key_words};
 use engine::{Key, KeyBuffer, Row, RowId};
 use platform::{Intent, Nanos};
+use terms::Abort;
 
 use crate::error::{Error, Result, key_taken};
 use crate::options::CancelToken;

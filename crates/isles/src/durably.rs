@@ -5,10 +5,10 @@
 //! inlined, took some 50 (1,000 rows in cache, ten reads a transaction). In return the engine is compiled once a scheme, in
 //! another crate, and not again in every program for each type of row, and a transaction names neither scheme nor session.
 
-use cc::{Abort, Mode};
 use engine::dynamic::{AnySession, Body};
 use engine::{Bounds, Ending, Epoch};
 use platform::{Hardware, Nanos, Platform};
+use terms::{Abort, Mode};
 
 use crate::options::{CancelToken, Durability, is_cancelled};
 use crate::shared::Shared;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cc::Abort;
 use engine::durable::content::ContentError;
 use engine::durable::description::DescriptionError;
 use engine::{OpenError, TableDescription, TableError};
@@ -10,12 +9,13 @@ use islands::DirectoryError;
 use paged::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use storage::log::LogError;
+use terms::Abort;
 
 /// Results of this library; transactions with an error type of their own use `Result<T, E>`. [`Error`] has an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What two transactions collided on.
-pub use cc::Conflict;
+pub use terms::Conflict;
 
 /// Why a transaction did not commit, or a database or session could not be opened.
 ///

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cc::{Abort, Conflict};
+use terms::{Abort, Conflict};
 
 use crate::latency::{Histogram, Latencies};
 use crate::statistics::{ConflictStatistics, TransactionStatistics};

@@ -5,10 +5,10 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use cc::Abort;
 use engine::dynamic::{AnyAttempt, RoamingSession};
 use engine::{Epoch, Row};
 use platform::{Hardware, Nanos, Platform};
+use terms::Abort;
 
 use crate::attempt::{Failure, State, Transaction};
 use crate::durably::{self, Patience};

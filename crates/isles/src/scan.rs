@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::dynamic::RowWords;
 use engine::verbs::Direction;
 use engine::{Key, Row, RowId};
 use platform::Intent;
+use terms::Abort;
 
 use crate::attempt::{Transaction, part_of};
 use crate::error::{Error, Result};

@@ -11,11 +11,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use cc::{Abort, Conflict, Mode, TooManySessions};
+use cc::TooManySessions;
 use engine::dynamic::{AnySession, RoamingSession};
 use engine::{Bounds, Epoch, Stats};
 use platform::{Hardware, Nanos, Platform};
 use self_cell::self_cell;
+use terms::{Abort, Conflict, Mode};
 
 use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience, nanos};

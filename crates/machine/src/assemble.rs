@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::cpu_set::CpuSet;
 use crate::raw::{RawGroup, RawMachine, RawNode};
 use crate::topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, ThreadInfo, Topology};
-use machine_names::{HardwareThread, Node};
+use terms::{HardwareThread, Node};
 
 /// A group on its way into the tree.
 struct Branch {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::placement::{Placement, place};
 use crate::topology::{ThreadInfo, Topology};
-use machine_names::HardwareThread;
+use terms::HardwareThread;
 
 /// How large an island, and so an instance, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

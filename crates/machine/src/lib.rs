@@ -28,11 +28,11 @@ pub use discover::{DiscoverError, discover};
 pub use files::FileError;
 pub use hwloc::XmlError;
 pub use islands::{Granularity, GranularityError, islands};
-pub use machine_names::{HardwareThread, Node};
 pub use peers::{Peers, place_peers};
 pub use placement::{PlaceError, Placement, WorkerRequest, place, place_workers};
 pub use render::{
     render_cores_svg, render_costs, render_description_json, render_json, render_memory_svg, render_svg,
     render_text,
 };
+pub use terms::{HardwareThread, Node};
 pub use topology::{Cache, Counts, Group, Level, MemoryKind, MemoryNode, ThreadInfo, Topology};

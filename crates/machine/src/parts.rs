@@ -6,7 +6,7 @@ use crate::assemble::{Memory, Surroundings};
 use crate::cpu_set::CpuSet;
 use crate::raw::RawGroup;
 use crate::topology::{Group, Level, MemoryKind, Topology};
-use machine_names::Node;
+use terms::Node;
 
 /// A memory and the processors that allocate on it.
 #[derive(Clone, Debug)]

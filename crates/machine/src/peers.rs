@@ -2,7 +2,7 @@
 
 use crate::placement::PlaceError;
 use crate::topology::{ThreadInfo, Topology};
-use machine_names::HardwareThread;
+use terms::HardwareThread;
 
 /// Where the two peers of the message experiment run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::topology::{ThreadInfo, Topology};
-use machine_names::HardwareThread;
+use terms::HardwareThread;
 
 /// How instances are laid over the hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

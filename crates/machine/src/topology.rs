@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machine_names::{HardwareThread, Node};
+use terms::{HardwareThread, Node};
 
 /// Kinds of groups of hardware threads, from large to small where groups coincide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

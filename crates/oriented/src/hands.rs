@@ -4,12 +4,12 @@
 //! the moment on at which they have come until they have run; it runs them in a branch of the session, through the engine's dynamic boundary or compiled
 //! with the engine ([`Acting`]).
 
-use cc::Abort;
 use engine::dynamic::{AnyVerbs, Branches, Transaction};
 use engine::{Plan, Procedure, Routes, Verbs};
 use platform::Nanos;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use terms::Abort;
 
 use crate::messages::{CANNOT_BE_HEARD, CANNOT_BE_SAID};
 

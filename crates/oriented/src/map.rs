@@ -8,8 +8,8 @@
 //! [`adapt`]'s, to which a division is a table; here is what finds the owner of an action in a few steps.
 
 use adapt::{Change, Core, Grid, Partition, PartitionMap, Range, SubPartition, Table, TablePartitions};
-use cc::Abort;
 use engine::{Partitioning, Route, Routes, TableDivision};
+use terms::Abort;
 
 /// Why data cannot be divided among workers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

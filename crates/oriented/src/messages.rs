@@ -1,7 +1,7 @@
 //! What workers tell each other, as bytes.
 
-use cc::{Abort, Conflict};
 use serde::{Deserialize, Serialize};
+use terms::{Abort, Conflict};
 
 /// Why the actions of a request did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

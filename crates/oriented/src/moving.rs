@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use adapt::{Change, MapError, Partition};
-use cc::Abort;
 use platform::{Platform, Work};
+use terms::Abort;
 
 use crate::hands::Hands;
 use crate::map::Map;

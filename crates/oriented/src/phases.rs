@@ -3,9 +3,9 @@
 //! As long as all actions are of its own partitions and nobody else has locked what they touch, they run in place. From the first phase on that needs
 //! somebody else, all that the transaction touches here is locked, and the worker serves others while it waits for answers.
 
-use cc::{Abort, Category, Conflict};
 use engine::Plan;
 use platform::{Nanos, Platform, Work};
+use terms::{Abort, Category, Conflict};
 
 use crate::counting::For;
 use crate::hands::Hands;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use cc::Abort;
 use platform::{Nanos, Platform, Work};
+use terms::Abort;
 
 use crate::inbox::{Inbox, MESSAGE_BYTES_MAX};
 use crate::messages::{Said, decode, encode};

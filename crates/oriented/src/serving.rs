@@ -1,9 +1,9 @@
 //! What a worker does for others: it takes what they have said, runs their actions in branches, and ends these.
 
-use cc::{Abort, Category};
 use engine::Route;
 use engine::dynamic::BranchName;
 use platform::{Nanos, Platform, Work};
+use terms::{Abort, Category};
 
 use crate::counting::{For, class};
 use crate::hands::Hands;

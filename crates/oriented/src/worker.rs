@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use cc::{Abort, Category};
 use engine::dynamic::BranchName;
 use engine::{Bounds, Commit, Ending, Epoch, Route, Routes};
 use platform::{Nanos, OutOfMemory, Platform};
+use terms::{Abort, Category};
 
 use crate::central::Seat;
 use crate::counting::Counting;

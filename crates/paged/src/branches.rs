@@ -5,11 +5,11 @@
 //! is one record, which names all of its branches that have changed something. All of their records lie before it, because they were written
 //! before the actions were answered; so a restart that finds the record finds them, and one that does not undoes all branches.
 
-use cc::Abort;
 use engine::dynamic::{Body, BranchName};
 use engine::{Commit, Epoch};
 use platform::files::Files;
 use platform::{Nanos, Work};
+use terms::Abort;
 
 use crate::context::Context;
 use crate::log::Log;

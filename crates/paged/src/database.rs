@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
-use cc::{Abort, Content, TooManySessions};
+use cc::{Content, TooManySessions};
 use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Traits};
 use engine::{Decision, Epoch, Occupant, PartOf, TableDescription};
 use platform::files::Files;
@@ -11,6 +11,7 @@ use platform::{Address, Nanos, Node, OutOfMemory};
 use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
 use storage::tree::Direction;
+use terms::Abort;
 
 use crate::inspection::{TableTrees, check_trees};
 use crate::key::KeyWords;

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use cc::Abort;
 use engine::durable::SchemaError;
 use platform::files::{BLOCK_BYTES, FileError};
 use platform::{Node, OutOfMemory};
 use storage::log::LogError;
 use storage::{Optimisation, Optimisations};
+use terms::Abort;
 
 use crate::page::{PAGE_BYTES, PageFault};
 

@@ -5,10 +5,10 @@
 //! a part that has changed something and says which transaction it belongs to leaves a record, which the vote waits for; a part that has
 //! only read leaves none, and its locks do not survive a crash (decision 0022 says why they need not).
 
-use cc::{Abort, Category, Conflict};
 use engine::{Commit, Decision, Epoch, GlobalId, Outcome, PartOf, Vote};
 use platform::Work;
 use platform::files::Files;
+use terms::{Abort, Category, Conflict};
 
 use crate::context::Context;
 use crate::log::record::{End, Note};

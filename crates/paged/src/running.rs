@@ -1,8 +1,8 @@
 //! How what a transaction does is run.
 
-use cc::Abort;
 use engine::dynamic::Body;
 use platform::files::Files;
+use terms::Abort;
 
 use crate::context::Context;
 use crate::transaction::Transaction;

@@ -2,7 +2,7 @@
 
 mod roaming;
 
-use cc::{Abort, Category, Meter, Mode, Use};
+use cc::{Meter, Use};
 use engine::dynamic::{AnyPrepared, AnySession, Body, BranchName, Branches, Upkeep};
 use engine::{
     Backoff, Bounds, Commit, Decision, Ending, Epoch, GlobalId, Outcome, PartOf, Pauses, Stats, Vote,
@@ -10,6 +10,7 @@ use engine::{
 use platform::Nanos;
 use platform::files::Files;
 use storage::log::LogError;
+use terms::{Abort, Category, Mode};
 
 use crate::branches::{OpenBranches, commit};
 use crate::context::Context;
@@ -234,7 +235,7 @@ impl<P: Files> Upkeep for Session<'_, P> {
         self.context.meter.reset();
     }
 
-    fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
+    fn breakdown(&mut self) -> [u64; terms::CATEGORIES] {
         self.context.meter.nanos()
     }
 

@@ -1,10 +1,11 @@
 //! The tables of a database: what rows look like, and their trees.
 
-use cc::{Abort, TableShape};
+use cc::TableShape;
 use engine::TableDescription;
 use engine::row::TAIL_BYTES_MAX;
 use platform::files::Files;
 use storage::word_set;
+use terms::Abort;
 
 use crate::options::PagedError;
 use crate::overflow::{self, Division};

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use terms::random::Xorshift;
 
 use platform::between::{
     FileReceiver, FileSender, Kind, Life, SharedReceiver, SharedSender, file_end, ring_bytes, ring_end,
@@ -29,15 +30,11 @@ fn rounds() -> u64 {
     std::env::var("ISLES_DAMAGE_ROUNDS").map_or(300, |rounds| rounds.parse().expect("a number"))
 }
 
-/// Xorshift (Marsaglia, 2003).
-struct Random(u64);
+struct Random(Xorshift);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.next()
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -71,7 +68,7 @@ fn decoders_take_what_was_sent_and_nothing_else() {
         limits: LIMITS,
     });
     for round in 0..50 * rounds() {
-        let mut random = Random(round + 1);
+        let mut random = Random(Xorshift::new(round + 1));
         let length = random.below(SAID_BYTES_MAX);
         let noise = random.bytes(length);
         let _ = Said::decode(&noise);
@@ -136,7 +133,7 @@ fn damage_on_sockets_is_noticed_and_closes_them() {
     for kind in [Kind::Socket, Kind::Packets] {
         let mut noticed = 0;
         for round in 0..rounds() {
-            let mut random = Random(round + 1);
+            let mut random = Random(Xorshift::new(round + 1));
             let (mut end, far) = over_socket(kind);
             let sent: Vec<Vec<u8>> = (0..4)
                 .map(|_| {
@@ -217,7 +214,7 @@ fn damage_under_tls_is_noticed_and_closes_the_link() {
     let authority = authority::Authority::new(&["instance-0"]);
     let credentials = Credentials::of_directory(&authority.0, "instance-0").expect("certificates");
     for round in 0..rounds().div_ceil(6) {
-        let mut random = Random(round + 1);
+        let mut random = Random(Xorshift::new(round + 1));
         let (mut sender, mut from, mut to, mut end) = over_tls(&credentials);
         let sent: Vec<Vec<u8>> = (0..4)
             .map(|_| {
@@ -292,7 +289,7 @@ fn damage_in_shared_memory_is_noticed_and_closes_the_ring() {
     let c = Hardware::core();
     let mut noticed = 0;
     for round in 0..rounds() {
-        let mut random = Random(round + 1);
+        let mut random = Random(Xorshift::new(round + 1));
         let (mut end, mut peer, memory, far) = over_memory();
         let sent: Vec<Vec<u8>> = (0..3)
             .map(|_| {

@@ -64,15 +64,3 @@ impl Work {
         Work::Step,
     ];
 }
-
-/// A platform could not hand out memory.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("out of memory: {requested} bytes for {name} were refused ({reason})")]
-pub struct OutOfMemory {
-    /// Bytes asked for.
-    pub requested: usize,
-    /// The structure that asked.
-    pub name: &'static str,
-    /// What refused: the operating system's words, or the limit.
-    pub reason: String,
-}

@@ -20,8 +20,9 @@ use crate::FaultCounts;
 use crate::bandwidth::{Carried, PortKind};
 use crate::faults::{Cut, NetworkFaults};
 use crate::model::{Model, Wires};
-use crate::random::{Random, mix};
+use crate::random::Random;
 use crate::ready::picoseconds;
+use terms::random::mix;
 
 /// Times in which one way of a port is busy: disjoint, ascending.
 #[derive(Default)]

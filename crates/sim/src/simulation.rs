@@ -22,11 +22,12 @@ use crate::memory::Memory;
 use crate::model::Seat;
 use crate::network::Network;
 use crate::plans::Plans;
-use crate::random::{Random, mix};
+use crate::random::Random;
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
 use crate::seats::Seats;
 use crate::word::VirtualWord;
 use crate::{Config, CoreEvents, Crash, Event, SimError, Waiting};
+use terms::random::mix;
 
 /// Under `perturb`, one event in this many stalls.
 const STALL_RARITY: u64 = 128;

@@ -31,40 +31,9 @@
 //! for this purpose, on hardware or in the virtual machine.
 
 use std::sync::atomic::Ordering;
+use terms::Epoch;
 
 use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
-
-/// Bits of a stamp below its epoch: some four million commits that depend on each other, in steps of four. A commit that an
-/// epoch has no number for gets a number of the next epoch.
-pub const STAMP_NUMBER_BITS: u32 = 24;
-
-/// Number of an epoch; the first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Epoch(pub u64);
-
-impl Epoch {
-    /// The last epoch: the global epoch stays there. Later epochs are room for stamps that run ahead of the global epoch.
-    /// At a thousand epochs a second the last epoch comes after 34 years.
-    pub const LAST: Epoch = Epoch((1 << (64 - STAMP_NUMBER_BITS)) - (1 << 20));
-
-    /// The epoch of a stamp.
-    #[inline(always)]
-    pub const fn of_stamp(stamp: u64) -> Epoch {
-        Epoch(stamp >> STAMP_NUMBER_BITS)
-    }
-
-    /// The smallest stamp of the epoch.
-    #[inline(always)]
-    pub const fn first_stamp(self) -> u64 {
-        self.0 << STAMP_NUMBER_BITS
-    }
-
-    /// The largest stamp of the epoch.
-    #[inline(always)]
-    pub const fn last_stamp(self) -> u64 {
-        self.first_stamp() | ((1 << STAMP_NUMBER_BITS) - 1)
-    }
-}
 
 /// What a worker announces that is not inside, or does not commit.
 const IDLE: u64 = u64::MAX;

@@ -40,7 +40,7 @@ pub mod tree;
 pub use arena::{Arena, Memory};
 pub use catalog::{Table, word_set};
 pub use chunks::MemoryUse;
-pub use epoch::{Epoch, Epochs, Participant, STAMP_NUMBER_BITS};
+pub use epoch::{Epochs, Participant};
 pub use index::{Index, Partition, Walk};
 pub use index_part::IndexPart;
 pub use latched::Latched;

@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use platform::{Nanos, Node, OutOfMemory, Platform};
 
 use crate::arena::{Arena, Memory};
-use crate::epoch::{Epoch, Epochs, Participant};
+use crate::epoch::{Epochs, Participant};
 use crate::optimisations::Optimisations;
+use terms::Epoch;
 
 /// The date of a block that has none yet.
 const UNDATED: Epoch = Epoch(u64::MAX);

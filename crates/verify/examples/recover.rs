@@ -14,7 +14,8 @@ use driver::Host;
 use engine::dynamic::Database;
 use engine::{Bounds, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
 use platform::{Hardware, Place, Platform};
-use workloads::{Random, Workload, tpcc};
+use terms::random::Random;
+use workloads::{Workload, tpcc};
 
 const USAGE: &str = "usage: recover DIRECTORY TRANSACTIONS WORKERS";
 

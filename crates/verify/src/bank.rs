@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
 use engine::{
     Bounds, Direction, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
     TableOptions, Verbs,
 };
 use platform::{Intent, Place, Platform};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use crate::subject::MakeDatabase;
 use crate::task::{Observed, Task};

@@ -19,8 +19,8 @@
 
 use std::collections::BTreeMap;
 
-use cc::Stamp;
 use serde::{Deserialize, Serialize};
+use terms::Stamp;
 
 pub use crate::order::Reason;
 use crate::order::{Cycle, Order};
@@ -95,7 +95,7 @@ pub struct Entry {
     pub overwritten: Vec<(u64, u64)>,
     /// Keys and versions of its attempts that failed, or of its own if it rolled back.
     pub aborted: Vec<(u64, u64)>,
-    /// Whether it asked for a snapshot ([`cc::Mode::Snapshot`]): it may miss what ended before it began.
+    /// Whether it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss what ended before it began.
     pub snapshot: bool,
 }
 

@@ -4,11 +4,11 @@
 //! the next by their own clocks, so that in virtual time the same seed gives the same run. What a worker had drawn before the moment
 //! still runs: a transaction or two, which it looked ahead for.
 
-use cc::Abort;
 use engine::{Inspector, Loader, Procedure, Schema, SchemaBuilder, TableDescription};
+use terms::Abort;
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 /// A workload, and what it changes to, if it does.
 #[derive(Clone, Debug)]

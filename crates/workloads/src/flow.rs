@@ -11,13 +11,13 @@
 
 use std::collections::BTreeMap;
 
-use cc::Abort;
 use engine::{LookAhead, Plan, Procedure, Routes, Verbs};
 use platform::Intent;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
-use crate::random::Random;
 use crate::workload::Workload;
+use terms::random::Random;
 
 /// A table that an action touches, by its number in the catalog, and whether it writes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -13,7 +13,6 @@ pub mod lock;
 pub mod measure;
 pub mod memory;
 pub mod micro;
-pub mod random;
 pub mod tatp;
 pub mod tpcb;
 pub mod tpcc;
@@ -22,5 +21,4 @@ pub mod ycsb;
 pub mod zipf;
 
 pub use changing::{ChangeError, Changing};
-pub use random::Random;
 pub use workload::{Check, LoadedWith, Outcome, Workload};

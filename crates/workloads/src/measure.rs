@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use platform::{Intent, LINE_BYTES, Nanos, Node, OutOfMemory, Place, Platform, RegionBytes};
 
 use crate::memory::Rows;
-use crate::random::Random;
+use terms::random::Random;
 
 /// Bytes read at once when bandwidth is measured.
 const CHUNK_BYTES: usize = 4096;

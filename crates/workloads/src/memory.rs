@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Place, Platform, RegionBytes};
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Reads between two looks at the clock.
 pub const READS_PER_LOOK: u64 = 64;

@@ -1,9 +1,9 @@
 //! What the benchmark runner needs of a workload.
 
-use cc::Abort;
 use engine::{Inspector, Loader, Procedure, Schema};
+use terms::Abort;
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Result of one consistency check.
 #[derive(Clone, Debug, PartialEq, Eq)]

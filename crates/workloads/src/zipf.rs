@@ -9,7 +9,7 @@
 //! exponent and every interval of ranks; it takes constant time, one line of a small table, and a power in less than 1
 //! draw of 16. Rejection inversion (Hörmann and Derflinger 1996) needs no table, but two transcendental functions a draw.
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Least acceptance of a rank, relative to the first of its run.
 const ACCEPTANCE_MIN: f64 = 15.0 / 16.0;

@@ -5,7 +5,7 @@ use platform::Platform;
 use storage::{RecordHeader, RecordRef};
 
 use super::row::ROWS_MAX;
-use crate::abort::Abort;
+use terms::Abort;
 
 /// In the numbers of these rows, and of no others.
 const FREE: u32 = 1 << 31;

@@ -3,8 +3,8 @@
 use platform::{Address, Platform};
 use storage::RecordRef;
 
-use crate::abort::Abort;
 use crate::writes::Chain;
+use terms::Abort;
 
 /// Most rows that one transaction may touch.
 pub const ROWS_MAX: usize = 1 << 20;

@@ -11,8 +11,8 @@ use super::Accesses;
 use super::allocation::new_rows;
 use super::row::{INSERTED, WRITTEN};
 use super::shape::check_rows;
-use crate::abort::Abort;
 use crate::new_rows::NewRows;
+use terms::Abort;
 
 /// Rows that enter an index under one latch, at most.
 const RUN_ROWS: usize = 16;

@@ -5,8 +5,8 @@ use platform::Platform;
 use storage::Table;
 
 use super::row::SAME_ROWS;
-use crate::abort::Abort;
 use crate::new_rows::NewRows;
+use terms::Abort;
 
 const LENGTH: Abort = Abort::Misuse("a row of another length than those of the table");
 const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");

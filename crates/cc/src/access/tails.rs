@@ -7,7 +7,7 @@ use storage::{Local, RecordHeader, Table};
 use super::Accesses;
 use super::allocation::retire_row;
 use super::row::{NEW_TAIL, WRITTEN};
-use crate::abort::Abort;
+use terms::Abort;
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     /// Gives the row, of a table with tails, a new one in place of one that this transaction may have given it before.

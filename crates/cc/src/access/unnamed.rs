@@ -5,7 +5,7 @@ use platform::{Address, Platform};
 use storage::{RecordHeader, RecordRef};
 
 use super::row::ROWS_MAX;
-use crate::abort::{Abort, Conflict};
+use terms::{Abort, Conflict};
 
 /// One of these rows.
 pub(crate) struct UnnamedRow<P: Platform, H> {

@@ -5,11 +5,11 @@ use storage::Table;
 
 use super::sites::Site;
 use super::state::{Cx, State};
-use crate::abort::{Abort, Conflict};
-use crate::meter::Category;
 use crate::options::WAIT_NANOS_MAX_PARTICIPANT;
 use crate::rules::Rules;
-use crate::scheme::Mode;
+use terms::Category;
+use terms::Mode;
+use terms::{Abort, Conflict};
 
 const BUSY: Abort = Abort::Conflict(Conflict::Locked);
 

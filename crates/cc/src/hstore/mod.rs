@@ -52,20 +52,19 @@ use undo::{finish, undo};
 
 pub use state::Hstore;
 
-use crate::abort::{Abort, Conflict};
 use crate::access::{
     all_linked, check_keys, check_read, check_row, check_rows, check_tail, check_tail_read, check_write,
     enter_rows, enter_run, new_row, new_rows,
 };
-use crate::meter::Category;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Ruled, Rules};
 use crate::scan::{walk_leaves, walk_rows};
-use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
-};
+use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, Worker};
+use terms::Category;
+use terms::{Abort, Conflict};
+use terms::{Mode, Stamp};
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {

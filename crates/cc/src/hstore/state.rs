@@ -3,18 +3,19 @@
 use std::marker::PhantomData;
 
 use platform::Platform;
-use storage::Epoch;
 use storage::index::Witnesses;
+use terms::Epoch;
 
 use super::row::{FoundRow, Row};
 use super::scratch::Scratch;
 use super::sites::Site;
 use super::steps::{Keys, Step};
-use crate::abort::Abort;
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
 use crate::rules::Sound;
-use crate::scheme::{Context, Mode, RowNumber, Stamp};
+use crate::scheme::{Context, RowNumber};
 use crate::writes::{exchange, place};
+use terms::Abort;
+use terms::{Mode, Stamp};
 
 /// The scheme.
 pub struct Hstore<R = Sound>(PhantomData<R>);

@@ -6,12 +6,12 @@ use super::latched;
 use super::parts::TwoPhase;
 use super::policy::{Refusal, Seeker, WaitPolicy};
 use super::state::{EXCLUSIVE, State};
-use crate::abort::{Abort, Conflict};
 use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
-use crate::meter::Category;
 use crate::rules::Rules;
 use crate::scheme::{Context, RowNumber};
+use terms::Category;
+use terms::{Abort, Conflict};
 
 /// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
 #[inline(always)]

@@ -11,11 +11,11 @@ use super::gap_set::name_of;
 use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::state::{Row, State};
-use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, INSERTED};
 use crate::lock_word::{LockWord, Want};
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
+use terms::{Abort, Conflict};
 
 /// Locks the gap that `gap` names.
 pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: Rules>(

@@ -12,10 +12,10 @@ use super::latched::{self, own_inserted};
 use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::{Row, State};
-use crate::abort::{Abort, Conflict};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
+use terms::{Abort, Conflict};
 
 /// Times that an insertion may find its gap locked anew after it has waited for it.
 const TRIES_MAX: u32 = 64;

@@ -13,12 +13,12 @@ use super::manager::{Answer, Asker, GRANTED, Kind, LockEntry, RowManager, new_no
 use super::parts::TwoPhase;
 use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
 use super::state::{Row, State};
-use crate::abort::{Abort, Conflict};
 use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
-use crate::meter::Category;
 use crate::rules::Rules;
 use crate::scheme::Context;
+use terms::Category;
+use terms::{Abort, Conflict};
 
 type Cx<'w, 'i, P, Q, R> = Context<'w, 'i, P, TwoPhase<Q, R>>;
 

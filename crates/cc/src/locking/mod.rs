@@ -62,21 +62,20 @@ pub(crate) use manager::new_node;
 pub use parts::TwoPhase;
 pub(crate) use policy::{Queued, Refusal, Seeker, WaitPolicy, earlier};
 
-use crate::abort::{Abort, Conflict};
 use crate::access::{
     DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WRITTEN, all_linked, check_keys, check_read, check_tail,
     check_tail_read, check_write, enter_rows,
 };
 use crate::lock_word::Want;
-use crate::meter::Category;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::rules::{Rule, Rules};
-use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp, Worker,
-};
+use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, Worker};
 use crate::ways::RowLock;
+use terms::Category;
+use terms::{Abort, Conflict};
+use terms::{Mode, Stamp};
 
 /// A transaction that holds all its locks.
 pub struct LockingPrepared<P: Platform> {

@@ -8,7 +8,7 @@ use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 use crate::rules::{Rule, Rules};
-use crate::scheme::Mode;
+use terms::Mode;
 
 /// Why a transaction does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

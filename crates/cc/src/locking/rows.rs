@@ -10,12 +10,12 @@ use super::gaps::lock_gap_of;
 use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
 use super::state::{EXCLUSIVE, Row, State};
-use crate::abort::{Abort, Conflict};
 use crate::access::{Access, DELETED, DELETED_BEFORE, HELD};
 use crate::lock_word::Want;
-use crate::meter::Category;
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
+use terms::Category;
+use terms::{Abort, Conflict};
 
 /// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds the row to the transaction's
 /// rows; its number. `None`: the transaction has deleted the row.

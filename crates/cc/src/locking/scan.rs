@@ -16,11 +16,11 @@ use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::rows::lock_named_row;
 use super::state::State;
-use crate::abort::{Abort, Conflict};
 use crate::access::{prefetch_ahead, prefetches};
-use crate::meter::Category;
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Holder, RowNumber};
+use terms::Category;
+use terms::{Abort, Conflict};
 
 /// What a scan is asked for.
 pub(super) struct ScanOrder<'k> {

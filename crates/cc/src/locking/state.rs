@@ -5,10 +5,10 @@ use storage::index::Mark;
 use storage::{RecordHeader, RecordRef};
 
 use super::gap_set::{Gaps, name_of};
-use crate::abort::{Abort, Conflict};
 use crate::access::{Accesses, HELD, INSERTED};
 use crate::lock_word::LockWord;
-use crate::scheme::Mode;
+use terms::Mode;
+use terms::{Abort, Conflict};
 
 /// The row is held exclusively (`HELD` without it: shared).
 pub(super) const EXCLUSIVE: u8 = 128;

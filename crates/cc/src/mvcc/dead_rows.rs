@@ -14,9 +14,9 @@ use super::epochs::{epoch_of, oldest_snapshot};
 use super::method::MvccMethod;
 use super::versions::{Row, retire_chain, retire_inherited, tail_of};
 use crate::access::retire_row;
-use crate::meter::Category;
 use crate::optimistic::{ABSENT, LOCKED, MethodContext};
 use crate::rules::Rules;
+use terms::Category;
 
 /// Most queues: further workers share them.
 const QUEUES_MAX: usize = 64;

@@ -1,7 +1,8 @@
 //! Epochs of versions and snapshots.
 
 use platform::Platform;
-use storage::{Epoch, Local};
+use storage::Local;
+use terms::Epoch;
 
 /// No snapshot is of an older epoch than that in which its worker has entered less this.
 const SNAPSHOT_EPOCHS: u64 = 2;

@@ -41,8 +41,8 @@ mod versions;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
-use storage::Epoch;
 use storage::record::tail;
+use terms::Epoch;
 
 use dead_rows::{DeadRows, Sweeper};
 use epochs::{epoch_of, oldest_snapshot};
@@ -51,15 +51,16 @@ use versions::{Row, Versioned};
 
 pub use method::MvccMethod;
 
-use crate::abort::{Abort, Conflict};
 use crate::access::{DELETED, HELD, INSERTED, NEW_TAIL, UNKNOWN_KEYS, WRITTEN, all_linked};
 use crate::optimistic::{
     ABSENT, FLAGS, Method, MethodContext, Optimistic, State, lock_in_order, read_in_place, stable_version,
     unchanged, validate_versions,
 };
 use crate::rules::{Rule, Rules, Sound};
-use crate::scheme::{Mode, RowNumber};
+use crate::scheme::RowNumber;
 use crate::timestamps::TimestampSource;
+use terms::Mode;
+use terms::{Abort, Conflict};
 
 /// Epochs by which a snapshot is older than the one in which its worker has entered.
 const LAG_EPOCHS: u64 = 2;

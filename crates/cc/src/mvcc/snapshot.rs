@@ -11,9 +11,9 @@ use platform::Platform;
 
 use super::epochs::epoch_of;
 use super::versions::{Row, Versioned, predecessor};
-use crate::abort::Abort;
 use crate::access::Access;
 use crate::optimistic::{ABSENT, FLAGS, LOCKED};
+use terms::Abort;
 
 /// Where the version of an epoch lies that is older than the one a row or copy has, and whether it is that of a deletion.
 fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P>, bool)> {

@@ -8,13 +8,13 @@ use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::keeping::remove_marks;
 use super::method::{Method, MethodContext, State};
 use super::reading::{look, wait_unlocked};
-use crate::abort::Conflict;
 use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, UnnamedRow, WRITTEN};
-use crate::meter::Category;
 use crate::options::Lockers;
 use crate::rules::{Rule, Rules};
-use crate::scheme::Stamp;
 use crate::ways::CommitLocks;
+use terms::Category;
+use terms::Conflict;
+use terms::Stamp;
 
 /// Whether a commit locks a row with these flags: one that it writes, or has read, if `all` are.
 #[inline(always)]
@@ -158,7 +158,7 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
             // Without a wait, since the transaction may hold others.
             match look(access, c, 0) {
                 Ok(()) => {}
-                Err(crate::abort::Abort::Conflict(Conflict::Locked)) => return Ok(false),
+                Err(terms::Abort::Conflict(Conflict::Locked)) => return Ok(false),
                 Err(_) => return Err(Conflict::KeyInUse),
             }
         }

@@ -8,12 +8,12 @@ use storage::tree::Direction;
 use super::header::UNSEEN;
 use super::method::{Method, MethodContext, Optimistic, Running, State};
 use super::reading::read_at_once;
-use crate::abort::Abort;
 use crate::access::{WHOLE, check_read, prefetch_ahead, prefetches};
 use crate::row_words::RowWords;
 use crate::scan::walk_leaves;
 use crate::scheme::{Accessing, Holder, RowNumber};
 use crate::ways::RowCopies;
+use terms::Abort;
 
 /// Rows that a scan reads before it shows the first one.
 const PORTION_FIRST: usize = 4;

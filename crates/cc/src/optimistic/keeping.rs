@@ -7,10 +7,10 @@ use platform::Platform;
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::wait_unlocked;
-use crate::abort::Conflict;
 use crate::access::{HELD, INSERTED, MARKED, WRITTEN};
-use crate::meter::Category;
 use crate::rules::{Rule, Rules};
+use terms::Category;
+use terms::Conflict;
 
 /// Gives up if a row that the transaction has locked to write was read by a participant that has not ended.
 #[inline(always)]

@@ -8,8 +8,8 @@ use super::absences::Frozen;
 use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::method::{Method, MethodContext, State};
 use super::reading::stable_version;
-use crate::abort::{Abort, Conflict};
 use crate::scheme::RowNumber;
+use terms::{Abort, Conflict};
 
 /// Attempts to insert a key whose row disappears each time.
 const INSERT_ATTEMPTS: u32 = 8;

@@ -4,20 +4,22 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform};
+use storage::RecordRef;
 use storage::index::Partition;
-use storage::{Epoch, RecordRef};
+use terms::Epoch;
 
 use super::absences::{Absences, raise};
 use super::header::{ABSENT, FLAGS, VersionHeader};
 use super::marks::ReadMarks;
 use super::reading::read_in_place;
-use crate::abort::{Abort, Conflict};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, MARKED, WHOLE, WRITTEN};
 use crate::options::Lockers;
 use crate::rules::Rules;
-use crate::scheme::{Context, Mode, RowNumber, Stamp};
+use crate::scheme::{Context, RowNumber};
 use crate::timestamps::TimestampSource;
 use crate::ways::Ways;
+use terms::{Abort, Conflict};
+use terms::{Mode, Stamp};
 
 /// The scheme that a method makes.
 pub struct Optimistic<M>(PhantomData<M>);

@@ -41,22 +41,21 @@ use linking::{link, link_run};
 use marks::ReadMarks;
 use method::{OptimisticWorker, Running, Validated};
 
-use crate::abort::{Abort, Conflict};
 use crate::access::{
     Access, Accesses, DELETED, DELETED_BEFORE, INSERTED, NO_SUCH_ROW, WHOLE, WRITTEN, all_linked, check_keys,
     check_read, check_tail, check_tail_read, check_write, enter_rows,
 };
-use crate::meter::Category;
 use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::row_words::RowWords;
 use crate::rules::{Rule, Rules};
 use crate::scan::walk_rows;
-use crate::scheme::{
-    Accessing, Context, Ending, Filling, Holder, Mode, Parts, Redo, RowNumber, Scheme, Stamp,
-};
+use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme};
 use crate::ways::RowCopies;
+use terms::Category;
+use terms::{Abort, Conflict};
+use terms::{Mode, Stamp};
 
 pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};

@@ -6,9 +6,9 @@ use platform::Platform;
 use storage::RecordRef;
 
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
-use crate::abort::{Abort, Conflict};
 use crate::access::{Access, Accesses, COPIED};
 use crate::scheme::RowNumber;
+use terms::{Abort, Conflict};
 
 /// The row's version once it is unlocked; conflict if that takes longer than `wait_nanos`.
 #[inline(always)]

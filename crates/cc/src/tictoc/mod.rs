@@ -35,7 +35,7 @@ mod times;
 mod validation;
 
 use platform::{OutOfMemory, Platform};
-use storage::Epoch;
+use terms::Epoch;
 
 use shared::Participants;
 use times::{DELTA_BITS, first_of, stamp_of, word_at, wts};
@@ -43,12 +43,12 @@ use validation::{agree, lock_all, postpone, prolong};
 
 pub use shared::TicTocMethod;
 
-use crate::abort::Conflict;
 use crate::access::{DELETED, INSERTED, WRITTEN};
 use crate::optimistic::{Method, MethodContext, Optimistic, State, Version, VersionHeader};
 use crate::rules::{Rules, Sound};
-use crate::scheme::{Mode, Stamp};
 use crate::timestamps::TimestampSource;
+use terms::Conflict;
+use terms::{Mode, Stamp};
 
 /// The scheme.
 pub type TicToc<R = Sound> = Optimistic<TicTocMethod<R>>;

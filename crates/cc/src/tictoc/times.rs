@@ -8,10 +8,10 @@
 //! abort if they need to know that it is the old one. An `rts` in another epoch than `wts` always does that, once a row and
 //! epoch.
 
-use storage::{Epoch, STAMP_NUMBER_BITS};
+use terms::{Epoch, STAMP_NUMBER_BITS};
 
 use crate::optimistic::{FLAGS, LOCKED};
-use crate::scheme::Stamp;
+use terms::Stamp;
 
 /// Bits of a number within an epoch.
 const NUMBER_BITS: u32 = 12;

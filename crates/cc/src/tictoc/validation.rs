@@ -6,14 +6,14 @@ use platform::{Platform, Work};
 
 use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
-use crate::abort::Conflict;
 use crate::access::{Access, COPIED, HELD, INSERTED, WRITTEN};
-use crate::meter::Category;
 use crate::optimistic::{
     ABSENT, FLAGS, LOCKED, MethodContext, PAUSES_NANOS, State, UNSEEN, Version, restore,
 };
 use crate::rules::{Rule, Rules};
 use crate::ways::CommitLocks;
+use terms::Category;
+use terms::Conflict;
 
 /// Attempts to lock all rows, and the pause between two.
 const LOCK_ATTEMPTS: usize = 4;

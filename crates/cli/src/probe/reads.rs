@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use platform::{Hardware, Place, Platform};
 use rustix::fs::OFlags;
-use workloads::Random;
+use terms::random::Random;
 
 use super::types::{Effort, Reads, ReadsAtDepth};
 

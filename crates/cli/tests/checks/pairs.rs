@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use workloads::Random;
+use terms::random::Random;
 
 /// Lines in CI.
 const LINES: usize = 32;

@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use cc::Abort;
 use engine::Bounds;
 use islands::{Done, End};
 use platform::Nanos;
+use terms::Abort;
 use workloads::Workload;
 
 use super::{Crew, broken};

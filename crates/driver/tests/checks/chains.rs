@@ -12,13 +12,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use cc::Abort;
 use engine::{
     Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
 };
 use platform::Intent;
 use serde::{Deserialize, Serialize};
-use workloads::{Check, Random, Workload};
+use terms::Abort;
+use terms::random::Random;
+use workloads::{Check, Workload};
 
 /// Rows of a site: few, so that transactions meet.
 const ROWS: u16 = 3;

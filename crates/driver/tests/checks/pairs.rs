@@ -3,13 +3,14 @@
 //! A transaction reads the other half of a pair, and then turns its own half: off if both are on, on otherwise. So never both are
 //! off, unless two transactions read before either has written. Whoever finds both off counts it.
 
-use cc::Abort;
 use engine::{
     Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
 };
 use platform::Intent;
 use serde::{Deserialize, Serialize};
-use workloads::{Check, Outcome, Random, Workload};
+use terms::Abort;
+use terms::random::Random;
+use workloads::{Check, Outcome, Workload};
 
 /// Pairs of a site: few, so that transactions meet.
 const PAIRS: u16 = 2;

@@ -1,9 +1,10 @@
 //! How the changes of a transaction reach the log.
 
-use cc::{Abort, RedoSink, Stamp};
+use cc::RedoSink;
 use platform::{Node, Platform};
 use storage::log::{LogError, Record};
 use storage::{Epochs, Places};
+use terms::{Abort, Stamp};
 
 use super::checkpoint::Checkpoints;
 use super::codec::{Encoder, TableCodec};

@@ -1,7 +1,7 @@
 //! Attempts of transactions as objects.
 
-use cc::Abort;
-use storage::Epoch;
+use terms::Abort;
+use terms::Epoch;
 
 use super::verbs::AnyVerbs;
 use crate::ending::Commit;

@@ -7,9 +7,10 @@
 //! Branches lock nothing. Whoever uses them sees to it that no two transactions that are open at the same time touch the same thing in ways
 //! that exclude each other, and that no other transaction runs in the database meanwhile.
 
-use cc::{Abort, Meter};
+use cc::Meter;
 use platform::Nanos;
-use storage::Epoch;
+use terms::Abort;
+use terms::Epoch;
 
 use super::verbs::Body;
 use crate::ending::{Commit, Stats};

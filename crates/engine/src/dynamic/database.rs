@@ -2,10 +2,12 @@
 
 use std::any::Any;
 
-use cc::{Abort, Content, Scheme, TooManySessions};
+use cc::{Content, Scheme, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
+use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
-use storage::{Epoch, MemoryUse};
+use terms::Abort;
+use terms::Epoch;
 
 use super::session::{AnyPrepared, AnySession, RoamingSession};
 use crate::database::Database;

@@ -1,6 +1,7 @@
 //! Stored procedures through the dynamic boundary.
 
-use cc::{Abort, Mode, Use};
+use cc::Use;
+use terms::{Abort, Mode};
 
 use super::session::AnySession;
 use super::transaction::Transaction;

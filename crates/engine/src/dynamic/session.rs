@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use cc::{Abort, Category, Instance, Mode, Scheme, Use};
+use cc::{Instance, Scheme, Use};
 use platform::{Nanos, Platform};
-use storage::Epoch;
 use storage::log::{LogError, complete};
+use terms::Epoch;
+use terms::{Abort, Category, Mode};
 
 use super::attempt::AnyAttempt;
 use super::branches::Branches;
@@ -131,8 +132,8 @@ pub trait Upkeep {
     /// Forgets counters and breakdown.
     fn reset_stats(&mut self);
 
-    /// Nanoseconds by [`cc::Category`], of the transactions that were measured.
-    fn breakdown(&mut self) -> [u64; cc::CATEGORIES];
+    /// Nanoseconds by [`terms::Category`], of the transactions that were measured.
+    fn breakdown(&mut self) -> [u64; terms::CATEGORIES];
 
     /// What follows until the next call is no transaction, and its time counts for this category; `None`: it is over.
     fn measure(&mut self, what: Option<Category>);
@@ -330,7 +331,7 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
         self.reset_stats();
     }
 
-    fn breakdown(&mut self) -> [u64; cc::CATEGORIES] {
+    fn breakdown(&mut self) -> [u64; terms::CATEGORIES] {
         self.breakdown()
     }
 

@@ -1,8 +1,8 @@
 //! The verbs over typed rows, on top of a transaction that knows numbers, words and bytes.
 
-use cc::Abort;
 use platform::{Intent, Work};
 use storage::tree::Direction;
+use terms::Abort;
 
 use super::verbs::{AnyVerbs, Span};
 use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};

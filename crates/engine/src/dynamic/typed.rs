@@ -1,10 +1,12 @@
 //! Databases and sessions with the methods of their static namesakes, on top of the objects.
 
-use cc::{Abort, Content, InstanceOptions, Mode, Scheme, TooManySessions};
+use cc::{Content, InstanceOptions, Scheme, TooManySessions};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
+use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
-use storage::{Epoch, MemoryUse};
+use terms::Epoch;
+use terms::{Abort, Mode};
 
 use super::database::{AnyDatabase, Traits};
 use super::session::{AnyPrepared, AnySession};

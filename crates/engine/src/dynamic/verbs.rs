@@ -1,8 +1,9 @@
 //! The verbs of a transaction over numbers, words and bytes, as a trait object.
 
-use cc::{Abort, NewRows, RowWords};
+use cc::{NewRows, RowWords};
 use platform::{Intent, Work};
 use storage::tree::Direction;
+use terms::Abort;
 
 use crate::routes::Routes;
 use crate::table::RowId;

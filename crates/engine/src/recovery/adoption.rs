@@ -4,9 +4,10 @@
 //! for a part of these changes, by its own rules, before any other transaction runs. What the part had only read is not locked again:
 //! the record does not tell it.
 
+use cc::Scheme;
 use cc::mutants::Rule;
-use cc::{Abort, Scheme, Stamp};
 use platform::{Intent, Platform};
+use terms::{Abort, Stamp};
 
 use crate::database::Database;
 use crate::durable::codec::{Codecs, Decoder, Form, TableCodec, TypedChange};

@@ -1,7 +1,8 @@
 //! What recovery asks of a database, whatever its scheme: recovery is compiled once a platform.
 
-use cc::{Abort, Filler, Scheme};
+use cc::{Filler, Scheme};
 use platform::Platform;
+use terms::Abort;
 
 use crate::database::Database;
 use crate::durable::OpenError;

@@ -5,8 +5,9 @@ use std::path::Path;
 use cc::{InstanceOptions, Scheme};
 use platform::files::Files;
 use platform::{Node, Place, Platform};
+use storage::Places;
 use storage::log::{LogError, OpenedDirectory};
-use storage::{Epoch, Places};
+use terms::Epoch;
 
 use super::adoption::adopt;
 use super::replay::{ProgressListener, Recovery, Repeated, Replayed};

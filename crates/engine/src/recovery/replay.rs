@@ -375,7 +375,7 @@ mod tests {
                     }
                     let key = (pair.first, pair.second);
                     let row = transaction.find(pairs.primary(), &key, platform::Intent::Write)?;
-                    let row = row.ok_or(cc::Abort::Misuse("it is there"))?;
+                    let row = row.ok_or(terms::Abort::Misuse("it is there"))?;
                     let goes = value == 3 && number % 5 == 0;
                     if goes { transaction.delete(row) } else { transaction.replace(row, &pair) }
                 });

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use cc::Abort;
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::log::LogBlock;
+use terms::Abort;
 
 use super::entries::{Entry, Remainder};
 use super::fillers::RowFiller;

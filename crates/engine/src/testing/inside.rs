@@ -1,7 +1,7 @@
 //! The verbs for an action that has to stay inside its route.
 
-use cc::Abort;
 use platform::{Intent, Work};
+use terms::Abort;
 
 use super::watch::{Place, Watch};
 use crate::column_set::{ColumnSet, RowPart};

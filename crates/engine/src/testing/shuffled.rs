@@ -4,37 +4,34 @@
 //! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
 //! in another; an action that leaves its route panics. A procedure that keeps the contract does under this executor what it does inline.
 
-use cc::{Abort, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use terms::{Abort, Mode};
 
 use super::inside::Inside;
 use super::watch::Watch;
 use crate::dynamic::{AnySession, AnyVerbs};
 use crate::ending::{Bounds, Ending};
+use terms::random::SplitMix;
+
 use crate::procedure::{Plan, Procedure};
 use crate::routes::Routes;
 
 /// A source of orders: the same seed gives the same.
 #[derive(Clone, Debug)]
 pub struct Shuffle {
-    state: u64,
+    words: SplitMix,
 }
 
 impl Shuffle {
     /// Orders that depend on this seed.
     pub fn new(seed: u64) -> Self {
-        Shuffle { state: seed }
+        Shuffle { words: SplitMix::new(seed) }
     }
 
     /// A number less than `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
+        (self.words.next() % bound as u64) as usize
     }
 
     /// The numbers from 0 to `count`, exclusive, in some order.

@@ -1,9 +1,10 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Abort, Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
+use cc::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;
+use terms::Abort;
 
 use super::{MakeRow, Transaction};
 use crate::dynamic::verbs::{AnyVerbs, Reader, Span, Visitor};

@@ -2,8 +2,9 @@
 //!
 //! The scheme sees one access a column where compiled code makes one for a whole field or row; the bytes are the same.
 
-use cc::{Abort, Holder, Scheme};
+use cc::{Holder, Scheme};
 use platform::{Platform, Work};
+use terms::Abort;
 
 use super::Transaction;
 use crate::columns::{Columns, copy_value};

@@ -1,9 +1,10 @@
 //! One attempt of a transaction as an object, which lives as long as its owner likes: between its verbs the caller does what it
 //! wants. A closure is called again after a conflict; the owner of an object sees to that by itself.
 
-use cc::{Abort, Scheme};
+use cc::Scheme;
 use platform::Platform;
-use storage::Epoch;
+use terms::Abort;
+use terms::Epoch;
 
 use super::Transaction;
 use crate::dynamic::attempt::AnyAttempt;

@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
-use cc::{Abort, Ahead, Holder, Keys, NewRows, Scheme};
+use cc::{Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
+use terms::Abort;
 
 use super::{MakeRow, Transaction};
 use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use cc::{Abort, CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
+use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
 use engine::dynamic::{self, Upkeep};
 use engine::{
     Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Plan, Procedure, Routes, Row,
@@ -17,6 +17,7 @@ use platform::{Intent, Nanos, Node, Place, Platform, Work};
 use serde::{Deserialize, Serialize};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use storage::{Optimisation, Optimisations};
+use terms::Abort;
 
 use crate::support::{Random, options};
 
@@ -450,7 +451,7 @@ struct Seen {
     /// Endings with their stamps, what the actions gave, and when, of each transaction.
     transactions: Vec<String>,
     stats: Stats,
-    breakdown: [u64; cc::CATEGORIES],
+    breakdown: [u64; terms::CATEGORIES],
 }
 
 #[derive(Debug, PartialEq)]

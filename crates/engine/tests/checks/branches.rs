@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cc::{Abort, SchemeName};
+use cc::SchemeName;
 use engine::dynamic::{AnySession, Branches, Database, Transaction, instances};
 use engine::{Bounds, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::{Hardware, Intent, Platform};
+use terms::Abort;
 
 use crate::reclamation::{Leaf, leaf};
 use crate::support::{Random, options};

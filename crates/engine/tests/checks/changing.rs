@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cc::{Abort, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use engine::durable::{DurableOptions, OpenError, SchemaError};
 use engine::dynamic;
@@ -12,6 +12,7 @@ use engine::{Bounds, Ending, Inspector, Row, Schema, SchemaBuilder, Table, Table
 use platform::Intent;
 use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
 use storage::log::LogOptions;
+use terms::Abort;
 
 use crate::support::Random;
 

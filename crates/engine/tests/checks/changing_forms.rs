@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cc::{Abort, SchemeName};
+use cc::SchemeName;
 use engine::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, Table, TableChange, Verbs, dynamic};
 use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, VirtualCore, VirtualMachine};
+use terms::Abort;
 
 use crate::changing::{ByA, Item, P, Plain, config, contents, item, run, table, transact};
 use crate::changing_open::{SCHEMES, open, options};

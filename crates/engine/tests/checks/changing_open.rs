@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use cc::{Abort, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::durable::OpenError;
 use engine::{Bounds, ChangeError, Ending, Row, SchemaBuilder, Swept, Table, Verbs};
 use platform::{Intent, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use terms::Abort;
 
 use crate::changing::{
     ByA, Content, Database, Item, P, checked, config, contents, durable, insert, instance, item, run, table,

@@ -1,6 +1,5 @@
 //! Columns that are added from one opening to the next, of tables that are described at run time.
 
-use cc::Abort;
 use engine::durable::SchemaError;
 use engine::dynamic::{Database, Span};
 use engine::{
@@ -9,6 +8,7 @@ use engine::{
 };
 use platform::Intent;
 use sim::VirtualCore;
+use terms::Abort;
 
 use crate::changing::{
     Content, P, Plain, checked, contents, disk, insert, item, open, run, schema_error, set, table, transact,

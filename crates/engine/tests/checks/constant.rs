@@ -1,6 +1,6 @@
 //! Columns that are never written: read without concurrency control, and refused to every writer.
 
-use cc::{Abort, InstanceOptions, Scheme, for_each_scheme};
+use cc::{InstanceOptions, Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
 use engine::{
     Bounds, ColumnSet, Database, Ending, Inspector, Partitioning, Row, RowPart, Schema, SchemaBuilder,
@@ -8,6 +8,7 @@ use engine::{
 };
 use platform::{Hardware, Intent, Platform};
 use storage::{Optimisation, Optimisations};
+use terms::Abort;
 
 use crate::support::{options, virtually};
 

@@ -9,8 +9,9 @@ use engine::durable::{DurableOptions, OpenError, SchemaError};
 use engine::{Database, Row, Schema, SchemaBuilder, TableDescription, TableOptions};
 use platform::Place;
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use storage::Epochs;
 use storage::log::{CheckpointFileWriter, LogOptions, Record, open};
-use storage::{Epoch, Epochs};
+use terms::Epoch;
 
 type P = VirtualMachine;
 

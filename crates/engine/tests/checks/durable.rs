@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use cc::{Abort, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
 use engine::dynamic;
 use engine::{Bounds, Direction, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
@@ -11,6 +11,7 @@ use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::{LogError, LogOptions, survey};
+use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(group, name), index(by_size(size)))]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cc::{Abort, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic;
@@ -14,6 +14,7 @@ use platform::{Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};
 use storage::log::{LogError, LogOptions, MANIFEST};
+use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, Mvcc, Scheme};
+use cc::{Mvcc, Scheme};
 use engine::{
     Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Session, Table, TableOptions, Verbs,
 };
 use platform::{Hardware, Intent, Nanos, Platform};
+use terms::Abort;
 
 use crate::support::{options, with_rows};
 

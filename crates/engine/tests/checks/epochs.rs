@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cc::mutants::{Broken, Rule};
-use cc::{Abort, Hstore, InstanceOptions, Scheme, Silo};
+use cc::{Hstore, InstanceOptions, Scheme, Silo};
 use engine::durable::{DurableOptions, OpenError};
 use engine::{
     Bounds, Commit, Database, Ending, Epoch, Inspector, Row, Schema, SchemaBuilder, Session, Table,
@@ -15,6 +15,7 @@ use platform::files::Files;
 use platform::{Intent, Nanos, Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::{Generation, LogError, LogOptions, Manifest};
+use terms::Abort;
 
 type P = VirtualMachine;
 

@@ -1,10 +1,11 @@
 //! No transaction starves where everybody wants the same rows: the number of attempts is bounded, not just small on
 //! average.
 
-use cc::{Category, DlDetect, NoWait, Scheme, Silo, WaitDie};
+use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{Bounds, Database, HashPlan, IndexKind, Row, Session, Table, TableOptions, Verbs};
 use platform::Intent;
 use sim::VirtualMachine;
+use terms::Category;
 
 use crate::support::{Random, options, virtually, with_rows, workers};
 
@@ -38,7 +39,7 @@ enum Contention {
     FewWriters,
 }
 
-fn add<T: Verbs>(t: &mut T, counters: Table<Counter>, id: u64, intent: Intent) -> Result<(), cc::Abort> {
+fn add<T: Verbs>(t: &mut T, counters: Table<Counter>, id: u64, intent: Intent) -> Result<(), terms::Abort> {
     let row = t.find(counters.primary(), &id, intent)?.expect("loaded");
     let count = t.get(row, Counter::COUNT)?;
     t.put(row, Counter::COUNT, &(count + 1))

@@ -1,12 +1,13 @@
 //! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row, or half a transaction.
 
-use cc::{Abort, NoWait, Scheme};
+use cc::{NoWait, Scheme};
 use engine::dynamic::Span;
 use engine::row::TAIL_BYTES_MAX;
 use engine::{
     Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs,
 };
 use platform::{Hardware, Intent};
+use terms::Abort;
 
 use crate::support::options;
 

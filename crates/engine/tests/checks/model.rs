@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
+use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
 use engine::{
     Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder,
     Table, TableOptions, Verbs,
@@ -11,6 +11,7 @@ use engine::{
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
 use storage::{Optimisation, Optimisations};
+use terms::Abort;
 
 use crate::support::options;
 

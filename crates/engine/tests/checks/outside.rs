@@ -1,9 +1,10 @@
 //! The verbs that stand outside of concurrency control: rows read without it, and rows that enter no index.
 
-use cc::{Abort, Scheme, for_each_scheme};
+use cc::{Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
 use engine::{Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::{Hardware, Intent, Platform};
+use terms::Abort;
 
 use crate::support::{options, virtually};
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cc::{Abort, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic::{self, AnyPrepared};
@@ -14,6 +14,7 @@ use engine::{
 use platform::{Intent, Place};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::LogOptions;
+use terms::Abort;
 
 type P = VirtualMachine;
 type Database = dynamic::Database<P>;

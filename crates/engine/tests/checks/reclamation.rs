@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
+use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
 use engine::{
     Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Verbs,
 };
 use platform::{Hardware, Intent, Platform};
 use sim::VirtualMachine;
+use terms::Abort;
 
 use crate::support::{Random, options, virtually, workers};
 

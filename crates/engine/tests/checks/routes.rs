@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cc::{Abort, Hstore, Scheme};
+use cc::{Hstore, Scheme};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{
     Bounds, Database, Direction, Ending, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder,
@@ -12,6 +12,7 @@ use engine::{
 use platform::{Hardware, Intent};
 use serde::{Deserialize, Serialize};
 use sim::VirtualMachine;
+use terms::Abort;
 
 use crate::support::{options, virtually, workers};
 

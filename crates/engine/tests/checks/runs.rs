@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{Abort, Scheme};
+use cc::Scheme;
 use engine::{
     Bounds, Database, Direction, Ending, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
     Transaction, Verbs,
 };
 use platform::{Hardware, Intent, Platform};
+use terms::Abort;
 
 use crate::support::{Random, options, virtually, with_rows, workers};
 
@@ -119,7 +120,7 @@ fn groups_are_whole<S: Scheme<sim::VirtualMachine>>(seed: u64) {
                     let here = ids(t, table, (first, first + GROUP - 1))?;
                     for (id, _) in &here {
                         let row = t.find(table.primary(), id, Intent::Write)?;
-                        t.delete(row.ok_or(Abort::Conflict(cc::Conflict::ReadChanged))?)?;
+                        t.delete(row.ok_or(Abort::Conflict(terms::Conflict::ReadChanged))?)?;
                     }
                     let there = ids(t, table, (others, others + GROUP - 1))?;
                     if here.is_empty() {

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, Scheme};
+use cc::Scheme;
 use engine::{Bounds, Direction, Row, Session, Table, TableOptions, Transaction, Verbs};
 use platform::{Intent, Platform};
 use sim::VirtualMachine;
+use terms::Abort;
 
 use crate::support::{options, virtually, with_rows, workers};
 

@@ -76,7 +76,7 @@ fn write<'d>(session: &mut Session<'d>, things: Table<Thing>, id: u32) -> Option
     conflict_or(prepared.map(|((), prepared)| prepared))
 }
 
-fn conflict_or<T>(result: Result<T, cc::Abort>) -> Option<T> {
+fn conflict_or<T>(result: Result<T, terms::Abort>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(abort) => {

@@ -1,10 +1,11 @@
 //! The shuffling executor runs a procedure as the inline one does, and notices broken contracts.
 
-use cc::{Abort, Scheme, Silo};
+use cc::{Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Ending, Inspector, Plan, Procedure, Routes, Row, Table, TableOptions, Verbs};
 use platform::{Hardware, Intent};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use crate::support::{Random, options, with_rows};
 

@@ -2,9 +2,10 @@
 //! transaction calls other sessions in its midst, and no epoch ends.
 
 use cc::mutants::{Broken, Rule};
-use cc::{Abort, InstanceOptions, Occ, Scheme, Silo, Stamp, TicToc};
+use cc::{InstanceOptions, Occ, Scheme, Silo, TicToc};
 use engine::{Bounds, Database, Ending, Row, Session, Table, TableOptions, Transaction, Verbs};
 use platform::{Hardware, Intent};
+use terms::{Abort, Stamp};
 
 use crate::support::{options, with_rows};
 

@@ -1,11 +1,12 @@
 //! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find the same.
 
-use cc::{Abort, Scheme};
+use cc::Scheme;
 use engine::{
     Bounds, Database, Ending, HashPlan, Index, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
     TableOptions, Verbs,
 };
 use platform::{Hardware, Intent};
+use terms::Abort;
 
 use crate::support::{Random, options};
 

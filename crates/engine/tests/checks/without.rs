@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, InstanceOptions, NoWait, Scheme, Silo, WaitDie};
+use cc::{InstanceOptions, NoWait, Scheme, Silo, WaitDie};
 use engine::{
     Bounds, Database, Direction, Ending, Inspector, Row, Table, TableOptions, Text, Transaction, Value, Verbs,
 };
 use platform::{Intent, Platform};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use storage::{LatchSeat, LatchedWord, Optimisation, Optimisations};
+use terms::Abort;
 
 use crate::support::{options, virtually, with_rows, workers};
 

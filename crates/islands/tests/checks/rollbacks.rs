@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, Category, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::dynamic::{self, run_as};
 use engine::{
     Bounds, DurableOptions, Ending, Epoch, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder,
@@ -15,6 +15,7 @@ use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::LogOptions;
+use terms::{Abort, Category};
 
 type P = VirtualMachine;
 type Database = dynamic::Database<P>;
@@ -130,7 +131,7 @@ fn roll_back<'d>(
 ) -> Told {
     let written = run_as(
         session.object(),
-        cc::Mode::Single,
+        terms::Mode::Single,
         (&values, &mut Work::Write(7), &mut Vec::new()),
         &Bounds::default(),
     );

@@ -38,8 +38,8 @@ impl Procedure for Write {
         routes.write(*values, &1_u16);
     }
 
-    fn execute<T: Verbs>(values: &Self::Tables, value: &u64, t: &mut T) -> Result<u64, cc::Abort> {
-        let row = t.find(values.primary(), &1, Intent::Write)?.ok_or(cc::Abort::Misuse("no row"))?;
+    fn execute<T: Verbs>(values: &Self::Tables, value: &u64, t: &mut T) -> Result<u64, terms::Abort> {
+        let row = t.find(values.primary(), &1, Intent::Write)?.ok_or(terms::Abort::Misuse("no row"))?;
         t.put(row, Value::VALUE, value)?;
         t.get(row, Value::VALUE)
     }

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, Category, InstanceOptions, SchemeName};
+use cc::{InstanceOptions, SchemeName};
 use engine::{
     Backoff, Bounds, Ending, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table,
     TableOptions, Verbs,
@@ -12,6 +12,7 @@ use islands::{Done, End, Map, Member, Rules, Setting, WorkerName};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
+use terms::{Abort, Category};
 
 type P = VirtualMachine;
 

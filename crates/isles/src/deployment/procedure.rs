@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cc::Abort;
 use engine::{KeyRange, Plan, Route, Routes, Verbs};
 use platform::Intent;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::carried::{Carried, Unreadable};
 use crate::attempt::{State, Transaction};

@@ -10,7 +10,6 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cc::{Abort, Category, Conflict, Mode};
 use engine::dynamic::{AnySession, run_as};
 use engine::{Backoff, Bounds, Ending, Epoch};
 use islands::flight::Failure;
@@ -18,6 +17,7 @@ use islands::mesh::Seat;
 use islands::messages::{MESSAGE_BYTES_MAX, Unsaid};
 use islands::{Done, End, Map, Member, MemberError, Rules, Setting, Where, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
+use terms::{Abort, Category, Conflict, Mode};
 
 use super::procedure::{Action, Procedure, Running, StepTables};
 use super::queue::{Job, Queue, Reply};

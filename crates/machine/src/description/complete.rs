@@ -11,7 +11,7 @@ use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
 use crate::topology::{Level, MemoryKind, Topology};
-use machine_names::Node;
+use terms::Node;
 
 const KEYS: &[&str] = &[
     "name",

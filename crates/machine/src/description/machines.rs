@@ -5,7 +5,7 @@ use crate::cpu_set::CpuSet;
 use crate::parts::{PartMemory, Parts};
 use crate::raw::RawGroup;
 use crate::topology::{Level, Topology};
-use machine_names::Node;
+use terms::Node;
 
 /// Distance between memories of two machines: what firmware says of memory that cannot be reached (ACPI 6.5, table SLIT).
 const UNREACHABLE: u32 = 255;

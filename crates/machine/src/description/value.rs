@@ -4,7 +4,7 @@ use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
 use super::measured::CoreToCore;
 use crate::topology::Topology;
-use machine_names::{HardwareThread, Node};
+use terms::{HardwareThread, Node};
 
 /// A level of cache.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

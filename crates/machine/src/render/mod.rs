@@ -7,7 +7,7 @@ mod text;
 
 use crate::islands::{Granularity, islands};
 use crate::topology::{Level, Topology};
-use machine_names::HardwareThread;
+use terms::HardwareThread;
 
 pub use costs::render_costs;
 pub use json::{render_description_json, render_json};

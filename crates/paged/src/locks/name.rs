@@ -3,6 +3,7 @@
 //! A name is a number of 64 bits that is drawn from what it stands for. Two things that have the same name by chance are locked
 //! together, which excludes more than is needed, and never less.
 
+use terms::random::SplitMix;
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -26,11 +27,8 @@ pub(crate) fn name(tree: u32, place: Place, key: &[u64]) -> u64 {
     hash.max(1)
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// Makes neighbours unlike.
 #[inline]
 pub(super) fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
+    SplitMix::new(value).next()
 }

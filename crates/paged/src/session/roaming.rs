@@ -1,10 +1,10 @@
 //! Attempts of transactions as objects, which may go to other threads with what they have locked.
 
-use cc::{Abort, Mode};
 use engine::dynamic::{AnyAttempt, AnyVerbs, RoamingSession};
 use engine::{Bounds, Commit, Epoch};
 use platform::Nanos;
 use platform::files::Files;
+use terms::{Abort, Mode};
 
 use super::{NO_PART, Session};
 use crate::transaction::Transaction;

@@ -12,10 +12,10 @@ mod scanning;
 mod verbs;
 mod writing;
 
-use cc::Abort;
 use engine::RowId;
 use platform::Work;
 use platform::files::Files;
+use terms::Abort;
 
 use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;

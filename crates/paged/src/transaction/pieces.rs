@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use cc::Abort;
 use platform::files::Files;
+use terms::Abort;
 
 use super::Transaction;
 use crate::key::KeyWords;

@@ -1,10 +1,10 @@
 //! Lookups and reads.
 
-use cc::{Abort, Category, Conflict};
 use engine::RowId;
 use engine::dynamic::Span;
 use platform::files::Files;
 use platform::{Intent, Work};
+use terms::{Abort, Category, Conflict};
 
 use super::Transaction;
 use crate::context::{Context, FoundRow};

@@ -1,11 +1,12 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Abort, NewRows};
+use cc::NewRows;
 use engine::dynamic::{AnyVerbs, Span, Visitor};
 use engine::{Routes, RowId};
 use platform::files::Files;
 use platform::{Intent, Work};
 use storage::tree::Direction;
+use terms::Abort;
 
 use super::Transaction;
 use super::reading::mode;

@@ -1,9 +1,9 @@
 //! Insertions, changes and deletions.
 
-use cc::{Abort, Category};
 use engine::RowId;
 use platform::Work;
 use platform::files::Files;
+use terms::{Abort, Category};
 
 use super::{Transaction, gap};
 use crate::key::Words;

@@ -3,10 +3,10 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-use cc::Abort;
 use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, TableOptions, Verbs};
 use paged::{PagedDatabase, PagedOptions};
 use platform::{Hardware, Intent};
+use terms::Abort;
 
 use crate::support::{options, session};
 

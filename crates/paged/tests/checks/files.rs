@@ -161,7 +161,7 @@ fn a_log_that_ends_before_what_the_last_checkpoint_knows_is_named() {
     let ended = one.transact(&Bounds::default(), |t| {
         t.insert(table, &Entry::of(77, 1))?;
         assert_eq!(other.checkpoint(), Ok(true));
-        Err::<(), _>(cc::Abort::RollBack)
+        Err::<(), _>(terms::Abort::RollBack)
     });
     assert!(matches!(ended, Ok(Ending::RolledBack(_))), "{ended:?}");
     drop((one, other));
@@ -366,7 +366,7 @@ fn a_directory_that_was_not_closed_has_the_rows_that_its_next_opening_has() {
         other.wait_durable(commit)?;
         std::fs::create_dir(&copy).expect("a directory");
         copy_pages(&path, &copy).expect("a copy");
-        Err::<(), _>(cc::Abort::RollBack)
+        Err::<(), _>(terms::Abort::RollBack)
     });
     assert!(matches!(ended, Ok(Ending::RolledBack(_))), "{ended:?}");
     drop((one, other));

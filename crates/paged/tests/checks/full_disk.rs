@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use cc::Abort;
 use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{PagedDatabase, PagedError, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use terms::Abort;
 
 use crate::support::{assert_sound, options, session};
 

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use cc::Abort;
 use engine::dynamic::AnyDatabase;
 use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{Broken, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::files::Files;
 use platform::{Hardware, Intent};
 use sim::VirtualMachine;
+use terms::Abort;
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 

@@ -38,7 +38,7 @@ fn opened_as(c: VirtualCore, options: PagedOptions) -> Items {
 
 fn change(
     session: &mut Session<'_>,
-    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), cc::Abort>,
+    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), terms::Abort>,
 ) {
     let ended = session.transact(&Bounds::default(), body);
     assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{PagedDatabase, PagedError, PagedOptions};
 use platform::files::Files;
 use platform::{Hardware, Intent};
 use storage::{Optimisation, Optimisations};
+use terms::Abort;
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 

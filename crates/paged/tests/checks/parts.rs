@@ -1,6 +1,5 @@
 //! Parts of transactions over several databases: what they hold between being prepared and being finished.
 
-use cc::Abort;
 use engine::dynamic::{AnyDatabase, AnyPrepared, Session};
 use engine::{
     Bounds, Decision, Ending, GlobalId, Outcome, PartOf, Row, Schema, SchemaBuilder, Table, TableOptions,
@@ -9,6 +8,7 @@ use engine::{
 use paged::{Broken, PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::Intent;
 use sim::{VirtualCore, VirtualMachine};
+use terms::Abort;
 
 use crate::support::{assert_sound, options, session, virtually};
 

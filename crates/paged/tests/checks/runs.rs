@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{Bounds, Direction, Ending, Schema, SchemaBuilder, TableOptions, Verbs};
 use paged::PagedDatabase;
 use platform::{Intent, Place, Platform};
 use sim::{VirtualCore, VirtualMachine};
+use terms::Abort;
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 use crate::together::Account;

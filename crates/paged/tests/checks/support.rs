@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use cc::Abort;
 use engine::dynamic::{AnyDatabase, Session};
 use engine::{Direction, Field, Row, Table, Verbs};
 use paged::{PagedDatabase, PagedOptions};
 use platform::Intent;
 use platform::files::Files;
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
+use terms::Abort;
 
 /// Runs a program in a small virtual machine with a disk, whose schedule depends on the seed.
 pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {

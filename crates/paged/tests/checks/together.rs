@@ -3,12 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{Broken, PagedDatabase, PagedOptions};
 use platform::files::Files;
 use platform::{Intent, Place};
 use sim::VirtualMachine;
+use terms::Abort;
 
 use crate::support::{Random, assert_sound, options, session, sum, virtually};
 

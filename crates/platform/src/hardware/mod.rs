@@ -24,7 +24,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Address, Intent, LINE_BYTES, Nanos, OutOfMemory, Place, Platform, SharedWord, Work};
-use machine_names::{HardwareThread, Node};
+use terms::{HardwareThread, Node};
 
 pub use files::{HardwareDirectory, HardwareFile, HardwareQueue};
 pub use handle::HardwareCore;

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Once;
 
-use machine_names::HardwareThread;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use terms::HardwareThread;
 
 use super::{Hardware, HardwareCore};
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use crate::{OutOfMemory, RegionBytes};
-use machine_names::Node;
+use terms::Node;
 
 /// Regions of at least this size ask for huge pages: a random access then costs one cache miss instead of two.
 const HUGE_PAGE_BYTES: usize = 2 << 20;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::clock;
 use super::handle::HardwareCore;
 use crate::{Nanos, Place};
-use machine_names::HardwareThread;
+use terms::HardwareThread;
 
 /// Longest sleep of one `park`: a waiter looks at its word again at least this often, so a lost wake-up costs time only.
 const PARK_NANOS_MAX: u64 = 100_000_000;

@@ -37,10 +37,11 @@ pub use faults::{Call, Faults, Refusal};
 pub use file::VirtualFile;
 pub use queues::DiskUse;
 
-use crate::random::{Random, mix};
+use crate::random::Random;
 use device::Device;
 use queues::{Queues, State};
 use store::Store;
+use terms::random::mix;
 
 /// One simulated disk; clones are the same disk.
 #[derive(Clone)]

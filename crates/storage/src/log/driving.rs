@@ -10,7 +10,8 @@ use super::error::LogError;
 use super::slot::{Collected, Filled};
 use super::stream::{By, Mark, Stream};
 use super::{Log, complete, performs};
-use crate::epoch::{Epoch, Epochs};
+use crate::epoch::Epochs;
+use terms::Epoch;
 
 /// What a holder of the latch is after.
 #[derive(Clone, Copy)]

@@ -17,7 +17,7 @@
 //! ```
 
 use super::error::LogError;
-use crate::epoch::Epoch;
+use terms::Epoch;
 
 /// Version of everything in a database's directory.
 pub const FORMAT: u32 = 7;

@@ -21,8 +21,8 @@ use super::names::{
     NEW_MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name,
 };
 use super::{Log, LogOptions};
-use crate::epoch::Epoch;
 use crate::parallel_job::Listener;
+use terms::Epoch;
 
 /// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
 /// complete when they begin is later than the former.

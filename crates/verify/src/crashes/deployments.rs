@@ -7,7 +7,7 @@
 use driver::Rules;
 use platform::Nanos;
 use sim::{Crash, DiskModel, Faults, SimError};
-use workloads::Random;
+use terms::random::Random;
 
 use super::lives::{Life, Lives, Marks, Story, draw_durability};
 use super::places::Place;

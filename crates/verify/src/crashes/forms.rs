@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::dynamic::{Database, Session, Transaction};
 use engine::{
     Bounds, ChangeError, ChangeStep, Ending, Inspector, OpenError, Row, SchemaBuilder, Table, TableChange,
@@ -18,7 +18,8 @@ use engine::{
 };
 use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, faults, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;

@@ -12,7 +12,7 @@
 use driver::{Deployment, Missing, Rules, Transport, Troubles};
 use platform::Nanos;
 use sim::{Cut, DiskModel, Fall, Faults, NetworkFaults, SimError};
-use workloads::Random;
+use terms::random::Random;
 
 use super::lives::{Life, Lives, Marks, Story, draw_durability};
 use super::places::Place;

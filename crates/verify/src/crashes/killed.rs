@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use platform::files::Access;
-use workloads::Random;
+use terms::random::Random;
 
 use crate::subject::Subject;
 

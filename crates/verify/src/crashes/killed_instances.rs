@@ -21,7 +21,7 @@ use driver::{
 };
 use engine::durable::content;
 use platform::Hardware;
-use workloads::Random;
+use terms::random::Random;
 
 use super::ledger::Ledger;
 

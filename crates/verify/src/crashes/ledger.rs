@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cc::Abort;
 use engine::{
     Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
 };
 use platform::Intent;
 use serde::{Deserialize, Serialize};
-use workloads::{Check, Outcome, Random, Workload};
+use terms::Abort;
+use terms::random::Random;
+use workloads::{Check, Outcome, Workload};
 
 /// Bits of a number below the number of the round.
 const ROUND_SHIFT: u32 = 48;

@@ -7,7 +7,7 @@ use driver::{
 };
 use platform::Nanos;
 use sim::{Config, Crash, Fall, FaultCounts, NetworkFaults, SimError, VirtualMachine};
-use workloads::Random;
+use terms::random::Random;
 
 use super::ledger::Ledger;
 use super::machine::EPOCH_NANOS;

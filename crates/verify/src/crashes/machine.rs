@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::SchemaBuilder;
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
@@ -13,7 +13,8 @@ use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use storage::log::{LogError, LogOptions};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use crate::subject::Subject;
 use crate::task::{Machine, Observed, Task, Work};

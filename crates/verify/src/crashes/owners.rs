@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use driver::{Check, Control, Durability, Length, Measurement, Plan, RunError};
 use platform::Nanos;
 use sim::{Config, Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
-use workloads::Random;
+use terms::random::Random;
 
 use super::ledger::Ledger;
 use super::lives::draw_durability;

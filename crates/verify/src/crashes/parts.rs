@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
 use engine::{
     Bounds, Epoch, GlobalId, Inspector, Outcome, PartOf, Partitioning, Row, Schema, SchemaBuilder, Table,
@@ -17,7 +17,8 @@ use engine::{
 };
 use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;

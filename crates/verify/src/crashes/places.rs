@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use driver::{Deployment, DeploymentRequest, Instance, Transport, WorkerPlace};
 use machine::Description;
 use sim::{Config, Disk, DiskModel, Faults, SimError};
-use workloads::Random;
+use terms::random::Random;
 
 use crate::task::Task;
 

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::SchemaBuilder;
 use engine::durable::DurableOptions;
 use engine::dynamic::Database;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};
 use storage::log::LogOptions;
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check};
 use crate::subject::Subject;

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::dynamic::{Database, Session, Transaction};
 use engine::{
     Bounds, Commit, Direction, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
@@ -10,7 +9,8 @@ use engine::{
 };
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 /// Bytes of rows and indexes.
 pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;

@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::dynamic::RowWords;
 use engine::{Direction, KeyBuffer, Row, Table, Verbs};
 use platform::Intent;
+use terms::Abort;
 
 /// Rows that a scan reads before it shows the first one.
 const AHEAD: usize = 5;

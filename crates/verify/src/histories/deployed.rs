@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cc::{Abort, Category, InstanceOptions, Mode};
+use cc::InstanceOptions;
 use engine::dynamic::{AnySession, Database, run_as};
 use engine::{Backoff, Bounds, Ending, SchemaBuilder};
 use islands::mesh::Seat;
 use islands::{Done, End, Map, Member, Setting, WorkerName};
 use platform::link::{KernelMechanism, Links, Mechanism};
 use platform::{Nanos, Place};
-use workloads::Random;
+use terms::random::Random;
+use terms::{Abort, Category, Mode};
 
 use super::turns::{self, Turned};
 use super::visits::{SiteTables, Visiting};

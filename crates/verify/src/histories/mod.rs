@@ -17,11 +17,12 @@ mod rows;
 mod turns;
 mod visits;
 
-use cc::{Abort, InstanceOptions};
+use cc::InstanceOptions;
 use engine::dynamic::{Session, Transaction};
 use engine::{Bounds, Ending, KeyBuffer, SchemaBuilder, Use};
 use platform::{Place, Platform};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use mix::Mix;
 use recorder::Recorder;

@@ -10,7 +10,7 @@ use engine::dynamic::{Database, Session};
 use engine::{Bounds, Ending, SchemaBuilder};
 use oriented::{Actions, Broken, Dynamic, Map, Shared, Sharing, Site, Typed};
 use platform::{Place, Platform};
-use workloads::Random;
+use terms::random::Random;
 
 use super::turns::{self, Turned};
 use super::visits::{SiteTables, Visiting};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-use cc::Abort;
 use engine::{Direction, Table, Verbs};
 use platform::Intent;
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use super::at_once;
 use super::mix::Mix;

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use cc::Stamp;
+use terms::Stamp;
 
 use crate::history::Entry;
 

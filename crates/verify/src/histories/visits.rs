@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use cc::Abort;
 use engine::{Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::Intent;
 use serde::{Deserialize, Serialize};
-use workloads::Random;
+use terms::Abort;
+use terms::random::Random;
 
 use super::recorder::Recorder;
 use super::rows::{self, CELLS, KEYS_OF_PART, Ordered, Tables, stored};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cc::Stamp;
+use terms::Stamp;
+use terms::random::Random;
 use verify::history::check;
 use verify::second_opinion::opinion;
 use verify::{Change, Entry, History, Seen, Violation};
-use workloads::Random;
 
 const HISTORIES: u64 = 4_000;
 const TRANSACTIONS: u64 = 5;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cc::Stamp;
-use storage::Epoch;
+use terms::Epoch;
+use terms::Stamp;
 use verify::history::{Origin, check};
 use verify::second_opinion::opinion;
 use verify::{Change, Entry, History, Seen, Violation};

@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::mutants::{Broken, Rule};
-use cc::{Abort, InstanceOptions, NoWait};
+use cc::{InstanceOptions, NoWait};
 use engine::dynamic::{Database, Transaction};
 use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::{Intent, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
+use terms::Abort;
 
 /// Schedules that are tried.
 const SEEDS: u64 = 20;

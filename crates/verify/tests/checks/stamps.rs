@@ -5,12 +5,13 @@ use std::sync::Mutex;
 
 use cc::mutants::{Broken, Rule};
 use cc::{
-    Abort, Hstore, IndexShape, Instance, InstanceOptions, Mode, Parts, RowNumber, Scheme, Session, Silo,
-    Stamp, TableShape, TicToc,
+    Hstore, IndexShape, Instance, InstanceOptions, Parts, RowNumber, Scheme, Session, Silo, TableShape,
+    TicToc,
 };
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, VirtualCore, VirtualMachine};
 use storage::index::Shape;
+use terms::{Abort, Mode, Stamp};
 
 /// Rows of a table, in two partitions: key and value, a word each.
 const KEYS: [u64; 4] = [1, 2, 1 << 48, 2 << 48];

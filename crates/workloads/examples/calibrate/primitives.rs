@@ -14,7 +14,7 @@ use storage::hash::{HashIndex, Spread};
 use storage::latch::VersionLatch;
 use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
 use storage::{Epochs, Local, Memory};
-use workloads::Random;
+use terms::random::Random;
 
 pub const ROW_COPY: &str = "copy of a row of 256 bytes";
 pub const RANDOM: &str = "random number";

@@ -9,15 +9,15 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use procedure::{Action, Transaction};
 use rows::{First, Second, Tables};
 pub use spec::Dependent;
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Outcome, Workload};
+use terms::random::Random;
 
 /// Transactions of the worker's own site.
 const LOCAL: usize = 0;

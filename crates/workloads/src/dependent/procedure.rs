@@ -1,9 +1,9 @@
 //! The transaction: two phases of one action, because the second key stands in the first row; or one action for both.
 
-use cc::Abort;
 use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{First, Second, Tables, digest};
 

@@ -14,7 +14,7 @@ use super::memory::{LINE_WORDS, Lines, compute};
 use super::operation::{Operation, count_check};
 use super::types::{HeldLine, LockSpec, LockThread};
 use crate::Outcome;
-use crate::random::Random;
+use terms::random::Random;
 
 /// Words of a lock at the beginning of its line.
 const LOCK_WORDS: usize = 2;

@@ -11,7 +11,7 @@ use super::memory::compute;
 use super::operation::Operation;
 use super::phases::{Phase, Phases};
 use super::types::{LockCounts, LockError, LockResult, LockSpec};
-use crate::random::Random;
+use terms::random::Random;
 
 /// Operations of a thread of which one is timed: reading the clock takes as long as some of them.
 const OPERATIONS_PER_LOOK: u64 = 16;

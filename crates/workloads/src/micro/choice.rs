@@ -2,8 +2,8 @@
 
 use super::spec::{MicroSpec, Skew};
 use crate::batch::{Batches, Grouping, key};
-use crate::random::Random;
 use crate::zipf::Zipf;
+use terms::random::Random;
 
 /// Draws of one row before the next free one is taken instead.
 const REDRAWS_MAX: u32 = 32;

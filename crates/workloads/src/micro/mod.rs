@@ -21,12 +21,12 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table, TableOptions};
+use terms::Abort;
 
 use crate::batch::{key, number};
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 use choice::{Choice, Chosen};
 pub use procedure::MicroTransaction;

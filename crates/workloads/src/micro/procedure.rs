@@ -1,8 +1,8 @@
 //! The transaction: one phase, one action a batch of rows.
 
-use cc::Abort;
 use engine::{Handle, Plan, Procedure, Routes, Table, Verbs};
 use platform::{Intent, Work};
+use terms::Abort;
 
 use super::choice::Request;
 use super::rows::{CountedRow, MicroTables, with_table};

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Abort, Conflict};
 use engine::{Direction, Handle, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::{Abort, Conflict};
 
 use super::rows::{AccessData, AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};
 use super::spec::DIGITS;

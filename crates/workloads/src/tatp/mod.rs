@@ -26,8 +26,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use check::CHECKS;
 use population::{START_HOURS, STARTS, Shape, TYPES, byte, digits, location};
@@ -35,8 +35,8 @@ pub use procedure::{Answer, Request, Transaction};
 use rows::Tables;
 pub use spec::{DIGITS, Hot, KINDS, Mix, Place, Tatp, number};
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 const GET_SUBSCRIBER_DATA: usize = 0;
 const GET_NEW_DESTINATION: usize = 1;

@@ -3,12 +3,12 @@
 //! Which rows a subscriber has follows from its number alone, so that checks know it whatever the seed; what stands in them
 //! follows from the seed.
 
-use cc::Abort;
 use engine::{Loader, Text};
+use terms::Abort;
 
 use super::rows::{AccessData, AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};
 use super::spec::{DIGITS, Place, number};
-use crate::random::Random;
+use terms::random::Random;
 
 /// Types of access information, and of special facilities, from 1.
 pub const TYPES: u8 = 4;

@@ -8,8 +8,8 @@
 //! does, and the subscriber is found in the index of numbers. Over several instances all that follows is the same action
 //! ([`Tatp::divided`](super::Tatp)), because instances send each other whole parts of transactions.
 
-use cc::Abort;
 use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Text, Verbs};
+use terms::Abort;
 
 use super::action::{Action, Output, Task};
 use super::rows::{AccessData, AccessInfo, CallForwarding, Subscriber, Tables};

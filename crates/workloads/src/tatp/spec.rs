@@ -3,7 +3,7 @@
 use engine::Text;
 use serde::{Deserialize, Serialize};
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Digits of a subscriber's number, and of a number that calls are forwarded to.
 pub const DIGITS: usize = 15;

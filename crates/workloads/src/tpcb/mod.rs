@@ -17,8 +17,8 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use check::CHECKS;
 pub use procedure::{Action, Output, Transaction};
@@ -27,8 +27,8 @@ use rows::{Account, Branch, BranchTotals, Teller};
 use spec::DELTA_MAX;
 pub use spec::{ACCOUNTS, TELLERS, Tpcb};
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 /// Transactions whose account is of the teller's branch.
 const LOCAL: usize = 0;

@@ -3,10 +3,10 @@
 //! Phase 0: one action at the account's branch, and one at home, last so that the teller, and last of all the branch, are held for
 //! the shortest time (`docs/decisions/0018-hot-rows-late.md`). Phase 1: inserts the history, at home.
 
-use cc::{Abort, Conflict};
 use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Row, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::{Abort, Conflict};
 
 use super::rows::{Account, Branch, History, Tables, Teller};
 

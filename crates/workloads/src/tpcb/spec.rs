@@ -1,6 +1,6 @@
 //! Parameters of TPC-B.
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Tellers of a branch.
 pub const TELLERS: u8 = 10;

@@ -2,16 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{ColumnSet, Direction, Handle, LookAhead, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{Customer, torn};
 use super::spec::{LAST_NAMES, Sizes};
 use super::tables::Tables;
 use super::values::{CUSTOMER_RUN, LAST_NAME_RUN, last_name, non_uniform};
-use crate::random::Random;
+use terms::random::Random;
 
 /// Customers of a district with one last name: 3 on average, so that this many rarely reallocate.
 const NAMESAKES_EXPECTED: usize = 16;

@@ -5,16 +5,16 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{ColumnSet, Direction, Plan, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{Customer, LineBody, NewOrder, Order, OrderLine, torn};
 use super::spec::{DISTRICTS, Tpcc};
 use super::tables::Tables;
 use super::written::Written;
-use crate::random::Random;
+use terms::random::Random;
 
 /// What it writes of rows that stay.
 pub(super) const WRITTEN: Written = Written { customer: ColumnSet::of(Customer::ACCOUNT), ..Written::NONE };

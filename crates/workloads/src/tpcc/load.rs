@@ -1,7 +1,7 @@
 //! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 has the items too.
 
-use cc::Abort;
 use engine::{Loader, Text};
+use terms::Abort;
 
 use super::rows::{
     Address, Customer, CustomerAccount, CustomerDetails, CustomerTerms, District, DistrictOrders, History,
@@ -10,7 +10,7 @@ use super::rows::{
 use super::spec::{DISTRICTS, LAST_NAMES, LINES_MAX, LINES_MEAN, Sizes};
 use super::tables::Tables;
 use super::values::{LAST_NAME_LOAD, data, digits, last_name, letters, non_uniform, permutation, zip};
-use crate::random::Random;
+use terms::random::Random;
 
 /// All dates of the initial population: before any transaction, and not null.
 const LOAD_DATE: u64 = 1;

@@ -30,8 +30,8 @@ pub mod values;
 mod ways;
 mod written;
 
-use cc::Abort;
 use engine::{Inspector, Loader, Schema};
+use terms::Abort;
 
 pub use check::CONDITIONS;
 pub use customers::Selection;
@@ -41,8 +41,8 @@ pub use spec::{DISTRICTS, FullOrSmall, LINES_MAX, LINES_MEAN, Mix, Sizes, Tpcc};
 pub use tables::Tables;
 pub use ways::{HotRows, Stocks, Ways};
 
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
+use terms::random::Random;
 
 /// Kinds of transactions, in the order of [`Mix::shares`].
 pub const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];

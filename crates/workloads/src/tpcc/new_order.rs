@@ -6,10 +6,10 @@
 //! demands.
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{ColumnSet, LookAhead, Plan, Routes, RowPart, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::customers::customer_id;
 use super::rows::{
@@ -21,7 +21,7 @@ use super::tables::Tables;
 use super::values::{ITEM_RUN, chance, non_uniform};
 use super::ways::{HotRows, Stocks, Ways};
 use super::written::Written;
-use crate::random::Random;
+use terms::random::Random;
 
 /// What it writes of rows that stay.
 pub(super) const WRITTEN: Written =

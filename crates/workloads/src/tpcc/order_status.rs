@@ -3,16 +3,16 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{ColumnSet, Direction, LookAhead, Plan, Routes, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::customers::{self, Selection, select};
 use super::rows::{Customer, CustomerAccount, LineBody, Order, OrderLine};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
-use crate::random::Random;
+use terms::random::Random;
 
 /// The transaction.
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@
 
 use std::io::Write;
 
-use cc::Abort;
 use engine::{ColumnSet, Handle, LookAhead, Plan, Routes, Row, Text, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::customers::{self, Selection, select};
 use super::rows::{
@@ -20,7 +20,7 @@ use super::tables::Tables;
 use super::values::chance;
 use super::ways::{HotRows, Ways};
 use super::written::Written;
-use crate::random::Random;
+use terms::random::Random;
 
 /// What it writes of rows that stay.
 pub(super) const WRITTEN: Written = Written {

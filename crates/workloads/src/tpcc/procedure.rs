@@ -1,8 +1,8 @@
 //! The five transactions as one procedure.
 
-use cc::Abort;
 use engine::{LookAhead, Plan, Procedure, Routes, Verbs};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::delivery::{self, Delivery};
 use super::new_order::{self, NewOrder};

@@ -5,9 +5,9 @@
 //! the frequent transactions touch comes first and together; with a header of 8 bytes, rows of order_line and history
 //! fill one cache line, and NewOrder finds all it needs of a customer, and the counters of a stock, in the first.
 
-use cc::{Abort, Conflict};
 use engine::{Row, Text, Value};
 use serde::{Deserialize, Serialize};
+use terms::{Abort, Conflict};
 
 /// Street, city, state and zip code.
 #[derive(Value, Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

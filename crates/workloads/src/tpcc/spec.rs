@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::names::{UnknownName, named};
 use super::ways::Ways;
-use crate::random::Random;
+use terms::random::Random;
 
 /// Districts of a warehouse.
 pub const DISTRICTS: u8 = 10;

@@ -3,15 +3,15 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{Direction, Plan, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{District, DistrictOrders, LineBody, OrderLine, Stock, StockLevels, torn};
 use super::spec::{DISTRICTS, LINES_MAX, Tpcc};
 use super::tables::Tables;
-use crate::random::Random;
+use terms::random::Random;
 
 /// How many of the district's last orders are looked at.
 const ORDERS: u32 = 20;

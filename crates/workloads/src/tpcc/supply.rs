@@ -2,10 +2,10 @@
 //! stocks.
 
 use arrayvec::ArrayVec;
-use cc::Abort;
 use engine::{Field, Fields, Handle, Routes, Row, Text, Value, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{Item, ItemBody, Stock, StockLevels, torn};
 use super::spec::{DISTRICTS, LINES_MAX};

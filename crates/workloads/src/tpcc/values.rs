@@ -2,7 +2,7 @@
 
 use engine::Text;
 
-use crate::random::Random;
+use terms::random::Random;
 
 /// Letters of random strings (clause 4.3.2.2).
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

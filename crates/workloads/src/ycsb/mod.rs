@@ -29,17 +29,17 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use cc::Abort;
 use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+use terms::Abort;
 
 use crate::batch::{Batches, key, number};
-use crate::random::Random;
 use crate::workload::{Check, LoadedWith, Workload};
 use crate::zipf::{Latest, Scrambled};
 use procedure::{Request, Verb};
 pub use procedure::{Requests, YcsbTransaction};
 use rows::{Content, FIELDS, Growth, Record, YcsbTables, record_key};
 pub use spec::{YcsbError, YcsbSpec, YcsbWorkload};
+use terms::random::Random;
 
 /// Longest scan.
 pub const SCAN_RECORDS_MAX: u64 = 100;

@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use cc::Abort;
 use engine::{Direction, Handle, Plan, Procedure, Routes, Verbs};
 use platform::{Intent, Work};
 use serde::{Deserialize, Serialize};
+use terms::Abort;
 
 use super::rows::{Content, Growth, Record, YcsbTables, field_content, record_key, stamp};
 use super::spec::YcsbSpec;

@@ -1,11 +1,12 @@
 //! TPC-C's full mix gives the same bytes compiled with the engine and through its dynamic boundary: measurement, virtual time,
 //! counts of the machine, when each worker began each transaction, and all rows.
 
-use cc::{Abort, Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
+use cc::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
 use driver::{Executor, Made, Seat};
 use engine::dynamic::{AnySession, Database};
 use engine::{Bounds, Ending, Index, Inspector, Key, Procedure, Row};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
+use terms::Abort;
 use workloads::tpcc::{Tables, Tpcc, Transaction};
 
 use crate::support::{Load, Ran, run_inline};

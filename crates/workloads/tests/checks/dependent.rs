@@ -1,8 +1,9 @@
 //! Two dependent tables on the model: the second row is the one that the first names, and damage is noticed.
 
+use terms::random::Random;
 use workloads::dependent::Dependent;
 use workloads::dependent::rows::{First, Second};
-use workloads::{Outcome, Random, Workload};
+use workloads::{Outcome, Workload};
 
 use crate::model::{End, Model};
 

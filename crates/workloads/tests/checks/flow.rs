@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use engine::{Procedure, SchemaBuilder};
+use terms::random::Random;
+use workloads::Workload;
 use workloads::batch::Grouping;
 use workloads::dependent::Dependent;
 use workloads::flow::{Flow, Touch, flows};
 use workloads::micro::{Micro, MicroSpec, Operation};
 use workloads::tatp::{KINDS, Tatp};
 use workloads::tpcc::Tpcc;
-use workloads::{Random, Workload};
 
 use crate::model::{End, Model};
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use engine::{Plan, Procedure, Routes, SchemaBuilder};
+use terms::random::Random;
+use workloads::Workload;
 use workloads::batch::Grouping;
 use workloads::dependent::Dependent;
 use workloads::micro::{Micro, MicroSpec, Operation};
@@ -10,7 +12,6 @@ use workloads::tatp::Tatp;
 use workloads::tpcb::Tpcb;
 use workloads::tpcc::{Mix, Tpcc};
 use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
-use workloads::{Random, Workload};
 
 /// Transactions of each workload.
 const TRANSACTIONS: usize = 2_000;

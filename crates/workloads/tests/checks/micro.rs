@@ -111,7 +111,7 @@ fn damage_is_noticed() {
 fn change<P: Platform>(
     c: P::Core,
     database: &Database<P>,
-    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), cc::Abort>,
+    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), terms::Abort>,
 ) {
     let mut session = database.session(c, None, false).expect("a session");
     session.transact(&engine::Bounds::default(), body).expect("it commits");

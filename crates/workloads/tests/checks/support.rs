@@ -5,11 +5,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{Abort, SchemeName};
+use cc::SchemeName;
 use driver::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, Plan};
 use engine::dynamic::Database;
 use engine::{Inspector, Loader, Procedure, Schema};
-use workloads::{Random, Workload};
+use terms::Abort;
+use terms::random::Random;
+use workloads::Workload;
 
 /// What a run did.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use cc::SchemeName;
 use platform::Hardware;
 use sim::{Config, Shape as Machine, VirtualMachine};
+use terms::random::Random;
 use workloads::tatp::population::Shape;
 use workloads::tatp::rows::Tables;
 use workloads::tatp::rows::{AccessInfo, CallForwarding, SpecialFacility, Subscriber};
 use workloads::tatp::{Answer, CHECKS, Hot, KINDS, Mix, Request, Tatp, Transaction, number};
-use workloads::{Outcome, Random, Workload};
+use workloads::{Outcome, Workload};
 
 use crate::model::{End, Model};
 use crate::support::{Load, run_inline};

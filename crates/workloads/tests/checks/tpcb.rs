@@ -2,9 +2,10 @@
 
 use cc::SchemeName;
 use platform::Hardware;
+use terms::random::Random;
 use workloads::tpcb::rows::{Account, Branch, History, Teller};
 use workloads::tpcb::{CHECKS, Tables, Tpcb, Transaction};
-use workloads::{Outcome, Random, Workload};
+use workloads::{Outcome, Workload};
 
 use crate::model::{End, Model};
 use crate::support::{Load, run};

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::model::{End, Model};
 use engine::Text;
+use terms::random::Random;
 use workloads::tpcc::rows::{Customer, District, NewOrder, Order, OrderLine};
 use workloads::tpcc::{CONDITIONS, FullOrSmall, KINDS, Mix, Selection, Tables, Tpcc, Transaction};
-use workloads::{Outcome, Random, Workload};
+use workloads::{Outcome, Workload};
 
 /// 30 customers a district and 1,000 items, with much remote traffic.
 fn small(warehouses: u16) -> Tpcc {

@@ -1,9 +1,10 @@
 //! Each consistency condition notices the corruption that it is there for.
 
 use crate::model::Model;
+use terms::random::Random;
 use workloads::tpcc::rows::{Customer, District, NewOrder, Order, OrderLine, Warehouse};
 use workloads::tpcc::{CONDITIONS, Tables, Tpcc};
-use workloads::{Outcome, Random, Workload};
+use workloads::{Outcome, Workload};
 
 /// Two warehouses after some thousand transactions.
 fn prepared() -> (Tpcc, Model, Tables) {

@@ -6,8 +6,9 @@ use engine::KeyBuffer;
 use platform::Node;
 use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
+use terms::random::Random;
 use workloads::tpcc::{CONDITIONS, HotRows, Mix, Stocks, Tables, Tpcc, Transaction, Ways};
-use workloads::{Outcome, Random, Workload};
+use workloads::{Outcome, Workload};
 
 use crate::model::Model;
 

@@ -4,7 +4,7 @@ use super::canvas::{Anchor, FAINT, Item, text_width};
 use crate::cpu_set::CpuSet;
 use crate::render::text::{name, same_shape, size, thread_numbers, whereabouts};
 use crate::topology::{Group, Level, Topology};
-use machine_names::Node;
+use terms::Node;
 
 /// Distance between boxes, and from a box to what is in it.
 const GAP: f64 = 6.0;

@@ -8,7 +8,7 @@ use crate::islands::Granularity;
 use crate::render::shown_islands;
 use crate::render::text::{name, size};
 use crate::topology::{Group, Level, Topology};
-use machine_names::HardwareThread;
+use terms::HardwareThread;
 
 const MARGIN: f64 = 20.0;
 const FONT: f64 = 12.0;

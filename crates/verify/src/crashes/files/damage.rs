@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use workloads::Random;
+use terms::random::Random;
 
 /// Names and bytes of the files of a directory.
 pub type Content = BTreeMap<String, Vec<u8>>;

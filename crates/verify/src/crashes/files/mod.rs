@@ -20,7 +20,7 @@ use engine::SchemaBuilder;
 use engine::dynamic::Database;
 use platform::{Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
-use workloads::Random;
+use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, options};
 use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check, read_all};

@@ -16,7 +16,7 @@ use engine::SchemaBuilder;
 use engine::dynamic::Database;
 use platform::{Place, Platform};
 use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};
-use workloads::Random;
+use terms::random::Random;
 
 use crate::crashes::machine::{EPOCH_NANOS, options};
 use crate::crashes::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check, read_all};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use platform::files::Access;
-use workloads::Random;
+use terms::random::Random;
 
 use crate::crashes::killed::{self, Life, parse};
 use crate::subject::Subject;

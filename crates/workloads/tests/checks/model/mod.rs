@@ -9,13 +9,14 @@ mod transaction;
 
 use std::collections::BTreeMap;
 
-use cc::Abort;
 use engine::{
     HashPlan, Index, IndexInfo, IndexKind, Inspector, Key, KeyBuffer, Loader, Plan, Procedure, Routes, Row,
     Schema, Table, TableOptions,
 };
 use platform::Intent;
-use workloads::{Random, Workload};
+use terms::Abort;
+use terms::random::Random;
+use workloads::Workload;
 
 use transaction::Transaction;
 

@@ -1,9 +1,9 @@
 //! The verbs over the model, with an undo log.
 
-use cc::Abort;
 use engine::verbs::Visitor;
 use engine::{ColumnSet, Direction, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value, Verbs};
 use platform::{Intent, Work};
+use terms::Abort;
 
 use super::{Model, Stored, partition};
 

@@ -1,6 +1,4 @@
-//! Names of the parts of a machine that the engine places threads and memory on.
-
-#![forbid(unsafe_code)]
+//! Parts of a machine that the engine places threads and memory on.
 
 use serde::{Deserialize, Serialize};
 

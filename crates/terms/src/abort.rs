@@ -1,7 +1,5 @@
 //! Why a transaction did not commit.
 
-use platform::OutOfMemory;
-
 /// What two transactions collided on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Conflict {
@@ -79,4 +77,16 @@ impl Abort {
     pub fn is_conflict(&self) -> bool {
         matches!(self, Abort::Conflict(_))
     }
+}
+
+/// A platform could not hand out memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("out of memory: {requested} bytes for {name} were refused ({reason})")]
+pub struct OutOfMemory {
+    /// Bytes asked for.
+    pub requested: usize,
+    /// The structure that asked.
+    pub name: &'static str,
+    /// What refused: the operating system's words, or the limit.
+    pub reason: String,
 }

@@ -1,0 +1,18 @@
+//! Terms that all crates share: why a transaction did not commit, what its time goes to, epochs and stamps, and names of hardware.
+//!
+//! Nothing here has behaviour of its own beyond its numbers, so that whoever only reports an abort needs no engine.
+
+#![forbid(unsafe_code)]
+
+mod abort;
+mod category;
+mod epoch;
+mod hardware;
+mod mode;
+pub mod random;
+
+pub use abort::{Abort, Conflict, OutOfMemory};
+pub use category::{CATEGORIES, Category};
+pub use epoch::{Epoch, STAMP_NUMBER_BITS, Stamp};
+pub use hardware::{HardwareThread, Node};
+pub use mode::Mode;
