@@ -32,13 +32,7 @@ pub struct Undecidable {
 }
 
 /// All of them. After a close nothing can be lost unseen.
-pub static UNDECIDABLE: [Undecidable; 3] = [
-    Undecidable {
-        of_pages: false,
-        ended: Ended::Killed,
-        why: "no block says how long a file was that has no block any more: one that ends behind its header was just made",
-        applies: |loss| matches!(loss.damage, Damage::Truncate(name, 4096) if name.starts_with("log-")),
-    },
+pub static UNDECIDABLE: [Undecidable; 2] = [
     Undecidable {
         of_pages: false,
         ended: Ended::Killed,
