@@ -282,9 +282,23 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
     {
         let (path, copy) = (from.join(name), to.join(name));
         let file = File::open(&path).map_err(of_file(&path))?;
-        if !listed.contains(name) {
-            let mut header = vec![0; ALIGNMENT];
-            file.read_exact_at(&mut header, 0).map_err(of_file(&path))?;
+        let mut header = vec![0; ALIGNMENT];
+        match file.read_exact_at(&mut header, 0) {
+            Ok(()) => {}
+            // It is being made: no block names it before it has a header.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                if listed.contains(name) {
+                    fs::remove_file(&copy).map_err(of_file(&copy))?;
+                }
+                continue;
+            }
+            Err(error) => return Err(of_file(&path)(error)),
+        }
+        if listed.contains(name) {
+            // It may have had no header yet when it was read.
+            let copied = File::options().write(true).open(&copy);
+            copied.and_then(|copied| copied.write_all_at(&header, 0)).map_err(of_file(&copy))?;
+        } else {
             write(&copy, &header)?;
         }
         let bytes = file.metadata().map_err(of_file(&path))?.len();

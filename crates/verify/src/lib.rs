@@ -18,6 +18,7 @@
 mod bank;
 mod benchmark;
 pub mod campaign;
+mod caught;
 pub mod crashes;
 mod histories;
 pub mod history;

@@ -9,29 +9,10 @@ use super::driver::{Driver, Flight};
 use super::error::LogError;
 use super::slot::{Collected, Filled};
 use super::stream::{By, Mark, Stream};
+use super::turn::{Goal, Target, Turn};
 use super::{Log, complete, performs};
 use crate::epoch::Epochs;
 use terms::Epoch;
-
-/// What a holder of the latch is after.
-#[derive(Clone, Copy)]
-pub(super) enum Goal {
-    /// What can be done without waiting.
-    GetOn,
-    /// Empty slots: full ones are handed to the disk, when it has done what is under way.
-    Empty,
-    /// What a worker waits for; epochs move on as fast as commits let them, where that has to be.
-    Durable(Target),
-}
-
-/// What a worker waits for: a durable epoch, until a deadline, if there is one.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub epoch: u64,
-    pub deadline: Option<Nanos>,
-    /// The epoch is to be complete: what was committed before the call does not do.
-    pub by_epoch: bool,
-}
 
 /// How the beginning of a whole group went.
 enum Whole {
@@ -45,19 +26,6 @@ enum Whole {
 /// Who performs a group that a worker waits for until this deadline.
 fn by<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> By {
     if performs::<P>(c, deadline) { By::Core } else { By::Queue }
-}
-
-/// How an attempt to hold the latch went.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// What could be done is done.
-    Over,
-    /// Everything that was committed before is durable.
-    Whole,
-    /// Nothing can be done until workers end their commits.
-    Blocked,
-    /// Another core holds the latch.
-    Taken,
 }
 
 impl<P: Files> Log<P> {

@@ -36,10 +36,12 @@ mod image;
 mod manifest;
 mod names;
 mod recovery;
+mod segment;
 mod segments;
 mod slot;
 mod stream;
 mod survey;
+mod turn;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
@@ -60,11 +62,11 @@ pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 
 use driver::Driver;
-use driving::{Goal, Target, Turn};
 use format::SegmentHeader;
 use manifest::ManifestWriter;
 use slot::Slots;
 use stream::{By, Stream, StreamPlan};
+use turn::{Goal, Target, Turn};
 
 /// Shortest time between two looks at what the disk has done, while no worker waits for it.
 const LOOK_NANOS: u64 = 50_000;

@@ -7,12 +7,12 @@
 //! meanwhile. The segment before has durable blocks by then: where one is without blocks, and a later one is there, the blocks
 //! were lost.
 
-use platform::Nanos;
-use platform::files::{Done, Existence, FileError, Files, Operation, Ticket};
+use platform::files::{Done, Existence, FileError, Files, Operation};
 
 use super::error::LogError;
 use super::format::{ALIGNMENT, SegmentHeader};
 use super::names::segment_name;
+use super::segment::{Next, Purpose, Segment};
 use super::stream::Stream;
 
 /// Steps in which the space of a new segment is taken.
@@ -22,70 +22,6 @@ const MADE_AT: u64 = 4;
 const GROWN_AT: u64 = 2;
 /// What was refused is tried again after this time.
 const AGAIN_NANOS: u64 = 20_000_000;
-
-/// A segment's file, and what is known of it.
-pub(super) struct Segment<P: Files> {
-    pub file: P::File,
-    pub sequence: u64,
-    /// Its length, if its blocks fit.
-    pub size: u64,
-    /// Where the next block goes.
-    pub offset: u64,
-    /// Up to here its space was taken.
-    pub grown: u64,
-    /// Up to here the file was written before, with zeros or blocks of another use.
-    pub cleared: u64,
-    /// The length that it has durably.
-    pub durable_bytes: u64,
-    /// Whether its length is being made durable.
-    pub is_measured: bool,
-    /// As the last block in it says, the segment that is known, and the length of its file.
-    pub reaches: u64,
-    pub reached_bytes: u64,
-}
-
-impl<P: Files> Segment<P> {
-    /// Whether it has no blocks.
-    pub(super) fn is_empty(&self) -> bool {
-        self.offset == ALIGNMENT as u64
-    }
-}
-
-/// How far the next segment is.
-pub(super) enum Next<P: Files> {
-    None,
-    /// It is being opened.
-    Opening,
-    /// It has no header yet, or not surely.
-    Bare(Segment<P>),
-    /// Header and name are on their way to the disk; whether the header was refused.
-    Naming(Segment<P>, bool),
-    /// It is known.
-    Known(Segment<P>),
-}
-
-/// What an operation of a stream is for, which says what its failure means.
-#[derive(Clone, Copy)]
-pub(super) enum Purpose {
-    /// A group: the log stops.
-    Group,
-    /// The next segment is not there yet. It is tried again.
-    Open,
-    Head,
-    /// A flush of the next segment, of its name, of its length: the log stops, as at any flush that fails.
-    Flush,
-    Name,
-    Length {
-        sequence: u64,
-    },
-    /// Space for a segment, which had so much before: it is tried again, or left out.
-    Growth {
-        sequence: u64,
-        before: u64,
-    },
-    /// It is left out.
-    Zeros,
-}
 
 impl<P: Files> Stream<P> {
     /// Takes what an operation gives.
@@ -363,9 +299,3 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 }
-
-/// When to try again, and why.
-pub(super) type Refusal = Option<(Nanos, FileError)>;
-
-/// An operation that was begun.
-pub(super) type Begun = (Ticket, Purpose);

@@ -21,7 +21,7 @@ use super::filling::FillingBlock;
 use super::format::{ALIGNMENT, BlockHeader, SegmentHeader};
 use super::manifest::Start;
 use super::names::segment_name;
-use super::segments::{Begun, Next, Purpose, Refusal, Segment};
+use super::segment::{Begun, Next, Purpose, Refusal, Segment};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;

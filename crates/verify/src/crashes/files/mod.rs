@@ -24,12 +24,12 @@ use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, options};
 use super::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check, read_all};
+use crate::caught::caught;
 use crate::subject::Subject;
 use crate::task::{Observed, Task};
-use crate::trial::caught;
 
 pub use damage::{Content, Damage, Sources, written};
-pub use undecidable::{Loss, UNDECIDABLE, Undecidable};
+pub use undecidable::{Ended, Loss, UNDECIDABLE, Undecidable};
 
 /// Transactions of each worker in one life.
 const TRANSACTIONS: u64 = 12;
@@ -45,15 +45,6 @@ pub struct Meddling {
     pub before: fn(&mut Content),
     /// After it was refused.
     pub refused: fn(&mut Content),
-}
-
-/// How the last life of a database ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By a close.
-    Closed,
-    /// Its process was killed, or forgot to close.
-    Killed,
 }
 
 /// What a campaign of files has done.

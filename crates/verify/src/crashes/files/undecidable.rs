@@ -3,7 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Damage, Ended};
+use super::Damage;
+
+/// How the last life of a database ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By a close.
+    Closed,
+    /// Its process was killed, or forgot to close.
+    Killed,
+}
 
 /// A damage after which the last transactions are missing.
 #[derive(Clone, Copy)]

@@ -18,11 +18,11 @@ use platform::{Place, Platform};
 use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 
+use crate::caught::caught;
 use crate::crashes::machine::{EPOCH_NANOS, options};
 use crate::crashes::workload::{KEPT, MEMORY_BYTES_MAX, Tables, Worker, check, read_all};
 use crate::subject::Subject;
 use crate::task::{Observed, Task};
-use crate::trial::caught;
 
 /// Transactions of each worker, before and after.
 const TRANSACTIONS: u64 = 16;
