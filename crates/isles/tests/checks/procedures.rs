@@ -2,7 +2,7 @@
 // Callers are threads of the program.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -105,6 +105,8 @@ struct Given {
 
 /// Set while steps that block do so.
 static BLOCKED: AtomicBool = AtomicBool::new(false);
+/// Steps that have found it so.
+static BLOCKED_STEPS: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug, Default)]
 struct Work {
@@ -151,6 +153,9 @@ impl Procedure for Work {
     fn run(notes: &Table<Note>, step: &Step, t: &mut Transaction<'_>) -> Result<Given> {
         let Step { part, id, ref text, gives, output, .. } = *step;
         assert!(step.fault != Fault::Run, "a step that is not right");
+        if step.blocks {
+            BLOCKED_STEPS.fetch_add(1, Ordering::SeqCst);
+        }
         while step.blocks && BLOCKED.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -341,6 +346,9 @@ fn nobody_waits_longer_than_its_deadline_for_a_step_that_does_not_end() {
     };
     let blocks = Step { part: 1, blocks: true, ..Step::default() };
     let here = with(soon.clone(), std::slice::from_ref(&blocks));
+    while BLOCKED_STEPS.load(Ordering::SeqCst) == 0 && !here.is_finished() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     // Of another instance, whose worker does not answer.
     let there = with(soon.clone(), &[Step::default(), blocks]);
     assert_eq!(here.join().unwrap(), Err(Error::OutcomeUnknown));
