@@ -60,6 +60,7 @@ pub use interrupt::Interrupt;
 pub use progress::Progress;
 pub use report::Report;
 pub use rows::{ExportArguments, ImportArguments};
+pub use usage::COMMANDS;
 
 use arguments::{Arguments, Command};
 use output::print;

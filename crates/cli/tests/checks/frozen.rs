@@ -7,28 +7,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use cli::COMMANDS;
+use cli::choices::{Choice, WorkloadName};
 use serde_json::Value;
 
 use crate::command_line::isles;
-
-const COMMANDS: [&str; 13] = [
-    "topology",
-    "probe",
-    "bench",
-    "deploy",
-    "certificates",
-    "verify",
-    "study",
-    "check",
-    "inspect",
-    "backup",
-    "restore",
-    "import",
-    "export",
-];
-
-const WORKLOADS: [&str; 10] =
-    ["micro", "ycsb", "tpcb", "tpcc", "tatp", "dependent", "counter", "lock", "ipc", "memory"];
 
 /// Runs whose results have different keys.
 const RUNS: [&str; 9] = [
@@ -98,10 +81,10 @@ fn refusals_of_flags_are_as_they_were() {
         if ["--help", "--json", "--report", "--path"].contains(&name) || !flag.contains('<') {
             continue;
         }
-        for workload in WORKLOADS {
+        for (workload, _) in WorkloadName::ALL {
             // The native machine has other numbers of cores everywhere.
             let machine: &[&str] = if name == "--machine" { &[] } else { &["--machine", "dual-socket"] };
-            let line = [&["bench", workload, name, "no-such-value"], machine].concat();
+            let line = [&["bench", *workload, name, "no-such-value"], machine].concat();
             let refused = isles(&line);
             assert_eq!(refused.status, 2, "{workload} {name}: {}", refused.error);
             let said = format!("{name}: {}\n", refused.error.trim_end());

@@ -42,7 +42,7 @@ fn insert(table: usize, id: u32, salt: u32) -> Act {
 }
 
 fn scan(index: usize, range: RangeKind, end: ScanEnd) -> Act {
-    let plan = ScanPlan { range, to: probe(30, 0), reverse: false, limit: None, for_update: false, end };
+    let plan = ScanPlan { range, to: probe(30, 0), ..ScanPlan::all(end) };
     Act::Do(Operation { table: PLAIN, index, probe: probe(0, 0), verb: Verb::Scan(plan) })
 }
 
@@ -257,14 +257,7 @@ fn setup() -> Schedule {
 /// Takes away what a case has left.
 fn clear() -> Schedule {
     let everything = |table, index| {
-        let plan = ScanPlan {
-            range: RangeKind::Full,
-            to: probe(0, 0),
-            reverse: false,
-            limit: None,
-            for_update: false,
-            end: ScanEnd::Delete,
-        };
+        let plan = ScanPlan::all(ScanEnd::Delete);
         (0, Act::Do(Operation { table, index, probe: probe(0, 0), verb: Verb::Scan(plan) }))
     };
     vec![everything(PLAIN, 0), everything(HASHED, 3), (0, Commit)]

@@ -235,14 +235,7 @@ pub fn read_all(opened: &Opened) -> (Vec<Operation>, Vec<Outcome>) {
 /// Scans of all ordered indexes.
 fn scans() -> Vec<Operation> {
     let probe = Probe { part: 0, id: 0, salt: 0 };
-    let plan = ScanPlan {
-        range: RangeKind::Full,
-        to: probe,
-        reverse: false,
-        limit: None,
-        for_update: false,
-        end: ScanEnd::Collect,
-    };
+    let plan = ScanPlan::all(ScanEnd::Collect);
     let mut all = Vec::new();
     for (table, (indexes, _, _)) in SHAPES.iter().enumerate() {
         // The others hash.

@@ -55,6 +55,14 @@ pub struct ScanPlan {
     pub end: ScanEnd,
 }
 
+impl ScanPlan {
+    /// A scan of everything, forward.
+    pub fn all(end: ScanEnd) -> Self {
+        let to = Probe { part: 0, id: 0, salt: 0 };
+        ScanPlan { range: RangeKind::Full, to, reverse: false, limit: None, for_update: false, end }
+    }
+}
+
 /// The form of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RangeKind {

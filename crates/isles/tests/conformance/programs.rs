@@ -555,14 +555,7 @@ fn run_procedure(
 pub fn compare_all(opened: &mut Opened, models: &[Model]) -> Result<(), String> {
     for (instance, model) in models.iter().enumerate() {
         let probe = Probe { part: 0, id: 0, salt: 0 };
-        let plan = ScanPlan {
-            range: RangeKind::Full,
-            to: probe,
-            reverse: false,
-            limit: None,
-            for_update: false,
-            end: ScanEnd::Collect,
-        };
+        let plan = ScanPlan::all(ScanEnd::Collect);
         let mut checks = Vec::new();
         for (table, (indexes, _, _)) in SHAPES.iter().enumerate() {
             checks.extend((0..*indexes).map(|index| (table, index, Verb::Scan(plan.clone()))));

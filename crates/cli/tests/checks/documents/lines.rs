@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use cli::COMMANDS;
+
 use crate::command_line::isles;
 
 /// A text with its commands.
@@ -22,23 +24,6 @@ impl Line {
         Line { command, output: Vec::new() }
     }
 }
-
-/// The commands whose `--help` has examples.
-const COMMANDS: [&str; 13] = [
-    "topology",
-    "probe",
-    "bench",
-    "deploy",
-    "certificates",
-    "verify",
-    "study",
-    "check",
-    "inspect",
-    "backup",
-    "restore",
-    "import",
-    "export",
-];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
