@@ -9,9 +9,11 @@ use platform::files::{
     Access, BLOCK_BYTES, Buffer, Completion, Existence, FileError, FileErrorKind, Files, Operation,
 };
 
+use crate::head;
 use crate::lsn::Lsn;
+use crate::master::{self, Life};
 use crate::options::PagedError;
-use crate::page;
+use crate::page::{self, PageFault};
 
 /// Name of the file.
 pub(crate) const NAME: &str = "pages.data";
@@ -21,14 +23,21 @@ pub(crate) fn stride(page_bytes: usize) -> usize {
     page_bytes.next_multiple_of(BLOCK_BYTES)
 }
 
+/// What pages of a database have in common.
+pub(crate) struct About {
+    pub page_bytes: usize,
+    /// That of the database.
+    pub identity: u64,
+    /// The lives that the database has had, ascending: what the log does not have between two of them no page has.
+    pub lives: Vec<Life>,
+}
+
 /// An open file of pages.
 pub(crate) struct PageFile<P: Files> {
     directory: P::Directory,
     file: P::File,
     path: PathBuf,
-    page_bytes: usize,
-    /// That of the database.
-    identity: u64,
+    about: About,
     /// Its length when it was opened.
     bytes: u64,
     /// Pages that have changed stay in memory.
@@ -41,27 +50,20 @@ impl<P: Files> PageFile<P> {
         c: P::Core,
         (path, directory): (&Path, P::Directory),
         existence: Existence,
-        (page_bytes, identity): (usize, u64),
-    ) -> Result<Self, FileError> {
+        about: About,
+    ) -> Result<Self, PagedError> {
         let mut queue = P::queue(c, &directory)?;
         // Pages of less than a block cannot go past the operating system's cache.
-        let is_direct = page_bytes.is_multiple_of(BLOCK_BYTES);
+        let is_direct = about.page_bytes.is_multiple_of(BLOCK_BYTES);
         let access = if is_direct { Access::Direct } else { Access::Cached };
         let open = Operation::Open { name: NAME.to_owned(), existence, access };
         let file = P::perform(c, &mut queue, open).into_file()?;
         if existence == Existence::New {
+            head::write::<P>(c, &mut queue, (file.clone(), about.identity))?;
             P::perform(c, &mut queue, Operation::FlushDirectory).result?;
         }
         let bytes = P::perform(c, &mut queue, Operation::Size { file: file.clone() }).bytes()?;
-        Ok(PageFile {
-            directory,
-            file,
-            path: path.to_path_buf(),
-            page_bytes,
-            identity,
-            bytes,
-            is_only_read: false,
-        })
+        Ok(PageFile { directory, file, path: path.to_path_buf(), about, bytes, is_only_read: false })
     }
 
     /// The error of a page that lay behind the end of the file when that was opened, and was not written since.
@@ -69,13 +71,12 @@ impl<P: Files> PageFile<P> {
         if self.offset(number) < self.bytes {
             return None;
         }
-        let fault = page::verify(&[], (self.page_bytes, self.identity), (number, Lsn(0))).err()?;
-        Some(PagedError::Page { number, path: self.path.clone(), fault })
+        Some(PagedError::Page { number, path: self.path.clone(), fault: PageFault::Short })
     }
 
     /// Completes the bytes of a page for the file.
     pub(crate) fn seal(&self, bytes: &mut [u8]) {
-        page::seal(bytes, self.identity);
+        page::seal(bytes, self.about.identity);
     }
 
     /// A queue for operations in the directory.
@@ -95,20 +96,26 @@ impl<P: Files> PageFile<P> {
 
     /// Bytes from one page to the next.
     pub(crate) fn stride(&self) -> usize {
-        stride(self.page_bytes)
+        stride(self.about.page_bytes)
     }
 
-    /// Fills a frame with a page that has come, once it has been verified: it has all changes up to `oldest`.
+    /// Fills a frame with a page that has come, once it has been verified: it has all changes up to `oldest`, and none that
+    /// the log has lost.
     pub(crate) fn fill(
         &self,
         c: P::Core,
         (number, oldest): (u64, Lsn),
         (bytes, frame): (&[u8], &[P::Word]),
     ) -> Result<(), PagedError> {
-        let bytes = &bytes[..bytes.len().min(self.page_bytes)];
-        let verified = page::verify(bytes, (self.page_bytes, self.identity), (number, oldest));
+        let About { page_bytes, identity, lives } = &self.about;
+        let bytes = &bytes[..bytes.len().min(*page_bytes)];
+        let verified = page::verify(bytes, (*page_bytes, *identity), (number, oldest));
+        let verified = verified.and_then(|lsn| match master::is_lost(lives, lsn) {
+            true => Err(PageFault::Ahead),
+            false => Ok(()),
+        });
         verified.map_err(|fault| PagedError::Page { number, path: self.path.clone(), fault })?;
-        P::touch(c, bytes.as_ptr(), self.page_bytes, platform::Intent::Read);
+        P::touch(c, bytes.as_ptr(), *page_bytes, platform::Intent::Read);
         P::write_words(c, frame, bytemuck::cast_slice(bytes));
         Ok(())
     }
@@ -137,7 +144,7 @@ impl<P: Files> Channel<P> {
         }
         let mut buffer = match self.buffer.take() {
             Some(buffer) => buffer,
-            None => Buffer::new(c, None, file.page_bytes, "page on its way")?,
+            None => Buffer::new(c, None, file.about.page_bytes, "page on its way")?,
         };
         fill(&mut buffer);
         let queue = self.queue.as_mut().expect("made above");
@@ -155,10 +162,10 @@ impl<P: Files> Channel<P> {
         let offset = file.offset(number);
         let write = |of, buffer| Operation::Write { file: of, offset, buffers: vec![buffer] };
         let completion = self.perform(c, file, write, |buffer| {
-            let bytes = buffer.writable(c, 0, file.page_bytes);
+            let bytes = buffer.writable(c, 0, file.about.page_bytes);
             P::read_words(c, frame, bytemuck::cast_slice_mut(bytes));
             file.seal(bytes);
-            buffer.set_len(file.page_bytes);
+            buffer.set_len(file.about.page_bytes);
         })?;
         self.buffer = completion.buffers.into_iter().next();
         completion.result.map(drop).map_err(PagedError::from)
@@ -180,7 +187,7 @@ impl<P: Files> Channel<P> {
             return Err(FileError::new(&file.path, "read", FileErrorKind::Stopped).into());
         };
         let buffer = self.buffer.insert(buffer);
-        buffer.set_len(bytes.min(file.page_bytes));
+        buffer.set_len(bytes.min(file.about.page_bytes));
         file.fill(c, (number, oldest), (buffer.bytes(), frame))
     }
 }

@@ -228,8 +228,9 @@ impl<P: Files> Checkpoints<P> {
                 return Ok(false);
             }
             if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
-                // What is under way, by whomever, need not be the last change.
+                // What is under way, by whomever, need not be the last change. It may be from a checkpoint that was refused.
                 copies.submit(c, store);
+                copies.land(c, store, waits)?;
                 pool.land(c, waits)?;
                 if !waits {
                     return Ok(false);

@@ -9,11 +9,13 @@ use engine::{Decision, PartOf, TableDescription, key_words};
 use platform::files::{Existence, Files, Operation};
 use storage::log::LogError;
 
-use crate::channel::{self, PageFile};
+use crate::channel::{self, About, PageFile};
+use crate::head;
 use crate::inspection::{ExaminedTree, TableTrees, check_trees};
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
-use crate::master::{self, Master};
+use crate::lsn::Lsn;
+use crate::master::{self, Life, Master};
 use crate::options::{PagedError, PagedOptions};
 use crate::overflow::{self, Division};
 use crate::page::PageFault;
@@ -84,18 +86,18 @@ pub(crate) fn pool_over<P: Files>(
     (path, directory): (&Path, P::Directory),
     master: &Master,
 ) -> Result<Pool<P>, PagedError> {
-    pool_with(c, (path, directory), master, FRAMES)
+    pool_with(c, (path, directory), (master, master.lives.clone()), FRAMES)
 }
 
-/// The same with so many frames.
+/// The same with so many frames, and with pages of these lives.
 fn pool_with<P: Files>(
     c: P::Core,
     (path, directory): (&Path, P::Directory),
-    master: &Master,
+    (master, lives): (&Master, Vec<Life>),
     frames: u64,
 ) -> Result<Pool<P>, PagedError> {
     let page_bytes = master.page_bytes;
-    let about = (page_bytes, master.identity);
+    let about = About { page_bytes, identity: master.identity, lives };
     let mut file = PageFile::open(c, (path, directory), Existence::Old, about)?;
     file.is_only_read = true;
     let options = PagedOptions {
@@ -119,6 +121,7 @@ pub fn holds_pages(path: &Path) -> bool {
 /// Files cannot be read, or what says what there is is damaged. What is wrong with pages is in the result.
 pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError> {
     let Directory { directory, mut queue, master, files } = Directory::<P>::open(c, path)?;
+    head::check::<P>(c, &mut queue, master.identity)?;
     let description = Description::decode(&master.description).map_err(SchemaError::from)?;
     let trees = trees_of(&master, &description)?;
     let all: Vec<Tree> = trees.iter().flat_map(TableTrees::all).collect();
@@ -150,7 +153,10 @@ pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError
     };
     // Pages that the log changes stay in memory: nothing is written.
     let frames = FRAMES + rebuilt.len() as u64 + analysis.steps();
-    let pool = pool_with(c, (path, directory), &master, frames)?;
+    // Nothing lies behind the end of the log.
+    let mut lives = tail.lives;
+    lives.push(Life { name: 0, continues: tail.lsn, begins: Lsn(u64::MAX) });
+    let pool = pool_with(c, (path, directory), (&master, master.lives_with(&lives)), frames)?;
     let pages = Pages::<P> { c, states: &states };
     pages.read_all(&pool, &rebuilt, &mut examined);
     if examined.wrong.is_empty() {

@@ -5,7 +5,7 @@
 //! (descriptions, procedures, drivers), to which it is a database, sessions and verbs as objects ([`engine::dynamic`]).
 //!
 //! ```text
-//! opening, restart           what a directory holds, and what its log says
+//! opening, restart           what a directory holds, and what its log says; whether pages know more (lost_end)
 //! examine, inspection        the same, only to look; whether trees are whole
 //! backup, repair             copies of directories, and pages made anew from them
 //! database, session          objects of the engine; how transactions are tried, and end
@@ -20,7 +20,7 @@
 //!          pool              frames, translation, eviction; what is written ahead
 //!             log            records, and how they get to the disk
 //!             page           layout of a page, and its changes
-//!             channel        the file, and a worker's way to it
+//!             channel        the file, and a worker's way to it; whose file it is (head)
 //! ```
 //!
 //! **Two-phase locking** (strict): a transaction locks each key that it looks up, whether it is there or not, to share it or to
@@ -44,10 +44,12 @@ mod checkpoint;
 mod context;
 mod database;
 mod examine;
+mod head;
 mod inspection;
 mod key;
 mod locks;
 mod log;
+mod lost_end;
 mod lsn;
 mod master;
 mod opening;

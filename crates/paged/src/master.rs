@@ -6,7 +6,7 @@
 //!               bytes of the description of the tables; trees
 //! then          the description, filled up to a word
 //! a tree        number of its root
-//! a life        its name; where the log ended that it found
+//! a life        its name; where the log ended that it found; the first byte of its own
 //! then          prepared parts; each: number of the transaction, its number among several databases (2), the instance that decides, words
 //!               of what takes its changes back, these
 //! then          decisions; each: number among several databases (2), instances that have to hear of it, these
@@ -25,7 +25,7 @@ use crate::options::PagedError;
 use crate::undecided::{Carried, KnownPart};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
-const FORMAT: u64 = 5;
+const FORMAT: u64 = 6;
 const HEAD: usize = 10;
 
 /// Name of the file, and the one it has while it is written.
@@ -55,6 +55,14 @@ pub(crate) struct Life {
     pub name: u64,
     /// Where the log ended that it found.
     pub continues: Lsn,
+    /// The first byte of its own log: what lay between, if anything, was lost.
+    pub begins: Lsn,
+}
+
+/// Whether a change that ended here in the log lay behind the end that a later life has found.
+pub(crate) fn is_lost(lives: &[Life], lsn: Lsn) -> bool {
+    let later = lives.partition_point(|life| life.continues < lsn);
+    later > 0 && lsn <= lives[later - 1].begins
 }
 
 /// What a checkpoint says.
@@ -102,7 +110,7 @@ impl<'w> Words<'w> {
     }
 
     fn life(&mut self) -> Option<Life> {
-        Some(Life { name: self.word()?, continues: Lsn(self.word()?) })
+        Some(Life { name: self.word()?, continues: Lsn(self.word()?), begins: Lsn(self.word()?) })
     }
 
     fn part(&mut self) -> Option<KnownPart> {
@@ -160,7 +168,7 @@ impl Master {
         bytemuck::cast_slice_mut::<u64, u8>(&mut words[from..])[..description.len()]
             .copy_from_slice(description);
         words.extend_from_slice(roots);
-        words.extend(lives.iter().flat_map(|life| [life.name, life.continues.0]));
+        words.extend(lives.iter().flat_map(|life| [life.name, life.continues.0, life.begins.0]));
         words.push(carried.parts.len() as u64);
         for KnownPart { transaction, part, steps } in &carried.parts {
             words.push(*transaction);
@@ -227,10 +235,10 @@ impl Master {
         written.last().map_or(0, |(number, _)| number * stride + self.page_bytes as u64)
     }
 
-    /// The lives when another one begins.
-    pub(crate) fn lives_with(&self, life: Life) -> Vec<Life> {
-        let forgotten = (self.lives.len() + 1).saturating_sub(LIVES_MAX);
-        self.lives[forgotten..].iter().copied().chain([life]).collect()
+    /// The lives when others have begun.
+    pub(crate) fn lives_with(&self, more: &[Life]) -> Vec<Life> {
+        let all = || self.lives.iter().chain(more).copied();
+        all().skip(all().count().saturating_sub(LIVES_MAX)).collect()
     }
 
     /// Up to where the log of a copy may go, if the copy is what the database was once: behind that the two have lives of their own. `None`: it
@@ -314,6 +322,18 @@ mod tests {
 
     use super::*;
 
+    fn life(name: u64, end: u64) -> Life {
+        Life { name, continues: Lsn(end), begins: Lsn(end + 5) }
+    }
+
+    #[test]
+    fn what_lies_between_two_lives_was_lost() {
+        let lives = [Life { begins: Lsn(0), ..life(1, 0) }, life(2, 50), life(3, 90)];
+        let lost = (0..200).filter(|lsn| is_lost(&lives, Lsn(*lsn))).collect::<Vec<_>>();
+        assert_eq!(lost, [51, 52, 53, 54, 55, 91, 92, 93, 94, 95]);
+        assert!(!is_lost(&[], Lsn(7)));
+    }
+
     #[test]
     fn masters_are_read_as_written_and_nothing_else() {
         let master = Master {
@@ -323,7 +343,7 @@ mod tests {
             redo: Lsn(77),
             low: Lsn(66),
             durable: Lsn(99),
-            lives: vec![Life { name: 5, continues: Lsn(0) }, Life { name: 9, continues: Lsn(60) }],
+            lives: vec![life(5, 0), life(9, 60)],
             description: vec![1, 2, 3, 4, 5, 6, 7, 8, 9],
             roots: vec![1, 2, 9],
             states: vec![0, 1, 4096],
@@ -348,7 +368,6 @@ mod tests {
 
     #[test]
     fn a_copy_is_what_the_database_was_once_or_has_a_life_of_its_own() {
-        let life = |name: u64, end: u64| Life { name, continues: Lsn(end) };
         let of = |lives: &[Life]| Master { lives: lives.to_vec(), ..Master::nothing(8192) };
         let database = of(&[life(1, 0), life(2, 50), life(3, 90)]);
         assert_eq!(database.agrees_up_to(&of(&[life(1, 0)])), Some(Lsn(50)));
@@ -361,7 +380,7 @@ mod tests {
         );
         assert_eq!(database.agrees_up_to(&of(&[life(8, 0)])), None);
         let many = (0..LIVES_MAX as u64).map(|name| life(name, name)).collect::<Vec<_>>();
-        let lives = of(&many).lives_with(life(7777, 1));
+        let lives = of(&many).lives_with(&[life(7777, 1)]);
         assert_eq!((lives.len(), lives[0], lives[LIVES_MAX - 1]), (LIVES_MAX, many[1], life(7777, 1)));
     }
 }

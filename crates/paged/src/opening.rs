@@ -8,14 +8,16 @@ use engine::{Progress, Recovered, SchemaBuilder, Stage, TableDescription};
 use platform::files::{Access, Entry, Existence, Files, Operation};
 use storage::log::LogError;
 
-use crate::channel::{self, PageFile};
+use crate::channel::{self, About, PageFile};
 use crate::checkpoint::{Checkpoints, Fixed};
 use crate::database::PagedDatabase;
+use crate::head;
 use crate::locks::LockManager;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
 use crate::log::segments::{self, Names, SegmentPlan};
 use crate::log::{Log, LogPlan};
+use crate::lost_end;
 use crate::lsn::Lsn;
 use crate::master::{self, Life, MAKING, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
@@ -43,7 +45,7 @@ impl<P: Files> PagedDatabase<P> {
             Some(path) => {
                 let directory = P::open_directory(c, path, true)?;
                 // Nothing of it outlives the process, and nobody else reads it.
-                let about = (options.page_bytes, 0);
+                let about = About { page_bytes: options.page_bytes, identity: 0, lives: Vec::new() };
                 Some(PageFile::open(c, (path, directory), Existence::New, about)?)
             }
             None => None,
@@ -99,6 +101,9 @@ impl<P: Files> PagedDatabase<P> {
             return Err(PagedError::OtherPages { path: path.clone(), found, asked });
         }
         let (analysis, tail) = found.analyse::<P>(c, &mut queue, &mut listener)?;
+        if let Some(files) = &found.files {
+            lost_end::check::<P>(c, &mut queue, (path, &found.master), (files, &tail))?;
+        }
         let life = P::fresh_identity(c, &directory)?;
         let opening = Opening { c, options, log, found, analysis, tail, life };
         let (database, mut recovered) = opening.run(directory, &mut queue, declared, &mut listener)?;
@@ -206,6 +211,7 @@ impl Found {
         if pages.bytes < master.pages_end(channel::stride(master.page_bytes) as u64) {
             return Err(lost_pages("the file of pages ends before its last pages"));
         }
+        head::check::<P>(c, queue, master.identity)?;
         let description = Description::decode(&master.description).map_err(SchemaError::from)?;
         let (mut trees, mut by_table) = (Vec::new(), Vec::new());
         for stored in &description.tables {
@@ -306,25 +312,25 @@ impl<P: Files> Opening<'_, P> {
         options.pages_max = options.pages_max.max(2 * self.analysis.states.len() as u64);
         let doubted = self.analysis.analysis.take_doubted();
         options.parts_max = options.parts_max.max(doubted.len());
+        let (generation, begins) = self.begins();
         let log = self.begin_log(&directory, queue, options.owners_in_log())?;
-        let generation = log.generation();
         let existence = if self.found.files.is_some() { Existence::Old } else { Existence::New };
         let path = options.directory.clone().unwrap_or_default();
-        let file = PageFile::open(
-            c,
-            (&path, directory),
-            existence,
-            (options.page_bytes, self.found.master.identity),
-        )?;
+        let (page_bytes, identity) = (options.page_bytes, self.found.master.identity);
+        let about = About { page_bytes, identity, lives: self.lives(begins) };
+        let file = PageFile::open(c, (&path, directory), existence, about)?;
         let pool = Pool::new(c, &options, (Some(file), Some(log)))?;
         pool.set_states(c, &self.analysis.states)?;
         pool.find_free(c);
+        let restarted = self.restart(&mut pool.worker(c, options.sessions_max.max(1)), queue, listener);
+        if let (Err(_), Some(log)) = (&restarted, pool.log()) {
+            log.withdraw(c);
+        }
+        restarted?;
         let mut worker = pool.worker(c, options.sessions_max.max(1));
-        self.redo(&mut worker, queue, listener)?;
-        self.analysis.analysis.undo(&mut worker, &self.found.trees)?;
         let (tables, descriptions) = make_tables(&mut worker, declared, &self.found.by_table)?;
         drop(worker);
-        let fixed = self.fixed(&tables, &descriptions)?;
+        let fixed = self.fixed((&tables, &descriptions), self.lives(begins));
         let carried = Carried { parts: known(&doubted), decisions: self.analysis.analysis.decisions() };
         let checkpoints = Checkpoints::new(c, &pool, self.log.checkpoint_bytes, fixed, carried)?;
         if let (Some(checkpoints), Some(log)) = (&checkpoints, pool.log()) {
@@ -348,7 +354,33 @@ impl<P: Files> Opening<'_, P> {
         Ok((database, recovered))
     }
 
-    /// Begins the log of this life, behind all that is there.
+    /// Makes all changes that count, and none that do not.
+    fn restart(
+        &mut self,
+        worker: &mut Worker<'_, P>,
+        queue: &mut P::Queue,
+        listener: &mut Listener<'_>,
+    ) -> Result<(), PagedError> {
+        self.redo(worker, queue, listener)?;
+        self.analysis.analysis.undo(worker, &self.found.trees)
+    }
+
+    /// The generation of this life, and the first byte of its log: behind all that is there.
+    fn begins(&self) -> (u64, Lsn) {
+        self.found.files.as_ref().map_or((1, Lsn(0)), |files| {
+            let generation = files.next_generation().max(self.found.master.generation + 1);
+            (generation, files.behind(self.log.segment_bytes))
+        })
+    }
+
+    /// All lives, with this one.
+    fn lives(&self, begins: Lsn) -> Vec<Life> {
+        let mut more = self.tail.lives.clone();
+        more.push(Life { name: self.life, continues: self.tail.lsn, begins });
+        self.found.master.lives_with(&more)
+    }
+
+    /// Begins the log of this life.
     fn begin_log(
         &self,
         directory: &P::Directory,
@@ -357,17 +389,13 @@ impl<P: Files> Opening<'_, P> {
     ) -> Result<Log<P>, PagedError> {
         let c = self.c;
         let segment_bytes = self.log.segment_bytes;
-        let (generation, begins) = match &self.found.files {
-            Some(files) => {
-                for name in files.torn() {
-                    P::perform(c, queue, Operation::Remove { name: name.clone() }).result?;
-                }
-                files.keep::<P>(c, queue, self.tail)?;
-                let generation = files.next_generation().max(self.found.master.generation + 1);
-                (generation, files.behind(segment_bytes))
+        let (generation, begins) = self.begins();
+        if let Some(files) = &self.found.files {
+            for name in files.torn() {
+                P::perform(c, queue, Operation::Remove { name: name.clone() }).result?;
             }
-            None => (1, Lsn(0)),
-        };
+            files.keep::<P>(c, queue, &self.tail)?;
+        }
         let names = Names { identity: self.found.master.identity, life: self.life, follows: self.tail.life };
         let segments = SegmentPlan { bytes: segment_bytes, names, generation, continues: self.tail.lsn };
         let buffer_bytes = self.log.buffer_bytes;
@@ -397,7 +425,7 @@ impl<P: Files> Opening<'_, P> {
     }
 
     /// What checkpoints say from now on.
-    fn fixed(&self, tables: &[Table], descriptions: &[TableDescription]) -> Result<Fixed, PagedError> {
+    fn fixed(&self, (tables, descriptions): (&[Table], &[TableDescription]), lives: Vec<Life>) -> Fixed {
         let mut description = self.found.description.clone();
         let mut trees: Vec<Tree> = tables.iter().flat_map(Table::all_trees).collect();
         trees.sort_by_key(|tree| tree.number);
@@ -409,13 +437,12 @@ impl<P: Files> Opening<'_, P> {
                 description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
             }
         }
-        let life = Life { name: self.life, continues: self.tail.lsn };
-        Ok(Fixed {
+        Fixed {
             identity: self.found.master.identity,
-            lives: self.found.master.lives_with(life),
+            lives,
             page_bytes: self.options.page_bytes,
             description: description.encode(),
             roots: trees.iter().map(Tree::root).collect(),
-        })
+        }
     }
 }

@@ -8,11 +8,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use platform::files::{Existence, Files, Operation};
+use platform::files::{Access, Existence, Files, Operation};
 
-use crate::channel::{Channel, PageFile};
+use crate::channel::{self, About, Channel, PageFile};
 use crate::examine::{Directory, examine, pool_over};
+use crate::head;
 use crate::log::record::Logged;
+use crate::master::Master;
 use crate::options::PagedError;
 
 /// Most pages that are made anew at a time: they stay in the pool of an examination, which writes nothing then.
@@ -32,6 +34,7 @@ pub struct Repaired {
 /// # Errors
 /// A directory cannot be read or written; they are not of one database; the backup is damaged.
 pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repaired, PagedError> {
+    mend_head::<P>(c, path)?;
     let damaged = examine::<P>(c, path)?.damaged;
     if damaged.is_empty() {
         return Ok(Repaired::default());
@@ -43,7 +46,8 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     let other = || PagedError::OtherBackup { path: path.to_path_buf(), backup: backup.to_path_buf() };
     let agrees = own.master.agrees_up_to(&source.master);
     let agrees = agrees.filter(|_| own.master.page_bytes == source.master.page_bytes).ok_or_else(other)?;
-    let about = (own.master.page_bytes, own.master.identity);
+    let Master { page_bytes, identity, lives, .. } = own.master.clone();
+    let about = About { page_bytes, identity, lives };
     let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, about)?;
     let mut channel = Channel::new();
     let pool = pool_over::<P>(c, (backup, source.directory), &source.master)?;
@@ -70,6 +74,19 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     }
     flush(c, &file)?;
     Ok(repaired)
+}
+
+/// Makes the head of the file anew if it is damaged: pages say themselves whose they are.
+fn mend_head<P: Files>(c: P::Core, path: &Path) -> Result<(), PagedError> {
+    let Directory { directory: _directory, mut queue, master, .. } = Directory::<P>::open(c, path)?;
+    if head::is_whole::<P>(c, &mut queue, master.identity)? {
+        return Ok(());
+    }
+    let (name, existence) = (channel::NAME.to_owned(), Existence::Old);
+    let open = Operation::Open { name, existence, access: Access::Cached };
+    let file = P::perform(c, &mut queue, open).into_file()?;
+    head::write::<P>(c, &mut queue, (file.clone(), master.identity))?;
+    Ok(P::perform(c, &mut queue, Operation::Flush { file }).result.map(drop)?)
 }
 
 fn flush<P: Files>(c: P::Core, file: &PageFile<P>) -> Result<(), PagedError> {

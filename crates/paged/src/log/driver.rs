@@ -383,6 +383,18 @@ impl<P: Files> Driver<P> {
         self.clears = true;
     }
 
+    /// Removes the first segment, if nothing was written behind its header.
+    pub(super) fn withdraw(&mut self, c: P::Core) {
+        if let [first] = self.segments[..]
+            && self.taken == first.0 + BLOCK_BYTES as u64
+            && self.file.take().is_some()
+        {
+            self.error = Some(FileError::stopped());
+            _ = self.perform(c, Operation::Remove { name: segments::name(first) });
+            _ = self.perform(c, Operation::FlushDirectory);
+        }
+    }
+
     /// Removes the segments of this life whose records all lie below `lsn`; while a group is under way, none.
     pub(super) fn cut(&mut self, c: P::Core, lsn: Lsn) -> Result<(), FileError> {
         if let Some(error) = &self.error {

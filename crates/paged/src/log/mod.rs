@@ -212,6 +212,12 @@ impl<P: Files> Log<P> {
         self.driver.with(c, |driver| driver.cut(c, lsn))
     }
 
+    /// Removes the file of a life that ends before anything was written in it; the file stays if something was, or if it cannot be removed, and is
+    /// then a life without records.
+    pub(crate) fn withdraw(&self, c: P::Core) {
+        self.driver.with(c, |driver| driver.withdraw(c));
+    }
+
     /// The life of this log.
     pub(crate) fn generation(&self) -> u64 {
         self.generation

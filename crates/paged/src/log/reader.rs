@@ -7,6 +7,7 @@ use super::record::{self, Logged};
 use super::segments::{self, Header, Names};
 use super::window::{AHEAD, Window};
 use crate::lsn::Lsn;
+use crate::master::Life;
 use crate::options::PagedError;
 
 /// The segments that a directory has.
@@ -30,20 +31,30 @@ pub(crate) struct Start {
 }
 
 /// Where the log ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub lsn: Lsn,
     /// Bytes of records that were read.
     pub bytes: u64,
     /// The life that it was written in.
     pub life: u64,
+    /// The lives that have begun since the checkpoint.
+    pub lives: Vec<Life>,
+    /// Up to here something lies behind it that is no record.
+    torn: Lsn,
     /// The first byte of the segment that it lies in.
     segment: Lsn,
 }
 
 impl Tail {
     /// That of a log that has nothing yet.
-    pub(crate) const NONE: Tail = Tail { lsn: Lsn(0), bytes: 0, life: 0, segment: Lsn(0) };
+    pub(crate) const NONE: Tail =
+        Tail { lsn: Lsn(0), bytes: 0, life: 0, lives: Vec::new(), torn: Lsn(0), segment: Lsn(0) };
+
+    /// Whether something lies behind it that is no record.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.torn > self.lsn
+    }
 }
 
 /// Why the records of a segment end.
@@ -163,10 +174,14 @@ impl LogFiles {
         if current.names.life != life {
             return Err(damaged(current.first, low, OTHER_LIFE));
         }
-        let mut tail = Tail { lsn: low, bytes: 0, life, segment: current.first };
+        let mut tail = Tail { lsn: low, life, segment: current.first, ..Tail::NONE };
         loop {
             let ended = self.read_segment::<P>(c, queue, current, &mut tail, visit)?;
             let Some(next) = self.after::<P>(c, queue, (current, ended), tail.lsn)? else { break };
+            if next.names.life != current.names.life {
+                let Header { names, continues, first, .. } = next;
+                tail.lives.push(Life { name: names.life, continues, begins: first });
+            }
             current = next;
             // A segment begins with its header.
             tail.lsn = Lsn(current.first.0 + BLOCK_BYTES as u64);
@@ -216,18 +231,18 @@ impl LogFiles {
 
     /// Makes durable what was read. The life that wrote it may have failed to, and the operating system may have it in memory only, and
     /// count it as written: so the last segment is written anew under another name, and takes its own place. All segments before were
-    /// durable when it was made.
+    /// durable when it was made. What lies behind the end stays as it is, as long as it is not known whether the database opens.
     pub(crate) fn keep<P: Files>(
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        tail: Tail,
+        tail: &Tail,
     ) -> Result<(), PagedError> {
         let Some(segment) = self.segments.iter().find(|header| header.first == tail.segment) else {
             return Ok(());
         };
         let mut window = window_of::<P>(c, queue, *segment)?;
-        let end = ((tail.lsn.0 - segment.first.0) / 8) as usize;
+        let end = ((tail.lsn.max(tail.torn).0 - segment.first.0) / 8) as usize;
         let name = segments::NEW_NAME.to_owned();
         let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Direct };
         let file = P::perform(c, queue, open).into_file()?;
@@ -293,13 +308,7 @@ impl LogFiles {
             let rest = window.rest(at);
             let words = window.words_from(c, queue, at)?;
             let Some((found, count)) = record::find(words, rest, (life, tail.lsn)) else {
-                if goes_on::<P>(c, queue, &mut window, at, (life, tail.lsn))? {
-                    return Err(damaged(
-                        first,
-                        tail.lsn,
-                        "a record is damaged, and was on disk as a whole once",
-                    ));
-                }
+                tail.torn = torn_until::<P>(c, queue, &mut window, at, (segment, tail.lsn))?;
                 return Ok(Ended::Nothing);
             };
             let Some(logged) = record::decode(found) else {
@@ -315,27 +324,31 @@ impl LogFiles {
     }
 }
 
-/// Whether what should be the record at this word was on disk once: a group that is there was begun after that. Otherwise the log has ended
-/// here when the machine stopped.
-fn goes_on<P: Files>(
+/// Up to where something lies at this word and behind it, where the log has ended when the machine stopped.
+///
+/// # Errors
+/// What should be a record here was on disk as a whole once: a group that is there was begun after that.
+fn torn_until<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     window: &mut Window<P>,
     mut at: usize,
-    (life, lsn): (u64, Lsn),
-) -> Result<bool, PagedError> {
-    let begin = at;
+    (segment, lsn): (Header, Lsn),
+) -> Result<Lsn, PagedError> {
+    let (begin, life, mut torn) = (at, segment.names.life, lsn);
     while window.rest(at) > 0 {
         let rest = window.rest(at);
         let words = window.words_from(c, queue, at)?;
         let here = Lsn(lsn.0 + (at - begin) as u64 * 8);
         if has_group_behind(words, rest, (life, here), lsn) {
-            return Ok(true);
+            return Err(damaged(segment.first, lsn, "a record is damaged, and was on disk as a whole once"));
         }
+        let last = words.iter().rposition(|word| *word != 0);
+        torn = last.map_or(torn, |last| Lsn(here.0 + (last as u64 + 1) * 8));
         // The last word may be the first one of a mark.
         at += if words.len() < rest { words.len() - 1 } else { rest };
     }
-    Ok(false)
+    Ok(torn)
 }
 
 /// Whether a group that was begun behind `lsn` has its mark among these words, which lie `here`; `rest` words are there up to the segment's end.

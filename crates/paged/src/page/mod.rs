@@ -21,8 +21,13 @@
 //! that write need the frame's latch.
 
 mod applied;
+mod entry;
+mod filed;
 mod image;
 
+pub(crate) use entry::{NewEntry, RecordParts, Slot};
+pub use filed::PageFault;
+pub(crate) use filed::{seal, verify};
 pub(crate) use image::level_of;
 
 use std::cmp::Ordering as Order;
@@ -31,7 +36,6 @@ use std::hint::select_unpredictable;
 use platform::{Intent, Platform, Work};
 
 use crate::key::{KEY_WORDS_MAX, KeyWords};
-use crate::lsn::Lsn;
 
 const CHECKSUM: usize = 0;
 const NUMBER: usize = 1;
@@ -71,48 +75,6 @@ pub(crate) const PAGE_BYTES: std::ops::RangeInclusive<usize> = 512..=64 << 10;
 /// Most words of a record that a page of `words` words takes beside its key.
 pub(crate) fn record_words_max(words: usize, width: usize) -> usize {
     ((words - HEADER) / ENTRIES_MIN).saturating_sub(width + 1)
-}
-
-/// Where a record lies in its leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(pub u64);
-
-impl Slot {
-    const GHOST: u64 = 1 << 63;
-
-    #[inline]
-    pub(crate) fn new(offset: usize, words: usize, tail_bytes: usize) -> Self {
-        Slot(offset as u64 | (words as u64) << 16 | (tail_bytes as u64) << 32)
-    }
-
-    /// The first word of the record.
-    #[inline]
-    pub(crate) fn offset(self) -> usize {
-        (self.0 & 0xffff) as usize
-    }
-
-    /// Words of the record.
-    #[inline]
-    pub(crate) fn words(self) -> usize {
-        (self.0 >> 16 & 0xffff) as usize
-    }
-
-    /// Bytes of the tail behind the fixed part, wherever they lie.
-    #[inline]
-    pub(crate) fn tail_bytes(self) -> usize {
-        (self.0 >> 32 & 0xff_ffff) as usize
-    }
-
-    /// Whether the record was deleted: its key stays until no transaction depends on its place.
-    #[inline]
-    pub(crate) fn is_ghost(self) -> bool {
-        self.0 & Self::GHOST != 0
-    }
-
-    #[inline]
-    pub(crate) fn as_ghost(self, ghost: bool) -> Self {
-        Slot(if ghost { self.0 | Self::GHOST } else { self.0 & !Self::GHOST })
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -605,90 +567,5 @@ impl<'p, P: Platform> Page<'p, P> {
         self.set_shape(Shape { heap, ..self.shape() });
         let word = &self.words[HEAP];
         P::poke(word, P::peek(word) & !0xffff);
-    }
-}
-
-/// What a new entry holds.
-#[derive(Clone, Copy)]
-pub(crate) enum NewEntry<'r> {
-    Record(RecordParts<'r>),
-    Child(u64),
-}
-
-impl NewEntry<'_> {
-    fn words(self) -> usize {
-        match self {
-            NewEntry::Record(parts) => parts.words(),
-            NewEntry::Child(_) => 0,
-        }
-    }
-}
-
-/// A record: words, the last of which may be those of a tail. A long row's record has its first words, and the length of its whole tail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RecordParts<'r> {
-    pub words: &'r [u64],
-    pub tail_bytes: usize,
-}
-
-impl RecordParts<'_> {
-    pub(crate) fn words(self) -> usize {
-        self.words.len()
-    }
-
-    fn write<P: Platform>(self, c: P::Core, to: &[P::Word]) {
-        P::write_words(c, &to[..self.words.len()], self.words);
-    }
-}
-
-/// Completes a page that is about to be written to its file, as bytes.
-pub(crate) fn seal(bytes: &mut [u8], identity: u64) {
-    let sum = checksum(bytes, identity);
-    bytes[..8].copy_from_slice(&(u64::from(sum) | FORMAT << 32).to_le_bytes());
-}
-
-/// The checksum of a page: no other database has it.
-fn checksum(bytes: &[u8], identity: u64) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&identity.to_le_bytes()), &bytes[8..])
-}
-
-/// Why bytes that came from a file are not the page that was wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PageFault {
-    /// The checksum is that of other bytes.
-    #[error("its checksum is wrong")]
-    Checksum,
-    /// It is whole, and older than what was written last.
-    #[error("an older version of it lies in its place: a write was lost")]
-    Older,
-    /// It is whole, and another page.
-    #[error("page {0} lies in its place")]
-    OtherPage(u64),
-    /// The file ends before it, or within it.
-    #[error("the file ends before it")]
-    Short,
-    /// Another version has written it.
-    #[error("its format is {0}, which this version does not know")]
-    Format(u64),
-}
-
-/// Looks whether bytes that came from a file are the page with this number of this database, no older than `oldest`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    (page_bytes, identity): (usize, u64),
-    (number, oldest): (u64, Lsn),
-) -> Result<(), PageFault> {
-    if bytes.len() < page_bytes {
-        return Err(PageFault::Short);
-    }
-    let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or_default());
-    if word(CHECKSUM) & 0xffff_ffff != u64::from(checksum(&bytes[..page_bytes], identity)) {
-        return Err(PageFault::Checksum);
-    }
-    match (word(CHECKSUM) >> 32, word(NUMBER)) {
-        (FORMAT, found) if found == number && word(LSN) < oldest.0 => Err(PageFault::Older),
-        (FORMAT, found) if found == number => Ok(()),
-        (FORMAT, other) => Err(PageFault::OtherPage(other)),
-        (format, _) => Err(PageFault::Format(format)),
     }
 }

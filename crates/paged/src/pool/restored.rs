@@ -11,7 +11,7 @@ use super::worker::Worker;
 use crate::log::record::{Change, LoggedChange};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
-use crate::page;
+use crate::page::{self, PageFault};
 
 /// What a page was like that a change is repeated on.
 enum Found {
@@ -46,7 +46,7 @@ impl<'p, P: Files> Worker<'p, P> {
             if logged.change.makes(place) {
                 self.mark_state(page.number, |state| state.max(IN_USE));
             }
-            let (held, found) = self.obtain(page.number, lsn)?;
+            let (held, found) = self.obtain(page.number, lsn, logged.change.makes(place))?;
             let result = match found {
                 Found::Newer => {
                     // Whether the file keeps it is not known: nobody has seen a flush since.
@@ -133,8 +133,9 @@ impl<'p, P: Files> Worker<'p, P> {
         }
     }
 
-    /// A page, latched, however it is found.
-    fn obtain(&mut self, number: u64, lsn: Lsn) -> Result<(Held<'p, P>, Found), PagedError> {
+    /// A page, latched, however it is found. One that has changes which the log has lost is not made anew, as others may have them as well, unless
+    /// a later life `makes` it: then it was free.
+    fn obtain(&mut self, number: u64, lsn: Lsn, makes: bool) -> Result<(Held<'p, P>, Found), PagedError> {
         let c = self.c;
         loop {
             match self.beyond(number).map_or_else(|| self.read(number), Err) {
@@ -143,6 +144,7 @@ impl<'p, P: Files> Worker<'p, P> {
                     let found = if held.page(1).lsn() >= lsn { Found::Newer } else { Found::Readable };
                     return Ok((held, found));
                 }
+                Err(error @ PagedError::Page { fault: PageFault::Ahead, .. }) if !makes => return Err(error),
                 Err(error @ PagedError::Page { .. }) => {
                     let held = self.take_frame()?;
                     let (pool, name) = (self.pool, held.frame.id.0 + 1);

@@ -238,9 +238,113 @@ fn pages_of_another_database_are_not_taken_for_own_ones() {
         let (database, _) = opened(place).expect("a database");
         AnyDatabase::close(Box::new(database), Hardware::core()).expect("it closes");
     }
-    std::fs::copy(other.path(PAGES), one.path(PAGES)).expect("a copy");
+    let (own, mut foreign) = (one.contents().remove(PAGES).expect("pages"), other.contents());
+    let foreign = foreign.get_mut(PAGES).expect("pages");
+    std::fs::write(one.path(PAGES), &foreign).expect("written");
+    one.is_refused("belongs to another database");
+    // Nor with a head that says otherwise.
+    foreign[..4096].copy_from_slice(&own[..4096]);
+    std::fs::write(one.path(PAGES), &foreign).expect("written");
     let examined = paged::examine::<Hardware>(Hardware::core(), &one.0).expect("it can be read");
     assert!(examined.wrong.iter().any(|wrong| wrong.contains("checksum")), "{:?}", examined.wrong);
+}
+
+#[test]
+fn a_damaged_head_of_pages_is_refused_and_made_anew() {
+    let (place, backup) = (left_open("head", 1_000), Place::new("head-backup"));
+    std::fs::create_dir(&backup.0).expect("a directory");
+    copy_pages(&place.0, &backup.0).expect("a copy");
+    let mut pages = std::fs::read(place.path(PAGES)).expect("pages");
+    pages[17] ^= 1;
+    std::fs::write(place.path(PAGES), &pages).expect("written");
+    place.is_refused("its head is damaged");
+    let repaired = paged::repair::<Hardware>(Hardware::core(), &place.0, &backup.0);
+    assert_eq!(repaired.expect("both can be read"), paged::Repaired::default());
+    pages[17] ^= 1;
+    assert!(pages == std::fs::read(place.path(PAGES)).expect("pages"), "nothing else has changed");
+    assert_eq!(count(&opened(&place).expect("it is whole again"), 40), 40);
+}
+
+/// Gives row 0 another note, which is on disk when this returns.
+fn change((database, table): &Entries, note: u8) {
+    let mut session = session(database, Hardware::core());
+    let row = Entry { id: 0, note: vec![note; 100] };
+    let ended = session.transact(&Bounds::default(), |t| {
+        let old = t.find(table.primary(), &0, Intent::Write)?.expect("it was put");
+        t.delete(old)?;
+        t.insert(*table, &row)
+    });
+    let Ok(Ending::Committed((), commit)) = ended else { panic!("{ended:?}") };
+    session.wait_durable(commit).expect("the disk is there");
+}
+
+/// The first note of a row, or why it is not shown.
+fn first_byte((database, table): &Entries, id: u64) -> Result<u8, String> {
+    let mut session = session(database, Hardware::core());
+    let read = session.transact(&Bounds::default(), |t| {
+        let row = t.find(table.primary(), &id, Intent::Read)?.expect("it was put");
+        Ok(t.row(row)?.note[0])
+    });
+    match read {
+        Ok(Ending::Committed(byte, _)) => Ok(byte),
+        Ok(other) => panic!("{other:?}"),
+        Err(abort) => Err(abort.to_string()),
+    }
+}
+
+/// A directory whose log has lost its end after a change of row 0, which is in the file of pages; before that there were
+/// so many changes since the last checkpoint. Its pages as they were without that change.
+fn without_the_end(name: &str, changes: u8) -> (Place, Vec<u8>) {
+    let place = left_open(&format!("{name}-made"), 200);
+    let entries = opened(&place).expect("it was killed");
+    (0..changes).for_each(|number| change(&entries, 100 + number));
+    let copy = place.copy_to(name);
+    change(&entries, 200);
+    let checkpoint = session(&entries.0, Hardware::core()).checkpoint();
+    assert_eq!(checkpoint, Ok(true));
+    let before = std::fs::read(copy.path(PAGES)).expect("pages");
+    std::fs::copy(place.path(PAGES), copy.path(PAGES)).expect("a copy");
+    (copy, before)
+}
+
+const LOST: &str = "it has changes that the log has lost";
+
+#[test]
+fn pages_that_are_ahead_of_the_log_are_not_taken_for_its_end() {
+    let (place, before) = without_the_end("ahead", 1);
+    let whole = place.copy_to("ahead-whole");
+    // What the machine may leave of a group that was under way: here of one that was on disk.
+    let last = place.segments().pop().expect("a segment");
+    let end = used(&place.path(&last)).next_multiple_of(4096);
+    let mut bytes = std::fs::read(place.path(&last)).expect("it is there");
+    bytes[end + 100] = 1;
+    std::fs::write(place.path(&last), &bytes).expect("written");
+    place.is_refused(LOST);
+    // Without the page, what is left of the group is that of one that was not.
+    std::fs::write(place.path(PAGES), &before).expect("written");
+    assert_eq!(first_byte(&opened(&place).expect("as after a crash"), 0), Ok(100));
+    // With nothing left of the group it is seen while the log is repeated; nothing is lost by that.
+    for _ in 0..2 {
+        let error = opened(&whole).err().expect("a page is ahead").to_string();
+        assert!(error.contains(LOST), "{error}");
+    }
+    std::fs::write(whole.path(PAGES), &before).expect("written");
+    let entries = opened(&whole).expect("as after a crash");
+    assert_eq!((first_byte(&entries, 0), count(&entries, 40)), (Ok(100), 40));
+}
+
+#[test]
+fn a_page_that_is_ahead_of_the_log_is_refused_in_later_lives_too() {
+    let (place, _) = without_the_end("ahead-later", 0);
+    for _ in 0..3 {
+        let entries = opened(&place).expect("the log does not name the page");
+        let refused = first_byte(&entries, 0).expect_err("the page is ahead");
+        assert!(refused.contains(LOST), "{refused}");
+        assert_eq!(first_byte(&entries, 39), Ok(39));
+        AnyDatabase::close(Box::new(entries.0), Hardware::core()).expect("it closes");
+    }
+    let examined = paged::examine::<Hardware>(Hardware::core(), &place.0).expect("it can be read");
+    assert!(examined.wrong.iter().any(|wrong| wrong.contains(LOST)), "{:?}", examined.wrong);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use verify::crashes::files::{self, Content, FileMarks, Meddling};
 use verify::{Subject, scheme};
 
 /// Seeds of each engine: even ones end with a kill, odd ones with a close.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 7;
 
 fn run(
     subject: &Subject,

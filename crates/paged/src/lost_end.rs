@@ -1,0 +1,62 @@
+//! Whether the log has lost its end, as far as pages know it.
+//!
+//! A page is written when its last change is durable in the log. So a page in the file with a change of which the log that was found
+//! says nothing shows that the log had more once: what is there would be shown by half. A restart looks at pages that the log
+//! changes before it writes anything, if something that is no record lies behind the end: most often that is what a crash has left of a
+//! write that was under way. Any other such page is refused when it is read, in this life and later ones ([`crate::channel::PageFile`]).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
+
+use crate::channel;
+use crate::log::reader::{LogFiles, Tail};
+use crate::log::record::Logged;
+use crate::lsn::Lsn;
+use crate::master::Master;
+use crate::options::PagedError;
+use crate::page::{self, PageFault};
+
+/// Looks at the pages that the log changes.
+///
+/// # Errors
+/// One of them has a change from behind the end of the log; files cannot be read.
+pub(crate) fn check<P: Files>(
+    c: P::Core,
+    queue: &mut P::Queue,
+    (path, master): (&Path, &Master),
+    (files, tail): (&LogFiles, &Tail),
+) -> Result<(), PagedError> {
+    if !tail.is_torn() {
+        return Ok(());
+    }
+    let mut numbers = BTreeSet::new();
+    files.read::<P>(c, queue, master.start(), &mut |lsn, logged| {
+        if let (true, Logged::Change(change)) = (lsn > master.redo, &logged) {
+            numbers.extend(change.pages.iter().map(|page| page.number));
+        }
+        Ok(())
+    })?;
+    let (name, existence) = (channel::NAME.to_owned(), Existence::Old);
+    let open = Operation::Open { name, existence, access: Access::Cached };
+    let file = P::perform(c, queue, open).into_file()?;
+    let about = (master.page_bytes, master.identity);
+    let stride = channel::stride(master.page_bytes);
+    let mut buffer = Buffer::new(c, None, stride.max(BLOCK_BYTES), "page that is looked at")?;
+    for number in numbers {
+        buffer.set_len(0);
+        let read = Operation::Read { file: file.clone(), offset: number * stride as u64, buffer };
+        let mut completion = P::perform(c, queue, read);
+        let bytes = (completion.bytes()? as usize).min(master.page_bytes);
+        buffer = completion.buffers.pop().ok_or_else(FileError::stopped)?;
+        buffer.set_len(bytes);
+        // A page that is torn, or not there, knows nothing.
+        if let Ok(lsn) = page::verify(buffer.bytes(), about, (number, Lsn(0)))
+            && lsn > tail.lsn
+        {
+            return Err(PagedError::Page { number, path: path.to_path_buf(), fault: PageFault::Ahead });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! What entries of a page hold.
+
+use platform::Platform;
+
+/// Where a record lies in its leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(pub u64);
+
+impl Slot {
+    const GHOST: u64 = 1 << 63;
+
+    #[inline]
+    pub(crate) fn new(offset: usize, words: usize, tail_bytes: usize) -> Self {
+        Slot(offset as u64 | (words as u64) << 16 | (tail_bytes as u64) << 32)
+    }
+
+    /// The first word of the record.
+    #[inline]
+    pub(crate) fn offset(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    /// Words of the record.
+    #[inline]
+    pub(crate) fn words(self) -> usize {
+        (self.0 >> 16 & 0xffff) as usize
+    }
+
+    /// Bytes of the tail behind the fixed part, wherever they lie.
+    #[inline]
+    pub(crate) fn tail_bytes(self) -> usize {
+        (self.0 >> 32 & 0xff_ffff) as usize
+    }
+
+    /// Whether the record was deleted: its key stays until no transaction depends on its place.
+    #[inline]
+    pub(crate) fn is_ghost(self) -> bool {
+        self.0 & Self::GHOST != 0
+    }
+
+    #[inline]
+    pub(crate) fn as_ghost(self, ghost: bool) -> Self {
+        Slot(if ghost { self.0 | Self::GHOST } else { self.0 & !Self::GHOST })
+    }
+}
+
+/// What a new entry holds.
+#[derive(Clone, Copy)]
+pub(crate) enum NewEntry<'r> {
+    Record(RecordParts<'r>),
+    Child(u64),
+}
+
+impl NewEntry<'_> {
+    pub(super) fn words(self) -> usize {
+        match self {
+            NewEntry::Record(parts) => parts.words(),
+            NewEntry::Child(_) => 0,
+        }
+    }
+}
+
+/// A record: words, the last of which may be those of a tail. A long row's record has its first words, and the length of its whole tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordParts<'r> {
+    pub words: &'r [u64],
+    pub tail_bytes: usize,
+}
+
+impl RecordParts<'_> {
+    pub(crate) fn words(self) -> usize {
+        self.words.len()
+    }
+
+    pub(super) fn write<P: Platform>(self, c: P::Core, to: &[P::Word]) {
+        P::write_words(c, &to[..self.words.len()], self.words);
+    }
+}
