@@ -13,6 +13,7 @@ mod merges;
 mod model;
 mod parts;
 mod read_ahead;
+mod refused;
 mod runs;
 mod support;
 mod together;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sim::{Call, Refusal};
-use verify::crashes::refusals::native::{self, Limit};
+use verify::crashes::refusals::native::{self, Limit, MemoryDisk};
 use verify::crashes::refusals::{self, Planted, RefusalMarks};
 use verify::{Subject, scheme};
 
@@ -102,15 +102,34 @@ fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
 }
 
 #[test]
-fn what_was_acknowledged_is_on_a_disk_that_is_full() {
-    for (name, bytes) in [("silo", 600 << 10), ("2pl", 3 << 20)] {
+fn processes_whose_flushes_are_interrupted_go_on() {
+    if let Some(what) = native::lacks_interrupts() {
+        eprintln!("missing: {what}; no flush was interrupted");
+        return;
+    }
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let path = place(&format!("interrupted-{}", subject.name));
+        let command = child(&subject, &path, 0);
+        let told = native::interrupt(&subject, (&path, WORKERS), &command).expect("flushes are tried again");
+        println!("{}: {told} acknowledgements", subject.name);
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_on_a_disk_that_is_full_or_takes_no_space_ahead() {
+    let small = MemoryDisk::Small;
+    for (name, disk) in
+        [("silo", small(600 << 10)), ("2pl", small(3 << 20)), ("2pl", MemoryDisk::WithoutSpaceAhead)]
+    {
         let subject = scheme(name).expect("a scheme");
         let path = place(&format!("full-{name}"));
         let mut command = |path: &Path| child(&subject, path, 1);
-        match native::fill(&subject, (&path, WORKERS), bytes, &mut command).expect("nothing is lost") {
-            None => eprintln!("missing: a tmpfs in a mount namespace; no disk was filled"),
+        match native::fill(&subject, (&path, WORKERS), disk, &mut command).expect("nothing is lost") {
+            None => eprintln!("missing: a mount namespace; no transaction ran on {disk:?}"),
             Some(acknowledged) => {
-                println!("{name}: {acknowledged} acknowledgements");
+                println!("{name}: {acknowledged} acknowledgements on {disk:?}");
+                assert!(acknowledged > 0, "{disk:?}");
                 std::fs::remove_dir_all(&path).expect("the test's directory");
             }
         }

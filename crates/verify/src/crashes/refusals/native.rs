@@ -1,6 +1,6 @@
 //! Refusals of the operating system that this process runs on: limits of a child process, which runs transactions, are lowered for a
-//! while (`prlimit`), or its disk is small and full (a `tmpfs` in a mount namespace of its own). Both are done with programs that a
-//! machine may lack, or not be allowed to run: that is said.
+//! while (`prlimit`), or its disk is small and full (a `tmpfs` in a mount namespace of its own), or takes no space ahead and knows no direct
+//! access (a `ramfs`); or signals interrupt its flushes (`strace`). All is done with programs that a machine may lack, or not be allowed to run: that is said.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -179,23 +179,103 @@ pub fn lower(
     Ok(all)
 }
 
-/// Runs transactions on a disk of so many bytes until it is full, or for a while: what the process acknowledged has to be in a copy of the
-/// directory that lies at `path` afterwards. `None` if this machine lets nobody mount such a disk.
+/// Why no signal can interrupt flushes; `None` if one can.
+pub fn lacks_interrupts() -> Option<&'static str> {
+    let tried = Command::new("strace").args(INTERRUPTING).arg("true").stderr(Stdio::null()).status();
+    match tried.is_ok_and(|status| status.success()) {
+        true => None,
+        false => Some("the program strace, or leave to trace"),
+    }
+}
+
+/// Every second flush of each thread returns as if a signal had come. The process that is told of is the traced one.
+const INTERRUPTING: [&str; 9] = [
+    "-D",
+    "-f",
+    "-qq",
+    "-o",
+    "/dev/null",
+    "-e",
+    "trace=fdatasync",
+    "-e",
+    "inject=fdatasync:error=EINTR:when=1+2",
+];
+
+/// Runs transactions in a process whose flushes are interrupted, kills it, and looks at the directory; how often it acknowledged something.
+///
+/// # Errors
+/// What is wrong.
+pub fn interrupt(
+    subject: &Subject,
+    (path, workers): (&Path, usize),
+    command: &Command,
+) -> Result<u64, String> {
+    let mut traced = Command::new("strace");
+    traced.args(INTERRUPTING).arg(command.get_program()).args(command.get_args());
+    traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut running = Running::start(&mut traced)?;
+    let went_on = running.waits_for(LINES);
+    let (lines, _) = running.end()?;
+    if !went_on {
+        return Err(format!("{}, interrupted: {} acknowledgements, and no more", subject.name, lines.len()));
+    }
+    let mut acknowledged = vec![0; workers];
+    for (worker, done) in &lines {
+        if let Some(before) = acknowledged.get_mut(*worker) {
+            *before = (*done).max(*before);
+        }
+    }
+    let life = Life { subject, path, access: Access::Direct, seed: 0, acknowledged: &acknowledged };
+    killed::look(&life).map_err(|what| format!("{}, interrupted: {what}", subject.name))?;
+    Ok(lines.len() as u64)
+}
+
+/// A disk of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryDisk {
+    /// Of so many bytes.
+    Small(u64),
+    /// Without `fallocate`.
+    WithoutSpaceAhead,
+}
+
+impl MemoryDisk {
+    /// The kind of its file system, and the length that this has.
+    fn mounted(self) -> (&'static str, u64) {
+        match self {
+            MemoryDisk::Small(bytes) => ("tmpfs", bytes),
+            MemoryDisk::WithoutSpaceAhead => ("ramfs", 0),
+        }
+    }
+
+    /// How long transactions run there, in seconds.
+    fn seconds(self) -> &'static str {
+        match self {
+            MemoryDisk::Small(_) => "2",
+            MemoryDisk::WithoutSpaceAhead => "0.5",
+        }
+    }
+}
+
+/// Runs transactions on a disk until it is full, or for a while: what the process acknowledged has to be in a copy of the directory that
+/// lies at `path` afterwards. How often it was told; `None` if this machine lets nobody mount such a disk.
 ///
 /// # Errors
 /// What is wrong.
 pub fn fill(
     subject: &Subject,
     (path, workers): (&Path, usize),
-    bytes: u64,
+    kind: MemoryDisk,
     command: &mut dyn FnMut(&Path) -> Command,
 ) -> Result<Option<u64>, String> {
+    let (file_system, bytes) = kind.mounted();
     let disk = path.with_extension("disk");
     std::fs::create_dir_all(&disk).map_err(|error| error.to_string())?;
     let inner = command(&disk.join("database"));
     let mut outer = Command::new("unshare");
     outer.args(["--mount", "--map-root-user", "sh", "-c", FILLING, "sh"]);
-    outer.arg(&disk).arg(bytes.to_string()).arg(path).arg(inner.get_program()).args(inner.get_args());
+    outer.arg(&disk).arg(bytes.to_string()).arg(path).args([file_system, kind.seconds()]);
+    outer.arg(inner.get_program()).args(inner.get_args());
     outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = match outer.stderr(Stdio::null()).output() {
         Ok(output) if output.status.code() == Some(CANNOT_MOUNT) => return Ok(None),
@@ -214,17 +294,17 @@ pub fn fill(
         }
     }
     let life = Life { subject, path, access: Access::Direct, seed: bytes, acknowledged: &acknowledged };
-    killed::look(&life).map_err(|what| format!("{}, a disk of {bytes} bytes: {what}", subject.name))?;
+    killed::look(&life).map_err(|what| format!("{}, {kind:?}: {what}", subject.name))?;
     Ok(Some(count))
 }
 
 /// How the shell says that there is no disk.
 const CANNOT_MOUNT: i32 = 42;
-/// Mounts `$1` with `$2` bytes, runs what follows `$3` there, at most two seconds long, and copies the directory to `$3`.
+/// Mounts a `$4` of `$2` bytes at `$1`, runs what follows `$5` there, at most `$5` seconds long, and copies the directory to `$3`.
 const FILLING: &str = r#"
-mount -t tmpfs -o size="$2" tmpfs "$1" || exit 42
-disk=$1 copy=$3
-shift 3
-timeout -s KILL 2 "$@"
+mount -t "$4" -o size="$2" "$4" "$1" || exit 42
+disk=$1 copy=$3 seconds=$5
+shift 5
+timeout -s KILL "$seconds" "$@"
 cp -r "$disk/database" "$copy"
 "#;
