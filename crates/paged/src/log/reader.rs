@@ -230,19 +230,23 @@ impl LogFiles {
     }
 
     /// Makes durable what was read. The life that wrote it may have failed to, and the operating system may have it in memory only, and
-    /// count it as written: so the last segment is written anew under another name, and takes its own place. All segments before were
-    /// durable when it was made. What lies behind the end stays as it is, as long as it is not known whether the database opens.
+    /// count it as written: so the segment of the last record is written anew under another name, and takes its own place. All segments before
+    /// were durable when that record was written; one behind it was only made ahead. What lies behind the end stays as it is, as long as it is not known whether the database opens.
     pub(crate) fn keep<P: Files>(
         &self,
         c: P::Core,
         queue: &mut P::Queue,
         tail: &Tail,
     ) -> Result<(), PagedError> {
-        let Some(segment) = self.segments.iter().find(|header| header.first == tail.segment) else {
+        let Some(place) = self.segments.iter().position(|header| header.first == tail.segment) else {
             return Ok(());
         };
+        let (last, before) = (&self.segments[place], place.checked_sub(1).map(|place| &self.segments[place]));
+        let is_empty = tail.lsn.0 <= last.first.0 + BLOCK_BYTES as u64;
+        let before = before.filter(|before| is_empty && before.names == last.names);
+        let segment = before.unwrap_or(last);
         let mut window = window_of::<P>(c, queue, *segment)?;
-        let end = ((tail.lsn.max(tail.torn).0 - segment.first.0) / 8) as usize;
+        let end = ((tail.lsn.max(tail.torn).0.min(segment.end()) - segment.first.0) / 8) as usize;
         let name = segments::NEW_NAME.to_owned();
         let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Direct };
         let file = P::perform(c, queue, open).into_file()?;

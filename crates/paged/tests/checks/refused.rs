@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use paged::{PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
-use sim::{Call, Config, Disk, DiskModel, Faults, Refusal, Shape, VirtualCore, VirtualMachine};
+use sim::{
+    Call, Config, Crash, Disk, DiskModel, Faults, Refusal, Shape, SimError, VirtualCore, VirtualMachine,
+};
 use terms::Abort;
 
 use crate::support::{assert_sound, options, session};
@@ -200,4 +202,45 @@ fn a_database_that_cannot_roll_back_stops_and_the_next_opening_does() {
         assert_eq!(versions(c, &entries, ROWS), vec![0; ROWS as usize]);
         assert_sound(&entries.0, c);
     });
+}
+
+/// A machine that stops at this event of an opening, and loses its power; whether the opening came to it.
+fn opening_is_cut(disk: &Disk, event: u64) -> bool {
+    let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };
+    let config = config.with_disk(disk).crashing(Crash::Event(event));
+    let ended = VirtualMachine::run(&config, |c| drop(opened(c)));
+    disk.lose_power();
+    match ended {
+        Ok(_) => false,
+        Err(SimError::Crashed { .. }) => true,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The last block of a segment is in memory of the operating system only when the database stops: the next opening makes it durable before
+/// it says where it goes on, although the segment behind is there already.
+#[test]
+fn the_last_block_of_a_segment_is_durable_before_an_opening_goes_on_behind_it() {
+    let blocks = SEGMENT_BYTES / 4096 - 1;
+    for rows in blocks / 2..=blocks {
+        let mut event = 0;
+        loop {
+            let disk = Disk::new(DiskModel::RAM, Faults::default());
+            let acknowledged = boot(&disk, |c| {
+                let entries = opened(c);
+                let done = (0..rows).take_while(|id| insert(c, &entries, *id).is_ok()).count() as u64;
+                refuse(&disk, Call::Flush, 1);
+                insert(c, &entries, done).expect_err("a flush that fails ends the log");
+                done
+            });
+            disk.set_faults(Faults::default());
+            event += 7;
+            let is_cut = opening_is_cut(&disk, event);
+            let there = boot(&disk, |c| versions(c, &opened(c), acknowledged).len() as u64);
+            assert_eq!(there, acknowledged);
+            if !is_cut {
+                break;
+            }
+        }
+    }
 }
