@@ -109,12 +109,22 @@ impl LogFiles {
         }
         found.sort_by_key(|header| header.first);
         let files = LogFiles { segments: found, torn: Vec::new() };
-        // Segments are made in their order.
-        if let Some(first) = unmade.iter().find(|first| **first < files.behind(1)) {
+        if let Some(first) = unmade.iter().find(|first| !files.ends_life(**first)) {
             return Err(damaged(*first, *first, "the file has lost what was in it"));
         }
         torn.extend(unmade.into_iter().map(segments::name));
         Ok(LogFiles { torn, ..files })
+    }
+
+    /// Whether a segment that has lost its head may be one that a life made ahead when it ended: segments are made in their order, so the next
+    /// one, if there is any, is the first of another life.
+    fn ends_life(&self, first: Lsn) -> bool {
+        let (before, behind) =
+            self.segments.split_at(self.segments.partition_point(|other| other.first < first));
+        behind.first().is_none_or(|next| {
+            let follows = before.last().is_some_and(|last| last.names.life == next.names.follows);
+            follows && next.continues != Lsn(0)
+        })
     }
 
     /// Whether there is none, or only one in which nothing was ever written: that of a database that was never made as a whole.

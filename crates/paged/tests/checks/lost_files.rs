@@ -455,6 +455,26 @@ fn a_segment_that_cannot_be_made_for_a_while_is_made_later() {
 }
 
 #[test]
+fn a_segment_that_was_made_ahead_when_a_life_ended_is_not_missed() {
+    let place = Place::new("ended");
+    let entries = opened(&place).expect("a new database");
+    let mut rows = 0;
+    while place.segments().len() < 2 {
+        insert(&entries, rows, &[1; 200]);
+        rows += 1;
+    }
+    drop(entries);
+    // The next life begins; it ends before its first checkpoint, with the power, and so does the head of what was made ahead.
+    let later = place.copy_to("ended-later");
+    drop(opened(&later).expect("it was killed"));
+    let (ahead, next) = (place.segments().remove(1), later.segments().remove(0));
+    std::fs::copy(later.path(&next), place.path(&next)).expect("a copy");
+    std::fs::write(place.path(&ahead), vec![0; SEGMENT_BYTES as usize]).expect("written");
+    assert_eq!(place.segments().len(), 3);
+    assert_eq!(count(&opened(&place).expect("nothing is missing"), rows), rows);
+}
+
+#[test]
 fn a_checkpoint_that_is_refused_for_a_while_is_made_later() {
     let place = Place::new("checkpoint");
     let entries = opened_with(&place, SEGMENT_BYTES).expect("a new database");
