@@ -228,7 +228,8 @@ impl<P: Files> Checkpoints<P> {
                 return Ok(false);
             }
             if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
-                // What is under way, by whomever, need not be the last change.
+                // What is under way, by whomever, need not be the last change. An attempt that was refused has left copies of its own.
+                copies.land(c, store, waits)?;
                 copies.submit(c, store);
                 pool.land(c, waits)?;
                 if !waits {

@@ -215,19 +215,37 @@ impl LogFiles {
     }
 
     /// Makes durable what was read. The life that wrote it may have failed to, and the operating system may have it in memory only, and
-    /// count it as written: so the last segment is written anew under another name, and takes its own place. All segments before were
-    /// durable when it was made.
+    /// count it as written: so the segment of the last records is written anew under another name, and takes its own place. All before
+    /// were durable when a record was sent behind them. A segment is made before the one in front of it is full: while it has no record,
+    /// that one is kept too.
     pub(crate) fn keep<P: Files>(
         &self,
         c: P::Core,
         queue: &mut P::Queue,
         tail: Tail,
     ) -> Result<(), PagedError> {
-        let Some(segment) = self.segments.iter().find(|header| header.first == tail.segment) else {
+        let has_none = tail.lsn.0 <= tail.segment.0 + BLOCK_BYTES as u64;
+        let Some(last) = self.segments.iter().find(|header| header.first == tail.segment) else {
             return Ok(());
         };
+        // One of another life was kept when this one began.
+        let is_before = |header: &&Header| header.names == last.names && header.end() == last.first.0;
+        let before = self.segments.iter().find(is_before).filter(|_| has_none);
+        for segment in before.into_iter().chain([last]) {
+            Self::keep_segment::<P>(c, queue, segment, tail.lsn.min(Lsn(segment.end())))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a segment anew, up to `end`.
+    fn keep_segment<P: Files>(
+        c: P::Core,
+        queue: &mut P::Queue,
+        segment: &Header,
+        end: Lsn,
+    ) -> Result<(), PagedError> {
         let mut window = window_of::<P>(c, queue, *segment)?;
-        let end = ((tail.lsn.0 - segment.first.0) / 8) as usize;
+        let end = ((end.0 - segment.first.0) / 8) as usize;
         let name = segments::NEW_NAME.to_owned();
         let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Direct };
         let file = P::perform(c, queue, open).into_file()?;

@@ -47,6 +47,28 @@ fn what_was_acknowledged_is_there_after_refusals() {
     }
 }
 
+/// Refusals that something went wrong after once, of schemes and seeds.
+const ONCE_WRONG: [(&str, u64, Call, u64); 3] = [
+    // The next opening relied on a group of the log that was written, and not flushed.
+    (paged::TWO_PHASE_LOCKING, 17, Call::Read, 8),
+    // Closing waited for a copy that an attempt before had sent, without letting time pass.
+    (paged::TWO_PHASE_LOCKING, 12, Call::Write, 8),
+    ("silo", 19, Call::Flush, 12),
+];
+
+#[test]
+fn what_went_wrong_once_does_not_again() {
+    for (name, seed, call, after) in ONCE_WRONG {
+        let subject = scheme(name).expect("a scheme");
+        for times in [1, u64::MAX] {
+            let refusal = Refusal { call, after, times };
+            let (marks, wrong) =
+                refusals::try_seed(&subject, seed, refusal, Planted::Nothing).expect("a machine");
+            assert!(wrong.is_empty() && marks.refused > 0, "{name} {seed}, {marks:?}: {wrong:?}");
+        }
+    }
+}
+
 #[test]
 fn acknowledgements_of_what_was_refused_are_caught() {
     let silo = scheme("silo").expect("a scheme");
