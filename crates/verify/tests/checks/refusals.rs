@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sim::{Call, Refusal};
-use verify::crashes::refusals::native::{self, Limit};
+use verify::crashes::refusals::native::{self, Limit, Refused};
 use verify::crashes::refusals::{self, Planted, RefusalMarks};
 use verify::{Subject, scheme};
 
@@ -119,6 +119,43 @@ fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
         println!("{}: {lowered:?}", subject.name);
         assert!(lowered.violations.is_empty(), "{lowered:?}");
         assert!(lowered.went_on >= 2, "{lowered:?}");
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
+}
+
+/// Each kind of call, at several places of openings and of what follows; once, and for a while.
+fn refused_calls() -> Vec<Refused> {
+    let at = |kind: Refused, places: &[(u64, u64)]| -> Vec<Refused> {
+        places.iter().map(|(first, times)| Refused { first: *first, times: *times, ..kind }).collect()
+    };
+    [
+        at(Refused::RENAME, &[(1, 1), (3, 4)]),
+        at(Refused::UNLINK, &[(1, 1), (2, 4)]),
+        // The first one is of the program itself.
+        at(Refused::THREAD, &[(2, 1), (3, 2)]),
+        at(Refused::MAP, &[(5, 1), (12, 1), (30, 4)]),
+    ]
+    .concat()
+}
+
+#[test]
+fn processes_whose_calls_are_refused_go_on_or_stop_in_words() {
+    if let Some(what) = native::lacks_tracing() {
+        eprintln!("missing: {what}; no call was refused");
+        return;
+    }
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let path = place(&format!("calls-{}", subject.name));
+        let mut command = |number| child(&subject, &path, number);
+        let done =
+            native::refuse(&subject, &path, WORKERS, &refused_calls(), &mut command).expect("processes");
+        println!("{}: {done:?}", subject.name);
+        assert!(done.violations.is_empty(), "{done:?}");
+        assert!(done.went_on > 0 && done.stopped > 0 && done.refused > done.lives / 2, "{done:?}");
+        // Planted: a refusal that ends the log is taken for one that passes.
+        let flush = [Refused { first: 12, times: 60_000, ..Refused::FLUSH }];
+        let planted = native::refuse(&subject, &path, WORKERS, &flush, &mut command).expect("processes");
+        assert!(planted.violations.iter().any(|what| what.contains("does not go on")), "{planted:?}");
         std::fs::remove_dir_all(&path).expect("the test's directory");
     }
 }
