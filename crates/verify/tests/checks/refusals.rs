@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sim::{Call, Refusal};
+use verify::crashes::killed_instances;
 use verify::crashes::refusals::native::{self, Limit, Refused};
 use verify::crashes::refusals::{self, Planted, RefusalMarks};
 use verify::{Subject, scheme};
@@ -158,6 +159,40 @@ fn processes_whose_calls_are_refused_go_on_or_stop_in_words() {
         assert!(planted.violations.iter().any(|what| what.contains("does not go on")), "{planted:?}");
         std::fs::remove_dir_all(&path).expect("the test's directory");
     }
+}
+
+/// The program whose processes are a deployment: it is built with all tests.
+fn deployments() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.parent()?.parent()?.join("examples/kills");
+    program.exists().then_some(program)
+}
+
+#[test]
+fn deployments_whose_sockets_are_refused_lose_nothing() {
+    let (lacks, program) = (native::lacks_tracing(), deployments());
+    let (None, Some(program)) = (lacks, program) else {
+        eprintln!("missing: {}; no socket was refused", lacks.unwrap_or("the example kills"));
+        return;
+    };
+    let at = |kind: Refused, first, times| Refused { first, times, ..kind };
+    let refusals = [
+        at(Refused::SOCKET, 1, 1),
+        at(Refused::SOCKET, 2, 2),
+        at(Refused::SOCKET_BYTES, 3, 1),
+        at(Refused::SOCKET_BYTES, 200, 1),
+        at(Refused::SOCKET_BYTES, 300, 4),
+    ];
+    let path = place("sockets");
+    let (done, refused) =
+        killed_instances::refuse_again(&program, &path, &refusals, false).expect("processes");
+    println!("{done:?}, {refused} refused");
+    assert!(done.violations.is_empty(), "{done:?}");
+    assert!(done.acknowledged > 0 && refused >= 5, "{done:?}, {refused} refused");
+    // Planted: more counts as acknowledged than was.
+    let (planted, _) =
+        killed_instances::refuse_again(&program, &path, &refusals[..1], true).expect("processes");
+    assert!(!planted.violations.is_empty(), "{planted:?}");
+    std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
 #[test]
