@@ -40,11 +40,11 @@ pub enum Work {
     /// Workers that own partitions of one database, by the seed: [`Self::Histories`] over several owners, the invariants of benchmarks, or
     /// crashes of a durable database, in the virtual machine.
     Owners,
-    /// Crashes of a machine with a durable database, which is booted again. Always in the virtual machine.
+    /// Crashes of a machine with a durable database, which is booted again. In the virtual machine only.
     Crashes,
-    /// Files of a durable database that are missing, cut, damaged, doubled or another's. Always in the virtual machine.
+    /// Files of a durable database that are missing, cut, damaged, doubled or another's. In the virtual machine only.
     Files,
-    /// Calls for files, threads and memory that the system refuses beside a durable database. Always in the virtual machine.
+    /// Calls for files, threads and memory that the system refuses beside a durable database. In the virtual machine only.
     Refusals,
 }
 
@@ -79,6 +79,11 @@ impl Work {
             Work::Files => "files",
             Work::Refusals => "refusals",
         }
+    }
+
+    /// Whether it is of a disk that is simulated, whose machine crashes or refuses as a seed says.
+    fn is_of_simulated_disk(self) -> bool {
+        matches!(self, Work::Crashes | Work::Files | Work::Refusals)
     }
 
     /// The number of workers where nothing else says it.
@@ -125,6 +130,11 @@ impl Machine {
             }
         };
         config.with_seed(task.seed).perturbed()
+    }
+
+    /// Whether it runs this work: this process's machine has no simulated disk.
+    pub fn runs(&self, work: Work) -> bool {
+        self.repeats() || !work.is_of_simulated_disk()
     }
 
     /// Whether a seed repeats a run.

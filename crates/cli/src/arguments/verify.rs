@@ -23,8 +23,9 @@ pub struct VerifyArguments {
     #[arg(long, visible_alias = "scheme", value_name = "NAME")]
     pub cc: Option<String>,
     /// histories (random transactions, checked for serializability), bank (transfers over two databases), tpcc, micro,
-    /// ycsb, islands and distributed (several instances), owners (of partitions), crashes (of a durable database, on a
-    /// simulated disk), files (of one, damaged), refusals (of the system, beside one), or all [default: histories]
+    /// ycsb, islands and distributed (several instances), owners (of partitions), on a simulated disk, so not with
+    /// --machine native, crashes (of a durable database), files (of one, damaged) and refusals (of the system, beside
+    /// one); or all [default: histories]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Seeds of each scheme and workload [default: 1000]

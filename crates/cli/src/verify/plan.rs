@@ -63,7 +63,8 @@ pub(super) fn resolve(arguments: &VerifyArguments) -> Result<Plan, BadInput> {
         (None, true) => std::thread::available_parallelism().map_or(1, usize::from),
         (None, false) => 1,
     };
-    let (subjects, works) = (subjects(arguments.cc.as_deref())?, works(arguments.workload.as_deref())?);
+    let subjects = subjects(arguments.cc.as_deref())?;
+    let works = works(arguments.workload.as_deref(), &machine)?;
     // Of all schemes, and of all workloads, those that fit each other; of one of each, both.
     if let ([subject], [work]) = (&subjects[..], &works[..])
         && !subject.runs(*work)
@@ -97,15 +98,22 @@ fn subjects(name: Option<&str>) -> Result<Vec<Subject>, BadInput> {
     }
 }
 
-fn works(name: Option<&str>) -> Result<Vec<Work>, BadInput> {
+/// Of all workloads those that the machine runs; or one.
+fn works(name: Option<&str>, machine: &Machine) -> Result<Vec<Work>, BadInput> {
     let Some(name) = name else { return Ok(vec![Work::Histories]) };
+    let run: Vec<Work> = Work::ALL.into_iter().filter(|work| machine.runs(*work)).collect();
     if name == ALL {
-        return Ok(Work::ALL.to_vec());
+        return Ok(run);
     }
-    Work::ALL.into_iter().find(|work| work.name() == name).map(|work| vec![work]).ok_or_else(|| {
-        let names: Vec<&str> = Work::ALL.iter().map(|work| work.name()).chain([ALL]).collect();
-        BadInput::value("--workload", name, "unknown value", names.join(", "))
-    })
+    if let Some(work) = run.iter().find(|work| work.name() == name) {
+        return Ok(vec![*work]);
+    }
+    let problem = match Work::ALL.iter().any(|work| work.name() == name) {
+        true => "on a simulated disk, not with --machine native",
+        false => "unknown value",
+    };
+    let names: Vec<&str> = run.iter().map(|work| work.name()).chain([ALL]).collect();
+    Err(BadInput::value("--workload", name, problem, names.join(", ")))
 }
 
 /// The machine, and the most workers it has room for.

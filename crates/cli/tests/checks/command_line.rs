@@ -258,6 +258,10 @@ const FAULTS: &[(&str, &str)] = &[
         "verify --workload nothing",
         "--workload nothing: unknown value (accepted: histories, bank, tpcc, micro, ycsb, islands, distributed, owners, crashes, files, refusals, all)",
     ),
+    (
+        "verify --workload refusals --machine native",
+        "--workload refusals: on a simulated disk, not with --machine native (accepted: histories, bank, tpcc, micro",
+    ),
     ("verify --seeds 0", "--seeds 0: out of range (accepted: 1 to 1000000000000)"),
     ("verify --first-seed -1", "--first-seed -1: out of range (accepted: 0 to"),
     ("verify --machine toaster", "--machine toaster: unknown machine (accepted: native, dual-socket"),

@@ -12,29 +12,34 @@ use crate::support::{assert_sound, options, session};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
-struct Entry {
+pub struct Entry {
     id: u64,
     #[row(tail)]
     note: Vec<u8>,
 }
 
 impl Entry {
-    fn of(id: u64) -> Self {
+    pub fn of(id: u64) -> Self {
         Entry { id, note: vec![id as u8; if id.is_multiple_of(7) { 6_000 } else { 300 }] }
     }
 }
 
-fn boot<R: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> R) -> R {
+/// A machine of one core with this disk.
+pub fn machine(disk: &Disk) -> Config {
     let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };
-    match VirtualMachine::run(&config.with_disk(disk), program) {
+    config.with_disk(disk)
+}
+
+pub fn boot<R: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> R) -> R {
+    match VirtualMachine::run(&machine(disk), program) {
         Ok(outcome) => outcome.value,
         Err(error) => panic!("{error}"),
     }
 }
 
-type Opened = Result<(PagedDatabase<VirtualMachine>, Table<Entry>), PagedError>;
+pub type Opened = Result<(PagedDatabase<VirtualMachine>, Table<Entry>), PagedError>;
 
-fn opened(c: VirtualCore) -> Opened {
+pub fn opened(c: VirtualCore) -> Opened {
     let log = PagedLogOptions { segment_bytes: 64 << 10, buffer_bytes: 64 << 10, checkpoint_bytes: 100_000 };
     let options =
         PagedOptions { log: Some(log), directory: Some(PathBuf::from("pages")), ..options(30, 1024, 2) };

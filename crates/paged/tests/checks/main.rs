@@ -7,6 +7,7 @@ mod damage;
 mod examined;
 mod files;
 mod full_disk;
+mod killed;
 mod long_rows;
 mod lost_files;
 mod merges;

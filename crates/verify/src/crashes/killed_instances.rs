@@ -24,6 +24,7 @@ use platform::Hardware;
 use terms::random::Random;
 
 use super::ledger::Ledger;
+use super::refusals::native::Refused;
 
 pub use driver::Rules;
 
@@ -35,6 +36,8 @@ const SECONDS: f64 = 30.0;
 const MILLISECONDS_MAX: u64 = 250;
 /// What hangs is ended after this time. Nothing takes as long.
 const HANGING: Duration = Duration::from_secs(120);
+/// So long a command lives to whose processes calls are refused.
+const LIFE_REFUSED: Duration = Duration::from_millis(700);
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 const EPOCH_NANOS: u64 = 500_000;
 
@@ -239,8 +242,16 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(life: &Life, program: &Path) -> Result<Running, String> {
-        let mut command = Command::new(program);
+    /// Starts the command, which `words` in front of the program run.
+    fn start(life: &Life, program: &Path, words: &[String]) -> Result<Running, String> {
+        let mut command = match words {
+            [] => Command::new(program),
+            [first, others @ ..] => {
+                let mut command = Command::new(first);
+                command.args(others).arg(program);
+                command
+            }
+        };
         command.arg("command").args(life.words()).stdin(Stdio::null()).stdout(Stdio::null());
         let started = command.stderr(Stdio::piped()).spawn();
         let mut command = started.map_err(|error| format!("a process cannot be started: {error}"))?;
@@ -281,7 +292,7 @@ fn kill(
     ledger: &Ledger,
     all: &mut Killed,
 ) -> Result<Option<String>, String> {
-    let mut running = Running::start(life, program)?;
+    let mut running = Running::start(life, program, &[])?;
     let (mut said, end) = (Vec::new(), Instant::now() + HANGING);
     // Most are killed while transactions run, the others at any moment of an opening.
     if random.below(4) > 0 {
@@ -312,6 +323,14 @@ fn kill(
         return Ok(Some("processes that were not killed do not end".to_owned()));
     };
     said.extend(rest);
+    let others = claim(said, ledger, all);
+    let named = others.iter().any(|line| line.contains("ended: signal: 9 (SIGKILL)"));
+    let as_it_should = if is_instance { status.code() == Some(1) && named } else { status.code().is_none() };
+    Ok((!as_it_should).then(|| format!("the command ended with {status}: {}", others.join("; "))))
+}
+
+/// Takes what processes have said: what is acknowledged counts, what else they said is told.
+fn claim(said: Vec<String>, ledger: &Ledger, all: &mut Killed) -> Vec<String> {
     let mut others = Vec::new();
     for line in said {
         match parse(&line) {
@@ -322,9 +341,56 @@ fn kill(
             None => others.push(line),
         }
     }
-    let named = others.iter().any(|line| line.contains("ended: signal: 9 (SIGKILL)"));
-    let as_it_should = if is_instance { status.code() == Some(1) && named } else { status.code().is_none() };
-    Ok((!as_it_should).then(|| format!("the command ended with {status}: {}", others.join("; "))))
+    others
+}
+
+/// Runs a deployment in `path` once for each of these refusals, made to each thread of all of its processes, and kills its command if that
+/// has not ended in words by then; then the deployment is opened, and nothing may be missing, by half, or in doubt. With `early` more counts
+/// as acknowledged than was, which has to be noticed. Tells also how many calls were refused.
+///
+/// # Errors
+/// Processes cannot be started.
+pub fn refuse_again(
+    program: &Path,
+    path: &Path,
+    refusals: &[Refused],
+    early: bool,
+) -> Result<(Killed, u64), String> {
+    let (mut all, mut refused, ledger) = (Killed::default(), 0, ledger());
+    let notes = path.with_extension("notes");
+    let life = |round, runs| Life { path: path.to_path_buf(), round, turn: 0, runs, forgets: false };
+    // Loads.
+    look(&life(0, false), program, &ledger, &mut all);
+    for (number, refusal) in (0..).zip(refusals) {
+        // Transports with sockets, in turn.
+        let round = 9 * number + 3 + number % 2 * 3;
+        let mut running = Running::start(&life(round, true), program, &refusal.arguments(&notes))?;
+        let (mut said, end) = (Vec::new(), Instant::now() + LIFE_REFUSED);
+        while let Ok(line) = running.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            said.push(line);
+        }
+        let ended = running.command.try_wait().map_err(|error| error.to_string())?;
+        if ended.is_none() {
+            running.command.kill().map_err(|error| error.to_string())?;
+            all.commands += 1;
+        }
+        match running.end() {
+            Some((rest, _)) => said.extend(rest),
+            None => all.violations.push(format!("{refusal:?}: processes do not end")),
+        }
+        let others = claim(said, &ledger, &mut all);
+        if ended.is_some_and(|status| status.code() != Some(1)) || ended.is_some() && others.is_empty() {
+            all.violations
+                .push(format!("{refusal:?}: the command ended with {ended:?}: {}", others.join("; ")));
+        }
+        refused += Refused::count(&notes);
+        _ = std::fs::remove_file(&notes);
+        if early {
+            ledger.claim(0, u64::from(u32::MAX));
+        }
+        look(&life(round, false), program, &ledger, &mut all);
+    }
+    Ok((all, refused))
 }
 
 /// A line that acknowledges.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sim::{Call, Refusal};
-use verify::crashes::refusals::native::{self, Limit, MemoryDisk};
+use verify::crashes::killed_instances;
+use verify::crashes::refusals::native::{self, Limit, MemoryDisk, Refused};
 use verify::crashes::refusals::{self, Planted, RefusalMarks};
 use verify::{Subject, scheme};
 
@@ -44,6 +45,28 @@ fn what_was_acknowledged_is_there_after_refusals() {
         assert!(least > Some(0), "{marks:?}");
         let missing: Vec<Call> = Call::ALL.into_iter().filter(|call| !calls.contains(call)).collect();
         assert!(missing.is_empty(), "{}: {missing:?} was never refused", subject.name);
+    }
+}
+
+/// Refusals that something went wrong after once, of schemes and seeds.
+const ONCE_WRONG: [(&str, u64, Call, u64); 3] = [
+    // The next opening relied on a group of the log that was written, and not flushed.
+    (paged::TWO_PHASE_LOCKING, 17, Call::Read, 8),
+    // Closing waited for a copy that an attempt before had sent, without letting time pass.
+    (paged::TWO_PHASE_LOCKING, 12, Call::Write, 8),
+    ("silo", 19, Call::Flush, 12),
+];
+
+#[test]
+fn what_went_wrong_once_does_not_again() {
+    for (name, seed, call, after) in ONCE_WRONG {
+        let subject = scheme(name).expect("a scheme");
+        for times in [1, u64::MAX] {
+            let refusal = Refusal { call, after, times };
+            let (marks, wrong) =
+                refusals::try_seed(&subject, seed, refusal, Planted::Nothing).expect("a machine");
+            assert!(wrong.is_empty() && marks.refused > 0, "{name} {seed}, {marks:?}: {wrong:?}");
+        }
     }
 }
 
@@ -99,6 +122,77 @@ fn processes_whose_limits_are_lowered_go_on_or_stop_in_words() {
         assert!(lowered.went_on >= 2, "{lowered:?}");
         std::fs::remove_dir_all(&path).expect("the test's directory");
     }
+}
+
+/// Each kind of call, at several places of openings and of what follows; once, and for a while.
+fn refused_calls() -> Vec<Refused> {
+    let at = |kind: Refused, places: &[(u64, u64)]| -> Vec<Refused> {
+        places.iter().map(|(first, times)| Refused { first: *first, times: *times, ..kind }).collect()
+    };
+    [
+        at(Refused::RENAME, &[(1, 1), (3, 4)]),
+        at(Refused::UNLINK, &[(1, 1), (2, 4)]),
+        // The first one is of the program itself.
+        at(Refused::THREAD, &[(2, 1), (3, 2)]),
+        at(Refused::MAP, &[(5, 1), (12, 1), (30, 4)]),
+    ]
+    .concat()
+}
+
+#[test]
+fn processes_whose_calls_are_refused_go_on_or_stop_in_words() {
+    if let Some(what) = native::lacks_tracing() {
+        eprintln!("missing: {what}; no call was refused");
+        return;
+    }
+    for subject in ["silo", "2pl"].map(|name| scheme(name).expect("a scheme")) {
+        let path = place(&format!("calls-{}", subject.name));
+        let mut command = |number| child(&subject, &path, number);
+        let done =
+            native::refuse(&subject, &path, WORKERS, &refused_calls(), &mut command).expect("processes");
+        println!("{}: {done:?}", subject.name);
+        assert!(done.violations.is_empty(), "{done:?}");
+        assert!(done.went_on > 0 && done.stopped > 0 && done.refused > done.lives / 2, "{done:?}");
+        // Planted: a refusal that ends the log is taken for one that passes.
+        let flush = [Refused { first: 12, times: 60_000, ..Refused::FLUSH }];
+        let planted = native::refuse(&subject, &path, WORKERS, &flush, &mut command).expect("processes");
+        assert!(planted.violations.iter().any(|what| what.contains("does not go on")), "{planted:?}");
+        std::fs::remove_dir_all(&path).expect("the test's directory");
+    }
+}
+
+/// The program whose processes are a deployment: it is built with all tests.
+fn deployments() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.parent()?.parent()?.join("examples/kills");
+    program.exists().then_some(program)
+}
+
+#[test]
+fn deployments_whose_sockets_are_refused_lose_nothing() {
+    let (lacks, program) = (native::lacks_tracing(), deployments());
+    let (None, Some(program)) = (lacks, program) else {
+        eprintln!("missing: {}; no socket was refused", lacks.unwrap_or("the example kills"));
+        return;
+    };
+    let at = |kind: Refused, first, times| Refused { first, times, ..kind };
+    let refusals = [
+        at(Refused::SOCKET, 1, 1),
+        at(Refused::SOCKET, 2, 2),
+        at(Refused::SOCKET_BYTES, 3, 1),
+        at(Refused::SOCKET_BYTES, 200, 1),
+        at(Refused::SOCKET_BYTES, 300, 4),
+    ];
+    let path = place("sockets");
+    let (done, refused) =
+        killed_instances::refuse_again(&program, &path, &refusals, false).expect("processes");
+    println!("{done:?}, {refused} refused");
+    assert!(done.violations.is_empty(), "{done:?}");
+    assert!(done.acknowledged > 0 && refused >= 5, "{done:?}, {refused} refused");
+    // Planted: more counts as acknowledged than was.
+    let (planted, _) =
+        killed_instances::refuse_again(&program, &path, &refusals[..1], true).expect("processes");
+    assert!(!planted.violations.is_empty(), "{planted:?}");
+    std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use cc::InstanceOptions;
 use engine::SchemaBuilder;
 use engine::dynamic::Database;
-use platform::{Place, Platform};
+use platform::{Nanos, Place, Platform};
 use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;
 
@@ -29,6 +29,8 @@ const TRANSACTIONS: u64 = 16;
 /// Calls of a kind that succeed before the first that is refused: less than so many, and of those that a life makes few of.
 const AFTER_MAX: u64 = 24;
 const AFTER_MAX_OF_FEW: u64 = 3;
+/// No life is as long: one that is waits for ever.
+const NANOS_MAX: u64 = 20_000_000_000;
 
 /// What a campaign of refusals has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +94,9 @@ pub fn refusal(seed: u64) -> Refusal {
     let after_max = match call {
         // Once in a life.
         Call::OpenDirectory => 1,
-        Call::List | Call::Read | Call::Rename | Call::Preallocate => AFTER_MAX_OF_FEW,
+        Call::List | Call::Rename | Call::Preallocate => AFTER_MAX_OF_FEW,
+        // Openings over pages make many, those of rows in memory few.
+        Call::Read => [AFTER_MAX_OF_FEW, AFTER_MAX][(seed / Call::ALL.len() as u64 / 2 % 2) as usize],
         _ => AFTER_MAX,
     };
     Refusal { call, after: random.below(after_max), times: [1, 1, 4, u64::MAX][random.below(4) as usize] }
@@ -163,6 +167,7 @@ impl Trial<'_> {
     fn boot(&self, round: u64, body: impl FnOnce(VirtualCore)) -> Result<(), SimError> {
         let config = self.task.machine.config(self.task).with_disk(&self.disk);
         let config = config.with_seed(self.task.seed.wrapping_mul(41).wrapping_add(round));
+        let config = sim::Config { time_limit: Some(Nanos(NANOS_MAX)), ..config };
         match caught(|| VirtualMachine::run(&config, body)) {
             Ok(run) => run.map(|_| ()),
             Err(panic) => {

@@ -1,11 +1,12 @@
 //! Refusals of the operating system that this process runs on: limits of a child process, which runs transactions, are lowered for a
-//! while (`prlimit`), or its disk is small and full (a `tmpfs` in a mount namespace of its own), or takes no space ahead and knows no direct
-//! access (a `ramfs`); or signals interrupt its flushes (`strace`). All is done with programs that a machine may lack, or not be allowed to run: that is said.
+//! while (`prlimit`); its disk is small and full (a `tmpfs` in a mount namespace of its own), or takes no space ahead and knows no
+//! direct access (a `ramfs`); calls of one kind are refused for a while, or signals interrupt its flushes (`strace`). All are done
+//! with programs that a machine may lack, or not be allowed to run: that is said.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ use crate::subject::Subject;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Acknowledgements of a process before and after its limit is lowered.
 const LINES: u64 = 20;
+/// The same after a call was refused: what was on its way then comes first.
+const LINES_AFTER: u64 = 100;
 /// How long a limit is low, at most.
 const MILLISECONDS_MAX: u64 = 60;
 
@@ -47,7 +50,7 @@ impl Limit {
     }
 }
 
-/// What lowering limits showed.
+/// What lowering limits, or refusing calls, showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lowered {
     /// Processes.
@@ -56,18 +59,85 @@ pub struct Lowered {
     pub acknowledged: u64,
     /// Processes that went on.
     pub went_on: u64,
-    /// Processes whose log stopped.
+    /// Processes whose log stopped, or whose opening was refused.
     pub stopped: u64,
+    /// Calls that were refused.
+    pub refused: u64,
     /// What is wrong.
     pub violations: Vec<String>,
 }
 
-/// Why natively nothing can be refused; `None` if it can.
+/// Why natively no limit can be lowered; `None` if one can.
 pub fn lacks() -> Option<&'static str> {
-    let tried = Command::new("prlimit").arg("--version").stdout(Stdio::null()).status();
-    match tried.is_ok_and(|status| status.success()) {
-        true => None,
-        false => Some("the program prlimit, of util-linux"),
+    let runs = succeeds(Command::new("prlimit").arg("--version"));
+    (!runs).then_some("the program prlimit, of util-linux")
+}
+
+/// Why no call can be refused; `None` if one can.
+pub fn lacks_tracing() -> Option<&'static str> {
+    let runs = succeeds(Command::new("strace").args([
+        "-D",
+        "-f",
+        "-qq",
+        "--seccomp-bpf",
+        "-o",
+        "/dev/null",
+        "true",
+    ]));
+    (!runs).then_some("the program strace, or the right to trace a process")
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ended.is_ok_and(|status| status.success())
+}
+
+/// System calls of one kind that are refused to each thread of a process, counted from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Their names, as `strace` takes them.
+    pub calls: &'static str,
+    /// How they end.
+    pub error: &'static str,
+    /// The first one that is refused, from 1 on.
+    pub first: u64,
+    /// So many are: with `first` at most 65,535 in all.
+    pub times: u64,
+}
+
+impl Refused {
+    /// A file gets another name.
+    pub const RENAME: Refused = Refused { calls: "/^rename", error: "EIO", first: 1, times: 1 };
+    /// A name is removed.
+    pub const UNLINK: Refused = Refused { calls: "/^unlink", error: "EIO", first: 1, times: 1 };
+    /// A thread begins.
+    pub const THREAD: Refused = Refused { calls: "/^clone", error: "EAGAIN", first: 1, times: 1 };
+    /// Memory is mapped.
+    pub const MAP: Refused = Refused { calls: "mmap", error: "ENOMEM", first: 1, times: 1 };
+    /// A file is flushed: the log ends, whatever comes after.
+    pub const FLUSH: Refused = Refused { calls: "fdatasync", error: "EIO", first: 1, times: 1 };
+    /// A socket is made, connected, or accepted.
+    pub const SOCKET: Refused =
+        Refused { calls: "/^(socket|connect|accept|bind)", error: "EMFILE", first: 1, times: 1 };
+    /// Bytes are sent or received through a socket.
+    pub const SOCKET_BYTES: Refused =
+        Refused { calls: "/^(send|recv)", error: "ECONNRESET", first: 1, times: 1 };
+
+    /// The program that runs what follows, with these calls refused, and notes each in this file.
+    pub fn arguments(&self, notes: &Path) -> Vec<String> {
+        let Refused { calls, error, first, times } = *self;
+        let last = first.saturating_add(times - 1);
+        let words = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o"];
+        let mut all: Vec<String> = words.map(str::to_owned).to_vec();
+        all.extend([notes.display().to_string(), "-e".to_owned(), format!("trace={calls}"), "-e".to_owned()]);
+        all.push(format!("inject={calls}:error={error}:when={first}..{last}"));
+        all
+    }
+
+    /// How many were refused, as these notes say.
+    pub fn count(notes: &Path) -> u64 {
+        let notes = std::fs::read(notes).unwrap_or_default();
+        String::from_utf8_lossy(&notes).matches("(INJECTED)").count() as u64
     }
 }
 
@@ -75,6 +145,7 @@ pub fn lacks() -> Option<&'static str> {
 struct Running {
     child: Child,
     count: Arc<AtomicU64>,
+    opened: Arc<AtomicBool>,
     lines: Arc<Mutex<Vec<(usize, u64)>>>,
     reader: std::thread::JoinHandle<()>,
 }
@@ -85,22 +156,30 @@ impl Running {
         let mut child = started.map_err(|error| format!("a process cannot be started: {error}"))?;
         let output = child.stdout.take().map(BufReader::new);
         let (count, lines) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let (counts, keeps) = (count.clone(), lines.clone());
+        let (counts, keeps, opened) = (count.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
+        let opens = opened.clone();
         let reader = std::thread::spawn(move || {
             let said = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok);
-            for line in said.filter_map(|line| parse(&line)) {
+            for line in said {
+                opens.fetch_or(line.starts_with("opened "), Ordering::Relaxed);
+                let Some(line) = parse(&line) else { continue };
                 keeps.lock().unwrap_or_else(PoisonError::into_inner).push(line);
                 counts.fetch_add(1, Ordering::Release);
             }
         });
-        Ok(Running { child, count, lines, reader })
+        Ok(Running { child, count, opened, lines, reader })
+    }
+
+    /// Whether the process has not ended.
+    fn lives(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Waits for so many more acknowledgements; false if the process ends before, or takes too long.
     fn waits_for(&mut self, more: u64) -> bool {
         let (until, ends) = (self.count.load(Ordering::Acquire) + more, Instant::now() + PATIENCE);
         while self.count.load(Ordering::Acquire) < until {
-            if Instant::now() > ends || !matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > ends || !self.lives() {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -118,14 +197,13 @@ impl Running {
         }
     }
 
-    /// Kills the process: what it acknowledged, and whether it had ended by itself.
-    fn end(mut self) -> Result<(Vec<(usize, u64)>, bool), String> {
-        let ended = !matches!(self.child.try_wait(), Ok(None));
+    /// Kills the process: what it acknowledged.
+    fn end(mut self) -> Result<Vec<(usize, u64)>, String> {
         self.child.kill().map_err(|error| error.to_string())?;
         self.child.wait().map_err(|error| error.to_string())?;
         self.reader.join().map_err(|_| "the reader panicked")?;
         let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok((lines, ended))
+        Ok(lines)
     }
 }
 
@@ -156,11 +234,30 @@ pub fn lower(
             let raised = running.limit(*limit, false);
             match raised.is_ok() && running.waits_for(LINES) {
                 true => all.went_on += 1,
-                false if limit.may_end() && !matches!(running.child.try_wait(), Ok(None)) => all.stopped += 1,
+                false if limit.may_end() && !running.lives() => all.stopped += 1,
                 false => wrong.push("it does not go on".to_owned()),
             }
         }
-        let (lines, _) = running.end()?;
+        let ended = End { subject, path, number, running, wrong };
+        ended.look(&mut acknowledged, &mut all, &format!("{limit:?}"))?;
+    }
+    Ok(all)
+}
+
+/// A process that is to be killed.
+struct End<'a> {
+    subject: &'a Subject,
+    path: &'a Path,
+    number: u64,
+    running: Running,
+    wrong: Vec<String>,
+}
+
+impl End<'_> {
+    /// Kills it, and looks at the directory: what was acknowledged, also in lives before, has to be there.
+    fn look(self, acknowledged: &mut Vec<u64>, all: &mut Lowered, name: &str) -> Result<(), String> {
+        let End { subject, path, number, running, mut wrong } = self;
+        let lines = running.end()?;
         all.lives += 1;
         all.acknowledged += lines.len() as u64;
         for (worker, done) in lines {
@@ -168,13 +265,60 @@ pub fn lower(
                 *before = done.max(*before);
             }
         }
-        let life = Life { subject, path, access: Access::Direct, seed: number, acknowledged: &acknowledged };
+        let life = Life { subject, path, access: Access::Direct, seed: number, acknowledged };
         match killed::look(&life) {
-            Ok(found) => acknowledged = found.numbers,
+            Ok(found) => *acknowledged = found.numbers,
             Err(what) => wrong.push(what),
         }
-        let told = |what| format!("{}, {limit:?}: {what}", subject.name);
+        let told = |what| format!("{}, {name}: {what}", subject.name);
         all.violations.extend(wrong.into_iter().map(told));
+        Ok(())
+    }
+}
+
+/// Runs one process for each of these refusals, all on the database in `path`. An opening may end in words; whoever has opened the database
+/// goes on. Then it is killed, and the directory is looked at.
+///
+/// # Errors
+/// A process cannot be started.
+pub fn refuse(
+    subject: &Subject,
+    path: &Path,
+    workers: usize,
+    refusals: &[Refused],
+    command: &mut dyn FnMut(u64) -> Command,
+) -> Result<Lowered, String> {
+    let mut all = Lowered::default();
+    let mut acknowledged = vec![0; workers];
+    let notes = path.with_extension("notes");
+    for (number, refused) in (0..).zip(refusals) {
+        let inner = command(number);
+        let words = refused.arguments(&notes);
+        let mut outer = Command::new(&words[0]);
+        outer.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
+        outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut running = Running::start(&mut outer)?;
+        let ends = Instant::now() + PATIENCE;
+        while Refused::count(&notes) == 0 && running.lives() && Instant::now() < ends {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut wrong = Vec::new();
+        if Refused::count(&notes) == 0 {
+            wrong.push("nothing was refused".to_owned());
+        }
+        match running.waits_for(LINES_AFTER) {
+            true => all.went_on += 1,
+            false if running.opened.load(Ordering::Relaxed) => wrong.push("it does not go on".to_owned()),
+            // A status of its own: it was not killed by a signal.
+            false => match running.child.try_wait() {
+                Ok(Some(status)) if status.code().is_some() => all.stopped += 1,
+                ended => wrong.push(format!("its opening does not end in words: {ended:?}")),
+            },
+        }
+        all.refused += Refused::count(&notes);
+        let ended = End { subject, path, number, running, wrong };
+        ended.look(&mut acknowledged, &mut all, &format!("{refused:?}"))?;
+        _ = std::fs::remove_file(&notes);
     }
     Ok(all)
 }

@@ -6,6 +6,8 @@
 //! seen by its owner, a change that is in one form alone is missing later, and a transaction that reads both forms finds counters that
 //! contradict each other. After a crash the table has either form, with all that was acknowledged.
 
+mod rows;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,6 +22,8 @@ use platform::{Intent, Place, Platform};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
+
+use rows::{Content, Form, Narrow, Wide, note};
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, faults, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;
@@ -45,134 +49,6 @@ const CHANGES: usize = 6;
 const EXTRA: u64 = 7;
 /// Longest pause within a transaction.
 const PAUSE_NANOS: u64 = 40_000;
-
-#[derive(Row, Clone, Debug, PartialEq)]
-#[row(key(worker, id))]
-struct Narrow {
-    worker: u32,
-    id: u32,
-    value: u64,
-    #[row(tail)]
-    note: Vec<u8>,
-}
-
-#[derive(Row, Clone, Debug, PartialEq)]
-#[row(key(worker, id), index(by_value(value)), unique_index(by_name(worker, value, id)))]
-struct Wide {
-    worker: u32,
-    id: u32,
-    extra: u64,
-    value: u64,
-    #[row(tail)]
-    note: Vec<u8>,
-}
-
-/// What a row says, whatever its form: whose it is, which, value, what is in the new column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Content {
-    worker: u32,
-    id: u32,
-    value: u64,
-    extra: u64,
-}
-
-fn note(value: u64) -> Vec<u8> {
-    // The same for some values that follow each other.
-    vec![(value / 4) as u8; value as usize / 4 % 50]
-}
-
-/// One of the two forms.
-trait Form: Row<Key = (u32, u32)> + Clone {
-    fn make(content: Content) -> Self;
-    fn content(&self) -> Content;
-    fn note(&self) -> &[u8];
-    /// Writes what differs.
-    fn change(
-        t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
-        table: Table<Self>,
-        new: &Self,
-    ) -> Result<(), Abort>;
-    /// Whether the row is found by its indexes, and another value of it is not.
-    fn is_indexed(&self, t: &mut Transaction<'_>, table: Table<Self>) -> Result<bool, Abort>;
-    /// All rows as each index has them.
-    fn by_indexes(database: &Database<VirtualMachine>, c: VirtualCore, table: Table<Self>) -> Vec<Vec<Self>>;
-}
-
-impl Form for Narrow {
-    fn make(Content { worker, id, value, .. }: Content) -> Self {
-        Narrow { worker, id, value, note: note(value) }
-    }
-
-    fn content(&self) -> Content {
-        Content { worker: self.worker, id: self.id, value: self.value, extra: EXTRA }
-    }
-
-    fn note(&self) -> &[u8] {
-        &self.note
-    }
-
-    fn change(
-        t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
-        _: Table<Self>,
-        new: &Self,
-    ) -> Result<(), Abort> {
-        match t.row(row)?.note == new.note {
-            true => t.put(row, Narrow::VALUE, &new.value),
-            false => t.replace(row, new),
-        }
-    }
-
-    fn is_indexed(&self, _: &mut Transaction<'_>, _: Table<Self>) -> Result<bool, Abort> {
-        Ok(true)
-    }
-
-    fn by_indexes(_: &Database<VirtualMachine>, _: VirtualCore, _: Table<Self>) -> Vec<Vec<Self>> {
-        Vec::new()
-    }
-}
-
-impl Form for Wide {
-    fn make(Content { worker, id, value, extra }: Content) -> Self {
-        Wide { worker, id, value, extra, note: note(value) }
-    }
-
-    fn content(&self) -> Content {
-        Content { worker: self.worker, id: self.id, value: self.value, extra: self.extra }
-    }
-
-    fn note(&self) -> &[u8] {
-        &self.note
-    }
-
-    fn change(
-        t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
-        _: Table<Self>,
-        new: &Self,
-    ) -> Result<(), Abort> {
-        t.replace(row, new)
-    }
-
-    fn is_indexed(&self, t: &mut Transaction<'_>, table: Table<Self>) -> Result<bool, Abort> {
-        let (worker, id, value) = (self.worker, self.id, self.value);
-        let there = t.find(table.index(Wide::BY_VALUE), &(value, worker, id), Intent::Read)?.is_some();
-        let named = t.find(table.index(Wide::BY_NAME), &(worker, value, id), Intent::Read)?.is_some();
-        let other = t.find(table.index(Wide::BY_VALUE), &(value ^ 1, worker, id), Intent::Read)?.is_some();
-        Ok(there && named && !other)
-    }
-
-    fn by_indexes(database: &Database<VirtualMachine>, c: VirtualCore, table: Table<Self>) -> Vec<Vec<Self>> {
-        let (mut one, mut two) = (Vec::new(), Vec::new());
-        let mut inspector = database.inspector(c);
-        let (low, high) = ((0, 0, 0), (u64::MAX, u32::MAX, u32::MAX));
-        inspector.scan(table.index(Wide::BY_VALUE), &low, &high, &mut |row: &Wide| one.push(row.clone()));
-        let (low, high) = ((0, 0, 0), (u32::MAX, u64::MAX, u32::MAX));
-        inspector.scan(table.index(Wide::BY_NAME), &low, &high, &mut |row: &Wide| two.push(row.clone()));
-        vec![one, two]
-    }
-}
 
 /// What a worker's rows must say.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,137 @@
+//! The two forms of the rows: narrow ones, and wide ones with another column and two indexes.
+
+use engine::dynamic::{Database, Transaction};
+use engine::{Inspector, Row, Table, Verbs};
+use platform::Intent;
+use sim::{VirtualCore, VirtualMachine};
+use terms::Abort;
+
+use super::EXTRA;
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(worker, id))]
+pub(super) struct Narrow {
+    pub worker: u32,
+    pub id: u32,
+    pub value: u64,
+    #[row(tail)]
+    pub note: Vec<u8>,
+}
+
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(worker, id), index(by_value(value)), unique_index(by_name(worker, value, id)))]
+pub(super) struct Wide {
+    pub worker: u32,
+    pub id: u32,
+    pub extra: u64,
+    pub value: u64,
+    #[row(tail)]
+    pub note: Vec<u8>,
+}
+
+/// What a row says, whatever its form: whose it is, which, value, what is in the new column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Content {
+    pub worker: u32,
+    pub id: u32,
+    pub value: u64,
+    pub extra: u64,
+}
+
+pub(super) fn note(value: u64) -> Vec<u8> {
+    // The same for some values that follow each other.
+    vec![(value / 4) as u8; value as usize / 4 % 50]
+}
+
+/// One of the two forms.
+pub(super) trait Form: Row<Key = (u32, u32)> + Clone {
+    fn make(content: Content) -> Self;
+    fn content(&self) -> Content;
+    fn note(&self) -> &[u8];
+    /// Writes what differs.
+    fn change(
+        t: &mut Transaction<'_>,
+        row: engine::Handle<Self>,
+        table: Table<Self>,
+        new: &Self,
+    ) -> Result<(), Abort>;
+    /// Whether the row is found by its indexes, and another value of it is not.
+    fn is_indexed(&self, t: &mut Transaction<'_>, table: Table<Self>) -> Result<bool, Abort>;
+    /// All rows as each index has them.
+    fn by_indexes(database: &Database<VirtualMachine>, c: VirtualCore, table: Table<Self>) -> Vec<Vec<Self>>;
+}
+
+impl Form for Narrow {
+    fn make(Content { worker, id, value, .. }: Content) -> Self {
+        Narrow { worker, id, value, note: note(value) }
+    }
+
+    fn content(&self) -> Content {
+        Content { worker: self.worker, id: self.id, value: self.value, extra: EXTRA }
+    }
+
+    fn note(&self) -> &[u8] {
+        &self.note
+    }
+
+    fn change(
+        t: &mut Transaction<'_>,
+        row: engine::Handle<Self>,
+        _: Table<Self>,
+        new: &Self,
+    ) -> Result<(), Abort> {
+        match t.row(row)?.note == new.note {
+            true => t.put(row, Narrow::VALUE, &new.value),
+            false => t.replace(row, new),
+        }
+    }
+
+    fn is_indexed(&self, _: &mut Transaction<'_>, _: Table<Self>) -> Result<bool, Abort> {
+        Ok(true)
+    }
+
+    fn by_indexes(_: &Database<VirtualMachine>, _: VirtualCore, _: Table<Self>) -> Vec<Vec<Self>> {
+        Vec::new()
+    }
+}
+
+impl Form for Wide {
+    fn make(Content { worker, id, value, extra }: Content) -> Self {
+        Wide { worker, id, value, extra, note: note(value) }
+    }
+
+    fn content(&self) -> Content {
+        Content { worker: self.worker, id: self.id, value: self.value, extra: self.extra }
+    }
+
+    fn note(&self) -> &[u8] {
+        &self.note
+    }
+
+    fn change(
+        t: &mut Transaction<'_>,
+        row: engine::Handle<Self>,
+        _: Table<Self>,
+        new: &Self,
+    ) -> Result<(), Abort> {
+        t.replace(row, new)
+    }
+
+    fn is_indexed(&self, t: &mut Transaction<'_>, table: Table<Self>) -> Result<bool, Abort> {
+        let (worker, id, value) = (self.worker, self.id, self.value);
+        let there = t.find(table.index(Wide::BY_VALUE), &(value, worker, id), Intent::Read)?.is_some();
+        let named = t.find(table.index(Wide::BY_NAME), &(worker, value, id), Intent::Read)?.is_some();
+        let other = t.find(table.index(Wide::BY_VALUE), &(value ^ 1, worker, id), Intent::Read)?.is_some();
+        Ok(there && named && !other)
+    }
+
+    fn by_indexes(database: &Database<VirtualMachine>, c: VirtualCore, table: Table<Self>) -> Vec<Vec<Self>> {
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        let mut inspector = database.inspector(c);
+        let (low, high) = ((0, 0, 0), (u64::MAX, u32::MAX, u32::MAX));
+        inspector.scan(table.index(Wide::BY_VALUE), &low, &high, &mut |row: &Wide| one.push(row.clone()));
+        let (low, high) = ((0, 0, 0), (u32::MAX, u64::MAX, u32::MAX));
+        inspector.scan(table.index(Wide::BY_NAME), &low, &high, &mut |row: &Wide| two.push(row.clone()));
+        vec![one, two]
+    }
+}
