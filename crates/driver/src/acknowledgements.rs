@@ -17,6 +17,8 @@ pub(crate) struct Waiting {
     pub kind: usize,
     pub began: Nanos,
     commit: Commit,
+    /// Whether it was waited for: its group may be on disk before its epoch is durable.
+    is_written: bool,
 }
 
 /// Commits of one worker on their way to their acknowledgement.
@@ -37,12 +39,15 @@ impl Acknowledgements {
         (kind, began, commit): (usize, Nanos, Commit),
     ) -> Result<(), RunError> {
         let oldest = match self.durability {
-            Durability::None | Durability::Async => None,
-            Durability::Sync => Some(commit),
+            Durability::None | Durability::Async | Durability::Sync => None,
             Durability::Group if self.waiting.len() < PENDING_MAX => None,
             Durability::Group => self.waiting.front().map(|waiting| waiting.commit),
         };
-        self.waiting.push_back(Waiting { kind, began, commit });
+        let is_written = self.durability == Durability::Sync;
+        if is_written {
+            session.wait_written_until(commit.into(), None).map_err(RunError::of)?;
+        }
+        self.waiting.push_back(Waiting { kind, began, commit, is_written });
         match oldest {
             Some(commit) => wait(session, commit),
             None => Ok(()),
@@ -57,7 +62,7 @@ impl Acknowledgements {
     /// The next commit that can be acknowledged now.
     pub(crate) fn next(&mut self, session: &dyn Upkeep) -> Option<Waiting> {
         let waiting = self.waiting.front()?;
-        let at_once = matches!(self.durability, Durability::None | Durability::Async);
+        let at_once = waiting.is_written || matches!(self.durability, Durability::None | Durability::Async);
         if at_once || session.is_durable(waiting.commit.into()) { self.waiting.pop_front() } else { None }
     }
 

@@ -107,7 +107,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
 
     /// Leaves records behind the cut of what a checkpoint does not stand for: undecided parts, and decisions.
     fn carry(&mut self, cut: &Cut) {
-        let (c, epochs) = (self.session.core(), self.epochs());
+        let c = self.session.core();
         let Carried { parts, decisions } = self.undecided.carried(c, cut.epoch());
         if parts.is_empty() && decisions.is_empty() {
             return;
@@ -115,14 +115,13 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         let local = &mut self.session.worker().local;
         let stamp = Stamp(local.announce_commit(c).first_stamp());
         assert!(stamp.epoch().0 > cut.epoch(), "the epochs that a checkpoint stands for are complete");
-        let worker = local.worker();
         for body in &parts {
-            self.redo.append_again(c, epochs, worker, (stamp, body));
+            self.redo.append_again(c, local, (stamp, body));
         }
         for decision in decisions {
             self.redo.clear();
             self.redo.item(&Item::Decision(decision));
-            self.redo.append(c, epochs, worker, stamp);
+            self.redo.append(c, local, stamp);
         }
         local.retract_commit(c);
     }

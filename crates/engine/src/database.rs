@@ -4,7 +4,7 @@
 use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
 use storage::index::Shape;
-use storage::log::{LogError, LogUse, complete};
+use storage::log::{LogError, LogUse, Target, complete};
 use storage::{MemoryUse, Optimisation};
 use terms::Abort;
 use terms::Epoch;
@@ -88,9 +88,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         outcome: Epoch,
         deadline: Option<Nanos>,
     ) -> Result<bool, Abort> {
-        let Some(durable) = &self.durable else { return Ok(true) };
-        let waited = durable.journal.wait(c, self.instance.epochs(), outcome.0, deadline);
-        waited.map_err(|error| not_durable(&error))
+        self.wait_for(c, Target { epoch: outcome.0, deadline, by_epoch: true })
     }
 
     /// The number of the last whole group of the log that was begun, for [`Self::is_written`]; 0 without a log.
@@ -115,8 +113,12 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         outcome: Epoch,
         deadline: Option<Nanos>,
     ) -> Result<bool, Abort> {
+        self.wait_for(c, Target { epoch: outcome.0, deadline, by_epoch: false })
+    }
+
+    fn wait_for(&self, c: P::Core, target: Target) -> Result<bool, Abort> {
         let Some(durable) = &self.durable else { return Ok(true) };
-        let waited = durable.journal.wait_for_commit(c, self.instance.epochs(), outcome.0, deadline);
+        let waited = durable.journal.wait(c, self.instance.epochs(), target);
         waited.map_err(|error| not_durable(&error))
     }
 

@@ -179,7 +179,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
                         let late = if undecided.keeps(Rule::PreparedFirst) { 0 } else { EPOCHS_LATE };
                         let left_at = Stamp(Epoch(stamp.epoch().0 + late).first_stamp().max(stamp.0));
                         let local = &cx.worker.local;
-                        let body = redo.append_whole(c, local.epochs_shared(), local.worker(), left_at);
+                        let body = redo.append_whole(c, local, left_at);
                         record = Some(PartRecord { part, stamp, body });
                     }
                 }
@@ -260,7 +260,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         }
         let stamp = S::commit(prepared, &mut cx);
         let (c, local) = (cx.c, &cx.worker.local);
-        redo.append(c, local.epochs_shared(), local.worker(), stamp);
+        redo.append(c, local, stamp);
         if let Some(decision) = decision {
             undecided.decided(c, decision, stamp);
         }
@@ -319,7 +319,7 @@ fn leave<P: Platform, S: Scheme<P>>(
     if !is_end || undecided.keeps(Rule::EndRecords) {
         redo.clear();
         redo.item(item);
-        redo.append(c, local.epochs_shared(), local.worker(), stamp);
+        redo.append(c, local, stamp);
     }
     stamp
 }

@@ -2,7 +2,7 @@
 
 use cc::{Scheme, Use};
 use platform::{Nanos, Platform};
-use storage::log::LogError;
+use storage::log::{LogError, Target};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 
@@ -64,9 +64,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.backoff.set_pauses(pauses);
     }
 
-    /// Tells that the next transaction is another one than the last, though that one may have failed
-    /// ([`Bounds::attempts_max`]): nothing is kept for another attempt of it. `again`: the next is another attempt of an earlier
-    /// one.
+    /// Tells that the next transaction is another one than the last, though that one may have failed ([`Bounds::attempts_max`]):
+    /// nothing is kept for another attempt of it. `again`: the next is another attempt of an earlier one.
     pub fn turn_to_another(&mut self, again: bool) {
         S::turn_to_another(self.inner.worker(), again);
     }
@@ -116,8 +115,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// Lets the epoch advance and the log flush if it is time, works on a checkpoint and on the end of dropped tables, and has memory
-    /// provided ahead. The caller
-    /// calls this between transactions, with the current time.
+    /// provided ahead. To be called between transactions, with the current time.
     #[inline]
     pub fn tend(&mut self, now: Nanos) {
         let c = self.inner.core();
@@ -203,16 +201,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         outcome: impl Into<Epoch>,
         deadline: Option<Nanos>,
     ) -> Result<bool, Abort> {
-        self.inner.leave();
-        let Some(redo) = &self.redo else { return Ok(true) };
-        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
-        let waited = redo.journal().wait(c, epochs, outcome.into().0, deadline);
-        waited.map_err(|error| not_durable(&error))
+        self.wait_for(Target { epoch: outcome.into().0, deadline, by_epoch: true })
     }
 
     /// As [`Self::wait_durable_until`], for a caller that does not ask again: the outcome is on disk when this is true, and
-    /// [`Self::is_durable`] may find that out later only. A session that waits alone draws no epochs by this
-    /// ([`storage::log::Log::wait_for_commit`]).
+    /// [`Self::is_durable`] may find that out later only. Sessions that all wait like this draw no epochs.
     ///
     /// # Errors
     /// As [`Self::wait_durable`].
@@ -221,10 +214,13 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         outcome: impl Into<Epoch>,
         deadline: Option<Nanos>,
     ) -> Result<bool, Abort> {
+        self.wait_for(Target { epoch: outcome.into().0, deadline, by_epoch: false })
+    }
+
+    fn wait_for(&mut self, target: Target) -> Result<bool, Abort> {
         self.inner.leave();
         let Some(redo) = &self.redo else { return Ok(true) };
-        let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
-        let waited = redo.journal().wait_for_commit(c, epochs, outcome.into().0, deadline);
+        let waited = redo.journal().wait(self.inner.core(), self.inner.instance().epochs(), target);
         waited.map_err(|error| not_durable(&error))
     }
 
@@ -245,13 +241,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     /// Refuses to begin a transaction when the log has stopped.
     #[inline]
     fn check_log(&self) -> Result<(), Abort> {
-        match &self.redo {
-            None => Ok(()),
-            Some(redo) => match redo.journal().stopped(self.inner.core()) {
-                None => Ok(()),
-                Some(error) => Err(not_durable(&error)),
-            },
-        }
+        let stopped = self.redo.as_ref().and_then(|redo| redo.journal().stopped(self.inner.core()));
+        stopped.map_or(Ok(()), |error| Err(not_durable(&error)))
     }
 
     /// Has memory at hand for rows that follow, after many were inserted: see [`storage::Arena::get_ready`].

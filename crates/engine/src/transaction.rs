@@ -506,7 +506,7 @@ fn commit_logged<P: Platform, S: Scheme<P>>(
     let stamp = S::commit(prepared, &mut cx);
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     let local = &cx.worker.local;
-    redo.append(cx.c, local.epochs_shared(), local.worker(), stamp);
+    redo.append(cx.c, local, stamp);
     cx.worker.meter.leave::<P>(cx.c, before);
     Ok(Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() })
 }

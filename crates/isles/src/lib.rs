@@ -69,7 +69,7 @@
 //! | Isolation | Serializable, phantoms included: until the commit no row appears in a range that was scanned, or under a key that was missing |
 //! | Decisions | A commit counts only if what the transaction read was current; the same holds for an error that your closure returns |
 //! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from, unless [`Durability`] says otherwise. [`Database::in_memory`]: all rows end with the process |
-//! | Memory | Never more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`] |
+//! | Memory | Rows and indexes never take more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`]. An opening of [`Database::at`] after a crash also has the log in memory, for as long as it reads it |
 //! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); a [`CancelToken`] ends a transaction earlier |
 //!
 //! # Errors

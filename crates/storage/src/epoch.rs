@@ -44,9 +44,15 @@ const ENTERED: usize = 0;
 const COMMITTING: usize = 1;
 const ANNOUNCEMENTS: usize = 2;
 
+/// Epochs that are [drawn](Epochs::draw) take so long each in the long run: with those of each millisecond less than five thousand a
+/// second, so that they last for 111 years.
+const DRAWN_NANOS: u64 = 250_000;
+/// Epochs that are drawn at once may be ahead of that by so long.
+const AHEAD_NANOS_MAX: u64 = 1_000_000_000;
+
 /// The global epoch and the announcements of all workers.
 ///
-/// Concurrency: line 0 holds the global epoch and the horizon, line 1 the time of the last advance and the length, then one
+/// Concurrency: line 0 holds the global epoch, the horizon, and the time that drawn epochs account for, line 1 the time of the last advance and the length, then one
 /// line a worker.
 pub struct Epochs<P: Platform> {
     region: P::Region,
@@ -147,6 +153,18 @@ impl<P: Platform> Epochs<P> {
             let sooner = now.0.saturating_sub(self.length(c) / 4 * 3);
             P::store(c, self.word(1), sooner, Ordering::Relaxed);
         }
+    }
+
+    /// As [`Self::try_advance`], for who waits for the end of an epoch whose time has not come: a while of such epochs at once, and
+    /// later no more than make them last for a century.
+    pub fn draw(&self, c: P::Core) -> bool {
+        // Relaxed: figures, here and below. One of two that are drawn at the same moment may count for both.
+        let (now, accounted) = (P::now(c).0, P::load(c, self.word_at(0, 2), Ordering::Relaxed));
+        let draws = accounted <= now.saturating_add(AHEAD_NANOS_MAX) && self.try_advance(c);
+        if draws {
+            P::store(c, self.word_at(0, 2), accounted.max(now) + DRAWN_NANOS, Ordering::Relaxed);
+        }
+        draws
     }
 
     /// Whether no commit is under way at this moment: all that were announced before have left what they have to leave.
@@ -276,6 +294,11 @@ impl Participant {
         Epoch(self.committing)
     }
 
+    /// The epoch that was announced for a commit which is not over.
+    pub fn announced_commit(&self) -> Option<Epoch> {
+        (self.committing != IDLE).then_some(Epoch(self.committing))
+    }
+
     /// The commit is over: a core that sees this finds everything that the commit had to leave.
     #[inline]
     pub fn retract_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) {
@@ -310,6 +333,21 @@ mod tests {
     use platform::Hardware;
 
     use super::*;
+
+    #[test]
+    fn epochs_that_are_drawn_last_for_a_century() {
+        let c = Hardware::core();
+        let epochs = Epochs::<Hardware>::new(c, 1, 0).expect("memory");
+        let (first, began) = (epochs.current(c).0, Hardware::now(c));
+        let tries = 4 * AHEAD_NANOS_MAX / DRAWN_NANOS;
+        let drawn = (0..tries).filter(|_| epochs.draw(c)).count() as u64;
+        assert_eq!(epochs.current(c).0, first + drawn);
+        let nanos = Hardware::now(c).since(began) + AHEAD_NANOS_MAX;
+        assert!((AHEAD_NANOS_MAX / DRAWN_NANOS..=nanos / DRAWN_NANOS + 1).contains(&drawn), "{drawn}");
+        assert!(epochs.try_advance(c), "epochs whose time has come go on");
+        let (by_itself, drawn) = (1_000, 1_000_000_000 / DRAWN_NANOS);
+        assert!(Epoch::LAST.0 / (by_itself + drawn) > 100 * 366 * 24 * 3600);
+    }
 
     #[test]
     fn a_worker_inside_holds_the_horizon_and_not_the_epoch() {

@@ -97,6 +97,11 @@ impl<P: Platform> Local<P> {
         self.participant.announce_commit(c, epochs)
     }
 
+    /// The epoch of the commit under way.
+    pub fn announced_commit(&self) -> Option<Epoch> {
+        self.participant.announced_commit()
+    }
+
     /// The commit, if one was announced, has left all that it has to leave.
     #[inline]
     pub fn retract_commit(&mut self, c: P::Core) {

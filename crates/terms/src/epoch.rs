@@ -1,8 +1,8 @@
 //! Epochs, and stamps: the place of a commit in the order of commits.
 
-/// Bits of a stamp below its epoch: some four million commits that depend on each other, in steps of four. A commit that an
-/// epoch has no number for gets a number of the next epoch.
-pub const STAMP_NUMBER_BITS: u32 = 24;
+/// Bits of a stamp below its epoch: 262,144 commits that depend on each other, in steps of four. A commit that an epoch has no
+/// number for gets a number of the next epoch.
+pub const STAMP_NUMBER_BITS: u32 = 20;
 
 /// Number of an epoch; the first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,7 +10,7 @@ pub struct Epoch(pub u64);
 
 impl Epoch {
     /// The last epoch: the global epoch stays there. Later epochs are room for stamps that run ahead of the global epoch.
-    /// At a thousand epochs a second the last epoch comes after 34 years.
+    /// At five thousand epochs a second, which is more than are drawn in the long run, the last epoch comes after 111 years.
     pub const LAST: Epoch = Epoch((1 << (64 - STAMP_NUMBER_BITS)) - (1 << 20));
 
     /// The epoch of a stamp.

@@ -1,9 +1,9 @@
 //! Times and version words of `tictoc`.
 //!
-//! A time is the epoch, then a number within it of 12 bits; when an epoch has used up its numbers, those of the next
+//! A time is the epoch, then a number within it of 10 bits; when an epoch has used up its numbers, those of the next
 //! follow, and a worker that gets one of those advances the epoch ([`super::validation`]). A stamp has more bits for the
 //! number: a word has to hold a span and flags besides the time, and needs the epochs of stamps, which go on for as long as
-//! a database lives. A version word is `wts` in the upper 52 bits, then `rts - wts` in 10, then the flags of all optimistic
+//! a database lives. A version word is `wts` in the upper 54 bits, then `rts - wts` in 8, then the flags of all optimistic
 //! schemes. A span that is too long for its bits moves `wts` on: readers of the row then take it for a new version, and
 //! abort if they need to know that it is the old one. An `rts` in another epoch than `wts` always does that, once a row and
 //! epoch.
@@ -14,9 +14,9 @@ use crate::optimistic::{FLAGS, LOCKED};
 use terms::Stamp;
 
 /// Bits of a number within an epoch.
-const NUMBER_BITS: u32 = 12;
+const NUMBER_BITS: u32 = 10;
 /// Bits of `rts - wts`.
-const SPAN_BITS: u32 = 10;
+const SPAN_BITS: u32 = 8;
 const SPAN_MAX: u64 = (1 << SPAN_BITS) - 1;
 const FLAG_BITS: u32 = FLAGS.trailing_ones();
 const TIME_SHIFT: u32 = FLAG_BITS + SPAN_BITS;

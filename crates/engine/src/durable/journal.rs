@@ -3,7 +3,7 @@
 use platform::files::Files;
 use platform::{Nanos, Node, Platform};
 use storage::Epochs;
-use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record};
+use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record, Target};
 
 /// A file of a checkpoint that is being written.
 pub(crate) trait CheckpointWriter<P: Platform>: Send {
@@ -44,21 +44,7 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
     fn durable(&self, c: P::Core) -> u64;
     fn stopped(&self, c: P::Core) -> Option<LogError>;
     fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool;
-    fn wait(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        epoch: u64,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, LogError>;
-    /// See [`Log::wait_for_commit`].
-    fn wait_for_commit(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        epoch: u64,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, LogError>;
+    fn wait(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError>;
     /// See [`Log::whole_groups`] and [`Log::has_whole_since`].
     fn whole_groups(&self, c: P::Core) -> u64;
     fn has_whole_since(&self, c: P::Core, begun: u64) -> bool;
@@ -98,24 +84,8 @@ impl<P: Files> Journal<P> for Log<P> {
         Log::tend(self, c, epochs, now)
     }
 
-    fn wait(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        epoch: u64,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, LogError> {
-        Log::wait(self, c, epochs, epoch, deadline)
-    }
-
-    fn wait_for_commit(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        epoch: u64,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, LogError> {
-        Log::wait_for_commit(self, c, epochs, epoch, deadline)
+    fn wait(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError> {
+        Log::wait(self, c, epochs, target)
     }
 
     fn whole_groups(&self, c: P::Core) -> u64 {

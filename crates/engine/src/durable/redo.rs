@@ -3,7 +3,7 @@
 use cc::RedoSink;
 use platform::{Node, Platform};
 use storage::log::{LogError, Record};
-use storage::{Epochs, Places};
+use storage::{Local, Places};
 use terms::{Abort, Stamp};
 
 use super::checkpoint::Checkpoints;
@@ -78,34 +78,25 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
     }
 
     /// Appends items and changes to the log as one record; what the record says. Failures are as those of [`Self::append`].
-    pub(crate) fn append_whole(
-        &mut self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        worker: usize,
-        stamp: Stamp,
-    ) -> Vec<u8> {
+    pub(crate) fn append_whole(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp) -> Vec<u8> {
         let body = self.encoder.whole().to_vec();
-        self.append_again(c, epochs, worker, (stamp, &body));
+        self.append_again(c, local, (stamp, &body));
         body
     }
 
     /// Appends this body of a record. Failures are as those of [`Self::append`].
-    pub(crate) fn append_again(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        worker: usize,
-        (stamp, body): (Stamp, &[u8]),
-    ) {
+    pub(crate) fn append_again(&self, c: P::Core, local: &Local<P>, (stamp, body): (Stamp, &[u8])) {
+        check_announced(local, stamp);
         let record = Record { stamp: stamp.0, epoch: stamp.epoch().0, body };
+        let (epochs, worker) = (local.epochs_shared(), local.worker());
         let _ = self.durable.journal.append(c, epochs, worker, self.stream, &record);
     }
 
     /// Appends what the transaction changed to the log. A failure shows when the commit is to be acknowledged.
-    pub(crate) fn append(&mut self, c: P::Core, epochs: &Epochs<P>, worker: usize, stamp: Stamp) {
-        let epoch = stamp.epoch().0;
+    pub(crate) fn append(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp) {
+        let (epoch, epochs, worker) = (stamp.epoch().0, local.epochs_shared(), local.worker());
         for body in self.encoder.bodies() {
+            check_announced(local, stamp);
             let record = Record { stamp: stamp.0, epoch, body };
             if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {
                 return;
@@ -131,6 +122,13 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
         self.look(table);
         self.encoder.delete(table, &mut |word| P::peek(&row[word]));
     }
+}
+
+/// Whole groups and complete epochs have a record only if its commit is announced until it is left.
+#[inline(always)]
+fn check_announced<P: Platform>(local: &Local<P>, stamp: Stamp) {
+    let is_announced = || local.announced_commit().is_some_and(|epoch| epoch <= stamp.epoch());
+    debug_assert!(is_announced(), "a record is left outside of a commit, or before its epoch");
 }
 
 /// The error of a transaction that cannot be durable.

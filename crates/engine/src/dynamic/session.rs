@@ -279,7 +279,7 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
         self.inner.leave();
         let Some(redo) = &self.redo else { return };
         let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
-        while complete(epochs.current(c).0) < outcome.0 && epochs.try_advance(c) {}
+        while complete(epochs.current(c).0) < outcome.0 && epochs.draw(c) {}
         redo.journal().tend(c, epochs, P::now(c));
     }
 

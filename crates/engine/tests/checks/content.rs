@@ -10,7 +10,7 @@ use engine::{Database, Row, Schema, SchemaBuilder, TableDescription, TableOption
 use platform::Place;
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::Epochs;
-use storage::log::{CheckpointFileWriter, LogOptions, Record, open};
+use storage::log::{CheckpointFileWriter, LogOptions, Record, Target, open};
 use terms::Epoch;
 
 type P = VirtualMachine;
@@ -82,7 +82,8 @@ fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore
                     let record = Record { stamp, epoch, body: &body };
                     log.append(c, &epochs, 0, 0, &record).expect("appended");
                     // The next one is of another epoch.
-                    log.wait(c, &epochs, epoch, None).expect("durable");
+                    let target = Target { epoch, deadline: None, by_epoch: true };
+                    log.wait(c, &epochs, target).expect("durable");
                 }
                 Begin => {
                     let cut = log.begin_checkpoint(c, &epochs).expect("begun");

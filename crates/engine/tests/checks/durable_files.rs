@@ -11,7 +11,7 @@ use engine::dynamic;
 use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 use platform::{Place, Platform};
-use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use sim::{Call, Config, Disk, DiskModel, Faults, Refusal, Shape, VirtualCore, VirtualMachine};
 use storage::log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};
 use storage::log::{LogError, LogOptions, MANIFEST};
 use terms::Abort;
@@ -199,6 +199,31 @@ fn a_segment_that_is_missing_or_cut_short_is_noticed() {
     assert_eq!(opens_with(&disk, "d"), Ok(30));
 }
 
+/// Also where the next segment has one group only, whose blocks know of no flush but those before it.
+#[test]
+fn the_end_of_a_segment_is_noticed_where_the_next_one_has_a_block() {
+    for rows in 3..18 {
+        let disk = disk();
+        killed(&disk, "d", rows);
+        let all = files(&disk, "d");
+        let is_used = |name: &String| all[name].chunks(ALIGNMENT).skip(1).any(|part| part[0] != 0);
+        let used: Vec<_> = logs(&disk, "d").into_iter().filter(is_used).collect();
+        for name in &used[..used.len() - 1] {
+            let last = all[name].chunks(ALIGNMENT).rposition(|part| BlockHeader::fetch(part).is_some());
+            let end = last.expect("it has blocks") * ALIGNMENT;
+            let mut flipped = all[name].clone();
+            flipped[end + 20] ^= 1;
+            for damaged in [&flipped[..], &all[name][..end + 20]] {
+                replace(&disk, "d", name, Some(damaged));
+                let error = is_refused(&disk, "d", &format!("{rows} rows, {name} from byte {end} on"));
+                assert!(matches!(&error, LogError::Damaged { .. }), "{name}: {error}");
+            }
+            replace(&disk, "d", name, Some(&all[name]));
+        }
+        assert_eq!(opens_with(&disk, "d"), Ok(rows as usize));
+    }
+}
+
 #[test]
 fn files_of_other_lives_and_databases_are_refused() {
     let disk = disk();
@@ -349,4 +374,62 @@ fn memory_for_many_records_is_done_without() {
     });
     disk.lose_power();
     assert_eq!(opens_with(&disk, "d"), Ok(19));
+}
+
+/// The next segment is tried again where the system refuses to make it for a while, as it does where too many files are open.
+#[test]
+fn a_segment_that_is_refused_for_a_while_is_made_later() {
+    let mut lives = 0;
+    for after in 5..25 {
+        let disk = disk();
+        let refusal = Some(Refusal { call: Call::Open, after, times: 3 });
+        disk.set_faults(Faults { refusal, ..Faults::default() });
+        let opened = run(&disk, |c| {
+            let Ok((database, notes)) = open(c, "d", SHORT) else { return false };
+            for id in 0..100 {
+                insert(&database, c, notes, &[note(id, &[7; 900])]);
+                P::pause(c, 1_000_000);
+            }
+            true
+        });
+        disk.lose_power();
+        disk.set_faults(Faults::default());
+        if opened {
+            assert!(logs(&disk, "d").len() > 3);
+            lives += 1;
+        }
+        assert_eq!(opens_with(&disk, "d"), Ok(if opened { 100 } else { 0 }));
+    }
+    assert!(lives > 5, "{lives} openings");
+}
+
+/// A file system that takes no space ahead holds logs all the same.
+#[test]
+fn logs_grow_where_no_space_is_taken_ahead() {
+    let refusal = Some(Refusal { call: Call::Preallocate, after: 0, times: u64::MAX });
+    let disk = Disk::new(DiskModel::NVME, Faults { refusal, ..Faults::default() });
+    killed(&disk, "d", 40);
+    disk.lose_power();
+    assert_eq!(opens_with(&disk, "d"), Ok(40));
+}
+
+/// A checkpoint counts though files that it stands for cannot be removed: they go later.
+#[test]
+fn what_cannot_be_removed_behind_a_checkpoint_stays_for_later() {
+    let refusal = Some(Refusal { call: Call::Remove, after: 0, times: u64::MAX });
+    let disk = Disk::new(DiskModel::NVME, Faults { refusal, ..Faults::default() });
+    run(&disk, |c| {
+        let (database, notes) = open(c, "d", SHORT).expect("a database");
+        let rows: Vec<_> = (0..30).map(|id| note(id, &[7; 900])).collect();
+        insert(&database, c, notes, &rows);
+        let mut session = database.session(c, None, false).expect("a session");
+        assert_eq!(session.checkpoint(), Ok(true));
+        insert(&database, c, notes, &[note(30, b"behind the checkpoint")]);
+    });
+    let first = &logs(&disk, "d")[0];
+    disk.lose_power();
+    disk.set_faults(Faults::default());
+    assert!(files(&disk, "d").contains_key(first));
+    assert_eq!(opens_with(&disk, "d"), Ok(31));
+    assert!(!files(&disk, "d").contains_key(first), "{first} is superseded");
 }

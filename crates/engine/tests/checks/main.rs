@@ -30,4 +30,5 @@ mod shuffled;
 mod support;
 mod time_travel;
 mod told;
+mod whole_groups;
 mod without;

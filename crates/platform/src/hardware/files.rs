@@ -117,6 +117,23 @@ fn takes_no_space(error: Errno) -> bool {
     error == Errno::OPNOTSUPP || error == Errno::NOSYS
 }
 
+/// Makes a file as long as that, if it is shorter, by a call that takes the space from its end on.
+fn lengthen(
+    file: &File,
+    bytes: u64,
+    mut take: impl FnMut(u64, u64) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let end = rustix::fs::fstat(file)?.st_size.cast_unsigned();
+    if bytes <= end {
+        return Ok(());
+    }
+    match again(|| take(end, bytes - end)) {
+        // The file gets its length, and its space when it is written.
+        Err(error) if takes_no_space(error) => again(|| rustix::fs::ftruncate(file, bytes)),
+        taken => taken,
+    }
+}
+
 /// Repeats a call that a signal interrupted.
 fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
@@ -328,22 +345,10 @@ fn perform(
             nothing(flushed.map_err(|error| file.0.failed("fdatasync", error)))
         }
         Operation::Preallocate { file, bytes } => {
-            let take = || {
-                let end = rustix::fs::fstat(&file.0.file)?.st_size.cast_unsigned();
-                if bytes <= end {
-                    return Ok(());
-                }
-                let taken =
-                    again(|| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), end, bytes - end));
-                match taken {
-                    // The file gets its length, and its space when it is written.
-                    Err(error) if takes_no_space(error) => {
-                        again(|| rustix::fs::ftruncate(&file.0.file, bytes))
-                    }
-                    taken => taken,
-                }
-            };
-            nothing(take().map_err(|error| file.0.failed("fallocate", error)))
+            let take =
+                |from, bytes| rustix::fs::fallocate(&file.0.file, FallocateFlags::empty(), from, bytes);
+            let taken = lengthen(&file.0.file, bytes, take);
+            nothing(taken.map_err(|error| file.0.failed("fallocate", error)))
         }
         Operation::Clear { file, offset, bytes } => nothing(file.0.clear(offset, bytes)),
         Operation::Size { file } => {
@@ -491,5 +496,39 @@ impl Files for Hardware {
         queue.shared.completed.store(queue.taken, Ordering::Relaxed);
         let (buffers, result) = perform(&queue.directory, operation);
         Completion { ticket: Ticket(queue.taken), buffers, result }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a flush that a signal interrupts, which has decided nothing, and one that fails, which is never asked again.
+    #[test]
+    fn a_call_is_repeated_after_a_signal_and_after_nothing_else() {
+        let mut calls = 0;
+        let mut answers = [Err(Errno::INTR), Err(Errno::INTR), Ok(7), Err(Errno::IO), Ok(8)].into_iter();
+        let mut ask = || {
+            again(|| {
+                calls += 1;
+                answers.next().expect("no more calls")
+            })
+        };
+        assert_eq!([ask(), ask(), ask()], [Ok(7), Err(Errno::IO), Ok(8)]);
+        assert_eq!(calls, 5);
+    }
+
+    #[test]
+    fn files_get_their_length_where_no_space_can_be_taken_ahead() {
+        let descriptor = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
+        let file = File::from(descriptor);
+        let length = || rustix::fs::fstat(&file).expect("a file").st_size;
+        for (bytes, error, becomes) in
+            [(8192, Errno::OPNOTSUPP, 8192), (12288, Errno::NOSYS, 12288), (16384, Errno::NOSPC, 12288)]
+        {
+            let taken = lengthen(&file, bytes, |_, _| Err(error));
+            assert_eq!((taken.is_ok(), length()), (error != Errno::NOSPC, becomes));
+        }
+        assert_eq!((lengthen(&file, 100, |_, _| Err(Errno::IO)), length()), (Ok(()), 12288), "never shorter");
     }
 }

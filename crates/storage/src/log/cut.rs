@@ -17,6 +17,7 @@ use super::driver::Driver;
 use super::error::LogError;
 use super::manifest::{Checkpoint, Manifest, ManifestWriter, Start};
 use super::names::{checkpoint_file_name, segment_name};
+use super::turn::Target;
 use crate::epoch::Epochs;
 
 /// Between two looks whether another core has written the manifest.
@@ -58,7 +59,7 @@ impl<P: Files> Log<P> {
             self.publish_stop(c);
         }
         let cut = cut??;
-        self.wait(c, epochs, cut.epoch, None)?;
+        self.wait(c, epochs, Target::durable(cut.epoch))?;
         // Relaxed: a figure.
         P::store(c, self.growth_word(), 0, Ordering::Relaxed);
         Ok(cut)

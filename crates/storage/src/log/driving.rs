@@ -14,6 +14,10 @@ use super::{Log, complete, performs};
 use crate::epoch::Epochs;
 use terms::Epoch;
 
+/// A core that waits looks for so long whether commits under way come to their end, this often.
+const IDLE_NANOS_MAX: u64 = 10_000;
+const IDLE_PAUSE_NANOS: u64 = 100;
+
 /// How the beginning of a whole group went.
 enum Whole {
     /// Some commit is under way.
@@ -26,6 +30,17 @@ enum Whole {
 /// Who performs a group that a worker waits for until this deadline.
 fn by<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> By {
     if performs::<P>(c, deadline) { By::Core } else { By::Queue }
+}
+
+/// Whether a moment comes until then at which no commit is under way: sessions that wait for their commits end them and begin no others.
+fn is_idle_soon<P: Platform>(c: P::Core, epochs: &Epochs<P>, until: Nanos) -> bool {
+    while P::now(c) < until {
+        if epochs.no_commit_is_under_way(c) {
+            return true;
+        }
+        P::pause(c, IDLE_PAUSE_NANOS);
+    }
+    false
 }
 
 impl<P: Files> Log<P> {
@@ -89,9 +104,7 @@ impl<P: Files> Log<P> {
                     match self.start_whole(c, driver, epochs, target)? {
                         Whole::Everything => return Ok(Turn::Whole),
                         Whole::Begun => waits_for_whole = true,
-                        Whole::Not => {
-                            while complete(epochs.current(c).0) < target.epoch && epochs.try_advance(c) {}
-                        }
+                        Whole::Not => while complete(epochs.current(c).0) < target.epoch && epochs.draw(c) {},
                     }
                 }
                 if !waits_for_whole {
@@ -132,9 +145,35 @@ impl<P: Files> Log<P> {
         epochs: &Epochs<P>,
         target: Target,
     ) -> Result<Whole, LogError> {
-        if target.by_epoch || !epochs.no_commit_is_under_way(c) {
+        if target.by_epoch {
             return Ok(Whole::Not);
         }
+        let until = P::now(c).plus(IDLE_NANOS_MAX);
+        let (collected, complete) = loop {
+            if !is_idle_soon(c, epochs, until) {
+                return Ok(Whole::Not);
+            }
+            if let Some(collected) = self.collect_whole(c, driver, epochs) {
+                break collected;
+            }
+        };
+        if collected.filled.is_empty() && (driver.is_whole || driver.newest <= driver.marked) {
+            self.publish_whole(c, driver.whole);
+            return Ok(Whole::Everything);
+        }
+        driver.is_whole = true;
+        let mark = Mark { before: driver.marked, complete, whole: driver.whole };
+        self.write_collected(c, driver, collected, (mark, by::<P>(c, target.deadline)))?;
+        Ok(Whole::Begun)
+    }
+
+    /// Takes what all workers have left, and what is complete with it, if no commit is under way at that moment.
+    fn collect_whole(
+        &self,
+        c: P::Core,
+        driver: &mut Driver<P>,
+        epochs: &Epochs<P>,
+    ) -> Option<(Collected<P>, u64)> {
         // The number is told before the buffers are taken: whoever has left a record and finds an earlier number can rely on
         // the group with this one. A number that no group gets does no harm.
         driver.whole += 1;
@@ -144,15 +183,7 @@ impl<P: Files> Log<P> {
         let complete = complete(epochs.current(c).0).max(driver.marked);
         let collected =
             driver.with_free(|free| self.slots.collect_whole(c, free, || epochs.no_commit_is_under_way(c)));
-        let Some(collected) = collected else { return Ok(Whole::Not) };
-        if collected.filled.is_empty() && (driver.is_whole || driver.newest <= driver.marked) {
-            self.publish_whole(c, driver.whole);
-            return Ok(Whole::Everything);
-        }
-        driver.is_whole = true;
-        let mark = Mark { before: driver.marked, complete, whole: driver.whole };
-        self.write_collected(c, driver, collected, (mark, by::<P>(c, target.deadline)))?;
-        Ok(Whole::Begun)
+        collected.map(|collected| (collected, complete))
     }
 
     /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds its way took, and its

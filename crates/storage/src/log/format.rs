@@ -20,9 +20,9 @@ use super::error::LogError;
 use terms::Epoch;
 
 /// Version of everything in a database's directory.
-pub const FORMAT: u32 = 7;
-/// The oldest version that is read: earlier ones do not say where their blocks belong.
-pub const FORMAT_OLDEST: u32 = 7;
+pub const FORMAT: u32 = 8;
+/// The oldest version that is read: earlier ones have other stamps.
+pub const FORMAT_OLDEST: u32 = 8;
 /// Blocks begin and end at multiples of this: what direct access asks for.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.

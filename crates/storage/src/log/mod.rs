@@ -60,13 +60,14 @@ pub use manifest::{Checkpoint, Generation, Manifest, Start};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
+pub use turn::Target;
 
 use driver::Driver;
 use format::SegmentHeader;
 use manifest::ManifestWriter;
 use slot::Slots;
 use stream::{By, Stream, StreamPlan};
-use turn::{Goal, Target, Turn};
+use turn::{Goal, Turn};
 
 /// Shortest time between two looks at what the disk has done, while no worker waits for it.
 const LOOK_NANOS: u64 = 50_000;
@@ -277,10 +278,10 @@ impl<P: Files> Log<P> {
 
     /// Waits until everything that was committed before is durable.
     fn wait_for_all(&self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
-        self.wait(c, epochs, epochs.current(c).0, None)?;
+        self.wait(c, epochs, Target::durable(epochs.current(c).0))?;
         // Stamps may be ahead of the epochs; all buffers have been taken by now.
         let newest = self.with_driver(c, |driver| driver.newest);
-        self.wait(c, epochs, newest, None).map(drop)
+        self.wait(c, epochs, Target::durable(newest)).map(drop)
     }
 
     /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. No worker uses
@@ -427,38 +428,12 @@ impl<P: Files> Log<P> {
         P::unpark(c, self.landed_word(), u32::MAX);
     }
 
-    /// Waits until `epoch` is durable, and moves epochs on to get there; or until the deadline, if there is one. Returns
-    /// whether the epoch is durable. The worker waits for commits that are under way, and for the disk, but for no other
-    /// transaction.
+    /// Waits for the target, and moves epochs on to get there where that has to be; or until the deadline, if there is one. Returns
+    /// whether it is durable. The worker waits for commits that are under way, and for the disk, but for no other transaction.
     ///
     /// # Errors
-    /// The log has stopped: whether the epoch is durable is not known, and it is not to be acknowledged.
-    pub fn wait(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        epoch: u64,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, LogError> {
-        self.wait_for(c, epochs, Target { epoch, deadline, by_epoch: true })
-    }
-
-    /// As [`Self::wait`], for a commit of this epoch that the caller has made or read: it may be durable, with a whole group, before
-    /// the epoch is.
-    ///
-    /// # Errors
-    /// As [`Self::wait`].
-    pub fn wait_for_commit(
-        &self,
-        c: P::Core,
-        epochs: &Epochs<P>,
-        epoch: u64,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, LogError> {
-        self.wait_for(c, epochs, Target { epoch, deadline, by_epoch: false })
-    }
-
-    fn wait_for(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError> {
+    /// The log has stopped: whether the target is durable is not known, and it is not to be acknowledged.
+    pub fn wait(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError> {
         let Target { epoch, deadline, by_epoch } = target;
         let begun = self.whole_groups(c);
         loop {

@@ -213,12 +213,13 @@ impl<P: Files> Stream<P> {
         }
     }
 
-    /// Goes on in the next segment; false, and nothing done, if there is none to be had now. Everything in the current one will
-    /// be durable before anything in the next one is acknowledged, and it names the next one.
+    /// Goes on in the next segment; false, and nothing done, if there is none to be had now. The current one names the next one, and
+    /// everything in it is durable before the next one has a block, which says so: an end that is missing is damage.
     pub(super) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
         // A group that is longer than its segment: the first block of it may not be durable yet.
         if matches!(self.next, Next::None) {
             self.flush_current(c);
+            self.wait_for_blocks(c)?;
         }
         if !self.wait_for_next(c, false)? {
             return Ok(false);
@@ -233,8 +234,21 @@ impl<P: Files> Stream<P> {
             self.write_mark(c, complete)?;
         }
         self.flush_current(c);
+        self.wait_for_blocks(c)?;
         self.take_next(c);
         Ok(true)
+    }
+
+    /// Waits until all blocks are durable; a flush of the last of them was asked for.
+    fn wait_for_blocks(&mut self, c: P::Core) -> Result<(), LogError> {
+        while !self.is_idle() {
+            if !self.wait(c, None) {
+                return Err(FileError::stopped().into());
+            }
+            self.reap(c)?;
+        }
+        self.flushed();
+        Ok(())
     }
 
     /// Takes the rest of the next segment's space, and waits until its length is durable; not for what is refused.

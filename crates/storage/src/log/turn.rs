@@ -13,13 +13,22 @@ pub(super) enum Goal {
     Durable(Target),
 }
 
-/// What a worker waits for: a durable epoch, until a deadline, if there is one.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
+/// What a worker waits for: a durable epoch, or a commit of it that the worker has made or read.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The epoch.
     pub epoch: u64,
+    /// Longest time to wait for it.
     pub deadline: Option<Nanos>,
-    /// The epoch is to be complete: what was committed before the call does not do.
+    /// The epoch is to be complete; otherwise what was committed before the call does, which may be durable before, in a whole group.
     pub by_epoch: bool,
+}
+
+impl Target {
+    /// A durable epoch, however long it takes.
+    pub(super) fn durable(epoch: u64) -> Target {
+        Target { epoch, deadline: None, by_epoch: true }
+    }
 }
 
 /// How an attempt to hold the latch went.

@@ -1,6 +1,7 @@
 //! Crashes of durable databases: simulated ones, and processes that are killed.
 #![allow(clippy::disallowed_methods)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,8 +81,13 @@ fn mutants_are_caught() {
     ];
     for mutant in mutants {
         let name = mutant.name;
-        let found = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
-        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).pop().map(|what| (seed, what)));
+        let run = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
+        // A part that keeps its stamp leaves a record outside of a commit, which the engine says itself in debug builds.
+        let found = |seed| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
+            Ok(mut violations) => violations.pop(),
+            Err(panic) => panic.downcast::<&str>().ok().map(|message| message.to_string()),
+        };
+        let first = (0..SEEDS_OF_MUTANTS).find_map(|seed| found(seed).map(|what| (seed, what)));
         println!("{name}: {first:?}");
         assert!(first.is_some(), "{name} was not caught");
     }
