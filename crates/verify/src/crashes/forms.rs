@@ -12,11 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use cc::InstanceOptions;
 use engine::dynamic::{Database, Session, Transaction};
-use engine::{
-    Bounds, ChangeError, ChangeStep, Ending, Inspector, OpenError, Row, SchemaBuilder, Table, TableChange,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, ChangeError, ChangeStep, Ending, OpenError, SchemaBuilder, TableChange, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{Inspector, Row, Table, TableOptions};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
@@ -89,7 +87,7 @@ trait Form: Row<Key = (u32, u32)> + Clone {
     /// Writes what differs.
     fn change(
         t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
+        row: schema::Handle<Self>,
         table: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort>;
@@ -114,7 +112,7 @@ impl Form for Narrow {
 
     fn change(
         t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
+        row: schema::Handle<Self>,
         _: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort> {
@@ -148,7 +146,7 @@ impl Form for Wide {
 
     fn change(
         t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
+        row: schema::Handle<Self>,
         _: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort> {
