@@ -1,7 +1,7 @@
 //! Which core owns which keys: a versioned value, and the changes that lead from one to another.
 //!
 //! Tables are divided into ranges of the leading part of their keys. Where the engine's tables are divided by a leading column of 16 bits
-//! (`engine::KeyRange::partition_columns`), a position is a value of that column; it has 64 bits here, so that longer prefixes of keys can be
+//! (`schema::KeyRange::partition_columns`), a position is a value of that column; it has 64 bits here, so that longer prefixes of keys can be
 //! positions too.
 //!
 //! What always holds, and is checked after every change: each position of a table is in exactly one partition.

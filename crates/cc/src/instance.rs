@@ -46,7 +46,7 @@ pub struct TableShape {
     pub has_tail: bool,
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
-    /// Words of rows, as [`storage::word_set`] names them, that are never written after [`Instance::loaded`]. If there are any, no
+    /// Words of rows, as [`terms::rows::word_set`] names them, that are never written after [`Instance::loaded`]. If there are any, no
     /// row is inserted or deleted after that.
     pub constant: u64,
     /// As [`Table::key_bytes`].

@@ -32,7 +32,7 @@ const KEY_WORDS_MAX: usize = 8;
 /// What a transaction will do with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It looks the key up, and uses these words of the row, as [`storage::word_set`] names them.
+    /// It looks the key up, and uses these words of the row, as [`terms::rows::word_set`] names them.
     Row(u64),
     /// It inserts the key.
     Insertion,
@@ -184,7 +184,7 @@ impl<'i, P: Platform> LookAhead<'i, P> {
     }
 
     /// The transaction that is known last will look these keys of an index up (table and index by number), and use these words of
-    /// the rows, as [`storage::word_set`] names them. Keys have as many words as the index compares.
+    /// the rows, as [`terms::rows::word_set`] names them. Keys have as many words as the index compares.
     ///
     /// Pre: as [`Self::step`].
     #[inline(always)]
@@ -227,7 +227,7 @@ impl<'i, P: Platform> LookAhead<'i, P> {
 
 #[cfg(test)]
 mod tests {
-    use storage::word_set;
+    use terms::rows::word_set;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use platform::Platform;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Bytes of the longest row.
-pub const ROW_BYTES_MAX: usize = 1 << 15;
+pub const ROW_BYTES_MAX: usize = terms::rows::FIXED_BYTES_MAX;
 
 /// The first and last chunk of one row.
 #[derive(Clone, Copy, Debug)]

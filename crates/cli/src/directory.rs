@@ -7,8 +7,9 @@ use clap::Args;
 use driver::{DataOwners, Rules, Undecided, directory};
 use engine::durable::content::{self, Checked, Outline};
 use engine::durable::description::{Description, DirectoryTable};
-use engine::{ColumnDescription, Decision, IndexDescription, PartOf};
+use engine::{Decision, PartOf};
 use platform::Hardware;
+use schema::{ColumnDescription, IndexDescription};
 
 use crate::bad_input::one_line;
 use crate::directory_of_pages;

@@ -5,7 +5,8 @@
 
 use compiled::Compiled;
 use engine::dynamic::AnySession;
-use engine::{Bounds, Ending, Inspector, Loader, LookAhead, Plan, Procedure, Routes, Schema, Verbs};
+use engine::{Bounds, Ending, LookAhead, Plan, Procedure, Verbs};
+use schema::{Inspector, Loader, Routes, Schema};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 use terms::random::Random;

@@ -7,7 +7,8 @@
 //! Actions of other instances belong to first phases, and run there in the order of the transactions. What is left of each transaction
 //! runs here, its first phase and the later ones, before anything of the next: so the effect is that of one after the other.
 
-use engine::{Plan, Procedure, Routes, Verbs};
+use engine::{Plan, Procedure, Verbs};
+use schema::Routes;
 
 use terms::Abort;
 

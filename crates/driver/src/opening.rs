@@ -4,14 +4,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use engine::dynamic::Database;
-use engine::{
-    Bounds, Direction, DurableOptions, Ending, Inspector, OpenError, Recovered, Row, Schema, SchemaBuilder,
-    Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs};
 use islands::{DataOwners, DeploymentDirectory, Rules};
 use paged::{PagedError, PagedOptions};
 use platform::files::Access;
 use platform::{Intent, Node};
+use schema::{Inspector, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use storage::log::{LogError, LogOptions, LogUse};
 use workloads::LoadedWith;

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use adapt::{PartitionMap, Story};
 use engine::dynamic::Database;
-use engine::{Inspector, JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
+use engine::{JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use platform::{Address, Nanos, Platform};
+use schema::Inspector;
 use storage::log::LogUse;
 use terms::random::Random;
 use workloads::{Check, Workload};

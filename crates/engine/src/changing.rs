@@ -19,15 +19,13 @@ use terms::{Abort, Mode};
 
 use crate::conversion::{Conversion, Reads};
 use crate::declaration::{Declared, SchemaBuilder};
-use crate::description::TableDescription;
 use crate::durable::SchemaError;
 use crate::durable::description::{DirectoryTable, NOT_COUNTED};
 use crate::dynamic::verbs::{AnyVerbs, Span};
-use crate::key::{KeyBuffer, key_words};
 use crate::session::Session;
-use crate::table_limits::{TableError, TableFault};
 use crate::table_list::{Changes, End, Leaving, Turn};
 use crate::transaction::Transaction;
+use schema::{KeyBuffer, TableDescription, TableError, TableFault, key_words};
 
 /// Rows of a dropped table that go together.
 const SLICE_ROWS: usize = 64;

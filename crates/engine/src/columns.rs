@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use platform::{OutOfMemory, Platform, Work};
 
-use crate::description::{Place, TableDescription};
-use crate::value_type::ValueType;
+use schema::description::Place;
+use schema::{TableDescription, ValueType};
 
 /// Words of one column's description: name, start, end, kind.
 const COLUMN_WORDS: usize = 4;
@@ -56,7 +56,7 @@ fn flatten(table: &TableDescription) -> Vec<Named<'_>> {
         }
     }
     if table.null_bytes() > 0 {
-        let (start, end) = (table.nulls_at, table.nulls_at + table.null_bytes());
+        let (start, end) = (table.nulls_at(), table.nulls_at() + table.null_bytes());
         all.push(("null", Described { start, end, kind: CopyKind::Bytes }));
     }
     all.sort_by_key(|(_, column)| column.start);
@@ -177,7 +177,7 @@ mod tests {
     use platform::Hardware;
 
     use super::*;
-    use crate::description::{ColumnDescription, TableBuilder};
+    use schema::{ColumnDescription, TableBuilder};
 
     fn first() -> TableDescription {
         let inner = vec![("a".to_owned(), ValueType::Float(4)), ("b".to_owned(), ValueType::Text(3))];

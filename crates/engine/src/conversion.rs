@@ -7,11 +7,8 @@
 use platform::Intent;
 use terms::Abort;
 
-use crate::description::TableDescription;
 use crate::dynamic::verbs::{AnyVerbs, Span};
-use crate::key::{KeyBuffer, key_words};
-use crate::row_format::{RowBytes, RowError};
-use crate::table::RowId;
+use schema::{KeyBuffer, RowError, RowId, TableDescription, key_words};
 
 /// A row that no description can read.
 const DAMAGED: &str = "a row is not what the description of its table says, and has no other form";
@@ -45,38 +42,6 @@ pub(crate) struct Conversion {
     pub(crate) key_words: usize,
 }
 
-impl TableDescription {
-    /// What is in the way of giving rows of this table the form of `to`, if anything is; `has_template`: columns that are new have
-    /// values.
-    fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
-        let key = |table: &TableDescription| {
-            let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);
-            columns.map(|column| format!("{} {}", column.name, column.kind)).collect::<Vec<_>>().join(", ")
-        };
-        if key(self) != key(to) {
-            return Some(format!("the primary key ({}) stays as it is", key(self)));
-        }
-        to.columns.iter().enumerate().find_map(|(number, column)| match self.counterpart(to, number) {
-            None if column.is_optional() || has_template => None,
-            None => Some(format!(
-                "column {:?} is new, and rows that are there have no value for it: give one",
-                column.name
-            )),
-            Some(own) => {
-                let own = &self.columns[own];
-                if own.kind != column.kind {
-                    return Some(format!(
-                        "column {:?} is {}, and cannot be {}",
-                        own.name, own.kind, column.kind
-                    ));
-                }
-                let lacks = own.nullable && !column.nullable;
-                lacks.then(|| format!("column {:?} may be without a value in rows that are there", own.name))
-            }
-        })
-    }
-}
-
 impl Conversion {
     /// From a table to another one, each with its number. Columns that rows do not have yet are as in `template`, a row of the table
     /// as it will be, or have no value.
@@ -91,7 +56,7 @@ impl Conversion {
             return Err(obstacle);
         }
         let template = match template {
-            Some((fixed, _)) if fixed.len() != after.1.row_bytes => {
+            Some((fixed, _)) if fixed.len() != after.1.row_bytes() => {
                 return Err("the row with the values of new columns is none of the table".to_owned());
             }
             Some(template) => template,
@@ -103,7 +68,7 @@ impl Conversion {
             template,
         };
         let template_before = before.1.empty_row().map_err(|error| error.to_string())?;
-        let key_words = key_words(before.1.indexes[0].key_bits);
+        let key_words = key_words(before.1.indexes()[0].key_bits);
         Ok(Conversion { before: side(before, template_before), after: side(after, template), key_words })
     }
 
@@ -138,8 +103,8 @@ impl Conversion {
         row: RowId,
     ) -> Result<KeyBuffer, Abort> {
         let description = &self.sides(reads).0.description;
-        let mut words = vec![0; description.row_bytes / 8];
-        verbs.read(row, Span { offset: 0, bytes: description.row_bytes }, &mut words)?;
+        let mut words = vec![0; description.row_bytes() / 8];
+        verbs.read(row, Span { offset: 0, bytes: description.row_bytes() }, &mut words)?;
         Ok(description.key_of(0, bytemuck::cast_slice(&words)))
     }
 
@@ -178,7 +143,7 @@ impl Conversion {
 
 impl Side {
     fn read(&self, verbs: &mut dyn AnyVerbs, row: RowId) -> Result<RowImage, Abort> {
-        let span = Span { offset: 0, bytes: self.description.row_bytes };
+        let span = Span { offset: 0, bytes: self.description.row_bytes() };
         let (mut words, mut tail) = (vec![0_u64; span.words()], Vec::new());
         verbs.read(row, span, &mut words)?;
         if self.description.has_tail() {
@@ -202,15 +167,5 @@ impl Side {
         let words: Vec<&[u64]> =
             keys.iter().zip(indexes).map(|(key, index)| key.words(key_words(index.key_bits))).collect();
         with(&words)
-    }
-}
-
-impl TableDescription {
-    /// A row without values, and with zeros and empty texts where there must be some.
-    fn empty_row(&self) -> Result<RowImage, RowError> {
-        let mut row = RowBytes::default();
-        let values: Vec<_> = self.columns.iter().map(|column| column.empty_value()).collect();
-        self.encode_row(&values, &mut row)?;
-        Ok((row.fixed, row.tail))
     }
 }

@@ -23,12 +23,12 @@ use terms::Epoch;
 use crate::changing::{ChangeError, Swept};
 use crate::conversion::{Conversion, Reads, RowImage};
 use crate::declaration::SchemaBuilder;
-use crate::description::TableDescription;
 use crate::durable::description::NOT_COUNTED;
 use crate::dynamic::verbs::{AnyVerbs, Span};
 use crate::ending::{Bounds, Ending};
 use crate::session::Session;
 use crate::table_list::{Changes, End};
+use schema::TableDescription;
 
 /// Rows that are carried over in one transaction.
 const SLICE_ROWS: usize = 32;

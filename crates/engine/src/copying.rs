@@ -13,10 +13,10 @@ use crate::durable::global::Item;
 use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
 use crate::dynamic::verbs::AnyVerbs;
-use crate::table::RowId;
 use crate::table_list::TableList;
 use crate::transaction::{Scratch, Transaction};
 use crate::undecided::{Carried, Undecided};
+use schema::RowId;
 
 /// Rows that are read in one transaction.
 const ROWS_TOGETHER: usize = 16;

@@ -12,13 +12,13 @@ use terms::Epoch;
 use crate::columns::Columns;
 use crate::contention::Elder;
 use crate::declaration::SchemaBuilder;
-use crate::description::TableDescription;
 use crate::durable::{Decision, Durable, PartOf, RedoWriter, not_durable};
 use crate::parts::{KeptPart, Prepared};
 use crate::session::Session;
 use crate::table_list::TableList;
 use crate::transaction::Scratch;
 use crate::undecided::Undecided;
+use schema::TableDescription;
 
 /// Between two looks at a commit of another worker that is waited for.
 const COMMIT_PAUSE_NANOS: u64 = 1_000;

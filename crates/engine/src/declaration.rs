@@ -4,13 +4,12 @@ use cc::{IndexShape, TableShape};
 use storage::hash::Spread;
 use storage::index::Shape;
 
-use crate::description::TableDescription;
 use crate::durable::codec::TableCodec;
-use crate::key::key_words;
-use crate::row::Row;
-use crate::schema::{HashPlan, IndexKind, Partitioning, Schema, TableOptions};
-use crate::table::Table;
-use crate::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX, TableError, TableFault};
+use schema::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX};
+use schema::{
+    HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableDescription, TableError, TableFault,
+    TableOptions, key_words,
+};
 
 /// Declared tables, before they are made.
 #[derive(Default)]

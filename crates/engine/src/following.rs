@@ -7,9 +7,8 @@ use terms::{Abort, Conflict};
 
 use crate::conversion::{Conversion, Reads};
 use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
-use crate::routes::Routes;
-use crate::table::RowId;
 use crate::transaction::Transaction;
+use schema::{Routes, RowId};
 
 /// The error of a verb on the form that a table has no more.
 const GONE: &str = "the table has other rows by now: ask the database for the table again";

@@ -5,9 +5,9 @@ use platform::{Platform, Work};
 use terms::Abort;
 
 use crate::procedure::{Plan, Procedure};
-use crate::routes::Routes;
 use crate::transaction::Transaction;
 use crate::verbs::Verbs;
+use schema::Routes;
 
 /// An attempt of a transaction as executors see it.
 pub(crate) trait Attempt: Verbs {

@@ -7,10 +7,7 @@ use terms::Mode;
 use crate::database::Database;
 use crate::dynamic::{self, AnyDatabase, Span};
 use crate::ending::{Bounds, Ending};
-use crate::key::{Key, KeyBuffer, key_words};
-use crate::row::Row;
-use crate::schema::Inspector;
-use crate::table::Index;
+use schema::{Index, Inspector, Key, KeyBuffer, Row, key_words};
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
     /// Reads the database while no transaction runs.

@@ -4,10 +4,8 @@ use terms::{Abort, Mode};
 
 use crate::dynamic::{AnySession, AnyVerbs, Transaction};
 use crate::ending::Bounds;
-use crate::row::Row;
-use crate::schema::Loader;
-use crate::table::Table;
 use crate::verbs::Verbs;
+use schema::{Loader, Row, Table};
 
 /// Rows that a loader inserts between two reports.
 pub const ROWS_PER_REPORT: u64 = 1024;

@@ -3,10 +3,8 @@
 use cc::Scheme;
 use platform::Platform;
 
-use crate::column_set::ColumnSet;
-use crate::key::{Key, KeyOf};
-use crate::row::Row;
-use crate::table::Index;
+use schema::key::KeyOf;
+use schema::{ColumnSet, Index, Key, Row};
 
 /// Hears what a transaction will use, as far as that is known before it begins.
 pub trait LookAhead {

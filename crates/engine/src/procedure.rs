@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use terms::Abort;
 
 use crate::look_ahead::LookAhead;
-use crate::routes::Routes;
 use crate::verbs::Verbs;
+use schema::Routes;
 
 /// What follows after a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

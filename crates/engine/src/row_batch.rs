@@ -2,8 +2,8 @@
 
 use cc::NewRows;
 
-use crate::row::Row;
-use crate::row_keys::with_keys;
+use schema::Row;
+use schema::row_keys::with_keys;
 
 /// New rows of one table, as bytes, with their keys as words. The memory is kept from batch to batch.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use cc::{Scheme, Structure};
 use platform::{Address, LINE_BYTES, Platform};
 
 use crate::Database;
-use crate::description::TableDescription;
+use schema::TableDescription;
 
 /// What lies on a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use terms::Epoch;
 use terms::{Abort, Conflict};
 
 use crate::conversion::{Conversion, Reads};
-use crate::description::TableDescription;
 use crate::durable::description::Description;
+use schema::TableDescription;
 
 /// Between two looks whether another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;

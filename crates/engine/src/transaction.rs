@@ -24,15 +24,11 @@ use storage::{Optimisation, Optimisations};
 use terms::Epoch;
 use terms::{Abort, Category, Mode};
 
-use crate::column_set::extent;
 use crate::columns::Columns;
 use crate::durable::RedoWriter;
 use crate::ending::Commit;
-use crate::key::KeyBuffer;
-use crate::routes::{KeyRange, Routes};
 use crate::row_batch::RowBatch;
-use crate::row_format::TAIL_BYTES_MAX;
-use crate::table::RowId;
+use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use told::Told;
 
 /// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.

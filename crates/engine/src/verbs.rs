@@ -5,11 +5,8 @@ use std::ops::ControlFlow;
 use platform::{Intent, Work};
 use terms::Abort;
 
-use crate::column_set::{ColumnSet, RowPart};
 use crate::dynamic::verbs::AnyVerbs;
-use crate::key::Key;
-use crate::row::{Field, Row, Value};
-use crate::table::{Handle, Index, Table};
+use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
 /// In which order a scan visits its range.
 pub use storage::tree::Direction;
@@ -84,7 +81,7 @@ pub trait Verbs {
     ) -> Result<Option<Handle<R>>, Abort>;
 
     /// Looks a key up to read these columns of the row, and prefetches them. If they are constant
-    /// ([`TableOptions::constant`](crate::TableOptions::constant)), that needs no concurrency control; if they are not, this is
+    /// ([`TableOptions::constant`](schema::TableOptions::constant)), that needs no concurrency control; if they are not, this is
     /// [`Self::find`] with the intent to read.
     fn find_constant<R: Row, K: Key>(
         &mut self,

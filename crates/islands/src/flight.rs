@@ -2,8 +2,9 @@
 //! prepared for another worker.
 
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use engine::{Bounds, Commit, Epoch, Plan, Procedure, Routes, Verbs};
+use engine::{Bounds, Commit, Epoch, Plan, Procedure, Verbs};
 use platform::{Nanos, Work};
+use schema::Routes;
 use terms::Abort;
 
 use crate::map::{Map, WorkerName};

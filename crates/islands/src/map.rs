@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use engine::{Routes, TableDivision};
+use engine::TableDivision;
+use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
@@ -156,7 +157,7 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
-    use engine::Partitioning;
+    use schema::Partitioning;
 
     use super::*;
 

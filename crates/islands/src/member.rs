@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use engine::dynamic::AnySession;
-use engine::{Epoch, Plan, Procedure, Routes};
+use engine::{Epoch, Plan, Procedure};
 use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
+use schema::Routes;
 use terms::{Abort, Category};
 
 use crate::echoes::Echoes;

@@ -12,9 +12,10 @@
 
 use std::process::ExitCode;
 
-use engine::{Bounds, Ending, Schema, SchemaBuilder, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Row};
 use platform::{Hardware, Intent, Platform};
+use schema::{Schema, TableOptions};
 
 const ROWS: u64 = 1_000;
 /// Rows of a transaction.

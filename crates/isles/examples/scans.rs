@@ -14,9 +14,10 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use engine::verbs::Direction;
-use engine::{Bounds, Ending, Schema, SchemaBuilder, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Row};
 use platform::{Hardware, Intent, Platform};
+use schema::{Schema, TableOptions};
 
 const ROWS: u64 = 2_000;
 /// Rows of a transaction.

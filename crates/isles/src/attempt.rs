@@ -4,9 +4,9 @@
 use std::borrow::Borrow;
 
 use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
-use engine::key::{KeyOf, key_words};
-use engine::{Key, KeyBuffer, Row, RowId};
 use platform::{Intent, Nanos};
+use schema::key::KeyOf;
+use schema::{Key, KeyBuffer, Row, RowId, key_words};
 use terms::Abort;
 
 use crate::error::{Error, Result, key_taken};

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cc::InstanceOptions;
-use engine::{DurableOptions, Progress as OpenProgress, Recovered, Row, SchemaBuilder, TableDescription};
+use engine::{DurableOptions, Progress as OpenProgress, Recovered, SchemaBuilder};
 use paged::{PagedLogOptions, PagedOptions};
 use platform::{Hardware, Place};
+use schema::{Row, TableDescription};
 
 use crate::database::{Database, Scheme};
 use crate::error::{Error, Result};
@@ -266,7 +267,7 @@ impl Builder {
     pub fn table_with<R: Row>(&mut self, name: &str, options: TableOptions<R>) -> Table<R> {
         let inner = self.schema.declare_rows(name, &options.into_engine()).unwrap_or_else(|error| {
             self.failed.get_or_insert(error.into());
-            engine::Table::new(0)
+            schema::Table::new(0)
         });
         Table { inner, database: self.id }
     }
@@ -284,7 +285,7 @@ impl Builder {
 
     /// Declares a table without a row type.
     pub(crate) fn declare(&mut self, table: TableDescription) {
-        if let Err(error) = self.schema.declare(table, &engine::TableOptions::default()) {
+        if let Err(error) = self.schema.declare(table, &schema::TableOptions::default()) {
             self.failed.get_or_insert(error.into());
         }
     }

@@ -1,8 +1,9 @@
 //! Tables that a program creates and drops while its database is open.
 
 use cc::TooManySessions;
-use engine::{ChangeError, Row, SchemaBuilder, Swept};
+use engine::{ChangeError, SchemaBuilder, Swept};
 use platform::{Hardware, Platform};
+use schema::Row;
 
 use crate::database::Database;
 use crate::error::{Cause, Error, Result};
@@ -72,7 +73,7 @@ impl Database {
         let number = session.create_table(schema).map_err(|error| of_change(error, name))?;
         // A table with other rows may have been about to take the number.
         self.shared.set_presence(number, Presence::There);
-        Ok(Table { inner: engine::Table::new(number), database: self.shared.id })
+        Ok(Table { inner: schema::Table::new(number), database: self.shared.id })
     }
 
     /// Drops a table while the database is in use. When this returns the table is gone, on disk too, and another one may be created under

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use cc::TooManySessions;
-use engine::{ChangeStep, Row, SchemaBuilder};
+use engine::{ChangeStep, SchemaBuilder};
 use platform::Hardware;
+use schema::Row;
 
 use crate::changing::of_change;
 use crate::database::Database;
@@ -149,7 +150,7 @@ impl Database {
     pub fn change_table<R: Row>(&self, name: &str, change: TableChange<'_, R>) -> Result<Table<R>> {
         self.check_changeable()?;
         let number = self.shared.table_number(name)?;
-        let handle = |number| Table { inner: engine::Table::new(number), database: self.shared.id };
+        let handle = |number| Table { inner: schema::Table::new(number), database: self.shared.id };
         if self.shared.tables()[number].difference_to::<R>().is_none() {
             return Ok(handle(number));
         }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 #[doc(inline)]
 pub use cc::SchemeName as Scheme;
-use engine::{Row, TableDescription};
 use platform::Hardware;
+use schema::{Row, TableDescription};
 
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
@@ -157,7 +157,7 @@ impl Database {
     /// [`Database`] has an example.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
         let number = self.shared.table_number(name)?;
-        let view = engine::Table::view(number, &self.shared.tables()[number]);
+        let view = schema::Table::view(number, &self.shared.tables()[number]);
         let inner = view.map_err(|error| Error::NoSuchTable(error.to_string()))?;
         Ok(Table { inner, database: self.shared.id })
     }

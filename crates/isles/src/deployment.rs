@@ -35,11 +35,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cc::InstanceOptions;
-use engine::{DurableOptions, Partitioning, Recovered, Row, SchemaBuilder, TableError, ValueType};
+use engine::{DurableOptions, Recovered, SchemaBuilder};
 use islands::messages::INCARNATIONS_MAX;
 use islands::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
+use schema::{Partitioning, Row, TableError, ValueType};
 
 pub use copy::copy_deployment;
 pub use procedure::{NoProcedure, Procedure};
@@ -179,7 +180,7 @@ impl DeploymentBuilder {
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn copied_table<R: Row + 'static>(&mut self, name: &str, rows: Vec<R>) -> Table<R> {
-        let table = Table { inner: engine::Table::new(self.tables.len()), database: self.id };
+        let table = Table { inner: schema::Table::new(self.tables.len()), database: self.id };
         let fill = move |database: &Database| {
             database.transaction(|t| {
                 t.scan(table, ..).delete()?;
@@ -195,10 +196,10 @@ impl DeploymentBuilder {
         partitioning: Option<Partitioning>,
         fill: Option<Fill>,
     ) -> Table<R> {
-        let inner = engine::Table::new(self.tables.len());
+        let inner = schema::Table::new(self.tables.len());
         let name = name.to_owned();
         let declare = move |schema: &mut SchemaBuilder| {
-            let options = engine::TableOptions { partitioning, ..TableOptions::<R>::new().into_engine() };
+            let options = schema::TableOptions { partitioning, ..TableOptions::<R>::new().into_engine() };
             schema.declare_rows::<R>(name.clone(), &options).map(drop)
         };
         self.tables.push(Box::new(declare));

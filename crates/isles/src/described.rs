@@ -1,10 +1,9 @@
 //! Rows without a Rust type: for tools, and for programs that learn of a table when they run.
 
 use engine::dynamic::Span;
-use engine::key::key_words;
 use engine::verbs::Direction;
-use engine::{Datum, RowBytes, RowId, TableDescription};
 use platform::Intent;
+use schema::{Datum, RowBytes, RowId, TableDescription, key_words};
 
 use crate::attempt::{Transaction, part_of, part_range};
 use crate::error::{Error, Result, key_taken};

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use engine::OpenError;
 use engine::durable::content::ContentError;
 use engine::durable::description::DescriptionError;
-use engine::{OpenError, TableDescription, TableError};
 use islands::DirectoryError;
 use paged::PagedError;
 use platform::files::{FileError, FileErrorKind};
+use schema::{TableDescription, TableError};
 use storage::log::LogError;
 use terms::Abort;
 
@@ -135,10 +136,10 @@ pub enum Error {
     },
     /// A text does not fit into its column.
     #[error(transparent)]
-    Text(#[from] engine::TextError),
+    Text(#[from] schema::TextError),
     /// Values that are no row of their table.
     #[error(transparent)]
-    Row(#[from] engine::RowError),
+    Row(#[from] schema::RowError),
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),

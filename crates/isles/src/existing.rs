@@ -5,8 +5,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use engine::OpenError;
 use engine::durable::description::Description;
-use engine::{OpenError, TableDescription};
+use schema::TableDescription;
 use storage::log::{MANIFEST, Manifest};
 
 use crate::builder::Builder;

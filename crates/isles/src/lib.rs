@@ -59,7 +59,7 @@
 //! bytes, of fixed length and without options. Keys of an index that is not unique are completed with the primary key, so a complete
 //! key always names one row; a [`prefix`] names many rows.
 //!
-//! A program that calls this crate by another name says so: `#[row(crate = name::engine, key(..))]`.
+//! A program that calls this crate by another name says so: `#[row(crate = name::schema, key(..))]`.
 //!
 //! # What is guaranteed
 //!
@@ -174,10 +174,7 @@ pub use check::Check;
 pub use converting::TableChange;
 pub use database::{Database, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure, copy_deployment};
-pub use engine::key::Key;
-pub use engine::row::{Field, IndexId, NullableField, Row, Value};
-pub use engine::{ColumnDescription, Datum, IndexDescription, RowError, TableDescription, ValueType};
-pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats, Text, TextError, text};
+pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
 pub use islands::messages::MESSAGE_BYTES_MAX;
@@ -193,6 +190,11 @@ pub use row_derive::EmbeddedRow as Row;
 pub use row_derive::EmbeddedValue as Value;
 pub use rows::{Only, Rows, Shown, Whole};
 pub use scan::Scan;
+pub use schema::row::{Field, IndexId, NullableField, Row, Value};
+pub use schema::{
+    ColumnDescription, Datum, IndexDescription, Key, RowError, TableDescription, Text, TextError, ValueType,
+    text,
+};
 pub use select::{Assign, Select};
 pub use session::{Session, SessionWith};
 pub use statistics::{
@@ -203,7 +205,7 @@ pub use ticket::Ticket;
 
 /// For the code that the derives generate: no part of the interface.
 #[doc(hidden)]
-pub use ::engine;
+pub use ::schema;
 
 /// The guide for users of the library: its programs are tests.
 #[cfg(doctest)]

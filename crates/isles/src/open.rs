@@ -5,9 +5,10 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use engine::Epoch;
 use engine::dynamic::{AnyAttempt, RoamingSession};
-use engine::{Epoch, Row};
 use platform::{Hardware, Nanos, Platform};
+use schema::Row;
 use terms::Abort;
 
 use crate::attempt::{Failure, State, Transaction};

@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 
-use engine::Row;
+use schema::Row;
 use self_cell::{MutBorrow, self_cell};
 
 use crate::attempt::Transaction;

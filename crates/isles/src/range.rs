@@ -5,8 +5,8 @@
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use engine::key::{KEY_WORDS_MAX, key_words};
-use engine::{Key, KeyBuffer};
+use schema::key::KEY_WORDS_MAX;
+use schema::{Key, KeyBuffer, key_words};
 
 type Words = [u64; KEY_WORDS_MAX];
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use engine::dynamic::with_keys;
 use engine::verbs::Direction;
-use engine::{Key, Row, RowId};
+use schema::{Key, Row, RowId};
 
 use crate::attempt::Transaction;
 #[cfg(doc)]

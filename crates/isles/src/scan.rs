@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use engine::dynamic::RowWords;
 use engine::verbs::Direction;
-use engine::{Key, Row, RowId};
 use platform::Intent;
+use schema::{Key, Row, RowId};
 use terms::Abort;
 
 use crate::attempt::{Transaction, part_of};

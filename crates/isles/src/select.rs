@@ -1,7 +1,7 @@
 //! What is read of each row: some of its fields.
 
 use engine::dynamic::{Span, is_key_column};
-use engine::{Field, NullableField, Row, Value};
+use schema::{Field, NullableField, Row, Value};
 
 /// Fields that are read together: one, such as `Account::BALANCE`, or a tuple of up to six. All that lies between the first and the last of
 /// them is copied. [`Transaction`](crate::Transaction) has an example.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use cc::SchemeName;
-use engine::TableDescription;
 use engine::dynamic::AnyDatabase;
 use platform::{Hardware, Intent, Nanos, Platform};
+use schema::TableDescription;
 
 use crate::error::{Error, Result};
 use crate::event::Watcher;

@@ -1,18 +1,18 @@
 //! Typed names of tables and indexes, and the options tables are declared with.
 
-use engine::{HashPlan, IndexId, IndexKind, Key, Row};
+use schema::{HashPlan, IndexId, IndexKind, Key, Row};
 
 /// A table of rows of type `R` of one database: a small value to copy into closures and threads.
 /// [`Transaction`](crate::Transaction) has an example.
 pub struct Table<R> {
-    pub(crate) inner: engine::Table<R>,
+    pub(crate) inner: schema::Table<R>,
     pub(crate) database: u64,
 }
 
 /// An index over a table of rows of type `R` with keys of type `K`: what [`Table::by`] gives.
 /// [`Transaction`](crate::Transaction) has an example.
 pub struct Index<R, K> {
-    pub(crate) inner: engine::Index<R, K>,
+    pub(crate) inner: schema::Index<R, K>,
     pub(crate) database: u64,
 }
 
@@ -144,13 +144,13 @@ impl<R: Row> TableOptions<R> {
         self
     }
 
-    pub(crate) fn into_engine(self) -> engine::TableOptions {
+    pub(crate) fn into_engine(self) -> schema::TableOptions {
         let kind = |number| match self.hashed.contains(&number) {
             true => IndexKind::Hash(HashPlan::Mixed),
             false => IndexKind::Ordered,
         };
         let kinds = (0..R::INDEXES.len()).map(kind).collect();
-        engine::TableOptions { rows: self.rows.max(ROWS_EXPECTED), kinds, ..engine::TableOptions::default() }
+        schema::TableOptions { rows: self.rows.max(ROWS_EXPECTED), kinds, ..schema::TableOptions::default() }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Borrow;
 
-use engine::Row;
 use engine::dynamic::with_keys;
 use platform::Intent;
+use schema::Row;
 
 use crate::attempt::Transaction;
 #[cfg(doc)]

@@ -1,7 +1,7 @@
 //! What a worker has counted, before anybody has asked for it.
 
 use adapt::{Arrays, MEETINGS_MAX};
-use engine::Route;
+use schema::Route;
 
 use crate::map::Map;
 

@@ -5,8 +5,9 @@
 //! with the engine ([`Acting`]).
 
 use engine::dynamic::{AnyVerbs, Branches, Transaction};
-use engine::{Plan, Procedure, Routes, Verbs};
+use engine::{Plan, Procedure, Verbs};
 use platform::Nanos;
+use schema::Routes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use terms::Abort;

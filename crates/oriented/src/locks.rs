@@ -1,6 +1,6 @@
 //! The lock table of one worker: which routes are locked, and who waits.
 //!
-//! What is locked is what actions say they touch ([`engine::Routes`]): ranges of primary keys of a table, to read or to write. That holds
+//! What is locked is what actions say they touch ([`schema::Routes`]): ranges of primary keys of a table, to read or to write. That holds
 //! for absent keys and gaps as well, as routes are true. All of what a request touches is locked at once, before its first action runs, so no action ever waits
 //! in its midst. The table is plain memory of its worker.
 //!
@@ -12,8 +12,8 @@
 
 use std::collections::VecDeque;
 
-use engine::Route;
 use platform::{Intent, Platform, Work};
+use schema::Route;
 
 /// A transaction in its worker's eyes: the number of the worker that coordinates it.
 pub(crate) type Coordinator = u16;
@@ -149,8 +149,8 @@ pub(crate) fn look<P: Platform>(c: P::Core, comparisons: usize) {
 
 #[cfg(test)]
 mod tests {
-    use engine::KeyRange;
     use proptest::prelude::*;
+    use schema::KeyRange;
 
     use super::*;
 

@@ -8,7 +8,8 @@
 //! [`adapt`]'s, to which a division is a table; here is what finds the owner of an action in a few steps.
 
 use adapt::{Change, Core, Grid, Partition, PartitionMap, Range, SubPartition, Table, TablePartitions};
-use engine::{Partitioning, Route, Routes, TableDivision};
+use engine::TableDivision;
+use schema::{Partitioning, Route, Routes};
 use terms::Abort;
 
 /// Why data cannot be divided among workers.
@@ -275,9 +276,9 @@ fn name_of(tables: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::KeyRange;
     use platform::Intent;
     use proptest::prelude::*;
+    use schema::KeyRange;
 
     use super::*;
 

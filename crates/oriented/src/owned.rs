@@ -1,6 +1,6 @@
 //! What a worker has open and waiting of transactions, its own and others'.
 
-use engine::Route;
+use schema::Route;
 
 use crate::locks::{Answer, Locks};
 use crate::map::Map;

@@ -5,8 +5,8 @@
 //! is measured by the clock. Of transactions that touch several sub-partitions one in so many is a synchronization point of all of these.
 
 use adapt::{Arrays, MEETINGS_MAX};
-use engine::Route;
 use platform::{LINE_BYTES, Nanos, Platform, Work};
+use schema::Route;
 
 use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
 use crate::map::Map;

@@ -1,8 +1,8 @@
 //! What a worker does for others: it takes what they have said, runs their actions in branches, and ends these.
 
-use engine::Route;
 use engine::dynamic::BranchName;
 use platform::{Nanos, Platform, Work};
+use schema::Route;
 use terms::{Abort, Category};
 
 use crate::counting::{For, class};

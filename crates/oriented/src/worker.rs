@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use engine::dynamic::BranchName;
-use engine::{Bounds, Commit, Ending, Epoch, Route, Routes};
+use engine::{Bounds, Commit, Ending, Epoch};
 use platform::{Nanos, OutOfMemory, Platform};
+use schema::{Route, Routes};
 use terms::{Abort, Category};
 
 use crate::central::Seat;

@@ -1,9 +1,10 @@
 //! What a session has at hand for its transaction: locks, rows, changes; and how the transaction ends.
 
 use cc::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
-use engine::{Commit, Epoch, RowId};
+use engine::{Commit, Epoch};
 use platform::files::Files;
 use platform::{Nanos, Work};
+use schema::RowId;
 use terms::{Abort, Category, Conflict, Stamp};
 
 use crate::key::KeyWords;

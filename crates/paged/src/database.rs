@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use cc::{Content, TooManySessions};
 use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Traits};
-use engine::{Decision, Epoch, Occupant, PartOf, TableDescription};
+use engine::{Decision, Epoch, Occupant, PartOf};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory};
+use schema::TableDescription;
 use storage::MemoryUse;
 use storage::log::{LogError, LogUse};
 use storage::tree::Direction;

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use engine::durable::SchemaError;
 use engine::durable::description::Description;
-use engine::{Decision, PartOf, TableDescription, key_words};
+use engine::{Decision, PartOf};
 use platform::files::{Existence, Files, Operation};
+use schema::{TableDescription, key_words};
 use storage::log::LogError;
 
 use crate::channel::{self, About, PageFile};

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 /// Words of the longest keys: pieces of long rows have a word behind the row's key.
-pub(crate) const KEY_WORDS_MAX: usize = engine::key::KEY_WORDS_MAX + 1;
+pub(crate) const KEY_WORDS_MAX: usize = schema::key::KEY_WORDS_MAX + 1;
 
 /// A key, or the name of a place between two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use engine::durable::SchemaError;
 use engine::durable::description::{Description, DirectoryTable};
-use engine::{Progress, Recovered, SchemaBuilder, Stage, TableDescription};
+use engine::{Progress, Recovered, SchemaBuilder, Stage};
 use platform::files::{Access, Entry, Existence, Files, Operation};
+use schema::TableDescription;
 use storage::log::LogError;
 
 use crate::channel::{self, About, PageFile};
@@ -221,7 +222,7 @@ impl Found {
                 return Err(SchemaError::Undeclared { table: table.to_owned() }.into());
             };
             if let Some(difference) = stored.table.difference_from(description) {
-                let engine::table_limits::Difference { part, found, declared } = difference;
+                let schema::table_limits::Difference { part, found, declared } = difference;
                 return Err(SchemaError::Rows { table: table.to_owned(), part, found, declared }.into());
             }
             let first = trees.len();

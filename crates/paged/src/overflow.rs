@@ -8,7 +8,7 @@
 //! Pieces are entries like any other: their changes are logged, taken back and repeated, their pages are split, given back, checked and
 //! written, without a rule of their own. Nobody locks them: whoever has locked a row has its pieces.
 
-use engine::TableDescription;
+use schema::TableDescription;
 
 use crate::key::KeyWords;
 use crate::locks::{Place, name};
@@ -38,7 +38,7 @@ pub(crate) struct Span {
 /// Whether a table needs an overflow tree, in pages of so many words. It does not depend on what rows there are: whoever reads a directory
 /// knows by it which trees there are.
 pub(crate) fn is_needed(description: &TableDescription, page_words: usize) -> bool {
-    let width = engine::key_words(description.indexes()[0].key_bits);
+    let width = schema::key_words(description.indexes()[0].key_bits);
     description.has_tail() || description.row_bytes() / 8 > record_words_max(page_words, width)
 }
 

@@ -1,11 +1,11 @@
 //! The tables of a database: what rows look like, and their trees.
 
 use cc::TableShape;
-use engine::TableDescription;
-use engine::row::TAIL_BYTES_MAX;
 use platform::files::Files;
-use storage::word_set;
+use schema::TableDescription;
+use schema::row::TAIL_BYTES_MAX;
 use terms::Abort;
+use terms::rows::word_set;
 
 use crate::options::PagedError;
 use crate::overflow::{self, Division};

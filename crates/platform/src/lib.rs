@@ -25,8 +25,8 @@ pub use hardware::{
     Hardware, HardwareCore, HardwareDirectory, HardwareFile, HardwareQueue, HardwareRegion, KernelReceiver,
     KernelSender, KernelWatch, SharedMemory,
 };
-pub use terms::{HardwareThread, Node, OutOfMemory};
-pub use types::{Address, Intent, LINE_BYTES, Nanos, Work};
+pub use terms::{HardwareThread, Intent, Node, OutOfMemory};
+pub use types::{Address, LINE_BYTES, Nanos, Work};
 
 use std::sync::atomic::Ordering;
 

@@ -23,15 +23,6 @@ impl Nanos {
     }
 }
 
-/// What a touch or prefetch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// The lines are read.
-    Read,
-    /// The lines are written: they become exclusive to the core.
-    Write,
-}
-
 /// Kinds of computation between touches, each with a cost calibrated on hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

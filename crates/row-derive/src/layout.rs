@@ -14,17 +14,17 @@ pub fn offset(position: usize) -> Ident {
 
 /// Definitions of the offsets, of `END` (bytes up to the end of the last field) and of `ALIGN`.
 pub fn offsets(declared: &Struct) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let mut end = quote!(0);
     let mut definitions = TokenStream::new();
     let mut align = quote!(1);
     for (position, column) in declared.columns.iter().enumerate() {
         let (offset, kind) = (offset(position), &column.kind);
         definitions.extend(quote! {
-            const #offset: usize = #engine::row::align_up(#end, <#kind as #engine::Value>::ALIGN);
+            const #offset: usize = #schema::row::align_up(#end, <#kind as #schema::Value>::ALIGN);
         });
-        end = quote!(#offset + <#kind as #engine::Value>::BYTES);
-        align = quote!(maximum(#align, <#kind as #engine::Value>::ALIGN));
+        end = quote!(#offset + <#kind as #schema::Value>::BYTES);
+        align = quote!(maximum(#align, <#kind as #schema::Value>::ALIGN));
     }
     quote! {
         const fn maximum(left: usize, right: usize) -> usize {
@@ -38,15 +38,15 @@ pub fn offsets(declared: &Struct) -> TokenStream {
 
 /// The descriptions of the columns, as an array expression.
 pub fn columns(declared: &Struct) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let columns = declared.columns.iter().enumerate().map(|(position, column)| {
         let (name, kind, offset, nullable) = (column.text(), &column.kind, offset(position), column.nullable);
         quote! {
-            #engine::Column {
+            #schema::Column {
                 name: #name,
                 offset: #offset,
-                bytes: <#kind as #engine::Value>::BYTES,
-                kind: <#kind as #engine::Value>::value_type,
+                bytes: <#kind as #schema::Value>::BYTES,
+                kind: <#kind as #schema::Value>::value_type,
                 nullable: #nullable,
             }
         }
@@ -56,17 +56,17 @@ pub fn columns(declared: &Struct) -> TokenStream {
 
 /// Names and types of the fields, as a list expression.
 pub fn members(declared: &Struct) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let members = declared.columns.iter().map(|column| {
         let (name, kind) = (column.text(), &column.kind);
-        quote!((::std::string::String::from(#name), <#kind as #engine::Value>::value_type()))
+        quote!((::std::string::String::from(#name), <#kind as #schema::Value>::value_type()))
     });
     quote!(::std::vec![#(#members),*])
 }
 
 /// One constant a field: its place in `owner`.
 pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let constants = declared.columns.iter().enumerate().map(|(position, column)| {
         let (visibility, constant, kind) = (&column.visibility, column.constant(), &column.kind);
         let offset = offset(position);
@@ -75,14 +75,14 @@ pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
             return quote! {
                 #[doc = #documentation]
                 #[allow(dead_code)]
-                #visibility const #constant: #engine::NullableField<#owner, #kind> =
-                    #engine::NullableField::new(#offset, END, #bit);
+                #visibility const #constant: #schema::NullableField<#owner, #kind> =
+                    #schema::NullableField::new(#offset, END, #bit);
             };
         }
         quote! {
             #[doc = #documentation]
             #[allow(dead_code)]
-            #visibility const #constant: #engine::Field<#owner, #kind> = #engine::Field::new(#offset);
+            #visibility const #constant: #schema::Field<#owner, #kind> = #schema::Field::new(#offset);
         }
     });
     quote!(#(#constants)*)
@@ -91,26 +91,26 @@ pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
 /// Statements that write all fields of `self` to `to`, which has `#length` bytes, and zeros between them: equal values
 /// have equal bytes.
 pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let mut end = quote!(0);
     let mut statements = quote!(let to = &mut to[..#length];);
     for (position, column) in declared.columns.iter().enumerate() {
         let (offset, name, kind) = (offset(position), &column.name, &column.kind);
         statements.extend(quote!(to[#end..#offset].fill(0);));
         statements.extend(match column.nullable {
-            false => quote!(<#kind as #engine::Value>::store(&self.#name, &mut to[#offset..]);),
+            false => quote!(<#kind as #schema::Value>::store(&self.#name, &mut to[#offset..]);),
             true => quote! {
                 match &self.#name {
                     ::core::option::Option::Some(value) => {
-                        <#kind as #engine::Value>::store(value, &mut to[#offset..]);
+                        <#kind as #schema::Value>::store(value, &mut to[#offset..]);
                     }
                     ::core::option::Option::None => {
-                        to[#offset..#offset + <#kind as #engine::Value>::BYTES].fill(0);
+                        to[#offset..#offset + <#kind as #schema::Value>::BYTES].fill(0);
                     }
                 }
             },
         });
-        end = quote!(#offset + <#kind as #engine::Value>::BYTES);
+        end = quote!(#offset + <#kind as #schema::Value>::BYTES);
     }
     let nulls = declared.columns.iter().enumerate().filter_map(|(position, column)| {
         let (bit, name) = (null_bit(declared, position)?, &column.name);
@@ -142,10 +142,10 @@ pub fn null_bytes(declared: &Struct) -> usize {
 
 /// The fields of a struct expression, read from `from`.
 pub fn fetch(declared: &Struct) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let fields = declared.columns.iter().enumerate().map(|(position, column)| {
         let (offset, name, kind) = (offset(position), &column.name, &column.kind);
-        let value = quote!(<#kind as #engine::Value>::fetch(&from[#offset..]));
+        let value = quote!(<#kind as #schema::Value>::fetch(&from[#offset..]));
         match null_bit(declared, position) {
             None => quote!(#name: #value),
             Some(bit) => {

@@ -1,10 +1,10 @@
-//! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `engine::row` documents both.
+//! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `schema::row` documents both.
 //!
 //! - `model`: what the struct and its attributes say, and what is wrong with them;
 //! - `layout`: the code that both derives share: offsets, columns, field constants, storing and fetching;
 //! - `row`, `value`: the implementations.
 //!
-//! The generated code names the engine as `::engine`, or as `::isles::engine` where the embedded library gave the derive:
+//! The generated code names the crate `schema` as `::schema`, or as `::isles::schema` where the embedded library gave the derive:
 //! its users depend on `isles` alone, which re-exports [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as `Row` and
 //! `Value`. `#[row(crate = path)]` names any other path.
 
@@ -18,23 +18,23 @@ mod value;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, Path, parse_macro_input, parse_quote};
 
-/// Where the engine is for crates that depend on it.
-fn engine() -> Path {
-    parse_quote!(::engine)
+/// Where the schema crate is for crates that depend on it.
+fn schema() -> Path {
+    parse_quote!(::schema)
 }
 
-/// Where the engine is for programs that depend on the embedded library.
+/// Where the schema crate is for programs that depend on the embedded library.
 fn embedded() -> Path {
-    parse_quote!(::isles::engine)
+    parse_quote!(::isles::schema)
 }
 
-/// Implements `engine::Row` for a struct with named fields.
+/// Implements `schema::Row` for a struct with named fields.
 ///
 /// Attributes of the struct, in one or several `#[row(..)]`:
 /// - `key(column, ..)`: the primary key; required;
 /// - `index(name(column, ..), ..)`: indexes that are not unique;
 /// - `unique_index(name(column, ..), ..)`: unique indexes;
-/// - `crate = path`: where the engine is, `::engine` by default.
+/// - `crate = path`: where the schema crate is, `::schema` by default.
 ///
 /// Fields are values of fixed length, `Option`s of these, and `String`, `Vec<u8>` and their `Option`s, which have any length: the derive knows
 /// these three by their names. Columns of keys have a fixed length and always a value. The last field may be marked `#[row(tail)]`:
@@ -46,23 +46,23 @@ fn embedded() -> Path {
 /// Wrong structs do not compile:
 ///
 /// ```compile_fail,E0080
-/// #[derive(engine::Row)]
+/// #[derive(schema::Row)]
 /// #[row(key(name))] // 65 bytes; a key has at most 64
-/// struct TooLong { name: engine::Text<65> }
+/// struct TooLong { name: schema::Text<65> }
 /// ```
 ///
 /// ```compile_fail
-/// #[derive(engine::Row)]
+/// #[derive(schema::Row)]
 /// #[row(key(id), index(by_color(colour)))] // no such column
 /// struct Car { id: u64, color: u32 }
 /// ```
 #[proc_macro_derive(Row, attributes(row))]
 pub fn derive_row(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    row::expand(&input, &engine()).unwrap_or_else(syn::Error::into_compile_error).into()
+    row::expand(&input, &schema()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Implements `engine::Value` for
+/// Implements `schema::Value` for
 /// - a struct with named fields, each of them a value: a group of columns;
 /// - a struct with one field without a name, a value: the same bytes, another type;
 /// - an enum without fields: a number, of one byte or as `#[repr(..)]` says. A number that no variant has is read as the variant that is
@@ -70,22 +70,22 @@ pub fn derive_row(input: TokenStream) -> TokenStream {
 ///
 /// `#[row(key)]` makes the latter two a `Key` too: they can be columns of keys.
 ///
-/// Besides the trait, the struct gets one constant `Field<Self, T>` for each field, for `engine::Field::then`.
-/// `#[row(crate = path)]` says where the engine is, `::engine` by default.
+/// Besides the trait, the struct gets one constant `Field<Self, T>` for each field, for `schema::Field::then`.
+/// `#[row(crate = path)]` says where the schema crate is, `::schema` by default.
 #[proc_macro_derive(Value, attributes(row))]
 pub fn derive_value(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    value::expand(&input, &engine()).unwrap_or_else(syn::Error::into_compile_error).into()
+    value::expand(&input, &schema()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// [`macro@Row`] with `crate = ::isles::engine` by default: `isles::Row`.
+/// [`macro@Row`] with `crate = ::isles::schema` by default: `isles::Row`.
 #[proc_macro_derive(EmbeddedRow, attributes(row))]
 pub fn derive_embedded_row(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     row::expand(&input, &embedded()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// [`macro@Value`] with `crate = ::isles::engine` by default: `isles::Value`.
+/// [`macro@Value`] with `crate = ::isles::schema` by default: `isles::Value`.
 #[proc_macro_derive(EmbeddedValue, attributes(row))]
 pub fn derive_embedded_value(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

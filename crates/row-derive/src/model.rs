@@ -62,7 +62,7 @@ pub struct Index {
 
 /// A struct with its attributes, checked.
 pub struct Struct {
-    pub engine: Path,
+    pub schema: Path,
     pub columns: Vec<Column>,
     pub tail: Tail,
     /// Empty under `#[derive(Value)]`.
@@ -78,7 +78,7 @@ struct Declared {
 
 #[derive(Default)]
 struct Attributes {
-    engine: Option<Path>,
+    schema: Option<Path>,
     key: Option<Declared>,
     indexes: Vec<Declared>,
     /// `key` without columns: the values can be columns of keys.
@@ -87,13 +87,13 @@ struct Attributes {
 
 /// What is declared of a value that is one number or one other value.
 pub struct Single {
-    pub engine: Path,
+    pub schema: Path,
     pub is_key: bool,
 }
 
 impl Single {
-    /// Reads the attributes; `engine` as in [`Struct::row`].
-    pub fn of(input: &DeriveInput, engine: &Path) -> Result<Self> {
+    /// Reads the attributes; `schema` as in [`Struct::row`].
+    pub fn of(input: &DeriveInput, schema: &Path) -> Result<Self> {
         if !input.generics.params.is_empty() {
             return Err(Error::new_spanned(
                 &input.generics,
@@ -107,14 +107,14 @@ impl Single {
                 "a value has no keys of its own: `#[row(key)]` lets it be part of some",
             ));
         }
-        let engine = attributes.engine.unwrap_or_else(|| engine.clone());
-        Ok(Single { engine, is_key: attributes.is_key.is_some() })
+        let schema = attributes.schema.unwrap_or_else(|| schema.clone());
+        Ok(Single { schema, is_key: attributes.is_key.is_some() })
     }
 }
 
 impl Struct {
-    /// Reads a row type; `engine` is where the engine is unless the struct says otherwise.
-    pub fn row(input: &DeriveInput, engine: &Path) -> Result<Self> {
+    /// Reads a row type; `schema` is where the schema crate is unless the struct says otherwise.
+    pub fn row(input: &DeriveInput, schema: &Path) -> Result<Self> {
         let attributes = Attributes::parse(&input.attrs)?;
         if let Some(key) = &attributes.is_key {
             return Err(Error::new_spanned(key, "a key needs at least one column: #[row(key(column, ..))]"));
@@ -124,7 +124,7 @@ impl Struct {
             Error::new_spanned(&input.ident, "a row needs a primary key: #[row(key(column, ..))]")
         })?;
         let mut declared = Struct {
-            engine: attributes.engine.unwrap_or_else(|| engine.clone()),
+            schema: attributes.schema.unwrap_or_else(|| schema.clone()),
             columns,
             tail,
             indexes: Vec::with_capacity(1 + attributes.indexes.len()),
@@ -137,8 +137,8 @@ impl Struct {
         Ok(declared)
     }
 
-    /// Reads a group of values; `engine` as in [`Self::row`].
-    pub fn value(input: &DeriveInput, engine: &Path) -> Result<Self> {
+    /// Reads a group of values; `schema` as in [`Self::row`].
+    pub fn value(input: &DeriveInput, schema: &Path) -> Result<Self> {
         let attributes = Attributes::parse(&input.attrs)?;
         if let Some(index) = attributes.key.iter().chain(&attributes.indexes).next() {
             return Err(Error::new_spanned(&index.name, "a group of values has no keys: rows have"));
@@ -162,8 +162,8 @@ impl Struct {
                 "a group of values is there as a whole: fields that may be without a value belong to the row";
             return Err(Error::new_spanned(&column.name, message));
         }
-        let engine = attributes.engine.unwrap_or_else(|| engine.clone());
-        Ok(Struct { engine, columns, tail: Tail::None, indexes: Vec::new() })
+        let schema = attributes.schema.unwrap_or_else(|| schema.clone());
+        Ok(Struct { schema, columns, tail: Tail::None, indexes: Vec::new() })
     }
 
     /// Looks the columns of an index up and completes its key. The primary key comes first.
@@ -246,7 +246,7 @@ impl Attributes {
 
     fn take(&mut self, meta: &ParseNestedMeta) -> Result<()> {
         if meta.path.is_ident("crate") {
-            self.engine = Some(meta.value()?.call(Path::parse_mod_style)?);
+            self.schema = Some(meta.value()?.call(Path::parse_mod_style)?);
             Ok(())
         } else if meta.path.is_ident("key") {
             let name = Ident::new("key", meta.path.get_ident().map_or_else(Span::call_site, Ident::span));

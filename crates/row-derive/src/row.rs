@@ -8,9 +8,9 @@ use crate::layout;
 use crate::model::{Index, Struct, Tail, TailColumn, upper};
 
 /// The implementation of `Row`, with the constants of fields and indexes.
-pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
-    let declared = Struct::row(input, engine)?;
-    let (name, engine) = (&input.ident, &declared.engine);
+pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
+    let declared = Struct::row(input, schema)?;
+    let (name, schema) = (&input.ident, &declared.schema);
     let offsets = layout::offsets(&declared);
     let fields = layout::constants(&declared, name);
     let indexes = index_constants(&declared, input);
@@ -21,7 +21,7 @@ pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
         const _: () = {
             #offsets
             #checks
-            impl #engine::Row for #name {
+            impl #schema::Row for #name {
                 #constants
                 #functions
             }
@@ -44,13 +44,13 @@ fn key_type(declared: &Struct, index: &Index) -> TokenStream {
 
 /// The longest key is refused when the struct compiles, not when it first runs.
 fn key_checks(declared: &Struct) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let checks = declared.indexes.iter().map(|index| {
         let kind = key_type(declared, index);
         let message = format!("the key `{}` is longer than 64 bytes", index.name);
         quote! {
             const _: () = assert!(
-                <#kind as #engine::Key>::BITS as usize <= 8 * #engine::key::KEY_BYTES_MAX,
+                <#kind as #schema::Key>::BITS as usize <= 8 * #schema::key::KEY_BYTES_MAX,
                 #message
             );
         }
@@ -60,7 +60,7 @@ fn key_checks(declared: &Struct) -> TokenStream {
 
 /// `KEY` and one constant an index.
 fn index_constants(declared: &Struct, input: &DeriveInput) -> TokenStream {
-    let (engine, name, visibility) = (&declared.engine, &input.ident, &input.vis);
+    let (schema, name, visibility) = (&declared.schema, &input.ident, &input.vis);
     let constants = declared.indexes.iter().enumerate().map(|(number, index)| {
         let (constant, kind) = (upper(&index.name), key_type(declared, index));
         let documentation = match number {
@@ -70,14 +70,14 @@ fn index_constants(declared: &Struct, input: &DeriveInput) -> TokenStream {
         quote! {
             #[doc = #documentation]
             #[allow(dead_code)]
-            #visibility const #constant: #engine::IndexId<#name, #kind> = #engine::IndexId::new(#number);
+            #visibility const #constant: #schema::IndexId<#name, #kind> = #schema::IndexId::new(#number);
         }
     });
     quote!(#(#constants)*)
 }
 
 fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     let columns = layout::columns(declared);
     let indexes = declared.indexes.iter().enumerate().map(|(number, index)| {
         let text = match number {
@@ -87,11 +87,11 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
         let names = index.columns.iter().map(|position| declared.columns[*position].text());
         let (unique, kind) = (index.unique, key_type(declared, index));
         quote! {
-            #engine::IndexInfo {
+            #schema::IndexInfo {
                 name: #text,
                 unique: #unique,
                 columns: &[#(#names),*],
-                key_bits: <#kind as #engine::Key>::BITS,
+                key_bits: <#kind as #schema::Key>::BITS,
             }
         }
     });
@@ -106,19 +106,19 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
             let columns = columns.iter().map(|TailColumn { column, position, is_text }| {
                 let (name, nullable) = (column.text(), column.nullable);
                 quote! {
-                    #engine::TailColumn { name: #name, position: #position, is_text: #is_text, nullable: #nullable }
+                    #schema::TailColumn { name: #name, position: #position, is_text: #is_text, nullable: #nullable }
                 }
             });
-            quote!(const TAIL_COLUMNS: &'static [#engine::TailColumn] = &[#(#columns),*];)
+            quote!(const TAIL_COLUMNS: &'static [#schema::TailColumn] = &[#(#columns),*];)
         }
     };
     let null_bytes = layout::null_bytes(declared);
     let key = key_type(declared, &declared.indexes[0]);
     quote! {
         const NAME: &'static str = #text;
-        const BYTES: usize = #engine::row::align_up(END + #null_bytes, 8);
-        const COLUMNS: &'static [#engine::Column] = &#columns;
-        const INDEXES: &'static [#engine::IndexInfo] = &[#(#indexes),*];
+        const BYTES: usize = #schema::row::align_up(END + #null_bytes, 8);
+        const COLUMNS: &'static [#schema::Column] = &#columns;
+        const INDEXES: &'static [#schema::IndexInfo] = &[#(#indexes),*];
         const HAS_TAIL: bool = #has_tail;
         #tail
         type Key = #key;
@@ -126,8 +126,8 @@ fn trait_constants(declared: &Struct, name: &syn::Ident) -> TokenStream {
 }
 
 fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
-    let engine = &declared.engine;
-    let length = quote!(<#name as #engine::Row>::BYTES);
+    let schema = &declared.schema;
+    let length = quote!(<#name as #schema::Row>::BYTES);
     let store = layout::store(declared, &length);
     let fields = layout::fetch(declared);
     let key = declared.indexes[0].columns.iter().map(|position| {
@@ -136,7 +136,7 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
     });
     let appends = declared.indexes.iter().enumerate().map(|(number, index)| {
         let columns = index.columns.iter().map(|position| &declared.columns[*position].name);
-        quote!(#number => { #( #engine::Key::append(&self.#columns, to); )* })
+        quote!(#number => { #( #schema::Key::append(&self.#columns, to); )* })
     });
     let (tail_read, tail_fields, tail_function) = tail(declared);
     quote! {
@@ -145,10 +145,10 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
             (#(#key),*)
         }
         #[inline(always)]
-        fn index_key(&self, index: usize, to: &mut #engine::KeyBuffer) {
+        fn index_key(&self, index: usize, to: &mut #schema::KeyBuffer) {
             match index {
                 #(#appends)*
-                _ => ::core::panic!("{} has no index number {index}", <#name as #engine::Row>::NAME),
+                _ => ::core::panic!("{} has no index number {index}", <#name as #schema::Row>::NAME),
             }
         }
         #[inline(always)]
@@ -168,7 +168,7 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
 
 /// How the variable-length part is read, the fields of a struct expression that have it, and how it is written.
 fn tail(declared: &Struct) -> (TokenStream, TokenStream, TokenStream) {
-    let engine = &declared.engine;
+    let schema = &declared.schema;
     match &declared.tail {
         Tail::None => (quote!(), quote!(), quote!()),
         Tail::Whole(tail) => {
@@ -207,12 +207,12 @@ fn tail(declared: &Struct) -> (TokenStream, TokenStream, TokenStream) {
             });
             let function = quote! {
                 fn tail(&self) -> ::std::borrow::Cow<'_, [u8]> {
-                    let mut to = #engine::row::TailWriter::new();
+                    let mut to = #schema::row::TailWriter::new();
                     #(#written)*
                     ::std::borrow::Cow::Owned(to.into_tail())
                 }
             };
-            (quote!(let columns = #engine::row::TailColumns::of(tail);), quote!(#(#fields),*), function)
+            (quote!(let columns = #schema::row::TailColumns::of(tail);), quote!(#(#fields),*), function)
         }
     }
 }
@@ -223,7 +223,7 @@ mod tests {
 
     fn error(source: &str) -> String {
         let input = syn::parse_str(source).expect("test source");
-        expand(&input, &syn::parse_quote!(::engine)).expect_err("must be refused").to_string()
+        expand(&input, &syn::parse_quote!(::schema)).expect_err("must be refused").to_string()
     }
 
     #[test]

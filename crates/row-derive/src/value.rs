@@ -12,47 +12,47 @@ use crate::model::{Single, Struct};
 const VARIANTS_MAX: usize = 256;
 
 /// The implementation of `Value`, and of `Key` where that is asked for.
-pub fn expand(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
+pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
     match &input.data {
-        Data::Enum(data) => choice(input, data, &Single::of(input, engine)?),
+        Data::Enum(data) => choice(input, data, &Single::of(input, schema)?),
         Data::Struct(data) => match &data.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
-                Ok(wrapper(&input.ident, &fields.unnamed[0].ty, &Single::of(input, engine)?))
+                Ok(wrapper(&input.ident, &fields.unnamed[0].ty, &Single::of(input, schema)?))
             }
-            _ => group(input, engine),
+            _ => group(input, schema),
         },
-        Data::Union(_) => group(input, engine),
+        Data::Union(_) => group(input, schema),
     }
 }
 
 /// A struct around one value.
 fn wrapper(name: &Ident, kind: &syn::Type, single: &Single) -> TokenStream {
-    let engine = &single.engine;
+    let schema = &single.schema;
     let key = single.is_key.then(|| {
         quote! {
-            impl #engine::Key for #name {
-                const BITS: u32 = <#kind as #engine::Key>::BITS;
+            impl #schema::Key for #name {
+                const BITS: u32 = <#kind as #schema::Key>::BITS;
                 #[inline(always)]
-                fn append(&self, to: &mut #engine::KeyBuffer) {
-                    #engine::Key::append(&self.0, to);
+                fn append(&self, to: &mut #schema::KeyBuffer) {
+                    #schema::Key::append(&self.0, to);
                 }
             }
         }
     });
     quote! {
-        impl #engine::Value for #name {
-            const BYTES: usize = <#kind as #engine::Value>::BYTES;
-            const ALIGN: usize = <#kind as #engine::Value>::ALIGN;
-            fn value_type() -> #engine::ValueType {
-                <#kind as #engine::Value>::value_type()
+        impl #schema::Value for #name {
+            const BYTES: usize = <#kind as #schema::Value>::BYTES;
+            const ALIGN: usize = <#kind as #schema::Value>::ALIGN;
+            fn value_type() -> #schema::ValueType {
+                <#kind as #schema::Value>::value_type()
             }
             #[inline(always)]
             fn store(&self, to: &mut [u8]) {
-                #engine::Value::store(&self.0, to);
+                #schema::Value::store(&self.0, to);
             }
             #[inline(always)]
             fn fetch(from: &[u8]) -> Self {
-                #name(#engine::Value::fetch(from))
+                #name(#schema::Value::fetch(from))
             }
         }
         #key
@@ -61,7 +61,7 @@ fn wrapper(name: &Ident, kind: &syn::Type, single: &Single) -> TokenStream {
 
 /// An enum whose variants have no fields.
 fn choice(input: &DeriveInput, data: &DataEnum, single: &Single) -> Result<TokenStream> {
-    let (name, engine) = (&input.ident, &single.engine);
+    let (name, schema) = (&input.ident, &single.schema);
     if data.variants.is_empty() {
         return Err(Error::new_spanned(name, "an enum without variants has no values"));
     }
@@ -90,12 +90,12 @@ fn choice(input: &DeriveInput, data: &DataEnum, single: &Single) -> Result<Token
     };
     let key = single.is_key.then(|| {
         quote! {
-            impl #engine::Key for #name {
-                const BITS: u32 = <#number as #engine::Key>::BITS;
+            impl #schema::Key for #name {
+                const BITS: u32 = <#number as #schema::Key>::BITS;
                 #[inline(always)]
-                fn append(&self, to: &mut #engine::KeyBuffer) {
+                fn append(&self, to: &mut #schema::KeyBuffer) {
                     let number: #number = match self { #(#name::#variants => #name::#variants as #number),* };
-                    #engine::Key::append(&number, to);
+                    #schema::Key::append(&number, to);
                 }
             }
         }
@@ -107,20 +107,20 @@ fn choice(input: &DeriveInput, data: &DataEnum, single: &Single) -> Result<Token
                 "a variant's number is too large: say how long numbers are with #[repr(u16)]"
             );)*
         };
-        impl #engine::Value for #name {
-            const BYTES: usize = <#number as #engine::Value>::BYTES;
-            const ALIGN: usize = <#number as #engine::Value>::ALIGN;
-            fn value_type() -> #engine::ValueType {
-                <#number as #engine::Value>::value_type()
+        impl #schema::Value for #name {
+            const BYTES: usize = <#number as #schema::Value>::BYTES;
+            const ALIGN: usize = <#number as #schema::Value>::ALIGN;
+            fn value_type() -> #schema::ValueType {
+                <#number as #schema::Value>::value_type()
             }
             #[inline(always)]
             fn store(&self, to: &mut [u8]) {
                 let number: #number = match self { #(#name::#variants => #name::#variants as #number),* };
-                #engine::Value::store(&number, to);
+                #schema::Value::store(&number, to);
             }
             #[inline(always)]
             fn fetch(from: &[u8]) -> Self {
-                let number: #number = #engine::Value::fetch(from);
+                let number: #number = #schema::Value::fetch(from);
                 #(if number == #name::#variants as #number {
                     return #name::#variants;
                 })*
@@ -168,10 +168,10 @@ fn other(data: &DataEnum) -> Result<Option<&Ident>> {
 }
 
 /// A struct with named fields.
-fn group(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
-    let declared = Struct::value(input, engine)?;
-    let (name, engine) = (&input.ident, &declared.engine);
-    let length = quote!(<#name as #engine::Value>::BYTES);
+fn group(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
+    let declared = Struct::value(input, schema)?;
+    let (name, schema) = (&input.ident, &declared.schema);
+    let length = quote!(<#name as #schema::Value>::BYTES);
     let offsets = layout::offsets(&declared);
     let members = layout::members(&declared);
     let constants = layout::constants(&declared, name);
@@ -180,11 +180,11 @@ fn group(input: &DeriveInput, engine: &Path) -> Result<TokenStream> {
     Ok(quote! {
         const _: () = {
             #offsets
-            impl #engine::Value for #name {
-                const BYTES: usize = #engine::row::align_up(END, ALIGN);
+            impl #schema::Value for #name {
+                const BYTES: usize = #schema::row::align_up(END, ALIGN);
                 const ALIGN: usize = ALIGN;
-                fn value_type() -> #engine::ValueType {
-                    #engine::ValueType::Group(#members)
+                fn value_type() -> #schema::ValueType {
+                    #schema::ValueType::Group(#members)
                 }
                 #[inline(always)]
                 fn store(&self, to: &mut [u8]) {
@@ -209,7 +209,7 @@ mod tests {
 
     fn error(source: &str) -> String {
         let input = syn::parse_str(source).expect("test source");
-        expand(&input, &syn::parse_quote!(::engine)).expect_err("must be refused").to_string()
+        expand(&input, &syn::parse_quote!(::schema)).expect_err("must be refused").to_string()
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What the derived implementations do: layout, round trips, keys, constants.
 #![allow(missing_docs)]
 
-use engine::row::align_up;
-use engine::{Column, KeyBuffer, Row, Text, Value, ValueType};
 use proptest::prelude::*;
+use schema::row::align_up;
+use schema::{Column, KeyBuffer, Row, Text, Value, ValueType};
 
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct OrderEntry {
@@ -35,17 +35,17 @@ struct Plain {
     entries: [OrderEntry; 2],
 }
 
-/// A crate that re-exports the engine under another name.
+/// A crate that re-exports the schema under another name.
 mod facade {
     pub mod inner {
-        pub use engine::*;
+        pub use schema::*;
     }
-    #[derive(engine::Value, Clone, Debug, PartialEq)]
+    #[derive(schema::Value, Clone, Debug, PartialEq)]
     #[row(crate = crate::facade::inner)]
     pub struct Group {
         pub bytes: u8,
     }
-    #[derive(engine::Row, Clone, Debug, PartialEq)]
+    #[derive(schema::Row, Clone, Debug, PartialEq)]
     #[row(crate = crate::facade::inner, key(id))]
     pub struct Renamed {
         pub id: u8,

@@ -7,6 +7,7 @@
 //! always in the caches of cores that run transactions: the virtual machine does not see them.
 
 use platform::Platform;
+use terms::rows::word_set;
 
 use crate::index::Index;
 use crate::listed::Listed;
@@ -29,17 +30,6 @@ pub struct Table<P: Platform> {
     pub key_bytes: Listed<(usize, usize)>,
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,
-}
-
-/// The set of the words `first..end` of a row: bit 63 stands for the word of that number and all behind.
-#[inline(always)]
-pub const fn word_set(first: usize, end: usize) -> u64 {
-    if first >= end {
-        return 0;
-    }
-    let last = if end > 64 { 63 } else { end as u32 - 1 };
-    let first = if first > 63 { 63 } else { first as u32 };
-    (u64::MAX >> (63 - last)) & (u64::MAX << first)
 }
 
 impl<P: Platform> Table<P> {
@@ -69,20 +59,5 @@ impl<P: Platform> Table<P> {
     #[inline(always)]
     pub fn fixed_bytes(&self) -> usize {
         (self.row_words as usize - usize::from(self.has_tail)) * 8
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::word_set;
-
-    #[test]
-    fn words_are_bits() {
-        assert_eq!([word_set(0, 1), word_set(1, 4), word_set(5, 5)], [1, 0b1110, 0]);
-        assert_eq!([word_set(0, 63), word_set(63, 64), word_set(0, 64)], [u64::MAX >> 1, 1 << 63, u64::MAX]);
-        assert_eq!([word_set(90, 91), word_set(62, 200), word_set(0, 4096)], [1 << 63, 3 << 62, u64::MAX]);
-        for word in 0..70 {
-            assert_eq!(word_set(word, word + 1), 1 << word.min(63));
-        }
     }
 }

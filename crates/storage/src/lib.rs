@@ -38,7 +38,7 @@ pub mod record;
 pub mod tree;
 
 pub use arena::{Arena, Memory};
-pub use catalog::{Table, word_set};
+pub use catalog::Table;
 pub use chunks::MemoryUse;
 pub use epoch::{Epochs, Participant};
 pub use index::{Index, Partition, Walk};

@@ -214,7 +214,7 @@ pub mod tail {
     use super::*;
 
     /// Longest tail in bytes.
-    pub const BYTES_MAX: usize = 1 << 20;
+    pub const BYTES_MAX: usize = terms::rows::TAIL_BYTES_MAX;
 
     fn bytes_of(length: usize) -> usize {
         8 + length.next_multiple_of(8)

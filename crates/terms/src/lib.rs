@@ -8,11 +8,14 @@ mod abort;
 mod category;
 mod epoch;
 mod hardware;
+mod intent;
 mod mode;
 pub mod random;
+pub mod rows;
 
 pub use abort::{Abort, Conflict, OutOfMemory};
 pub use category::{CATEGORIES, Category};
 pub use epoch::{Epoch, STAMP_NUMBER_BITS, Stamp};
 pub use hardware::{HardwareThread, Node};
+pub use intent::Intent;
 pub use mode::Mode;

@@ -7,11 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cc::InstanceOptions;
 use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
-use engine::{
-    Bounds, Direction, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, Direction, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use terms::Abort;
 use terms::random::Random;
 

@@ -128,7 +128,7 @@ pub fn mix(left: u64, right: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use engine::KeyBuffer;
+    use schema::KeyBuffer;
 
     use super::*;
 

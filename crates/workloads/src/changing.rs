@@ -4,7 +4,8 @@
 //! the next by their own clocks, so that in virtual time the same seed gives the same run. What a worker had drawn before the moment
 //! still runs: a transaction or two, which it looked ahead for.
 
-use engine::{Inspector, Loader, Procedure, Schema, SchemaBuilder, TableDescription};
+use engine::{Procedure, SchemaBuilder};
+use schema::{Inspector, Loader, Schema, TableDescription};
 use terms::Abort;
 
 use crate::workload::{Check, LoadedWith, Workload};

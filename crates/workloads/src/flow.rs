@@ -11,8 +11,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{LookAhead, Plan, Procedure, Routes, Verbs};
+use engine::{LookAhead, Plan, Procedure, Verbs};
 use platform::Intent;
+use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

@@ -1,6 +1,7 @@
 //! What the benchmark runner needs of a workload.
 
-use engine::{Inspector, Loader, Procedure, Schema};
+use engine::Procedure;
+use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 
 use terms::random::Random;

@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::Path;
 
 use clap::Args;
-use engine::RowBytes;
 use isles::{Datum, Error, Session, TableDescription, Transaction, TransactionOptions};
+use schema::RowBytes;
 
 use super::json::Json;
 use super::opening::{Format, open, table};

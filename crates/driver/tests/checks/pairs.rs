@@ -3,10 +3,9 @@
 //! A transaction reads the other half of a pair, and then turns its own half: off if both are on, on otherwise. So never both are
 //! off, unless two transactions read before either has written. Whoever finds both off counts it.
 
-use engine::{
-    Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
-};
+use engine::{Plan, Procedure, Verbs};
 use platform::Intent;
+use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 use terms::random::Random;

@@ -4,12 +4,9 @@ use super::description::DirectoryTable;
 use super::global::Item;
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
 use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
-use crate::description::TableDescription;
-use crate::key::{KeyBuffer, key_words};
-use crate::row::Row;
-use crate::row_format::RowError;
-use crate::row_keys::with_keys;
-use crate::table_limits::INDEXES_MAX;
+use schema::row_keys::with_keys;
+use schema::table_limits::INDEXES_MAX;
+use schema::{KeyBuffer, Row, RowError, TableDescription, key_words};
 
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
@@ -50,7 +47,7 @@ impl TableCodec {
         TableCodec {
             table: table.clone(),
             id: 0,
-            layout: table.layout(),
+            layout: Layout::of(table),
             keys: RowKeys::Described,
             key_words: key_words(table.indexes()[0].key_bits),
         }
@@ -438,8 +435,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Row;
-    use crate::text::Text;
+    use schema::{Row, Text};
 
     #[derive(Row, Clone, Debug)]
     #[row(key(id))]

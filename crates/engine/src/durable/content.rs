@@ -23,9 +23,7 @@ use storage::log::{Examiner, LogError, Record, Survey, examine};
 use super::description::{Description, DescriptionError};
 use super::global::{CommittedAt, Decision, GlobalId, GlobalRecords, Item, PartOf};
 use super::layout::{Layout, UntypedChange, read_head};
-use crate::datum::Datum;
-use crate::description::{IndexDescription, TableDescription};
-use crate::value_type::ValueType;
+use schema::{IndexDescription, TableDescription};
 
 /// Rows between two reports of progress.
 const ROWS_PER_REPORT: u64 = 1 << 16;
@@ -311,9 +309,9 @@ impl Content {
             let mut keys = UniqueKeys::new(table);
             let mut count = 0;
             for group in own.chunk_by(|one, other| same(one, other).is_eq()) {
-                let key = || table.in_words(&table.indexes[0].columns, self.key(&group[0]));
+                let key = || table.in_words(&table.indexes()[0].columns, self.key(&group[0]));
                 let row = self.outcome(group).map_err(|what| ContentError::Row {
-                    table: table.name.clone(),
+                    table: table.name().to_owned(),
                     key: key(),
                     what,
                 })?;
@@ -321,7 +319,7 @@ impl Content {
                 if let Some(row) = row {
                     let unreadable = "its bytes are none of a row";
                     let row = self.in_form(row, present.id).ok_or_else(|| ContentError::Row {
-                        table: table.name.clone(),
+                        table: table.name().to_owned(),
                         key: key(),
                         what: unreadable,
                     })?;
@@ -333,7 +331,7 @@ impl Content {
                     progress(done, entries.len() as u64);
                 }
             }
-            rows.push((table.name.clone(), count));
+            rows.push((table.name().to_owned(), count));
         }
         Ok(rows)
     }
@@ -433,7 +431,7 @@ struct UniqueKeys<'d> {
 impl<'d> UniqueKeys<'d> {
     fn new(table: &'d TableDescription) -> Self {
         let is_unique = |(_, index): &(usize, &IndexDescription)| index.unique;
-        let unique = table.indexes.iter().enumerate().skip(1).filter(is_unique);
+        let unique = table.indexes().iter().enumerate().skip(1).filter(is_unique);
         let indexes = unique.map(|(number, index)| UniqueKey {
             spans: table.spans(&index.columns),
             index: number,
@@ -446,38 +444,14 @@ impl<'d> UniqueKeys<'d> {
         for UniqueKey { spans, index, keys } in &mut self.indexes {
             let key: Vec<u8> = spans.iter().flat_map(|(start, end)| &row[*start..*end]).copied().collect();
             if !keys.insert(key.clone()) {
-                let index = &self.table.indexes[*index];
+                let index = &self.table.indexes()[*index];
                 return Err(ContentError::NotUnique {
-                    table: self.table.name.clone(),
+                    table: self.table.name().to_owned(),
                     index: index.name.clone(),
                     key: self.table.in_words(&index.columns, &key),
                 });
             }
         }
         Ok(())
-    }
-}
-
-impl TableDescription {
-    /// The values of these columns, which lie one after the other.
-    fn in_words(&self, columns: &[usize], mut values: &[u8]) -> String {
-        let value = |column: &usize| {
-            let column = &self.columns[*column];
-            let bytes = column.kind.bytes().unwrap_or(0);
-            let (value, others) = values.split_at(bytes.min(values.len()));
-            values = others;
-            format!("{}={}", column.name, value_in_words(&column.kind, value))
-        };
-        columns.iter().map(value).collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// A number as a number, a text as a text, and others as bytes.
-fn value_in_words(kind: &ValueType, value: &[u8]) -> String {
-    match (kind, Datum::fetch(kind, value)) {
-        (ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_), Some(value)) => {
-            value.to_string()
-        }
-        _ => Datum::Bytes(value.to_vec()).to_string(),
     }
 }

@@ -21,9 +21,8 @@
 
 use super::layout::Layout;
 use super::wire::{Bytes, read_bytes, read_number, read_size};
-use crate::datum::Datum;
-use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
-use crate::value_type::ValueType;
+use schema::description::{Place, TailForm};
+use schema::{ColumnDescription, Datum, StoredIndex, StoredTable, TableDescription, ValueType};
 
 /// Versions of this encoding: the newest, and the one that knows only tables of which not all is said.
 const VERSION: u64 = 2;
@@ -119,12 +118,11 @@ impl Description {
     fn is_sound(&self) -> bool {
         let ascending = self.tables.windows(2).all(|pair| pair[0].id < pair[1].id);
         let last = self.tables.last().is_none_or(|table| table.id < self.next_id);
-        let mut names: Vec<_> = self.present().map(|table| &table.table.name).collect();
+        let mut names: Vec<_> = self.present().map(|table| table.table.name()).collect();
         names.sort_unstable();
         let distinct = names.windows(2).all(|pair| pair[0] != pair[1]);
-        let sound = self.tables.iter().all(|table| table.table.is_sound());
         let continued = self.tables.iter().all(|table| self.is_continued(table));
-        ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && sound && continued
+        ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && continued
     }
 
     /// Whether a table whose rows went on did so in a table that is there, and that can have them.
@@ -160,7 +158,7 @@ fn put_columns(to: &mut Bytes, columns: &[usize]) {
 fn is_brief(table: &TableDescription) -> bool {
     let plain =
         |column: &ColumnDescription| *column == ColumnDescription::new(&*column.name, column.kind.clone());
-    table.tail == TailForm::None && table.columns.iter().all(plain)
+    table.tail() == TailForm::None && table.columns().iter().all(plain)
 }
 
 impl DirectoryTable {
@@ -168,20 +166,20 @@ impl DirectoryTable {
         let table = &self.table;
         let full = !is_brief(table);
         to.append_number(u64::from(self.id));
-        to.append_counted(table.name.as_bytes());
+        to.append_counted(table.name().as_bytes());
         let flag = |flag, set| if set { flag } else { 0 };
         to.append_number(
             flag(HAS_TAIL, table.has_tail())
                 | flag(DROPPED, self.dropped.is_some())
                 | flag(FULL, full)
-                | flag(DIRECTORY, table.tail == TailForm::Directory)
+                | flag(DIRECTORY, table.tail() == TailForm::Directory)
                 | flag(CONTINUED, self.continued_by.is_some()),
         );
         self.dropped.iter().for_each(|epoch| to.append_number(*epoch));
         self.continued_by.iter().for_each(|id| to.append_number(u64::from(*id)));
-        to.append_number(table.row_bytes as u64);
-        to.append_number(table.columns.len() as u64);
-        for (number, column) in table.columns.iter().enumerate() {
+        to.append_number(table.row_bytes() as u64);
+        to.append_number(table.columns().len() as u64);
+        for (number, column) in table.columns().iter().enumerate() {
             to.append_counted(column.name.as_bytes());
             to.append_counted(column.kind.to_string().as_bytes());
             to.append_number(table.span(number).map_or(0, |(offset, _)| offset) as u64);
@@ -190,9 +188,9 @@ impl DirectoryTable {
                 put_rest_of_column(to, column);
             }
         }
-        put_columns(to, &table.indexes[0].columns);
-        to.append_number(table.indexes.len() as u64 - 1);
-        for index in &table.indexes[1..] {
+        put_columns(to, &table.indexes()[0].columns);
+        to.append_number(table.indexes().len() as u64 - 1);
+        for index in &table.indexes()[1..] {
             to.append_counted(index.name.as_bytes());
             to.append_number(u64::from(index.unique));
             put_columns(to, &index.columns);
@@ -244,22 +242,21 @@ impl DirectoryTable {
             columns.push(ColumnDescription::new("tail", ValueType::Bytes));
             places.push(Place::WholeTail);
         }
-        let mut table =
-            TableDescription { name, columns, places, tail, nulls_at, row_bytes, indexes: Vec::new() };
         let key = read_list(rest, read_size)?;
-        table.push_index("primary".to_owned(), true, key)?;
+        let mut indexes = vec![StoredIndex { name: "primary".to_owned(), unique: true, columns: key }];
         for _ in 0..read_number(rest)? {
             let name = read_text(rest)?;
             let unique = read_number(rest).filter(|unique| *unique < 2)? == 1;
-            let columns = read_list(rest, read_size)?;
-            table.push_index(name, unique, columns)?;
+            indexes.push(StoredIndex { name, unique, columns: read_list(rest, read_size)? });
         }
+        let stored = StoredTable { name, columns, places, tail, nulls_at, row_bytes, indexes };
+        let table = TableDescription::from_stored(stored)?;
         Some(DirectoryTable { id, dropped, continued_by, table })
     }
 
     /// How its changes are read.
     pub(crate) fn layout(&self) -> Layout {
-        self.table.layout()
+        Layout::of(&self.table)
     }
 }
 
@@ -286,49 +283,10 @@ fn read_rest_of_column(rest: &mut &[u8], column: &mut ColumnDescription) -> Opti
     Some(())
 }
 
-impl TableDescription {
-    /// Adds an index of columns that are there.
-    fn push_index(&mut self, name: String, unique: bool, columns: Vec<usize>) -> Option<()> {
-        let fixed = |column: &usize| matches!(self.places.get(*column), Some(Place::Fixed { .. }));
-        if !columns.iter().all(fixed) {
-            return None;
-        }
-        let key_bits = self.key_bits(&columns);
-        self.indexes.push(IndexDescription { name, unique, columns, key_bits });
-        Some(())
-    }
-
-    /// Whether rows can be read by it.
-    fn is_sound(&self) -> bool {
-        let within = |column| self.span(column).is_none_or(|(_, end)| end <= self.row_bytes);
-        let known = |columns: &[usize]| columns.iter().all(|column| self.span(*column).is_some());
-        let whole = self.places.iter().filter(|place| **place == Place::WholeTail).count();
-        let last = self.places.last() == Some(&Place::WholeTail);
-        self.row_bytes <= cc::ROW_BYTES_MAX
-            && self.row_bytes.is_multiple_of(8)
-            && self
-                .columns
-                .iter()
-                .all(|column| column.kind.is_sound() && (!column.added || column.is_optional()))
-            && (0..self.columns.len()).all(within)
-            && self.nulls_at + self.null_bytes() <= self.row_bytes
-            && (whole == usize::from(self.tail == TailForm::Whole) && (whole == 0 || last))
-            && (self.tail != TailForm::None
-                || self.places.iter().all(|place| matches!(place, Place::Fixed { .. })))
-            && self.indexes.first().is_some_and(|key| !key.columns.is_empty())
-            && self.indexes.iter().all(|index| known(&index.columns))
-    }
-
-    /// How changes of its rows are read.
-    pub(crate) fn layout(&self) -> Layout {
-        Layout::new(self.row_bytes, self.has_tail(), self.spans(&self.indexes[0].columns))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::description::TableBuilder;
+    use schema::TableBuilder;
 
     fn table(id: u32, name: &str, dropped: Option<u64>) -> DirectoryTable {
         let builder = TableBuilder::new(name)
@@ -434,14 +392,6 @@ mod tests {
         assert!(refused(&|it| it.next_id = TABLE_IDS_MAX + 1));
         assert!(refused(&|it| it.tables.swap(0, 1)));
         assert!(refused(&|it| it.tables[0].dropped = None), "two tables of one name");
-        assert!(refused(&|it| it.tables[1].table.indexes[0].columns.clear()));
-        assert!(refused(&|it| it.tables[1].table.indexes[0].columns[0] = 2));
-        let place = |offset| Place::Fixed { offset, null: None };
-        assert!(refused(&|it| it.tables[1].table.places[1] = place(5)));
-        assert!(refused(&|it| it.tables[1].table.places[1] = place(usize::MAX - 4)));
-        assert!(refused(&|it| it.tables[1].table.indexes[1].columns.push(9)));
-        assert!(refused(&|it| it.tables[1].table.row_bytes = 12));
-        assert!(refused(&|it| it.tables[1].table.row_bytes = 8 << 40));
         assert!(refused(&|it| it.tables[0].continued_by = Some(2)), "no such table");
         assert!(refused(&|it| it.tables[1].continued_by = Some(4)), "it was not dropped");
     }

@@ -12,6 +12,7 @@
 //! other.
 
 use super::wire::{read_bytes, read_exactly, read_number, read_size};
+use schema::TableDescription;
 
 pub(crate) const INSERT: u64 = 0;
 pub(crate) const UPDATE: u64 = 1;
@@ -90,6 +91,12 @@ pub(crate) fn read_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
 }
 
 impl Layout {
+    /// How changes of rows of this table are read.
+    pub(crate) fn of(table: &TableDescription) -> Layout {
+        let key = &table.indexes()[0].columns;
+        Layout::new(table.row_bytes(), table.has_tail(), table.spans(key))
+    }
+
     /// `key_spans` lie within `row_bytes`.
     pub(crate) fn new(row_bytes: usize, has_tail: bool, key_spans: Vec<(usize, usize)>) -> Self {
         let key_bytes = key_spans.iter().map(|(start, end)| end - start).sum();

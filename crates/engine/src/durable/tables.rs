@@ -8,8 +8,8 @@
 
 use super::codec::{Codecs, TableCodec};
 use super::description::{Description, DescriptionError, DirectoryTable, NOT_COUNTED, TABLE_IDS_MAX};
-use crate::description::TableDescription;
-use crate::table_limits::Difference;
+use schema::TableDescription;
+use schema::table_limits::Difference;
 
 /// Why the tables of a program are not those of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,7 @@ impl Tables {
         dropped: &[String],
         (copied, first): (u64, u64),
     ) -> Result<Self, SchemaError> {
-        let declares = |name: &str| declared.iter().any(|(table, _)| table.name == name);
+        let declares = |name: &str| declared.iter().any(|(table, _)| table.name() == name);
         if let Some(table) = dropped.iter().find(|name| declares(name)) {
             return Err(SchemaError::DeclaredAndDropped { table: table.clone() });
         }
@@ -112,16 +112,16 @@ impl Tables {
                 }
                 Some(epoch) if epoch <= copied => {}
                 Some(_) => description.tables.push(table.clone()),
-                None if declares(&table.table.name) => {}
-                None if dropped.contains(&table.table.name) => {
+                None if declares(table.table.name()) => {}
+                None if dropped.iter().any(|name| name == table.table.name()) => {
                     description.tables.push(DirectoryTable { dropped: Some(first), ..table.clone() });
                 }
-                None => return Err(SchemaError::Undeclared { table: table.table.name.clone() }),
+                None => return Err(SchemaError::Undeclared { table: table.table.name().to_owned() }),
             }
         }
         let mut codecs = Vec::new();
         for (table, mut codec) in declared {
-            codec.id = match found.present().find(|other| other.table.name == table.name) {
+            codec.id = match found.present().find(|other| other.table.name() == table.name()) {
                 Some(other) => match compare(&other.table, &table) {
                     Ok(()) => other.id,
                     Err(_) if other.table.is_extended_by(&table) => {
@@ -160,17 +160,17 @@ impl Tables {
     /// Whether this table had this unique index, or primary key, which is called by the table's name, before.
     pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
         let find = |description: &Description| {
-            let found = description.present().find(|other| other.table.name == table);
+            let found = description.present().find(|other| other.table.name() == table);
             found.map(|found| found.table.clone())
         };
         let (Some(before), Some(now)) = (find(&self.found), find(&self.description)) else { return false };
-        let is_primary = now.indexes[1..].iter().all(|other| other.name != index);
+        let is_primary = now.indexes()[1..].iter().all(|other| other.name != index);
         is_primary || {
             let names = |of: &TableDescription, columns: &[usize]| of.names(columns);
-            let mut own = now.indexes[1..].iter().filter(|other| other.name == index && other.unique);
+            let mut own = now.indexes()[1..].iter().filter(|other| other.name == index && other.unique);
             own.any(|own| {
                 let same = |columns: &[usize]| names(&before, columns) == names(&now, &own.columns);
-                before.indexes[1..].iter().any(|other| other.unique && same(&other.columns))
+                before.indexes()[1..].iter().any(|other| other.unique && same(&other.columns))
             })
         }
     }
@@ -181,7 +181,7 @@ fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), 
     match found.row_difference(declared) {
         None => Ok(()),
         Some(Difference { part, found, declared: as_declared }) => {
-            let table = declared.name.clone();
+            let table = declared.name().to_owned();
             Err(SchemaError::Rows { table, part, found, declared: as_declared })
         }
     }
@@ -191,8 +191,8 @@ fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), 
 mod tests {
     use super::*;
 
-    #[derive(row_derive::Row)]
-    #[row(key(id), crate = crate)]
+    #[derive(schema::Row)]
+    #[row(key(id))]
     struct Thing {
         id: u64,
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn ids(description: &Description) -> Vec<(&str, u32, Option<u64>)> {
-        description.tables.iter().map(|table| (&*table.table.name, table.id, table.dropped)).collect()
+        description.tables.iter().map(|table| (table.table.name(), table.id, table.dropped)).collect()
     }
 
     #[test]

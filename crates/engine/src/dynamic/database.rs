@@ -11,9 +11,9 @@ use terms::Epoch;
 
 use super::session::{AnyPrepared, AnySession, RoamingSession};
 use crate::database::Database;
-use crate::description::TableDescription;
 use crate::durable::{Decision, PartOf};
 use crate::structures::Occupant;
+use schema::TableDescription;
 
 /// What a database's scheme is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,15 +6,11 @@ use terms::{Abort, Mode};
 use super::session::AnySession;
 use super::transaction::Transaction;
 use super::typed::Session;
-use crate::column_set::ColumnSet;
 use crate::ending::{Bounds, Ending};
 use crate::inline::{Attempt, run_inline};
-use crate::key::{Key, KeyBuffer, key_words};
 use crate::look_ahead::LookAhead;
 use crate::procedure::Procedure;
-use crate::routes::Routes;
-use crate::row::Row;
-use crate::table::Index;
+use schema::{ColumnSet, Index, Key, KeyBuffer, Routes, Row, key_words};
 
 /// Where the leading column of a key begins in its first word.
 const LEADING_SHIFT: u32 = 48;

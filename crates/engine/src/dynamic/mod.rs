@@ -37,4 +37,4 @@ pub use verbs::{AnyVerbs, Body, Reader, Span, Visitor};
 pub use cc::RowWords;
 
 pub use crate::row_batch::RowBatch;
-pub use crate::row_keys::{is_key_column, with_keys};
+pub use schema::row_keys::{is_key_column, with_keys};

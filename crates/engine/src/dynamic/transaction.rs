@@ -5,13 +5,12 @@ use storage::tree::Direction;
 use terms::Abort;
 
 use super::verbs::{AnyVerbs, Span};
-use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
-use crate::key::{Key, KeyBuffer, key_words};
-use crate::row::{Field, Row, Value};
 use crate::row_batch::RowBatch;
-use crate::row_keys::{touches_key, with_keys};
-use crate::table::{Handle, Index, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
+use schema::row_keys::{touches_key, with_keys};
+use schema::{
+    ColumnSet, Field, Handle, Index, Key, KeyBuffer, OTHER_COLUMN, Row, RowPart, Table, Value, key_words,
+};
 
 /// Words of a value that is read or written without memory of its own, and of one that takes longer to clear.
 const FEW_WORDS: usize = 16;

@@ -13,11 +13,11 @@ use super::session::{AnyPrepared, AnySession};
 use super::transaction::Transaction;
 use crate::database::Database as StaticDatabase;
 use crate::declaration::SchemaBuilder;
-use crate::description::TableDescription;
 use crate::durable::{Decision, DurableOptions, GlobalId, OpenError, PartOf, Progress, Recovered};
 use crate::ending::{Bounds, Commit, Ending, Stats};
 use crate::parts::{Outcome, Vote};
 use crate::structures::Occupant;
+use schema::TableDescription;
 
 /// A [`crate::Database`] under a scheme that is known at run time.
 pub struct Database<P: Platform> {

@@ -5,8 +5,7 @@ use platform::{Intent, Work};
 use storage::tree::Direction;
 use terms::Abort;
 
-use crate::routes::Routes;
-use crate::table::RowId;
+use schema::{Routes, RowId};
 
 /// What a scan calls with each row; false ends it.
 pub type Visitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
@@ -75,7 +74,7 @@ pub trait AnyVerbs {
         }
     }
 
-    /// Looks a key up to read some words of the row, which [`storage::word_set`] names; see [`crate::Verbs::find_constant`]. The
+    /// Looks a key up to read some words of the row, which [`terms::rows::word_set`] names; see [`crate::Verbs::find_constant`]. The
     /// caller reads no others.
     fn find_constant(
         &mut self,

@@ -15,9 +15,9 @@ use crate::durable::global::Item;
 use crate::durable::wire::Bytes;
 use crate::durable::{OpenError, PartOf};
 use crate::dynamic::verbs::AnyVerbs;
-use crate::table::RowId;
 use crate::transaction::Transaction;
 use crate::undecided::PartRecord;
+use schema::RowId;
 
 /// Attempts to adopt a part: where whole partitions are locked, an attempt learns which ones the next has to begin with.
 const ATTEMPTS_MAX: usize = 8;

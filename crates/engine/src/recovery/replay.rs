@@ -340,7 +340,8 @@ mod tests {
     use super::*;
     use crate::database::Database;
     use crate::durable::codec::TableCodec;
-    use crate::{Bounds, DurableOptions, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+    use crate::{Bounds, DurableOptions, SchemaBuilder, Verbs};
+    use schema::{Inspector, Row, Schema, Table, TableOptions};
 
     #[derive(Row, Clone, Debug, PartialEq)]
     #[row(key(first, second))]
@@ -409,7 +410,7 @@ mod tests {
                 let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
                 let opened = opened.expect("the log");
                 let (schema, pairs) = schema();
-                let table = crate::TableDescription::of::<Pair>("pairs").expect("a table");
+                let table = schema::TableDescription::of::<Pair>("pairs").expect("a table");
                 let codecs = Codecs::new(vec![TableCodec::of::<Pair>(&table)], std::iter::empty());
                 let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
                 let blocks = opened.log.blocks();

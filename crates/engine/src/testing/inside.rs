@@ -4,12 +4,9 @@ use platform::{Intent, Work};
 use terms::Abort;
 
 use super::watch::{Place, Watch};
-use crate::column_set::{ColumnSet, RowPart};
 use crate::dynamic::{AnyVerbs, Transaction};
-use crate::key::Key;
-use crate::row::{Field, Row, Value};
-use crate::table::{Handle, Index, Table};
 use crate::verbs::{Direction, Fields, Verbs, Visitor};
+use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
 /// A transaction for one action, whose touches outside of its route are noted ([`Watch::assert_inside`]). Nothing else
 /// differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has read

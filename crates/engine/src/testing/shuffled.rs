@@ -15,7 +15,7 @@ use crate::ending::{Bounds, Ending};
 use terms::random::SplitMix;
 
 use crate::procedure::{Plan, Procedure};
-use crate::routes::Routes;
+use schema::Routes;
 
 /// A source of orders: the same seed gives the same.
 #[derive(Clone, Debug)]

@@ -4,10 +4,7 @@ use std::fmt::Debug;
 
 use platform::Intent;
 
-use crate::key::{Key, KeyBuffer};
-use crate::routes::{KeyRange, Route, Routes};
-use crate::row::Row;
-use crate::table::{Index, RowId, Table};
+use schema::{Index, Key, KeyBuffer, KeyRange, Route, Routes, Row, RowId, Table};
 
 /// Where verbs lead: rows of a table with some primary keys.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,7 @@ use terms::Abort;
 
 use super::{MakeRow, Transaction};
 use crate::dynamic::verbs::{AnyVerbs, Reader, Span, Visitor};
-use crate::routes::Routes;
-use crate::table::RowId;
+use schema::{Routes, RowId};
 
 /// Words of the rows that a scan reads at a time, at most.
 const ROOM_WORDS_MAX: usize = 1 << 16;

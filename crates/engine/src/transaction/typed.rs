@@ -8,12 +8,13 @@ use storage::tree::Direction;
 use terms::Abort;
 
 use super::{MakeRow, Transaction};
-use crate::column_set::{ColumnSet, OTHER_COLUMN, RowPart};
-use crate::key::{Key, KeyBuffer, KeyOf, key_words};
-use crate::row::{Field, Row, Value};
-use crate::row_keys::{touches_key, with_keys};
-use crate::table::{Handle, Index, RowId, Table};
 use crate::verbs::{Fields, Verbs, Visitor};
+use schema::key::KeyOf;
+use schema::row_keys::{touches_key, with_keys};
+use schema::{
+    ColumnSet, Field, Handle, Index, Key, KeyBuffer, OTHER_COLUMN, Row, RowId, RowPart, Table, Value,
+    key_words,
+};
 
 /// Words that are read by way of the stack, into one of two buffers: what is not needed is not cleared either.
 const FEW_WORDS: usize = 16;

@@ -9,11 +9,9 @@ use std::sync::Mutex;
 
 use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
 use engine::dynamic::{self, Upkeep};
-use engine::{
-    Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Plan, Procedure, Routes, Row,
-    Schema, SchemaBuilder, Session, Stats, Table, TableOptions, Value, Verbs,
-};
+use engine::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Session, Stats, Verbs};
 use platform::{Intent, Nanos, Node, Place, Platform, Work};
+use schema::{HashPlan, IndexKind, Inspector, Partitioning, Routes, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use storage::{Optimisation, Optimisations};

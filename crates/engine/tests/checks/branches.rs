@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use cc::SchemeName;
 use engine::dynamic::{AnySession, Branches, Database, Transaction, instances};
-use engine::{Bounds, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};
+use schema::{Schema, Table, TableOptions};
 use terms::Abort;
 
 use crate::reclamation::{Leaf, leaf};

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cc::SchemeName;
-use engine::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, Table, TableChange, Verbs, dynamic};
+use engine::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, TableChange, Verbs, dynamic};
 use platform::{Intent, Place, Platform};
+use schema::Table;
 use sim::{Disk, DiskModel, Faults, VirtualCore, VirtualMachine};
 use terms::Abort;
 

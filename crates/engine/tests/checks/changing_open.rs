@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use cc::{InstanceOptions, SchemeName};
 use engine::durable::OpenError;
-use engine::{Bounds, ChangeError, Ending, Row, SchemaBuilder, Swept, Table, Verbs};
+use engine::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{Row, Table};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 

@@ -2,11 +2,11 @@
 
 use engine::durable::SchemaError;
 use engine::dynamic::{Database, Span};
-use engine::{
-    Bounds, ColumnDescription, Datum, Ending, KeyBuffer, RowBytes, SchemaBuilder, TableBuilder,
-    TableDescription, TableOptions, ValueType,
-};
+use engine::{Bounds, Ending, SchemaBuilder};
 use platform::Intent;
+use schema::{
+    ColumnDescription, Datum, KeyBuffer, RowBytes, TableBuilder, TableDescription, TableOptions, ValueType,
+};
 use sim::VirtualCore;
 use terms::Abort;
 

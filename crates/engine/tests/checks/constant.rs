@@ -2,11 +2,9 @@
 
 use cc::{InstanceOptions, Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
-use engine::{
-    Bounds, ColumnSet, Database, Ending, Inspector, Partitioning, Row, RowPart, Schema, SchemaBuilder,
-    Session, Table, TableOptions, Text, Verbs,
-};
+use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent, Platform};
+use schema::{ColumnSet, Inspector, Partitioning, Row, RowPart, Schema, Table, TableOptions, Text};
 use storage::{Optimisation, Optimisations};
 use terms::Abort;
 

@@ -8,9 +8,10 @@ use cc::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic;
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 use platform::{Place, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{Call, Config, Disk, DiskModel, Faults, Refusal, Shape, VirtualCore, VirtualMachine};
 use storage::log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};
 use storage::log::{LogError, LogOptions, MANIFEST};
@@ -73,7 +74,7 @@ fn insert(database: &dynamic::Database<P>, c: VirtualCore, notes: Table<Note>, r
 
 fn count(database: &dynamic::Database<P>, c: VirtualCore, notes: Table<Note>) -> usize {
     let mut count = 0;
-    engine::Inspector::scan(&mut database.inspector(c), notes.primary(), &0, &u64::MAX, &mut |_: &Note| {
+    schema::Inspector::scan(&mut database.inspector(c), notes.primary(), &0, &u64::MAX, &mut |_: &Note| {
         count += 1
     });
     count

@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use cc::{Mvcc, Scheme};
-use engine::{
-    Bounds, Database, Direction, Ending, HashPlan, IndexKind, Row, Session, Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Database, Direction, Ending, Session, Verbs};
 use platform::{Hardware, Intent, Nanos, Platform};
+use schema::{HashPlan, IndexKind, Row, Table, TableOptions};
 use terms::Abort;
 
 use crate::support::{options, with_rows};

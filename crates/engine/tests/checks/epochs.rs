@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cc::mutants::{Broken, Rule};
 use cc::{Hstore, InstanceOptions, Scheme, Silo};
 use engine::durable::{DurableOptions, OpenError};
-use engine::{
-    Bounds, Commit, Database, Ending, Epoch, Inspector, Row, Schema, SchemaBuilder, Session, Table,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, Commit, Database, Ending, Epoch, SchemaBuilder, Session, Verbs};
 use platform::files::Files;
 use platform::{Intent, Nanos, Place, Platform};
+use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::{Generation, LogError, LogOptions, Manifest};
 use terms::Abort;

@@ -2,8 +2,9 @@
 //! average.
 
 use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
-use engine::{Bounds, Database, HashPlan, IndexKind, Row, Session, Table, TableOptions, Verbs};
+use engine::{Bounds, Database, Session, Verbs};
 use platform::Intent;
+use schema::{HashPlan, IndexKind, Row, Table, TableOptions};
 use sim::VirtualMachine;
 use terms::Category;
 

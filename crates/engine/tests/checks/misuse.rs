@@ -2,11 +2,10 @@
 
 use cc::{NoWait, Scheme};
 use engine::dynamic::Span;
-use engine::row::TAIL_BYTES_MAX;
-use engine::{
-    Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent};
+use schema::row::TAIL_BYTES_MAX;
+use schema::{Inspector, Row, Schema, Table, TableOptions};
 use terms::Abort;
 
 use crate::support::options;

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
-use engine::{
-    Bounds, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder,
-    Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
+use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use storage::{Optimisation, Optimisations};
 use terms::Abort;
 

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use cc::{InstanceOptions, Mvcc, Scheme, Silo, Structure};
-use engine::{
-    Bounds, Database, Direction, Ending, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema,
-    SchemaBuilder, Session, Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Database, Direction, Ending, SchemaBuilder, Session, Verbs};
 use platform::{HardwareThread, Intent, Node, Place, Platform};
+use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 

@@ -2,8 +2,9 @@
 
 use cc::{Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
-use engine::{Bounds, Database, Ending, Inspector, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Database, Ending, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};
+use schema::{Inspector, Row, Schema, Table, TableOptions};
 use terms::Abort;
 
 use crate::support::{options, virtually};

@@ -7,11 +7,12 @@ use cc::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic::{self, AnyPrepared};
-use engine::{
-    Bounds, ColumnDescription, Datum, Decision, Ending, GlobalId, Inspector, Outcome, PartOf, Row, Schema,
-    SchemaBuilder, Table, TableBuilder, TableDescription, TableOptions, ValueType, Verbs,
-};
+use engine::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use platform::{Intent, Place};
+use schema::{
+    ColumnDescription, Datum, Inspector, Row, Schema, Table, TableBuilder, TableDescription, TableOptions,
+    ValueType,
+};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::LogOptions;
 use terms::Abort;

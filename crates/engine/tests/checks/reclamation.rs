@@ -3,11 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
-use engine::{
-    Bounds, Database, Ending, HashPlan, IndexKind, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
-    Verbs,
-};
+use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent, Platform};
+use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
 use sim::VirtualMachine;
 use terms::Abort;
 

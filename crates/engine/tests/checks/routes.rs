@@ -5,11 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cc::{Hstore, Scheme};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{
-    Bounds, Database, Direction, Ending, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder,
-    Session, Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Database, Direction, Ending, Plan, Procedure, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent};
+use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use sim::VirtualMachine;
 use terms::Abort;

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use cc::Scheme;
-use engine::{
-    Bounds, Database, Direction, Ending, Row, Schema, SchemaBuilder, Session, Table, TableOptions,
-    Transaction, Verbs,
-};
+use engine::{Bounds, Database, Direction, Ending, SchemaBuilder, Session, Transaction, Verbs};
 use platform::{Hardware, Intent, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use terms::Abort;
 
 use crate::support::{Random, options, virtually, with_rows, workers};

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::Scheme;
-use engine::{Bounds, Direction, Row, Session, Table, TableOptions, Transaction, Verbs};
+use engine::{Bounds, Direction, Session, Transaction, Verbs};
 use platform::{Intent, Platform};
+use schema::{Row, Table, TableOptions};
 use sim::VirtualMachine;
 use terms::Abort;
 

@@ -2,8 +2,9 @@
 
 use cc::{InstanceOptions, SchemeName};
 use engine::dynamic::{self, AnyPrepared};
-use engine::{Bounds, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 
 type Database = dynamic::Database<VirtualMachine>;

@@ -2,8 +2,9 @@
 
 use cc::{Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Database, Ending, Inspector, Plan, Procedure, Routes, Row, Table, TableOptions, Verbs};
+use engine::{Bounds, Database, Ending, Plan, Procedure, Verbs};
 use platform::{Hardware, Intent};
+use schema::{Inspector, Routes, Row, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

@@ -2,8 +2,9 @@
 
 use cc::{InstanceOptions, Scheme};
 use engine::testing::Shuffle;
-use engine::{Bounds, Database, Row, Schema, SchemaBuilder, Session, Table, TableOptions, Verbs};
+use engine::{Bounds, Database, SchemaBuilder, Session, Verbs};
 use platform::{Place, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualMachine};
 
 /// Bytes that a small test may use.

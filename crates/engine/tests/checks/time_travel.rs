@@ -3,8 +3,9 @@
 
 use cc::mutants::{Broken, Rule};
 use cc::{InstanceOptions, Occ, Scheme, Silo, TicToc};
-use engine::{Bounds, Database, Ending, Row, Session, Table, TableOptions, Transaction, Verbs};
+use engine::{Bounds, Database, Ending, Session, Transaction, Verbs};
 use platform::{Hardware, Intent};
+use schema::{Row, Table, TableOptions};
 use terms::{Abort, Stamp};
 
 use crate::support::{options, with_rows};

@@ -1,11 +1,9 @@
 //! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find the same.
 
 use cc::Scheme;
-use engine::{
-    Bounds, Database, Ending, HashPlan, Index, IndexKind, Row, Schema, SchemaBuilder, Session, Table,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent};
+use schema::{HashPlan, Index, IndexKind, Row, Schema, Table, TableOptions};
 use terms::Abort;
 
 use crate::support::{Random, options};

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cc::{InstanceOptions, SchemeName};
 use engine::durable::{DurableOptions, GlobalId, PartOf};
 use engine::dynamic::{Database, Session};
-use engine::{
-    Bounds, Commit, Ending, Inspector, Outcome, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Commit, Ending, Outcome, SchemaBuilder, Verbs};
 use platform::{Intent, Node, Place, Platform};
+use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
 use storage::log::{LogOptions, parse_segment_name};
 use terms::Abort;

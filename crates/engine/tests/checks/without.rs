@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use cc::{InstanceOptions, NoWait, Scheme, Silo, WaitDie};
-use engine::{
-    Bounds, Database, Direction, Ending, Inspector, Row, Table, TableOptions, Text, Transaction, Value, Verbs,
-};
+use engine::{Bounds, Database, Direction, Ending, Transaction, Verbs};
 use platform::{Intent, Platform};
+use schema::{Inspector, Row, Table, TableOptions, Text, Value};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use storage::{LatchSeat, LatchedWord, Optimisation, Optimisations};
 use terms::Abort;

@@ -6,13 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use cc::{InstanceOptions, SchemeName};
 use engine::dynamic::{self, run_as};
-use engine::{
-    Bounds, DurableOptions, Ending, Epoch, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder,
-    Table, TableOptions, Verbs,
-};
+use engine::{Bounds, DurableOptions, Ending, Epoch, Plan, Procedure, SchemaBuilder, Verbs};
 use islands::{Done, End, Map, Member, Rules, Setting, WorkerName};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
+use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::log::LogOptions;
 use terms::{Abort, Category};

@@ -2,15 +2,13 @@
 
 use cc::{InstanceOptions, SchemeName};
 use engine::dynamic;
-use engine::{
-    Bounds, Ending, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions,
-    Verbs,
-};
+use engine::{Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use islands::mesh::Seat;
 use islands::messages::{GlobalId, Inbox, Message, VERSION, encode};
 use islands::{Connection, Map, Member, MemberError, Rules, Setting, WorkerName};
 use platform::Intent;
 use platform::link::{Mechanism, Patience};
+use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 
 type P = VirtualMachine;

@@ -4,13 +4,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use cc::{InstanceOptions, SchemeName};
-use engine::{
-    Backoff, Bounds, Ending, Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
-};
+use engine::{Backoff, Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use islands::{Done, End, Map, Member, Rules, Setting, WorkerName};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
+use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
 use terms::{Abort, Category};
 

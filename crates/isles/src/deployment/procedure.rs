@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use engine::{KeyRange, Plan, Route, Routes, Verbs};
+use engine::{Plan, Verbs};
 use platform::Intent;
+use schema::{KeyRange, Route, Routes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use terms::Abort;

@@ -2,12 +2,13 @@
 
 use crate::common::{Directory, Person, person};
 use engine::dynamic::Transaction;
-use engine::{Bounds, Ending, SchemaBuilder, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Error, OpenReason};
 use paged::{PagedLogOptions, PagedOptions};
 use platform::Hardware;
+use schema::TableOptions;
 
-fn open(directory: &Directory) -> (engine::dynamic::Database<Hardware>, engine::Table<Person>) {
+fn open(directory: &Directory) -> (engine::dynamic::Database<Hardware>, schema::Table<Person>) {
     let mut schema = SchemaBuilder::new();
     let people = schema.declare_rows::<Person>("people", &TableOptions::default()).expect("a table");
     let options = PagedOptions {

@@ -12,9 +12,9 @@ mod scanning;
 mod verbs;
 mod writing;
 
-use engine::RowId;
 use platform::Work;
 use platform::files::Files;
+use schema::RowId;
 use terms::Abort;
 
 use crate::context::{Context, FoundRow};

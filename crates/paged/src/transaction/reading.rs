@@ -1,9 +1,9 @@
 //! Lookups and reads.
 
-use engine::RowId;
 use engine::dynamic::Span;
 use platform::files::Files;
 use platform::{Intent, Work};
+use schema::RowId;
 use terms::{Abort, Category, Conflict};
 
 use super::Transaction;

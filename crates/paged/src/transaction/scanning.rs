@@ -3,10 +3,10 @@
 //! A lock is named by what the leaf showed, so the leaf is validated when the lock is there; if it has changed, the scan looks again from
 //! the last row that it has visited. A visitor may change what it wants, too: that is a change like any other.
 
-use engine::RowId;
 use engine::dynamic::{AnyVerbs, Visitor};
 use platform::files::Files;
 use platform::{Intent, Work};
+use schema::RowId;
 use storage::tree::Direction;
 use terms::{Abort, Category};
 

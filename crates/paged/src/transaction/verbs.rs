@@ -2,9 +2,9 @@
 
 use cc::NewRows;
 use engine::dynamic::{AnyVerbs, Span, Visitor};
-use engine::{Routes, RowId};
 use platform::files::Files;
 use platform::{Intent, Work};
+use schema::{Routes, RowId};
 use storage::tree::Direction;
 use terms::Abort;
 

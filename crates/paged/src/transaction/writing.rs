@@ -1,8 +1,8 @@
 //! Insertions, changes and deletions.
 
-use engine::RowId;
 use platform::Work;
 use platform::files::Files;
+use schema::RowId;
 use terms::{Abort, Category};
 
 use super::{Transaction, gap};

@@ -3,9 +3,10 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use paged::{PagedDatabase, PagedOptions};
 use platform::{Hardware, Intent};
+use schema::{Row, Schema, TableOptions};
 use terms::Abort;
 
 use crate::support::{options, session};

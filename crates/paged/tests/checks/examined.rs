@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use paged::{PagedDatabase, PagedLogOptions, PagedOptions, examine};
+use schema::{Row, Schema, TableOptions};
 use sim::VirtualMachine;
 
 use crate::support::{options, session, virtually};

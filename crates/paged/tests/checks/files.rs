@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use paged::{
     Examined, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, Repaired, copy_pages, examine, repair,
 };
 use platform::{Hardware, HardwareCore, Intent, Place, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 
 use crate::support::{assert_sound, options, session};
 

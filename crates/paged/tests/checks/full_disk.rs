@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use paged::{PagedDatabase, PagedError, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 

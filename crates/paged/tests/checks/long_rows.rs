@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use paged::{Broken, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::files::Files;
 use platform::{Hardware, Intent};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::VirtualMachine;
 use terms::Abort;
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use paged::{PagedDatabase, PagedError, PagedLogOptions, PagedOptions, copy_pages};
 use platform::{Hardware, Intent, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 
 use crate::support::{options, session};
 

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use engine::dynamic::{AnyDatabase, Session};
-use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use paged::{Broken, ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::Intent;
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{VirtualCore, VirtualMachine};
 
 use crate::support::{Random, assert_sound, options, session, virtually};

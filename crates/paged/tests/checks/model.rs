@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use paged::{PagedDatabase, PagedError, PagedOptions};
 use platform::files::Files;
 use platform::{Hardware, Intent};
+use schema::{Row, Schema, Table, TableOptions};
 use storage::{Optimisation, Optimisations};
 use terms::Abort;
 

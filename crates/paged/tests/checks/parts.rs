@@ -1,12 +1,10 @@
 //! Parts of transactions over several databases: what they hold between being prepared and being finished.
 
 use engine::dynamic::{AnyDatabase, AnyPrepared, Session};
-use engine::{
-    Bounds, Decision, Ending, GlobalId, Outcome, PartOf, Row, Schema, SchemaBuilder, Table, TableOptions,
-    Verbs,
-};
+use engine::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use paged::{Broken, PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::Intent;
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{VirtualCore, VirtualMachine};
 use terms::Abort;
 

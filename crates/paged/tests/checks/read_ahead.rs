@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::dynamic::Session;
-use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use paged::{Broken, PagedDatabase, PagedOptions};
 use platform::{Intent, Place, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
 use crate::support::{Random, assert_sound, options, session, sum, virtually};

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use engine::{Bounds, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use paged::{PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{
     Call, Config, Crash, Disk, DiskModel, Faults, Refusal, Shape, SimError, VirtualCore, VirtualMachine,
 };

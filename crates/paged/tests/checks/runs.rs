@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use engine::{Bounds, Direction, Ending, Schema, SchemaBuilder, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use paged::PagedDatabase;
 use platform::{Intent, Place, Platform};
+use schema::{Schema, TableOptions};
 use sim::{VirtualCore, VirtualMachine};
 use terms::Abort;
 

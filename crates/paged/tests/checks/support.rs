@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use engine::dynamic::{AnyDatabase, Session};
-use engine::{Direction, Field, Row, Table, Verbs};
+use engine::{Direction, Verbs};
 use paged::{PagedDatabase, PagedOptions};
 use platform::Intent;
 use platform::files::Files;
+use schema::{Field, Row, Table};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
 use terms::Abort;
 

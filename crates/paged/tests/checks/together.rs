@@ -3,10 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use paged::{Broken, PagedDatabase, PagedOptions};
 use platform::files::Files;
 use platform::{Intent, Place};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::VirtualMachine;
 use terms::Abort;
 

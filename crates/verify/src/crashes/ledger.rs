@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use engine::{
-    Inspector, Loader, Partitioning, Plan, Procedure, Routes, Row, Schema, Table, TableOptions, Verbs,
-};
+use engine::{Plan, Procedure, Verbs};
 use platform::Intent;
+use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 use terms::random::Random;

@@ -11,11 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use cc::InstanceOptions;
 use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
-use engine::{
-    Bounds, Epoch, GlobalId, Inspector, Outcome, PartOf, Partitioning, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, Epoch, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;

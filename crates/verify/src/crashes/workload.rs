@@ -3,12 +3,10 @@
 use std::ops::ControlFlow;
 
 use engine::dynamic::{Database, Session, Transaction};
-use engine::{
-    Bounds, Commit, Direction, Ending, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, Commit, Direction, Ending, SchemaBuilder, Verbs};
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
+use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use terms::Abort;
 use terms::random::Random;
 

@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 
 use engine::dynamic::RowWords;
-use engine::{Direction, KeyBuffer, Row, Table, Verbs};
+use engine::{Direction, Verbs};
 use platform::Intent;
+use schema::{KeyBuffer, Row, Table};
 use terms::Abort;
 
 /// Rows that a scan reads before it shows the first one.

@@ -19,8 +19,9 @@ mod visits;
 
 use cc::InstanceOptions;
 use engine::dynamic::{Session, Transaction};
-use engine::{Bounds, Ending, KeyBuffer, SchemaBuilder, Use};
+use engine::{Bounds, Ending, SchemaBuilder, Use};
 use platform::{Place, Platform};
+use schema::KeyBuffer;
 use terms::Abort;
 use terms::random::Random;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-use engine::{Direction, Table, Verbs};
+use engine::{Direction, Verbs};
 use platform::Intent;
+use schema::Table;
 use terms::Abort;
 use terms::random::Random;
 

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use engine::dynamic::Database;
-use engine::{
-    Bounds, HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, SchemaBuilder, Table, TableOptions,
-    Verbs,
-};
+use engine::{Bounds, SchemaBuilder, Verbs};
 use platform::Platform;
+use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 
 /// Keys of cells follow those of items in the history.
 pub(super) const CELLS: u64 = 1 << 20;

@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
-use engine::{Partitioning, Plan, Procedure, Routes, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Plan, Procedure, SchemaBuilder, Verbs};
 use platform::Intent;
+use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 use terms::random::Random;

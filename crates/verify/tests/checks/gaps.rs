@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cc::mutants::{Broken, Rule};
 use cc::{InstanceOptions, NoWait};
 use engine::dynamic::{Database, Transaction};
-use engine::{Bounds, Direction, Ending, Row, Schema, SchemaBuilder, Table, TableOptions, Verbs};
+use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualMachine};
 use terms::Abort;
 

@@ -6,10 +6,9 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
 use cc::{InstanceOptions, Silo};
-use engine::{
-    Bounds, Database, HashPlan, IndexKind, Row, RowLoader, Schema, SchemaBuilder, Table, TableOptions, Verbs,
-};
+use engine::{Bounds, Database, RowLoader, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform, Work};
+use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
 use storage::hash::{HashIndex, Spread};
 use storage::latch::VersionLatch;
 use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
@@ -172,7 +171,7 @@ fn transactions<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     let mut loader = RowLoader::new(&mut session, &mut progress);
     for id in 0..ITEMS {
         let row = Item { id, amount: id, body: [id; 29] };
-        engine::Loader::insert(&mut loader, items, &row).expect("a new key");
+        schema::Loader::insert(&mut loader, items, &row).expect("a new key");
     }
     loader.finish();
     let bounds = Bounds::default();

@@ -1,7 +1,8 @@
 //! The transaction: two phases of one action, because the second key stands in the first row; or one action for both.
 
-use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Verbs};
+use engine::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Routes};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
@@ -145,7 +146,7 @@ impl Procedure for Transaction {
 }
 
 /// Words of a row.
-const WORDS: u32 = (<Second as engine::Row>::BYTES / 8) as u32;
+const WORDS: u32 = (<Second as schema::Row>::BYTES / 8) as u32;
 
 fn missing() -> Abort {
     Abort::Misuse("a row of the dependent tables is missing: load all parts")

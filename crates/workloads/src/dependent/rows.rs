@@ -1,6 +1,6 @@
 //! The rows of both tables: keys and nine integers, in 80 bytes. Row numbers have no gaps, so a perfect hash places each entry.
 
-use engine::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions};
+use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions};
 
 use super::spec::Dependent;
 use crate::batch::mix;

@@ -1,6 +1,6 @@
 //! What must hold after a run: no row is lost or damaged, and each committed update counts once.
 
-use engine::{Inspector, Table};
+use schema::{Inspector, Table};
 
 use super::rows::{CountedRow, MicroTables, with_table};
 use super::spec::MicroSpec;

@@ -21,7 +21,7 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table, TableOptions};
+use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, Table, TableOptions};
 use terms::Abort;
 
 use crate::batch::{key, number};

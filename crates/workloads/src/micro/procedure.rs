@@ -1,7 +1,8 @@
 //! The transaction: one phase, one action a batch of rows.
 
-use engine::{Handle, Plan, Procedure, Routes, Table, Verbs};
+use engine::{Plan, Procedure, Verbs};
 use platform::{Intent, Work};
+use schema::{Handle, Routes, Table};
 use terms::Abort;
 
 use super::choice::Request;

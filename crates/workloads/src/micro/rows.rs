@@ -5,10 +5,11 @@
 //! their payload in the variable-length part, which costs one more miss for each row that is read. Lengths are rounded
 //! to the nearest multiple of 8 before the type is chosen.
 
-use engine::{
-    Column, Field, Handle, IndexId, IndexInfo, Key, KeyBuffer, Row, Schema, Table, TableOptions, Value, Verbs,
-};
+use engine::Verbs;
 use platform::Intent;
+use schema::{
+    Column, Field, Handle, IndexId, IndexInfo, Key, KeyBuffer, Row, Schema, Table, TableOptions, Value,
+};
 
 use crate::batch::mix;
 

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, Handle, Routes, Text, Verbs};
+use engine::{Direction, Verbs};
 use platform::{Intent, Work};
+use schema::{Handle, Routes, Text};
 use serde::{Deserialize, Serialize};
 use terms::{Abort, Conflict};
 
@@ -228,7 +229,7 @@ impl At<'_> {
     fn read_subscriber<T: Verbs>(self, s_id: u32, transaction: &mut T) -> Result<Output, Abort> {
         let index = self.tables.subscriber.primary();
         let row = transaction.find(index, &(self.part, s_id), Intent::Read)?.ok_or_else(torn)?;
-        transaction.work(Work::CopyWord, words(<Subscriber as engine::Row>::BYTES));
+        transaction.work(Work::CopyWord, words(<Subscriber as schema::Row>::BYTES));
         transaction.row(row).map(Output::Subscriber)
     }
 

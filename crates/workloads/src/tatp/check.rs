@@ -2,7 +2,7 @@
 //! special facilities that they were loaded with; calls are forwarded by facilities that are there, from and to hours that there
 //! are; and as many rows say so as were loaded and inserted, less those that were deleted.
 
-use engine::{Inspector, Text};
+use schema::{Inspector, Text};
 
 use super::population::{START_HOURS, STARTS, Shape, TYPES};
 use super::rows::{AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};

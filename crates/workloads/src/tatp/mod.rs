@@ -26,7 +26,7 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use engine::{Inspector, Loader, Schema};
+use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 
 pub use check::CHECKS;

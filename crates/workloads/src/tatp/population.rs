@@ -3,7 +3,7 @@
 //! Which rows a subscriber has follows from its number alone, so that checks know it whatever the seed; what stands in them
 //! follows from the seed.
 
-use engine::{Loader, Text};
+use schema::{Loader, Text};
 use terms::Abort;
 
 use super::rows::{AccessData, AccessInfo, CallForwarding, SpecialFacility, Subscriber, Tables};

@@ -8,7 +8,8 @@
 //! does, and the subscriber is found in the index of numbers. Over several instances all that follows is the same action
 //! ([`Tatp::divided`](super::Tatp)), because instances send each other whole parts of transactions.
 
-use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Text, Verbs};
+use engine::{LookAhead, Plan, Procedure, Verbs};
+use schema::{ColumnSet, Routes, Text};
 use terms::Abort;
 
 use super::action::{Action, Output, Task};

@@ -2,7 +2,7 @@
 //!
 //! What transactions change of a subscriber comes first; nulls do not occur.
 
-use engine::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Text};
+use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Text};
 use serde::{Deserialize, Serialize};
 
 use super::spec::{DIGITS, Tatp};
@@ -32,7 +32,7 @@ pub struct Subscriber {
 }
 
 /// What GetAccessData reads.
-#[derive(engine::Value, Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(schema::Value, Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessData {
     /// DATA1.
     pub data1: u8,

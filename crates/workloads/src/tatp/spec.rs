@@ -1,6 +1,6 @@
 //! Parameters of TATP, and how subscribers are drawn.
 
-use engine::Text;
+use schema::Text;
 use serde::{Deserialize, Serialize};
 
 use terms::random::Random;

@@ -2,7 +2,7 @@
 //! balances, and the sum of what its history says; the balances of its accounts are what all history says of them; and
 //! history has a row for each transaction.
 
-use engine::Inspector;
+use schema::Inspector;
 
 use super::rows::{Account, Branch, BranchTotals, History, Tables, Teller};
 use super::spec::{TELLERS, Tpcb};

@@ -3,8 +3,9 @@
 //! Phase 0: one action at the account's branch, and one at home, last so that the teller, and last of all the branch, are held for
 //! the shortest time (`docs/decisions/0018-hot-rows-late.md`). Phase 1: inserts the history, at home.
 
-use engine::{ColumnSet, LookAhead, Plan, Procedure, Routes, Row, Verbs};
+use engine::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Routes, Row};
 use serde::{Deserialize, Serialize};
 use terms::{Abort, Conflict};
 

@@ -4,7 +4,7 @@
 //! a perfect hash places each row's entry without a collision. The functions get normalized key words: the columns from the
 //! most significant bit down.
 
-use engine::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Value};
+use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
 
 use super::spec::{TELLERS, Tpcb};
@@ -142,7 +142,7 @@ fn account_number(key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Key, KeyBuffer};
+    use schema::{Key, KeyBuffer};
 
     use super::*;
 

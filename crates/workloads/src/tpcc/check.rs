@@ -7,7 +7,7 @@
 //! Where the standard speaks of the initial population, the scaled one stands: condition 11 has the number of initially
 //! delivered orders for 2100, and adds the deliveries since, which C_DELIVERY_CNT counts.
 
-use engine::Inspector;
+use schema::Inspector;
 
 use super::rows::{Customer, District, Warehouse};
 use super::spec::{DISTRICTS, Tpcc};

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use engine::{ColumnSet, Direction, Handle, LookAhead, Routes, Text, Verbs};
+use engine::{Direction, LookAhead, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Handle, Routes, Text};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

@@ -5,8 +5,9 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use engine::{ColumnSet, Direction, Plan, Routes, Verbs};
+use engine::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Routes};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

@@ -1,6 +1,6 @@
 //! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 has the items too.
 
-use engine::{Loader, Text};
+use schema::{Loader, Text};
 use terms::Abort;
 
 use super::rows::{

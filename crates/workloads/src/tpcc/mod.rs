@@ -30,7 +30,7 @@ pub mod values;
 mod ways;
 mod written;
 
-use engine::{Inspector, Loader, Schema};
+use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 
 pub use check::CONDITIONS;

@@ -6,8 +6,9 @@
 //! demands.
 
 use arrayvec::ArrayVec;
-use engine::{ColumnSet, LookAhead, Plan, Routes, RowPart, Text, Verbs};
+use engine::{LookAhead, Plan, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Routes, RowPart, Text};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

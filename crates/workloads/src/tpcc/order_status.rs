@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use engine::{ColumnSet, Direction, LookAhead, Plan, Routes, Text, Verbs};
+use engine::{Direction, LookAhead, Plan, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Routes, Text};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

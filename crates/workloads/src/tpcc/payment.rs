@@ -6,8 +6,9 @@
 
 use std::io::Write;
 
-use engine::{ColumnSet, Handle, LookAhead, Plan, Routes, Row, Text, Verbs};
+use engine::{LookAhead, Plan, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Handle, Routes, Row, Text};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

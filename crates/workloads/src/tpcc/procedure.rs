@@ -1,6 +1,7 @@
 //! The five transactions as one procedure.
 
-use engine::{LookAhead, Plan, Procedure, Routes, Verbs};
+use engine::{LookAhead, Plan, Procedure, Verbs};
+use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

@@ -5,7 +5,7 @@
 //! the frequent transactions touch comes first and together; with a header of 8 bytes, rows of order_line and history
 //! fill one cache line, and NewOrder finds all it needs of a customer, and the counters of a stock, in the first.
 
-use engine::{Row, Text, Value};
+use schema::{Row, Text, Value};
 use serde::{Deserialize, Serialize};
 use terms::{Abort, Conflict};
 

@@ -3,8 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, Plan, Routes, Verbs};
+use engine::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
+use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

@@ -2,8 +2,9 @@
 //! stocks.
 
 use arrayvec::ArrayVec;
-use engine::{Field, Fields, Handle, Routes, Row, Text, Value, Verbs};
+use engine::{Fields, Verbs};
 use platform::{Intent, Work};
+use schema::{Field, Handle, Routes, Row, Text, Value};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

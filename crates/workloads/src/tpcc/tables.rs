@@ -3,7 +3,7 @@
 //! Warehouse, district, customer, stock and item never grow and have dense keys: a perfect hash places each row's entry
 //! without a collision. The functions get normalized key words: the columns from the most significant bit down.
 
-use engine::{HashPlan, IndexKind, Partitioning, Schema, Table, TableOptions};
+use schema::{HashPlan, IndexKind, Partitioning, Schema, Table, TableOptions};
 
 use super::rows::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
 use super::spec::{DISTRICTS, LINES_MEAN, Sizes};
@@ -91,7 +91,7 @@ fn stock_number(key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Key, KeyBuffer};
+    use schema::{Key, KeyBuffer};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The random values of TPC-C: clauses 2.1.5, 2.1.6 and 4.3.2.
 
-use engine::Text;
+use schema::Text;
 
 use terms::random::Random;
 

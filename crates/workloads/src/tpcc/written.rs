@@ -4,7 +4,7 @@
 //! Each transaction says it of itself, in its own file, and `procedure` adds up what those of a mix say. A transaction that
 //! writes a column which it has not named, or inserts or deletes a row of one of these tables, fails: the engine refuses.
 
-use engine::{ColumnSet, ConstantColumns};
+use schema::{ColumnSet, ConstantColumns};
 
 use super::rows::{Customer, District, Warehouse};
 

@@ -1,7 +1,7 @@
 //! What must hold after a run: each partition has the records that were loaded and those whose insertion committed, without
 //! gaps, and every field was written as a whole for its record.
 
-use engine::Inspector;
+use schema::Inspector;
 
 use super::rows::{Growth, Record, YcsbTables};
 use crate::batch::{number, partition};

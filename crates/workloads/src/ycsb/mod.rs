@@ -29,7 +29,7 @@ pub mod procedure;
 pub mod rows;
 mod spec;
 
-use engine::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
+use schema::{HashPlan, IndexKind, Inspector, Loader, Partitioning, Schema, TableOptions};
 use terms::Abort;
 
 use crate::batch::{Batches, key, number};

@@ -3,8 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, Handle, Plan, Procedure, Routes, Verbs};
+use engine::{Direction, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
+use schema::{Handle, Routes};
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 

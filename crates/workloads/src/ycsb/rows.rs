@@ -1,6 +1,6 @@
 //! The rows: records of ten fields, and how many records each partition got.
 
-use engine::{Column, Field, Row, Table, Value, ValueType};
+use schema::{Column, Field, Row, Table, Value, ValueType};
 
 use crate::batch::{key, mix};
 

@@ -4,7 +4,8 @@
 use cc::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
 use driver::{Executor, Made, Seat};
 use engine::dynamic::{AnySession, Database};
-use engine::{Bounds, Ending, Index, Inspector, Key, Procedure, Row};
+use engine::{Bounds, Ending, Procedure};
+use schema::{Index, Inspector, Key, Row};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
 use workloads::tpcc::{Tables, Tpcc, Transaction};

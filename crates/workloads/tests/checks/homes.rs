@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use engine::{Plan, Procedure, Routes, SchemaBuilder};
+use engine::{Plan, Procedure, SchemaBuilder};
+use schema::Routes;
 use terms::random::Random;
 use workloads::Workload;
 use workloads::batch::Grouping;

@@ -1,9 +1,10 @@
 //! The microbenchmark on the real engine: on this machine and on the virtual one, under all schemes.
 
 use cc::SchemeName;
+use engine::Verbs;
 use engine::dynamic::Database;
-use engine::{Inspector, Verbs};
 use platform::{Hardware, Intent, Platform};
+use schema::Inspector;
 use sim::{Config, Shape, VirtualMachine};
 use workloads::batch::{Grouping, key};
 use workloads::micro::rows::{CountedRow, MicroTables};

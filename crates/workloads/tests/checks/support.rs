@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cc::SchemeName;
 use driver::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, Plan};
+use engine::Procedure;
 use engine::dynamic::Database;
-use engine::{Inspector, Loader, Procedure, Schema};
+use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 use terms::random::Random;
 use workloads::Workload;

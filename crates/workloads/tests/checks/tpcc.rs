@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{End, Model};
-use engine::Text;
+use schema::Text;
 use terms::random::Random;
 use workloads::tpcc::rows::{Customer, District, NewOrder, Order, OrderLine};
 use workloads::tpcc::{CONDITIONS, FullOrSmall, KINDS, Mix, Selection, Tables, Tpcc, Transaction};

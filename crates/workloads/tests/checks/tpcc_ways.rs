@@ -2,8 +2,8 @@
 
 use cc::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
 use driver::{Check, Control, Deployment, Execution, Length, Plan, Retry};
-use engine::KeyBuffer;
 use platform::Node;
+use schema::KeyBuffer;
 use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 use terms::random::Random;

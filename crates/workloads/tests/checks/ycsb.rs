@@ -2,9 +2,9 @@
 
 use cc::SchemeName;
 use driver::Host;
-use engine::Inspector;
 use engine::dynamic::Database;
 use platform::{Hardware, Platform};
+use schema::Inspector;
 use sim::{Config, Shape, VirtualMachine};
 use workloads::batch::Grouping;
 use workloads::ycsb::procedure::Verb;

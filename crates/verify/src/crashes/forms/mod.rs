@@ -14,11 +14,9 @@ use std::sync::{Mutex, PoisonError};
 
 use cc::InstanceOptions;
 use engine::dynamic::{Database, Session, Transaction};
-use engine::{
-    Bounds, ChangeError, ChangeStep, Ending, Inspector, OpenError, Row, SchemaBuilder, Table, TableChange,
-    TableOptions, Verbs,
-};
+use engine::{Bounds, ChangeError, ChangeStep, Ending, OpenError, SchemaBuilder, TableChange, Verbs};
 use platform::{Intent, Place, Platform};
+use schema::{Inspector, Row, Table, TableOptions};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;

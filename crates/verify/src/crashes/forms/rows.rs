@@ -1,8 +1,9 @@
 //! The two forms of the rows: narrow ones, and wide ones with another column and two indexes.
 
+use engine::Verbs;
 use engine::dynamic::{Database, Transaction};
-use engine::{Inspector, Row, Table, Verbs};
 use platform::Intent;
+use schema::{Inspector, Row, Table};
 use sim::{VirtualCore, VirtualMachine};
 use terms::Abort;
 
@@ -51,7 +52,7 @@ pub(super) trait Form: Row<Key = (u32, u32)> + Clone {
     /// Writes what differs.
     fn change(
         t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
+        row: schema::Handle<Self>,
         table: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort>;
@@ -76,7 +77,7 @@ impl Form for Narrow {
 
     fn change(
         t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
+        row: schema::Handle<Self>,
         _: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort> {
@@ -110,7 +111,7 @@ impl Form for Wide {
 
     fn change(
         t: &mut Transaction<'_>,
-        row: engine::Handle<Self>,
+        row: schema::Handle<Self>,
         _: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort> {

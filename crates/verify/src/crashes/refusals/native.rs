@@ -359,7 +359,7 @@ pub fn interrupt(
     traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let mut running = Running::start(&mut traced)?;
     let went_on = running.waits_for(LINES);
-    let (lines, _) = running.end()?;
+    let lines = running.end()?;
     if !went_on {
         return Err(format!("{}, interrupted: {} acknowledgements, and no more", subject.name, lines.len()));
     }

@@ -1,6 +1,6 @@
 //! The orders of a district with their new_order rows and order lines, window by window.
 
-use engine::Inspector;
+use schema::Inspector;
 
 use super::super::rows::District;
 use super::super::spec::Sizes;

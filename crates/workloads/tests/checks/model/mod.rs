@@ -9,11 +9,12 @@ mod transaction;
 
 use std::collections::BTreeMap;
 
-use engine::{
-    HashPlan, Index, IndexInfo, IndexKind, Inspector, Key, KeyBuffer, Loader, Plan, Procedure, Routes, Row,
-    Schema, Table, TableOptions,
-};
+use engine::{Plan, Procedure};
 use platform::Intent;
+use schema::{
+    HashPlan, Index, IndexInfo, IndexKind, Inspector, Key, KeyBuffer, Loader, Routes, Row, Schema, Table,
+    TableOptions,
+};
 use terms::Abort;
 use terms::random::Random;
 use workloads::Workload;

@@ -1,8 +1,9 @@
 //! The verbs over the model, with an undo log.
 
 use engine::verbs::Visitor;
-use engine::{ColumnSet, Direction, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value, Verbs};
+use engine::{Direction, Verbs};
 use platform::{Intent, Work};
+use schema::{ColumnSet, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value};
 use terms::Abort;
 
 use super::{Model, Stored, partition};

@@ -2,18 +2,17 @@
 //!
 //! A table can be declared to have columns that no transaction writes after loading ([`TableOptions::constant`]): those that
 //! are left when the columns that a program's procedures write are taken away. Such a table has always the same rows. A
-//! transaction that reads constant columns only ([`Verbs::find_constant`]) needs no concurrency control for that: nobody can
+//! transaction that reads constant columns only (`find_constant`) needs no concurrency control for that: nobody can
 //! make what it reads untrue. The engine refuses to write a constant column, and to insert rows into such a table or delete
 //! them, whoever asks: a program that was declared wrongly fails, and reads nothing wrong.
 //!
 //! Sets are of whole words of 8 bytes: a column that shares a word with a column that is written is not constant.
 //!
 //! [`TableOptions::constant`]: crate::TableOptions::constant
-//! [`Verbs::find_constant`]: crate::Verbs::find_constant
 
 use std::marker::PhantomData;
 
-use storage::word_set;
+use terms::rows::word_set;
 
 use crate::row::{Field, Row, Value};
 use crate::table::Handle;
@@ -68,7 +67,7 @@ impl<R: Row> ColumnSet<R> {
         self.words & other.words == other.words
     }
 
-    /// The set as [`storage::word_set`] names words.
+    /// The set as [`terms::rows::word_set`] names words.
     #[inline(always)]
     pub const fn words(self) -> u64 {
         self.words
@@ -80,7 +79,7 @@ impl<R: Row> ColumnSet<R> {
 pub struct ConstantColumns(u64);
 
 impl ConstantColumns {
-    /// The set as [`storage::word_set`] names words.
+    /// The set as [`terms::rows::word_set`] names words.
     pub const fn words(self) -> u64 {
         self.0
     }
@@ -88,12 +87,13 @@ impl ConstantColumns {
 
 /// The first word of a set that is not empty, and how many there are from it to the last one.
 #[inline(always)]
-pub(crate) fn extent(words: u64) -> (usize, usize) {
+pub fn extent(words: u64) -> (usize, usize) {
     let first = words.trailing_zeros() as usize;
     (first, (u64::BITS - words.leading_zeros()) as usize - first.min(64))
 }
 
-pub(crate) const OTHER_COLUMN: &str = "a column that the row was not looked up for";
+/// What a read of a column is refused with that is not in the [`RowPart`].
+pub const OTHER_COLUMN: &str = "a column that the row was not looked up for";
 
 /// A row of type `R` of which only some columns are read.
 pub struct RowPart<R> {

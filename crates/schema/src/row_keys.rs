@@ -77,7 +77,7 @@ const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
 
 /// Whether bytes `start..end` of a row are part of a key. The compiler evaluates this where the field is constant.
 #[inline(always)]
-pub(crate) fn touches_key<R: Row>(start: usize, end: usize) -> bool {
+pub fn touches_key<R: Row>(start: usize, end: usize) -> bool {
     let ranges = const { &key_columns::<R>() };
     ranges.iter().any(|(from, to)| start < *to && *from < end)
 }

@@ -26,12 +26,12 @@ pub struct Index<R, K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId {
     number: u32,
-    /// The attempt; 0 for implementations of [`crate::Verbs`] that do not tell attempts apart.
+    /// The attempt; 0 for implementations of `Verbs` that do not tell attempts apart.
     attempt: u32,
 }
 
 impl RowId {
-    /// Row number `number` of an attempt: for implementations of [`crate::dynamic::AnyVerbs`].
+    /// Row number `number` of an attempt: for implementations of `AnyVerbs`.
     #[inline(always)]
     pub fn new(number: u32, attempt: u32) -> Self {
         RowId { number, attempt }
@@ -120,7 +120,7 @@ impl<R: Row, K: Key> Index<R, K> {
 }
 
 impl<R> Handle<R> {
-    /// Row number `access` among those that the transaction has found: for implementations of [`crate::Verbs`] outside of the
+    /// Row number `access` among those that the transaction has found: for implementations of `Verbs` outside of the
     /// engine. No transaction of the engine knows such a row.
     #[inline(always)]
     pub fn new(access: u32) -> Self {
@@ -133,8 +133,9 @@ impl<R> Handle<R> {
         self.row.number
     }
 
+    /// The row of this name, of type `R`: for the engine.
     #[inline(always)]
-    pub(crate) fn of(row: RowId) -> Self {
+    pub fn of(row: RowId) -> Self {
         Handle { row, kind: PhantomData }
     }
 

@@ -32,7 +32,7 @@ use crate::value_type::{LONG, ValueType};
 /// Bytes of all columns in the tail from which on ends have 4 bytes.
 pub const WIDE_BYTES: usize = 1 << 15;
 /// Longest tail in bytes.
-pub const TAIL_BYTES_MAX: usize = storage::record::tail::BYTES_MAX;
+pub const TAIL_BYTES_MAX: usize = terms::rows::TAIL_BYTES_MAX;
 /// In the count: ends have 4 bytes.
 const WIDE: u16 = 1 << 15;
 /// In an end of 4 bytes, and of 2 bytes: the row has no value.
@@ -240,6 +240,14 @@ impl TailWriter {
 }
 
 impl TableDescription {
+    /// A row without values, and with zeros and empty texts where there must be some.
+    pub fn empty_row(&self) -> Result<(Vec<u8>, Vec<u8>), RowError> {
+        let mut row = RowBytes::default();
+        let values: Vec<_> = self.columns.iter().map(|column| column.empty_value()).collect();
+        self.encode_row(&values, &mut row)?;
+        Ok((row.fixed, row.tail))
+    }
+
     /// The bytes of a row that has these values, one a column, and its keys.
     ///
     /// # Errors
@@ -387,7 +395,7 @@ impl TableDescription {
 
     /// A row of this table as a row of `to`. Columns are known by their names. Those that this table does not have are as in `template`, a
     /// row of `to`, or have their defaults. So are those that must have a value and have none here.
-    pub(crate) fn convert(
+    pub fn convert(
         &self,
         to: &TableDescription,
         (fixed, tail): (&[u8], &[u8]),

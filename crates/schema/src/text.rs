@@ -154,12 +154,12 @@ impl<const N: usize> PartialEq<&str> for Text<N> {
 /// A [`Text`](crate::Text) that is known when the program is compiled. One that does not fit does not compile:
 ///
 /// ```
-/// let town: engine::Text<8> = engine::text!("Paris");
+/// let town: schema::Text<8> = schema::text!("Paris");
 /// assert_eq!(town, "Paris");
 /// ```
 ///
 /// ```compile_fail
-/// let town: engine::Text<4> = engine::text!("Paris");
+/// let town: schema::Text<4> = schema::text!("Paris");
 /// ```
 #[macro_export]
 macro_rules! text {

@@ -6,7 +6,7 @@ use crate::table_limits::Difference;
 
 impl TableDescription {
     /// The first difference between the rows of this table and those that another description of it declares.
-    pub(crate) fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
+    pub fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
         let in_words = |table: &TableDescription, number| {
             table.column_in_words(number).unwrap_or_else(|| match table.columns.get(number) {
                 Some(_) => "the rest of the row".to_owned(),
@@ -56,7 +56,7 @@ impl TableDescription {
 
     /// Whether each row of this table is a row of `to` too, but for columns that rows can do without, and for the places of
     /// columns.
-    pub(crate) fn is_extended_by(&self, to: &TableDescription) -> bool {
+    pub fn is_extended_by(&self, to: &TableDescription) -> bool {
         let mut kept = 0;
         let fits = to.columns.iter().enumerate().all(|(number, column)| match self.counterpart(to, number) {
             None => column.is_optional(),
@@ -71,7 +71,7 @@ impl TableDescription {
     }
 
     /// The column of this table that column `number` of `to` is.
-    pub(crate) fn counterpart(&self, to: &TableDescription, number: usize) -> Option<usize> {
+    pub fn counterpart(&self, to: &TableDescription, number: usize) -> Option<usize> {
         // Not every directory knows the name of a tail that is one column's value.
         if self.tail == TailForm::Whole && to.places[number] == Place::WholeTail {
             return Some(self.columns.len() - 1);
@@ -114,6 +114,36 @@ impl TableDescription {
         let number = (0..self.indexes.len().max(declared.indexes.len())).find(differ)?;
         let (found, declared) = (in_words(self, number), in_words(declared, number));
         Some(Difference { part: format!("index {number}"), found, declared })
+    }
+
+    /// What is in the way of giving rows of this table the form of `to`, if anything is; `has_template`: columns that are new have
+    /// values.
+    pub fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
+        let key = |table: &TableDescription| {
+            let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);
+            columns.map(|column| format!("{} {}", column.name, column.kind)).collect::<Vec<_>>().join(", ")
+        };
+        if key(self) != key(to) {
+            return Some(format!("the primary key ({}) stays as it is", key(self)));
+        }
+        to.columns.iter().enumerate().find_map(|(number, column)| match self.counterpart(to, number) {
+            None if column.is_optional() || has_template => None,
+            None => Some(format!(
+                "column {:?} is new, and rows that are there have no value for it: give one",
+                column.name
+            )),
+            Some(own) => {
+                let own = &self.columns[own];
+                if own.kind != column.kind {
+                    return Some(format!(
+                        "column {:?} is {}, and cannot be {}",
+                        own.name, own.kind, column.kind
+                    ));
+                }
+                let lacks = own.nullable && !column.nullable;
+                lacks.then(|| format!("column {:?} may be without a value in rows that are there", own.name))
+            }
+        })
     }
 }
 

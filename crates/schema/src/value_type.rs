@@ -62,7 +62,7 @@ impl ValueType {
     }
 
     /// Where the members of a group begin, and where the last one ends; `None` if one has no fixed length.
-    pub(crate) fn offsets(members: &[(String, ValueType)]) -> Option<Vec<usize>> {
+    pub fn offsets(members: &[(String, ValueType)]) -> Option<Vec<usize>> {
         let mut offsets = Vec::with_capacity(members.len() + 1);
         let mut end = 0_usize;
         for (_, kind) in members {

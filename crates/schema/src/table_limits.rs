@@ -9,7 +9,7 @@ pub const COLUMNS_MAX: usize = 1024;
 /// Most indexes of a table, the primary key included.
 pub const INDEXES_MAX: usize = 8;
 /// Longest fixed part of a row in bytes: one word is left for the tail.
-pub const ROW_BYTES_MAX: usize = cc::ROW_BYTES_MAX - 8;
+pub const ROW_BYTES_MAX: usize = terms::rows::FIXED_BYTES_MAX - 8;
 /// Longest keys of hash indexes in bytes.
 pub const HASH_KEY_BYTES_MAX: usize = 8;
 /// Most rows that may be expected of a table: a hash index for this many takes 64 GiB and more.

@@ -31,7 +31,7 @@ pub enum Datum {
 
 /// A value is none of the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub enum Misfit {
     /// Of another type.
     Type,
     /// Of the type, but too long, too short or out of range.
@@ -105,7 +105,7 @@ impl Datum {
     }
 
     /// The value's bytes in a tail, whether values of the type have a common length or not.
-    pub(crate) fn append(&self, kind: &ValueType, to: &mut Vec<u8>) -> Result<(), Misfit> {
+    pub fn append(&self, kind: &ValueType, to: &mut Vec<u8>) -> Result<(), Misfit> {
         match (kind, self) {
             (ValueType::Bytes, Datum::Bytes(bytes)) => to.extend_from_slice(bytes),
             (ValueType::String, Datum::Text(text)) => to.extend_from_slice(text.as_bytes()),
@@ -119,7 +119,7 @@ impl Datum {
     }
 
     /// Reads a value; `None` if these are no bytes of one.
-    pub(crate) fn fetch(kind: &ValueType, from: &[u8]) -> Option<Datum> {
+    pub fn fetch(kind: &ValueType, from: &[u8]) -> Option<Datum> {
         if kind.bytes().is_some_and(|bytes| bytes != from.len()) {
             return None;
         }
@@ -219,5 +219,15 @@ impl fmt::Display for Datum {
                 to.write_str(")")
             }
         }
+    }
+}
+
+/// A number as a number, a text as a text, and others as bytes.
+pub(crate) fn value_in_words(kind: &ValueType, value: &[u8]) -> String {
+    match (kind, Datum::fetch(kind, value)) {
+        (ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_), Some(value)) => {
+            value.to_string()
+        }
+        _ => Datum::Bytes(value.to_vec()).to_string(),
     }
 }

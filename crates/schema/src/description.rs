@@ -3,7 +3,7 @@
 //! A description is made of columns and keys by a [`TableBuilder`], or of a row type by [`TableDescription::of`], and is sound
 //! from then on: rows can be read and written by it ([`crate::row_format`] says how they look). Names are its own.
 
-use crate::datum::{Datum, Misfit};
+use crate::datum::{Datum, Misfit, value_in_words};
 use crate::key::KEY_BYTES_MAX;
 use crate::row::{IndexInfo, Row};
 use crate::table_limits::{
@@ -60,7 +60,7 @@ impl ColumnDescription {
     }
 
     /// The value of a row of which nothing is known: none, the default, zeros or an empty text.
-    pub(crate) fn empty_value(&self) -> Datum {
+    pub fn empty_value(&self) -> Datum {
         match (self.absent_value(), self.kind.bytes()) {
             (Datum::Null, Some(bytes)) if !self.nullable => {
                 Datum::fetch(&self.kind, &vec![0; bytes]).unwrap_or(Datum::Null)
@@ -139,7 +139,7 @@ struct DeclaredIndex {
 /// next multiple of its alignment, as those of a derived row do; all others are in the tail.
 ///
 /// ```
-/// use engine::{ColumnDescription, TableBuilder, ValueType};
+/// use schema::{ColumnDescription, TableBuilder, ValueType};
 ///
 /// let people = TableBuilder::new("people")
 ///     .column(ColumnDescription::new("id", ValueType::Unsigned(8)))
@@ -151,7 +151,7 @@ struct DeclaredIndex {
 ///     .index("by_town", ["town"])
 ///     .build()?;
 /// assert_eq!((people.row_bytes(), people.column("age")), (32, Some(2)));
-/// # Ok::<(), engine::TableError>(())
+/// # Ok::<(), schema::TableError>(())
 /// ```
 pub struct TableBuilder {
     name: String,
@@ -424,7 +424,7 @@ impl TableDescription {
     }
 
     /// Length of the normalized key that these columns make.
-    pub(crate) fn key_bits(&self, columns: &[usize]) -> u32 {
+    pub fn key_bits(&self, columns: &[usize]) -> u32 {
         columns.iter().map(|column| self.columns[*column].kind.bytes().unwrap_or(0) as u32 * 8).sum()
     }
 
@@ -524,6 +524,18 @@ impl TableDescription {
         self.tail != TailForm::None
     }
 
+    /// The values of these columns, which lie one after the other, in words.
+    pub fn in_words(&self, columns: &[usize], mut values: &[u8]) -> String {
+        let value = |column: &usize| {
+            let column = &self.columns[*column];
+            let bytes = column.kind.bytes().unwrap_or(0);
+            let (value, others) = values.split_at(bytes.min(values.len()));
+            values = others;
+            format!("{}={}", column.name, value_in_words(&column.kind, value))
+        };
+        columns.iter().map(value).collect::<Vec<_>>().join(" ")
+    }
+
     /// The names of these columns.
     pub fn names(&self, columns: &[usize]) -> String {
         let names: Vec<_> = columns.iter().map(|column| &*self.columns[*column].name).collect();
@@ -535,12 +547,12 @@ impl TableDescription {
     }
 
     /// Where these columns lie in the fixed part: start and end.
-    pub(crate) fn spans(&self, columns: &[usize]) -> Vec<(usize, usize)> {
+    pub fn spans(&self, columns: &[usize]) -> Vec<(usize, usize)> {
         columns.iter().filter_map(|column| self.span(*column)).collect()
     }
 
     /// Where a column lies in the fixed part.
-    pub(crate) fn span(&self, column: usize) -> Option<(usize, usize)> {
+    pub fn span(&self, column: usize) -> Option<(usize, usize)> {
         match self.places[column] {
             Place::Fixed { offset, .. } => Some((offset, offset + self.columns[column].kind.bytes()?)),
             _ => None,
@@ -548,13 +560,18 @@ impl TableDescription {
     }
 
     /// Bytes of the fixed part that say which columns have no value.
-    pub(crate) fn null_bytes(&self) -> usize {
+    pub fn nulls_at(&self) -> usize {
+        self.nulls_at
+    }
+
+    /// Bytes of the null bits.
+    pub fn null_bytes(&self) -> usize {
         let nullable = |place: &&Place| matches!(place, Place::Fixed { null: Some(_), .. });
         self.places.iter().filter(nullable).count().div_ceil(8)
     }
 
     /// Bytes of a row that belong to keys: start and end of each column.
-    pub(crate) fn key_spans(&self) -> Vec<(usize, usize)> {
+    pub fn key_spans(&self) -> Vec<(usize, usize)> {
         let is_key = |column: &usize| self.indexes.iter().any(|index| index.columns.contains(column));
         (0..self.columns.len()).filter(is_key).filter_map(|column| self.span(column)).collect()
     }

@@ -19,7 +19,7 @@
 
 use std::fmt;
 
-use platform::Intent;
+use terms::Intent;
 
 use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer};
 use crate::row::Row;

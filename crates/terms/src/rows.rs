@@ -1,0 +1,33 @@
+//! Sizes of rows, and sets of their words.
+
+/// Bytes of the longest fixed part of a row, the pointer to its tail included.
+pub const FIXED_BYTES_MAX: usize = 1 << 15;
+
+/// Bytes of the longest variable part of a row: its tail.
+pub const TAIL_BYTES_MAX: usize = 1 << 20;
+
+/// The set of the words `first..end` of a row: bit 63 stands for the word of that number and all behind.
+#[inline(always)]
+pub const fn word_set(first: usize, end: usize) -> u64 {
+    if first >= end {
+        return 0;
+    }
+    let last = if end > 64 { 63 } else { end as u32 - 1 };
+    let first = if first > 63 { 63 } else { first as u32 };
+    (u64::MAX >> (63 - last)) & (u64::MAX << first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::word_set;
+
+    #[test]
+    fn words_are_bits() {
+        assert_eq!([word_set(0, 1), word_set(1, 4), word_set(5, 5)], [1, 0b1110, 0]);
+        assert_eq!([word_set(0, 63), word_set(63, 64), word_set(0, 64)], [u64::MAX >> 1, 1 << 63, u64::MAX]);
+        assert_eq!([word_set(90, 91), word_set(62, 200), word_set(0, 4096)], [1 << 63, 3 << 62, u64::MAX]);
+        for word in 0..70 {
+            assert_eq!(word_set(word, word + 1), 1 << word.min(63));
+        }
+    }
+}
