@@ -1,7 +1,7 @@
 //! The state of one simulated core: a fiber with a clock.
 //!
 //! What a fiber does with the machine (events, turns, sleep) is in `virtual_core.rs`; what the machine does with its
-//! fibers is in `simulation.rs`.
+//! fibers is in `simulation/`.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use terms::random::SplitMix;
+use terms::random::{SplitMix, bounded};
 
 /// A stream of random numbers that depends on its seed alone.
 pub(crate) struct Random(Cell<SplitMix>);
@@ -22,6 +22,6 @@ impl Random {
 
     /// A number below `bound`, which is not 0. The bias is below `bound / 2^64`.
     pub(crate) fn below(&self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        bounded(self.next(), bound)
     }
 }

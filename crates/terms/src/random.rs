@@ -33,8 +33,14 @@ impl SplitMix {
     /// Uniform in `0..bound`; `bound` is not 0. The bias is below `bound / 2^64`.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        bounded(self.next(), bound)
     }
+}
+
+/// A number in `0..bound` of a random one; `bound` is not 0. The bias is below `bound / 2^64`.
+#[inline]
+pub fn bounded(random: u64, bound: u64) -> u64 {
+    ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
 /// xorshift64 (Marsaglia, "Xorshift RNGs", 2003).
@@ -91,7 +97,7 @@ impl Random {
     /// Uniform in `0..bound`; `bound` is not 0. The bias is below 2^-32 for bounds up to 2^32.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        bounded(self.next(), bound)
     }
 
     /// True for so many percent of all draws.

@@ -13,3 +13,4 @@ mod opened_again;
 mod pairs;
 mod rows;
 mod study;
+mod tidy;

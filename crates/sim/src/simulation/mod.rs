@@ -3,6 +3,8 @@
 //! Everything here is touched by one host thread. Exclusive borrows of the parts (`cost`, `ready`) are taken for single
 //! calls that never switch fibers and call no foreign code.
 
+mod diagnosis;
+
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use crate::random::Random;
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
 use crate::seats::Seats;
 use crate::word::VirtualWord;
-use crate::{Config, CoreEvents, Crash, Event, SimError, Waiting};
+use crate::{Config, Crash, SimError};
 use terms::random::mix;
 
 /// Under `perturb`, one event in this many stalls.
@@ -568,38 +570,6 @@ impl Simulation {
                 self.first_other.set(self.first_other.get().min(key));
             }
         }
-    }
-
-    /// The last events of a fiber, if they are remembered.
-    fn events(&self, fiber: &Fiber) -> Option<CoreEvents> {
-        let trace = fiber.trace.borrow();
-        let ring = trace.as_ref()?;
-        let locate = |line: LineNumber| self.memory.locate((line as usize) << self.line_shift);
-        let events: Vec<Event> = ring.events(locate);
-        Some(CoreEvents { thread: ring.thread, events })
-    }
-
-    /// The last events of all fibers that ran.
-    pub(crate) fn all_events(&self) -> Vec<CoreEvents> {
-        self.fibers.all().filter_map(|fiber| self.events(fiber)).collect()
-    }
-
-    fn deadlock(&self) -> SimError {
-        let waiting = self.fibers.all().filter_map(|fiber| {
-            let reason = fiber.wait.reason.get()?;
-            let offset = self.offset(fiber.wait.word.get().addr());
-            let place = offset.and_then(|offset| self.memory.locate(offset));
-            Some(Waiting {
-                thread: fiber.thread.get().filter(|_| !fiber.is_supervisor()),
-                reason,
-                region: place.map(|(name, _)| name),
-                offset: place.map_or(0, |(_, offset)| offset),
-                seen: fiber.wait.seen.get(),
-                since: Nanos(fiber.wait.since_ps.get() / 1000),
-                events: self.events(fiber).map_or_else(Vec::new, |core| core.events),
-            })
-        });
-        SimError::Deadlock { at: Nanos(self.latest_ps.get() / 1000), waiting: waiting.collect() }
     }
 }
 
