@@ -1,20 +1,18 @@
 //! The buffer between workers and disk, which workers fill side by side.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use platform::files::{BLOCK_BYTES, Files};
 use platform::{LINE_BYTES, OutOfMemory};
 use storage::Latched;
 
-use super::record;
+use super::record::{self, MARK_BYTES};
 use super::segments::SegmentPlan;
 use crate::lsn::Lsn;
 
 /// Whoever waits for a window looks again after this time.
 const LOOK_NANOS: u64 = 50_000;
-
-/// Bytes of the mark at the end of a group.
-const MARK_BYTES: u64 = 16;
 
 /// Lines of the buffer's own words.
 const END: usize = 0;
@@ -90,6 +88,12 @@ impl<P: Files> LogBuffer<P> {
         P::store(c, self.word(DURABLE), until.0, Ordering::Release);
     }
 
+    /// Everything below has left the buffer.
+    pub(super) fn taken(&self, c: P::Core) -> Lsn {
+        // Relaxed: whoever fills looks again.
+        Lsn(P::load(c, self.word(TAKEN), Ordering::Relaxed))
+    }
+
     /// Everything below has left the buffer, and the room may be filled again.
     pub(super) fn set_taken(&self, c: P::Core, until: Lsn) {
         // Release: pairs with the acquire in `fill`.
@@ -160,7 +164,7 @@ impl<P: Files> LogBuffer<P> {
             let start = self.plan.place(Lsn(end), bytes).0;
             // Acquire: pairs with the release of the worker that copied what was there.
             let taken = P::load(c, self.word(TAKEN), Ordering::Acquire);
-            if start + bytes > taken + self.ring_bytes {
+            if start + bytes + MARK_BYTES > taken + self.ring_bytes {
                 return None;
             }
             match P::cas(c, self.word(END), end, start + bytes, Ordering::SeqCst) {
@@ -168,7 +172,10 @@ impl<P: Files> LogBuffer<P> {
                 Err(now) => end = now,
             }
         };
-        self.pad(c, end, self.plan.end_of_segment(Lsn(end)).min(start));
+        if start > end {
+            // Whoever fixes the end of the group knows what its mark says.
+            self.pad(c, end, self.plan.end_of_segment(Lsn(end)) - MARK_BYTES);
+        }
         record::seal(record, (self.plan.names.life, Lsn(start)));
         self.copy_in(c, start, record);
         Some(Lsn(start + bytes))
@@ -205,30 +212,31 @@ impl<P: Files> LogBuffer<P> {
     }
 
     /// Fixes what goes to the disk next: all that is reserved from `begins` on, filled up to the end of a block. When this returns, all of it
-    /// is in the buffer. It ends with a mark, unless the segment, or the buffer, has no room for one.
+    /// is in the buffer. It ends with a mark, and so does what of it fills a segment.
     ///
-    /// Pre: everything below `begins` has left the buffer.
+    /// Pre: everything below `begins` has left the buffer, and something is reserved behind it.
     pub(super) fn fix_end(&self, c: P::Core, begins: u64) -> u64 {
         let mut end = self.end(c).0;
         let fixed = loop {
-            let marked = (end + MARK_BYTES).next_multiple_of(BLOCK_BYTES as u64);
-            let fits = marked <= begins + self.ring_bytes;
-            let fixed = if fits { marked } else { end.next_multiple_of(BLOCK_BYTES as u64) };
-            let fixed = fixed.min(self.plan.end_of_segment(Lsn(end)).max(end));
+            let fixed = (end + MARK_BYTES).next_multiple_of(BLOCK_BYTES as u64);
             match P::cas(c, self.word(END), end, fixed, Ordering::SeqCst) {
                 Ok(_) => break fixed,
                 Err(now) => end = now,
             }
         };
-        if fixed - end >= MARK_BYTES {
-            let mut mark = record::group((fixed - end) / 8, Lsn(begins));
-            record::seal(&mut mark, (self.plan.names.life, Lsn(end)));
-            self.copy_in(c, end, &mark);
-        } else {
-            self.pad(c, end, fixed);
+        for segment_end in self.plan.ends_between(Lsn(begins), fixed) {
+            self.mark(c, segment_end - MARK_BYTES..segment_end, begins);
         }
+        self.mark(c, end..fixed, begins);
         self.quiesce(c, fixed);
         fixed
+    }
+
+    /// Fills a place with the mark of a group.
+    fn mark(&self, c: P::Core, place: Range<u64>, begins: u64) {
+        let mut mark = record::group((place.end - place.start) / 8, Lsn(begins));
+        record::seal(&mut mark, (self.plan.names.life, Lsn(place.start)));
+        self.copy_in(c, place.start, &mark);
     }
 
     /// Waits until no window that may be for a record below `end` is open.
@@ -269,29 +277,78 @@ mod tests {
     use super::*;
     use crate::log::segments::Names;
 
-    #[test]
-    fn a_full_buffer_has_no_mark_over_what_it_holds() {
+    /// What a buffer of four blocks has, in a segment of so many, after records of so many words, each of which fits or not; where the group
+    /// ends, and its words.
+    fn filled(segment_blocks: u64, records: &[u64]) -> (Vec<bool>, u64, Vec<u64>) {
         let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
         let names = Names { life: 1, ..Names::default() };
-        let plan = SegmentPlan { bytes: 1 << 20, names, generation: 1, continues: Lsn(0) };
-        // Room is left for: a mark; a word; nothing.
-        for left in [2, 1, 0] {
-            let begins = plan.first_in_segment(Lsn(0));
-            let buffer =
-                LogBuffer::<Hardware>::new(c, (2 * block, true), (1, 1), (plan, begins)).expect("memory");
-            let window = buffer.open(c, 0, None);
-            let words = 2 * block / 8 - left;
-            for count in [2, words - 2] {
-                let mut record = vec![count << 8 | 0xff; count as usize];
-                assert!(buffer.fill(c, &window, &mut record).is_some());
-            }
-            buffer.close(c, window);
-            let fixed = buffer.fix_end(c, begins.0);
-            assert_eq!(fixed, begins.0 + 2 * block, "{left} words are left");
-            let mut out = vec![0; (fixed - begins.0) as usize / 8];
-            buffer.copy_out(c, begins.0, &mut out);
-            let (_, count) = record::find(&out, out.len(), (1, begins)).expect("the first record");
+        let plan = SegmentPlan { bytes: segment_blocks * block, names, generation: 1, continues: Lsn(0) };
+        let begins = plan.first_in_segment(Lsn(0));
+        let buffer =
+            LogBuffer::<Hardware>::new(c, (4 * block, true), (1, 1), (plan, begins)).expect("memory");
+        let window = buffer.open(c, 0, None);
+        let fits = records.iter().map(|count| {
+            let mut record = vec![count << 8 | 0xff; *count as usize];
+            buffer.fill(c, &window, &mut record).is_some()
+        });
+        let fits = fits.collect();
+        buffer.close(c, window);
+        let fixed = buffer.fix_end(c, begins.0);
+        let mut out = vec![0; (fixed - begins.0) as usize / 8];
+        buffer.copy_out(c, begins.0, &mut out);
+        (fits, fixed, out)
+    }
+
+    const BLOCK_WORDS: u64 = BLOCK_BYTES as u64 / 8;
+
+    /// Where this group, which begins behind the first block, has marks.
+    fn marks(words: &[u64]) -> Vec<u64> {
+        let place = |at: usize| Lsn(BLOCK_BYTES as u64 + at as u64 * 8);
+        let is_mark = |at: &usize| {
+            let found = record::find(&words[*at..], words.len() - at, (1, place(*at)));
+            found.is_some_and(|(found, _)| record::may_be_group(found[0]) && found[1] == place(0).0)
+        };
+        (0..words.len()).filter(is_mark).map(|at| at as u64).collect()
+    }
+
+    #[test]
+    fn a_full_buffer_has_room_for_a_mark() {
+        for left in [3, 2, 1, 0] {
+            let words = 4 * BLOCK_WORDS - 2 - left;
+            let (fits, fixed, out) = filled(64, &[2, words]);
+            assert_eq!(fits, [true, left >= 2], "{left} words are left");
+            let (blocks, mark) = if left >= 2 { (4, 2 + words) } else { (1, 2) };
+            assert_eq!(
+                (fixed / BLOCK_BYTES as u64, marks(&out)),
+                (1 + blocks, vec![mark]),
+                "{left} words are left"
+            );
+            let (_, count) =
+                record::find(&out, out.len(), (1, Lsn(BLOCK_BYTES as u64))).expect("the first record");
             assert_eq!(count, 2, "{left} words are left");
+        }
+    }
+
+    #[test]
+    fn what_fills_a_segment_ends_with_a_mark() {
+        // A segment has a block of records. Its last words are left, or are just enough for a mark; the group ends with it, or goes on.
+        for (records, expected) in [
+            (vec![BLOCK_WORDS - 10], vec![BLOCK_WORDS - 10]),
+            (vec![BLOCK_WORDS - 2], vec![BLOCK_WORDS - 2]),
+            (vec![BLOCK_WORDS - 10, 9], vec![BLOCK_WORDS - 2, 2 * BLOCK_WORDS + 9]),
+            (vec![BLOCK_WORDS - 2, 9], vec![BLOCK_WORDS - 2, 2 * BLOCK_WORDS + 9]),
+        ] {
+            let (fits, _, out) = filled(2, &records);
+            assert!(fits.iter().all(|fits| *fits));
+            assert_eq!(marks(&out), expected, "{records:?}");
+            // A reader finds its way from record to record.
+            let (mut at, mut count) = (0, 0);
+            while at < BLOCK_WORDS as usize {
+                let here = (1, Lsn((BLOCK_BYTES + at * 8) as u64));
+                at += record::find(&out[at..], BLOCK_WORDS as usize - at, here).expect("a record").1;
+                count += 1;
+            }
+            assert!(at == BLOCK_WORDS as usize && count <= 3, "{records:?}");
         }
     }
 }

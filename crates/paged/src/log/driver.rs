@@ -12,8 +12,8 @@ use super::segments::{self, Header, SegmentPlan};
 use crate::lsn::Lsn;
 use crate::options::PagedError;
 
-/// Bytes that go to the disk at once.
-const GROUP_BYTES: usize = 1 << 20;
+/// Bytes that are written at once.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// So many groups in a row had one worker waiting before that worker performs the next one. Where sessions fight for the same rows, one of
 /// them often waits for the disk alone, and those that come back from there sooner have others refused.
@@ -46,9 +46,10 @@ impl From<FileError> for Refused {
     }
 }
 
-/// A group on its way.
+/// A write on its way, of a group or of a part of one.
 struct Flight {
-    until: u64,
+    /// With it everything below is on disk; none: what is written ends without a mark, and is flushed with what ends with one.
+    until: Option<u64>,
     began: Nanos,
     /// Operations that have not come back.
     left: usize,
@@ -144,7 +145,7 @@ impl<P: Files> Driver<P> {
 
     /// Makes the first segment, and enters it.
     pub(super) fn begin(&mut self, c: P::Core, begins: Lsn) -> Result<(), PagedError> {
-        self.buffer = Some(Buffer::new(c, None, GROUP_BYTES, "log on its way")?);
+        self.buffer = Some(Buffer::new(c, None, WRITE_BYTES, "log on its way")?);
         let first = self.plan.segment(begins);
         let file = self.make_segment(c, first).map_err(|Refused { error, .. }| error)?;
         self.enter((first, file));
@@ -255,7 +256,7 @@ impl<P: Files> Driver<P> {
     }
 
     /// Does what can be done now: takes back what has come, and sends what is there; waits for what is under way, if it is told how. Whether
-    /// something has become durable.
+    /// a write has come back.
     ///
     /// # Errors
     /// The files refuse: nothing is written any more.
@@ -294,7 +295,7 @@ impl<P: Files> Driver<P> {
         Ok(landed)
     }
 
-    /// Takes back what has come; whether a group has become durable.
+    /// Takes back what has come; whether a write has.
     fn land(&mut self, c: P::Core, log: &LogBuffer<P>) -> Result<bool, FileError> {
         self.land_clearing(c, false)?;
         if self.clears {
@@ -309,13 +310,15 @@ impl<P: Files> Driver<P> {
             }
             completion.result?;
         }
-        self.used.groups += 1;
-        self.used.flushes += 1;
-        self.used.epoch += 1;
         self.used.group_nanos += P::now(c).since(flight.began);
         let until = flight.until;
         self.flight = None;
-        log.set_durable(c, Lsn(until));
+        if let Some(until) = until {
+            self.used.groups += 1;
+            self.used.flushes += 1;
+            self.used.epoch += 1;
+            log.set_durable(c, Lsn(until));
+        }
         Ok(true)
     }
 
@@ -335,7 +338,8 @@ impl<P: Files> Driver<P> {
             self.taken += BLOCK_BYTES as u64;
         }
         let segment_end = self.plan.end_of_segment(Lsn(self.taken));
-        let ends = segment_end.min(self.fixed).min(self.taken + GROUP_BYTES as u64);
+        let marked = segment_end.min(self.fixed);
+        let ends = marked.min(self.taken + WRITE_BYTES as u64);
         if !self.make_next(c, ends == segment_end)? {
             return Ok(false);
         }
@@ -351,16 +355,21 @@ impl<P: Files> Driver<P> {
         let began = P::now(c);
         let write = Operation::Write { file: file.clone(), offset, buffers: vec![buffer] };
         self.used.written_bytes += bytes as u64;
-        let mut flight = Flight { until: self.taken, began, left: 0 };
+        // Nobody relies on what has no mark: it could not be told from what a crash leaves.
+        let until = (self.taken == marked).then_some(marked);
+        let flush = until.map(|_| Operation::Flush { file });
+        let mut flight = Flight { until, began, left: 0 };
         if performs && !self.clears {
             let completion = P::perform(c, &mut self.queue, write);
             self.buffer = completion.buffers.into_iter().next();
             completion.result?;
-            self.perform(c, Operation::Flush { file })?;
+            flush.map_or(Ok(()), |flush| self.perform(c, flush))?;
         } else {
+            flight.left = 1 + usize::from(flush.is_some());
             P::submit(c, &mut self.queue, write);
-            P::submit(c, &mut self.queue, Operation::Flush { file });
-            flight.left = 2;
+            if let Some(flush) = flush {
+                P::submit(c, &mut self.queue, flush);
+            }
         }
         let is_over = flight.left == 0;
         self.flight = Some(flight);

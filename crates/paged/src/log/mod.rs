@@ -11,7 +11,8 @@
 //! are short, as nobody waits for anything within one: a worker that finds the buffer full closes its window before it waits.
 //!
 //! **Writing** is done by workers: one at a time has the [`Driver`], copies what was filled, and hands it to the disk. Each group
-//! ends at the end of a block, so no block is written twice, and a torn write never harms what was durable before.
+//! ends at the end of a block, so no block is written twice, and a torn write never harms what was durable before. It ends with a mark, as does
+//! each part of it that fills a segment; what ends so is flushed, and nothing is written behind it before that is done.
 //!
 //! **Images.** The first change of a page after a checkpoint has begun brings the page along as it was before ([`LogBuffer::image_floor`]): a
 //! page that is torn, or lost, when the machine stops is rebuilt from there.
@@ -110,8 +111,12 @@ impl<P: Files> Log<P> {
     /// The log has stopped.
     #[cold]
     pub(crate) fn make_room(&self, c: P::Core) -> Result<(), PagedError> {
-        let durable = self.buffer.durable(c);
-        self.wait(c, Lsn(durable.0 + 1), None).map(drop)
+        let taken = self.buffer.taken(c);
+        // Everything may have left since the buffer was found full: then there is nothing to wait for.
+        if taken >= self.buffer.end(c) {
+            return Ok(());
+        }
+        self.wait_until(c, &|| self.buffer.taken(c) > taken, None).map(drop)
     }
 
     /// Waits until everything below `lsn` is durable, or until the deadline, if there is one; whether it is.
@@ -122,17 +127,31 @@ impl<P: Files> Log<P> {
         if self.buffer.durable(c) >= lsn {
             return Ok(true);
         }
+        self.wait_until(c, &|| self.buffer.durable(c) >= lsn, deadline)
+    }
+
+    fn wait_until(
+        &self,
+        c: P::Core,
+        is_over: &dyn Fn() -> bool,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, PagedError> {
         // Relaxed: others only choose by it who performs what.
         P::fetch_add(c, self.word(WAITING), 1, Ordering::Relaxed);
-        let waited = self.wait_in_turn(c, lsn, deadline);
+        let waited = self.wait_in_turn(c, is_over, deadline);
         P::fetch_add(c, self.word(WAITING), u64::MAX, Ordering::Relaxed);
         waited
     }
 
-    fn wait_in_turn(&self, c: P::Core, lsn: Lsn, deadline: Option<Nanos>) -> Result<bool, PagedError> {
+    fn wait_in_turn(
+        &self,
+        c: P::Core,
+        is_over: &dyn Fn() -> bool,
+        deadline: Option<Nanos>,
+    ) -> Result<bool, PagedError> {
         loop {
             let seen = self.buffer.durable(c);
-            if seen >= lsn {
+            if is_over() {
                 return Ok(true);
             }
             if let Some(error) = self.stopped(c) {
@@ -176,7 +195,7 @@ impl<P: Files> Log<P> {
         looks
     }
 
-    /// Wakes who waits, if something has become durable or the log has stopped.
+    /// Wakes who waits, if a write has come back or the log has stopped.
     fn publish(&self, c: P::Core, turn: Result<bool, FileError>) {
         match turn {
             Ok(false) => {}
@@ -221,5 +240,47 @@ impl<P: Files> Log<P> {
     /// The life of this log.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+    use platform::files::BLOCK_BYTES;
+
+    use super::*;
+    use segments::Names;
+
+    #[test]
+    fn what_has_no_mark_is_not_durable() {
+        let (c, mebibyte) = (Hardware::core(), 1 << 20);
+        let path = std::env::temp_dir().join(format!("log-{}", std::process::id()));
+        let directory = Hardware::open_directory(c, &path, true).expect("a directory");
+        let names = Names { life: 1, ..Names::default() };
+        let segments = SegmentPlan { bytes: 4 * mebibyte, names, generation: 1, continues: Lsn(0) };
+        let plan = LogPlan {
+            segments,
+            buffer_bytes: 8 * mebibyte,
+            workers: 1,
+            owners: 1,
+            begins: Lsn(0),
+            fills_apart: true,
+        };
+        let log = Log::<Hardware>::begin(c, &directory, plan).expect("a log");
+        let mut durable = vec![Lsn(BLOCK_BYTES as u64)];
+        let window = log.buffer.open(c, 0, None);
+        let mut record = vec![(mebibyte / 2 / 8) << 8 | 0xff; mebibyte as usize / 2 / 8];
+        let fill = |_| log.buffer.fill(c, &window, &mut record).expect("room");
+        let end = (0..11).map(fill).last().expect("some");
+        log.buffer.close(c, window);
+        while log.buffer.durable(c) < end {
+            assert_eq!(log.wait(c, Lsn(durable[durable.len() - 1].0 + 1), None), Ok(true));
+            durable.push(log.buffer.durable(c));
+        }
+        // One group in five writes and more; its part in the first segment, and the rest.
+        assert_eq!(durable[1..], [Lsn(4 * mebibyte), log.buffer.end(c)]);
+        assert_eq!((log.used(c).groups, log.used(c).flushes), (2, 2));
+        drop((log, directory));
+        _ = std::fs::remove_dir_all(&path);
     }
 }

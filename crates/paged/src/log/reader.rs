@@ -341,7 +341,8 @@ impl LogFiles {
 /// Up to where something lies at this word and behind it, where the log has ended when the machine stopped.
 ///
 /// # Errors
-/// What should be a record here was on disk as a whole once: a group that is there was begun after that.
+/// What should be a record here was on disk as a whole once: a group that is there was begun after that, or something lies behind the group
+/// that the record belongs to.
 fn torn_until<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
@@ -349,31 +350,59 @@ fn torn_until<P: Files>(
     mut at: usize,
     (segment, lsn): (Header, Lsn),
 ) -> Result<Lsn, PagedError> {
-    let (begin, life, mut torn) = (at, segment.names.life, lsn);
+    let (begin, mut remains) = (at, Remains::behind(segment.names.life, lsn));
     while window.rest(at) > 0 {
         let rest = window.rest(at);
         let words = window.words_from(c, queue, at)?;
-        let here = Lsn(lsn.0 + (at - begin) as u64 * 8);
-        if has_group_behind(words, rest, (life, here), lsn) {
+        remains.add(words, rest, Lsn(lsn.0 + (at - begin) as u64 * 8));
+        if remains.were_durable() {
             return Err(damaged(segment.first, lsn, "a record is damaged, and was on disk as a whole once"));
         }
-        let last = words.iter().rposition(|word| *word != 0);
-        torn = last.map_or(torn, |last| Lsn(here.0 + (last as u64 + 1) * 8));
         // The last word may be the first one of a mark.
         at += if words.len() < rest { words.len() - 1 } else { rest };
     }
-    Ok(torn)
+    Ok(remains.until)
 }
 
-/// Whether a group that was begun behind `lsn` has its mark among these words, which lie `here`; `rest` words are there up to the segment's end.
-fn has_group_behind(words: &[u64], rest: usize, (life, here): (u64, Lsn), lsn: Lsn) -> bool {
-    words.iter().enumerate().any(|(at, word)| {
-        let place = (life, Lsn(here.0 + at as u64 * 8));
-        record::may_be_group(*word)
-            && record::find(&words[at..], rest - at, place)
-                .and_then(|(found, _)| record::decode(found))
-                .is_some_and(|found| matches!(found, Logged::Group(begins) if begins > lsn))
-    })
+/// What lies where the records of a segment end, and behind that.
+struct Remains {
+    life: u64,
+    /// Where the records end.
+    lsn: Lsn,
+    /// Up to here something is there.
+    until: Lsn,
+    /// The first group that has its mark there ends here.
+    group: Option<Lsn>,
+    /// A group that was begun behind the end has its mark there.
+    is_begun_behind: bool,
+}
+
+impl Remains {
+    fn behind(life: u64, lsn: Lsn) -> Self {
+        Remains { life, lsn, until: lsn, group: None, is_begun_behind: false }
+    }
+
+    /// Looks at words that lie `here`, of which `rest` are there up to the segment's end. Places ascend from call to call.
+    fn add(&mut self, words: &[u64], rest: usize, here: Lsn) {
+        let lies = |at: usize| Lsn(here.0 + at as u64 * 8);
+        if let Some(last) = words.iter().rposition(|word| *word != 0) {
+            self.until = lies(last + 1);
+        }
+        for at in (0..words.len()).filter(|at| record::may_be_group(words[*at])) {
+            if let Some((found, count)) = record::find(&words[at..], rest - at, (self.life, lies(at)))
+                && let Some(Logged::Group(begins)) = record::decode(found)
+            {
+                self.group.get_or_insert(lies(at + count));
+                self.is_begun_behind |= begins > self.lsn;
+            }
+        }
+    }
+
+    /// Whether what should be a record at the end of the others was on disk as a whole once. A group is on disk before anything is written
+    /// behind it.
+    fn were_durable(&self) -> bool {
+        self.is_begun_behind || self.group.is_some_and(|ends| self.until > ends)
+    }
 }
 
 /// What a segment that may be written meanwhile has as a whole.
@@ -402,9 +431,15 @@ pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<Whole> {
     }
     let rest = words.get(at..).unwrap_or_default();
     let lsn = Lsn(first.0 + at as u64 * 8);
-    let is_damaged = has_group_behind(rest, rest.len(), (life, lsn), lsn);
+    let mut remains = Remains::behind(life, lsn);
+    remains.add(rest, rest.len(), lsn);
     let bytes = (at * 8).next_multiple_of(BLOCK_BYTES).min(segment.len());
-    Some(Whole { bytes, header, is_damaged, is_full: (at * 8) as u64 >= header.segment_bytes })
+    Some(Whole {
+        bytes,
+        header,
+        is_damaged: remains.were_durable(),
+        is_full: (at * 8) as u64 >= header.segment_bytes,
+    })
 }
 
 fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::File, PagedError> {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Each life of a database is a *generation*, which begins with a segment of its own. Its header says up to where the log before
-//! counts: what lies behind that was never acknowledged, and stays dead. No record crosses the end of a segment.
+//! counts: what lies behind that was never acknowledged, and stays dead. No record crosses the end of a segment, and none lies where a mark has
+//! room at the end.
 //!
 //! A generation has a name that nobody can guess, which is part of the checksums of its records: no payload is one of them, nor is a record
 //! of a copy that has gone on for itself.
@@ -19,6 +20,7 @@
 
 use platform::files::BLOCK_BYTES;
 
+use super::record::MARK_BYTES;
 use crate::lsn::Lsn;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesWAL");
@@ -70,10 +72,16 @@ impl SegmentPlan {
         if lsn.0.is_multiple_of(self.bytes) { lsn.0 } else { self.segment(lsn).0 + self.bytes }
     }
 
-    /// Where a record of so many bytes goes that comes next after `end`.
+    /// Where a record of so many bytes goes that comes next after `end`: a mark has room behind it.
     pub(crate) fn place(&self, end: Lsn, bytes: u64) -> Lsn {
         let ends = self.end_of_segment(end);
-        if end.0 + bytes <= ends { end } else { Lsn(ends + BLOCK_BYTES as u64) }
+        if end.0 + bytes + MARK_BYTES <= ends { end } else { Lsn(ends + BLOCK_BYTES as u64) }
+    }
+
+    /// Ends of segments that lie between two bytes of the log, ascending.
+    pub(crate) fn ends_between(&self, begins: Lsn, ends: u64) -> impl Iterator<Item = u64> + use<> {
+        let first = self.segment(begins).0 + self.bytes;
+        (first..ends).step_by(self.bytes as usize)
     }
 }
 
@@ -169,8 +177,12 @@ mod tests {
     fn records_stay_within_segments() {
         let plan = SegmentPlan { bytes: 16384, names: Names::default(), generation: 1, continues: Lsn(0) };
         assert_eq!(plan.place(Lsn(4096), 8192), Lsn(4096));
-        assert_eq!(plan.place(Lsn(12288), 4096), Lsn(12288));
-        assert_eq!(plan.place(Lsn(12288), 4104), Lsn(16384 + 4096));
+        assert_eq!(plan.place(Lsn(12288), 4080), Lsn(12288));
+        assert_eq!(plan.place(Lsn(12288), 4088), Lsn(16384 + 4096), "a mark has room behind it");
         assert_eq!(plan.place(Lsn(16384), 8), Lsn(16384 + 4096), "behind the header of the next one");
+        let ends = |begins, ends| plan.ends_between(Lsn(begins), ends).collect::<Vec<_>>();
+        assert_eq!(ends(4096, 16384), [0; 0]);
+        assert_eq!(ends(12288, 3 * 16384), [16384, 2 * 16384]);
+        assert_eq!(ends(16384, 2 * 16384 + 8192), [2 * 16384]);
     }
 }

@@ -21,6 +21,7 @@ struct Entry {
 }
 
 const SEGMENT_BYTES: u64 = 64 << 10;
+const BLOCK: usize = 4096;
 const CHECKPOINT: &str = "pages.checkpoint";
 const PAGES: &str = "pages.data";
 
@@ -453,6 +454,63 @@ fn a_segment_that_cannot_be_made_for_a_while_is_made_later() {
     assert_eq!(count(&entries, rows), rows);
     drop(entries);
     assert_eq!(count(&opened(&place).expect("it is whole"), rows), rows);
+}
+
+#[test]
+fn what_lies_behind_a_group_in_its_segment_shows_that_it_was_durable() {
+    let place = Place::new("crossing");
+    let entries = opened(&place).expect("a new database");
+    let first = place.path(&format!("wal-{:016x}.log", 0));
+    let end = || used(&first).next_multiple_of(BLOCK);
+    let (mut rows, mut begins) = (0, 0);
+    while end() < SEGMENT_BYTES as usize / 2 {
+        begins = end();
+        insert(&entries, rows, &[1; 200]);
+        rows += 1;
+    }
+    let ends = end();
+    // A group that goes on in the next segment.
+    {
+        let mut session = session(&entries.0, Hardware::core());
+        let insert_all = |t: &mut engine::dynamic::Transaction<'_>| {
+            let mut rows = rows..rows + 60;
+            rows.try_for_each(|id| t.insert(entries.1, &Entry { id, note: vec![2; 1_000] }))
+        };
+        let ended = session.transact(&Bounds::default(), |t| insert_all(t));
+        let Ok(Ending::Committed((), commit)) = ended else { panic!("{ended:?}") };
+        session.wait_durable(commit).expect("the disk is there");
+    }
+    drop(entries);
+    assert_eq!(end(), SEGMENT_BYTES as usize);
+    // The process was killed before it went on there.
+    let second = format!("wal-{SEGMENT_BYTES:016x}.log");
+    let mut bytes = std::fs::read(place.path(&second)).expect("it was begun");
+    assert!(bytes[BLOCK..].iter().any(|byte| *byte != 0));
+    bytes[BLOCK..].fill(0);
+    std::fs::write(place.path(&second), bytes).expect("written");
+    let bytes = std::fs::read(&first).expect("it is there");
+    let said = bytes[begins..ends].chunks_exact(8).rposition(|word| *word == begins.to_le_bytes());
+    let mark = begins + said.expect("where the group began") * 8 - 8;
+    let copy = |name: &str, harm: &dyn Fn(&mut Vec<u8>)| {
+        let (copy, mut bytes) = (place.copy_to(name), bytes.clone());
+        harm(&mut bytes);
+        std::fs::write(copy.path(&format!("wal-{:016x}.log", 0)), bytes).expect("written");
+        copy
+    };
+    let whole = copy("crossing-whole", &|_| ());
+    assert_eq!(count(&opened(&whole).expect("as after a kill"), rows + 60), rows);
+    // A crash leaves the same.
+    let torn = copy("crossing-torn", &|bytes| bytes[ends + 8] ^= 1);
+    assert_eq!(count(&opened(&torn).expect("as after a crash"), rows + 60), rows);
+    for at in [begins, begins + 9, mark - 1, mark, mark + 8] {
+        copy("crossing-bit", &|bytes| bytes[at] ^= 4).is_refused("was on disk as a whole once");
+    }
+    // Even if little of the group behind has come to the disk.
+    let little = |bytes: &mut Vec<u8>| {
+        bytes[begins] ^= 4;
+        bytes[ends + BLOCK..].fill(0);
+    };
+    copy("crossing-little", &little).is_refused("was on disk as a whole once");
 }
 
 #[test]

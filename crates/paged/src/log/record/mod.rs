@@ -8,8 +8,9 @@
 //! then       the change, by kind; then what undoes it
 //! ```
 //!
-//! Padding is a word that says how many words it stands for; so does the mark at the end of a group that went to the disk, whose second word says
-//! where the group began: everything below was on disk before the group was written. Records that end a transaction have two words, and one more for each other branch
+//! Padding is a word that says how many words it stands for; so does the mark at the end of a group that went to the disk, and of each part of it
+//! that fills a segment. Its second word says where the group began: everything below was on disk before the group was written, and
+//! what ends with the mark before anything behind it. Records that end a transaction have two words, and one more for each other branch
 //! of the same transaction that commits with it. What is said of transactions over
 //! several databases has two words more, the transaction's number among these databases; then, that a part is prepared, the instance that
 //! decides; a decision, which is the end of the own part, too, the number of instances that have to hear of it, and each of them. Keys have
@@ -163,6 +164,9 @@ const GROUP: u64 = 13;
 const COMMITTED_TOGETHER: u64 = 14;
 const MERGE: u64 = 15;
 const MERGE_ROOT: u64 = 16;
+
+/// Bytes of the mark at the end of a group.
+pub(super) const MARK_BYTES: u64 = 16;
 
 const COMPENSATES: u64 = 1;
 const WORDS_MAX: u64 = 0xff_ffff;
