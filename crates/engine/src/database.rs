@@ -180,7 +180,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let mut inner = self.instance.session(c, node, measure)?;
         // The worker may have been another session's, whose last transaction failed.
         S::turn_to_another(inner.worker(), false);
-        let redo = self.durable.as_ref().map(|durable| RedoWriter::new(durable, &self.tables, node));
+        let redo = self.durable.as_ref().map(|durable| RedoWriter::new(c, durable, &self.tables, node));
         let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
         Ok(Session::new(inner, (redo, self.undecided.as_ref()), scratch, (&self.elder, &self.tables)))
     }

@@ -5,8 +5,9 @@
 //! ([`crate::durable::global`]). Any other part leaves its changes when it commits.
 
 use cc::mutants::Rule;
-use cc::{Instance, RedoSink, RowChanges, Scheme, Session};
-use platform::Platform;
+use cc::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
+use platform::{OutOfMemory, Platform};
+use storage::log::Spares;
 use terms::Epoch;
 use terms::{Abort, Stamp};
 
@@ -149,13 +150,22 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
             let mut changes = Changes::none(tables);
             S::redo(&prepared, &mut cx, &mut changes);
             if let Some(refusal) = changes.end.refusal() {
-                S::rollback(prepared, &mut cx);
-                let epoch = cx.worker.local.epochs_shared().current(cx.c);
-                end_commit(self.session);
-                return Err((refusal, epoch));
+                return Err(self.refuse(prepared, refusal));
             }
         }
         self.count(true);
+        let mut cx = self.session.context();
+        let logged = match &mut self.durable {
+            Some((redo, undecided)) => log_part(&mut cx, redo, undecided, (&prepared, part)),
+            None => Ok(PartLog::default()),
+        };
+        let logged = match logged {
+            Ok(logged) => logged,
+            Err(refusal) => {
+                self.count(false);
+                return Err(self.refuse(prepared, refusal.into()));
+            }
+        };
         let mut cx = self.session.context();
         let stamp = S::prepared_at(&prepared);
         let (kept, vote) = match &mut self.durable {
@@ -168,21 +178,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
             }
             Some((redo, undecided)) => {
                 let (c, durable) = (cx.c, redo.durable);
-                let (mut changes, mut record) = (false, None);
-                if let Some(part) = part {
-                    redo.clear();
-                    redo.item(&Item::Prepare(part));
-                    let before = redo.bytes();
-                    S::redo(&prepared, &mut cx, *redo);
-                    changes = redo.bytes() > before;
-                    if changes && undecided.keeps(Rule::PrepareRecords) {
-                        let late = if undecided.keeps(Rule::PreparedFirst) { 0 } else { EPOCHS_LATE };
-                        let left_at = Stamp(Epoch(stamp.epoch().0 + late).first_stamp().max(stamp.0));
-                        let local = &cx.worker.local;
-                        let body = redo.append_whole(c, local, left_at);
-                        record = Some(PartRecord { part, stamp, body });
-                    }
-                }
+                let PartLog { changes, record, spares } = logged;
                 let durable_with = match changes {
                     true => stamp,
                     false => S::reads_until(&prepared).unwrap_or(stamp),
@@ -190,13 +186,22 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
                 // In this order: a checkpoint that begins later stands for these epochs.
                 let ended = durable.journal.durable(c);
                 let ended = (!durable.checkpoints.is(c, Phase::Turning)).then_some(ended);
-                let number = undecided.keep(c, prepared, record, ended);
+                let number = undecided.keep(c, (prepared, spares), record, ended);
                 (KeptPart::Inside(number), Vote { changes, durable_with: durable_with.epoch() })
             }
         };
         // A prepared transaction takes another epoch when it commits.
         end_commit(self.session);
         Ok((Prepared::of(kept, self.session.instance()), vote))
+    }
+
+    /// Undoes a part that cannot be kept.
+    fn refuse(&mut self, prepared: S::Prepared, refusal: Abort) -> (Abort, Epoch) {
+        let mut cx = self.session.context();
+        S::rollback(prepared, &mut cx);
+        let epoch = cx.worker.local.epochs_shared().current(cx.c);
+        end_commit(self.session);
+        (refusal, epoch)
     }
 
     /// Finishes a part.
@@ -206,7 +211,9 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         let (number, taken) = match (part, &self.durable) {
             (KeptPart::Inside(number), Some((_, undecided))) => (number, undecided.take(c, number)),
             (KeptPart::Inside(_), None) => unreachable!("only a durable database keeps parts"),
-            (KeptPart::Here(prepared), _) => (0, TakenPart { prepared, record: None }),
+            (KeptPart::Here(prepared), _) => {
+                (0, TakenPart { prepared, spares: Spares::default(), record: None })
+            }
         };
         let commit = match outcome {
             Outcome::Abort => {
@@ -226,9 +233,12 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
 
     /// Rolls a part back. The record of that, if there is to be one, is left before the part's rows are free: what others then make
     /// of the rows is of no earlier epoch.
-    fn roll_back(&mut self, number: usize, taken: TakenPart<S::Prepared>) {
-        let TakenPart { prepared, record } = taken;
+    fn roll_back(&mut self, number: usize, taken: TakenPart<P, S::Prepared>) {
+        let TakenPart { prepared, spares, record } = taken;
         let mut ended = None;
+        if let Some((redo, _)) = &mut self.durable {
+            redo.give(spares);
+        }
         if let (Some((part, stamp)), Some((redo, undecided))) = (record, &mut self.durable) {
             let stamp = leave(self.session, redo, undecided, stamp, &Item::Abort(part.global));
             ended = Some((*undecided, stamp.epoch()));
@@ -240,13 +250,19 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         }
     }
 
-    fn commit(&mut self, number: usize, taken: TakenPart<S::Prepared>, decision: Option<Decision>) -> Commit {
-        let TakenPart { prepared, record } = taken;
+    fn commit(
+        &mut self,
+        number: usize,
+        taken: TakenPart<P, S::Prepared>,
+        decision: Option<Decision>,
+    ) -> Commit {
+        let TakenPart { prepared, spares, record } = taken;
         let mut cx = self.session.context();
         let Some((redo, undecided)) = &mut self.durable else {
             return Commit::of(S::commit(prepared, &mut cx));
         };
         let reads_until = S::reads_until(&prepared).filter(|_| decision.is_none());
+        redo.give(spares);
         redo.clear();
         if let Some(decision) = &decision {
             redo.item(&Item::Decision(decision.clone()));
@@ -300,6 +316,53 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         leave(self.session, redo, undecided, stamp, &Item::Forget(global));
         end_commit(self.session);
         true
+    }
+}
+
+/// What the log has of a part.
+struct PartLog<P: Platform> {
+    /// Whether a part of a transaction that is known changes anything.
+    changes: bool,
+    record: Option<PartRecord>,
+    /// Memory for the record of its end.
+    spares: Spares<P>,
+}
+
+impl<P: Platform> Default for PartLog<P> {
+    fn default() -> Self {
+        PartLog { changes: false, record: None, spares: Spares::default() }
+    }
+}
+
+/// Leaves the record of a part, if it is a part of a transaction that is known, and sets memory aside for the record of its end.
+///
+/// # Errors
+/// There is no memory for these; the part is to be undone.
+fn log_part<P: Platform, S: Scheme<P>>(
+    cx: &mut Context<'_, '_, P, S>,
+    redo: &mut RedoWriter<'_, P>,
+    undecided: &Undecided<P, S>,
+    (prepared, part): (&S::Prepared, Option<PartOf>),
+) -> Result<PartLog<P>, OutOfMemory> {
+    let (c, stamp) = (cx.c, S::prepared_at(prepared));
+    redo.clear();
+    if let Some(part) = part {
+        redo.item(&Item::Prepare(part));
+    }
+    let before = redo.bytes();
+    S::redo(prepared, cx, redo);
+    if redo.bytes() == before {
+        return Ok(PartLog::default());
+    }
+    match part.filter(|_| undecided.keeps(Rule::PrepareRecords)) {
+        Some(part) => {
+            let spares = redo.reserve_part(c)?;
+            let late = if undecided.keeps(Rule::PreparedFirst) { 0 } else { EPOCHS_LATE };
+            let left_at = Stamp(Epoch(stamp.epoch().0 + late).first_stamp().max(stamp.0));
+            let body = redo.append_whole(c, &cx.worker.local, left_at);
+            Ok(PartLog { changes: true, record: Some(PartRecord { part, stamp, body }), spares })
+        }
+        None => Ok(PartLog { changes: part.is_some(), record: None, spares: redo.reserve_later(c)? }),
     }
 }
 

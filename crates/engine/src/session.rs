@@ -2,7 +2,7 @@
 
 use cc::{Scheme, Use};
 use platform::{Nanos, Platform};
-use storage::log::{LogError, Target};
+use storage::log::{LogError, Spares, Target};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 
@@ -555,7 +555,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let undecided = self.undecided.expect("only durable databases have parts in doubt");
         self.keeper().count(true);
         let record = PartRecord { stamp: S::prepared_at(&prepared), ..record };
-        Ok(undecided.keep(self.inner.core(), prepared, Some(record), None))
+        Ok(undecided.keep(self.inner.core(), (prepared, Spares::default()), Some(record), None))
     }
 
     /// Commits or rolls back what [`Self::prepare`] prepared in some session of this database.

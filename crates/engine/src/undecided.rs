@@ -15,6 +15,7 @@ use cc::mutants::{Broken, Rule, Rules};
 use cc::{Before, Context, Scheme};
 use platform::{OutOfMemory, Platform};
 use storage::Latched;
+use storage::log::Spares;
 use terms::Epoch;
 use terms::Stamp;
 
@@ -33,16 +34,16 @@ pub(crate) struct PartRecord {
 }
 
 /// A part that is not finished.
-struct Part<T> {
-    /// What the scheme prepared, until somebody finishes the part.
-    prepared: Option<T>,
+struct Part<P: Platform, T> {
+    /// What the scheme prepared, and the memory for the record of the part's end, until somebody finishes the part.
+    prepared: Option<(T, Spares<P>)>,
     /// `None` if the log knows nothing of the part.
     record: Option<PartRecord>,
 }
 
-struct State<T> {
+struct State<P: Platform, T> {
     /// By number.
-    parts: Vec<Option<Part<T>>>,
+    parts: Vec<Option<Part<P, T>>>,
     free: Vec<usize>,
     /// Parts that have ended, and the epochs of their ends.
     ended: Vec<(Epoch, PartRecord)>,
@@ -55,8 +56,10 @@ struct State<T> {
 }
 
 /// A prepared part that somebody takes, to finish it.
-pub(crate) struct TakenPart<T> {
+pub(crate) struct TakenPart<P: Platform, T> {
     pub prepared: T,
+    /// Memory for the record of its end.
+    pub spares: Spares<P>,
     /// The part and the stamp of its record, if the log knows of it.
     pub record: Option<(PartOf, Stamp)>,
 }
@@ -71,7 +74,7 @@ pub(crate) struct Carried {
 
 /// The undecided parts of a durable database.
 pub(crate) struct Undecided<P: Platform, S: Scheme<P>> {
-    state: Latched<P, State<S::Prepared>>,
+    state: Latched<P, State<P, S::Prepared>>,
     /// Only a mutant breaks rules.
     broken: Broken,
 }
@@ -90,12 +93,12 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.broken.keeps(rule)
     }
 
-    /// Keeps a prepared part, under the number that comes out. Ends up to epoch `durable` are durable, if that is given, and no
+    /// Keeps a prepared part, with memory for the record of its end, under the number that comes out. Ends up to epoch `durable` are durable, if that is given, and no
     /// checkpoint had begun after that was read.
     pub(crate) fn keep(
         &self,
         c: P::Core,
-        prepared: S::Prepared,
+        prepared: (S::Prepared, Spares<P>),
         record: Option<PartRecord>,
         durable: Option<u64>,
     ) -> usize {
@@ -119,16 +122,16 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
     }
 
     /// Takes a part, to finish it. If the log knows of the part, the caller says when that [has ended](Self::ended).
-    pub(crate) fn take(&self, c: P::Core, number: usize) -> TakenPart<S::Prepared> {
+    pub(crate) fn take(&self, c: P::Core, number: usize) -> TakenPart<P, S::Prepared> {
         self.state.with(c, |state| {
             let part = state.parts[number].as_mut().expect("a part is finished once");
-            let prepared = part.prepared.take().expect("a part is finished once");
+            let (prepared, spares) = part.prepared.take().expect("a part is finished once");
             let record = part.record.as_ref().map(|record| (record.part, record.stamp));
             if record.is_none() {
                 state.parts[number] = None;
                 state.free.push(number);
             }
-            TakenPart { prepared, record }
+            TakenPart { prepared, spares, record }
         })
     }
 
@@ -206,7 +209,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.state.with(cx.c, |state| {
             for key in keys {
                 let mut prepared = state.parts.iter().flatten().filter_map(|part| part.prepared.as_ref());
-                let before = prepared.find_map(|prepared| S::before(prepared, cx, table, key));
+                let before = prepared.find_map(|(prepared, _)| S::before(prepared, cx, table, key));
                 let is_gone = || cx.tables[table].indexes[0].partition(key).get(cx.c, key).value.is_none();
                 with(key, before.or_else(|| is_gone().then_some(Before::Absent)));
             }

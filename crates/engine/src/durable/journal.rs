@@ -1,9 +1,9 @@
 //! The log as the engine sees it, whatever files its platform has: one side for commits, one for checkpoints.
 
 use platform::files::Files;
-use platform::{Nanos, Node, Platform};
+use platform::{Nanos, Node, OutOfMemory, Platform};
 use storage::Epochs;
-use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record, Target};
+use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record, Spares, Target};
 
 /// A file of a checkpoint that is being written.
 pub(crate) trait CheckpointWriter<P: Platform>: Send {
@@ -32,13 +32,21 @@ pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
 
 /// What commits ask of the log.
 pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
+    /// See [`Log::reserve`].
+    fn reserve(
+        &self,
+        c: P::Core,
+        stream: usize,
+        bodies: &mut dyn Iterator<Item = usize>,
+        spares: &mut Spares<P>,
+    ) -> Result<(), OutOfMemory>;
     fn append(
         &self,
         c: P::Core,
         epochs: &Epochs<P>,
         worker: usize,
         stream: usize,
-        record: &Record<'_>,
+        record: (&Record<'_>, &mut Spares<P>),
     ) -> Result<(), LogError>;
     fn stream_for(&self, node: Option<Node>) -> usize;
     fn durable(&self, c: P::Core) -> u64;
@@ -57,13 +65,23 @@ pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
 }
 
 impl<P: Files> Journal<P> for Log<P> {
+    fn reserve(
+        &self,
+        c: P::Core,
+        stream: usize,
+        bodies: &mut dyn Iterator<Item = usize>,
+        spares: &mut Spares<P>,
+    ) -> Result<(), OutOfMemory> {
+        Log::reserve(self, c, stream, bodies, spares)
+    }
+
     fn append(
         &self,
         c: P::Core,
         epochs: &Epochs<P>,
         worker: usize,
         stream: usize,
-        record: &Record<'_>,
+        record: (&Record<'_>, &mut Spares<P>),
     ) -> Result<(), LogError> {
         Log::append(self, c, epochs, worker, stream, record)
     }

@@ -1,8 +1,8 @@
 //! How the changes of a transaction reach the log.
 
 use cc::RedoSink;
-use platform::{Node, Platform};
-use storage::log::{LogError, Record};
+use platform::{Node, OutOfMemory, Platform};
+use storage::log::{LogError, Record, Spares};
 use storage::{Local, Places};
 use terms::{Abort, Stamp};
 
@@ -11,6 +11,9 @@ use super::codec::{Encoder, TableCodec};
 use super::global::Item;
 use super::journal::Journal;
 use crate::table_list::{End, TableList};
+
+/// Bytes of an item with which a part ends, at most, as far as memory is set aside for it.
+const ITEM_BYTES: usize = 1 << 10;
 
 /// What a database has if it is durable.
 pub(crate) struct Durable<P: Platform> {
@@ -24,6 +27,8 @@ pub(crate) struct Durable<P: Platform> {
 pub(crate) struct RedoWriter<'d, P: Platform> {
     pub(crate) durable: &'d Durable<P>,
     stream: usize,
+    /// Memory for records of commits that cannot be refused any more.
+    spares: Spares<P>,
     encoder: Encoder<'d>,
     tables: &'d TableList<P>,
     /// Whether tables were dropped that the changes may belong to, and whether some do.
@@ -32,10 +37,18 @@ pub(crate) struct RedoWriter<'d, P: Platform> {
 }
 
 impl<'d, P: Platform> RedoWriter<'d, P> {
-    pub(crate) fn new(durable: &'d Durable<P>, tables: &'d TableList<P>, node: Option<Node>) -> Self {
+    pub(crate) fn new(
+        c: P::Core,
+        durable: &'d Durable<P>,
+        tables: &'d TableList<P>,
+        node: Option<Node>,
+    ) -> Self {
         let stream = durable.journal.stream_for(node);
         let encoder = Encoder::new(durable.codecs.seen());
-        RedoWriter { durable, stream, encoder, tables, looks: false, met: End::None }
+        let mut spares = Spares::default();
+        // What is refused here is tried again by the first commit.
+        _ = durable.journal.reserve(c, stream, &mut std::iter::once(ITEM_BYTES), &mut spares);
+        RedoWriter { durable, stream, spares, encoder, tables, looks: false, met: End::None }
     }
 
     pub(crate) fn journal(&self) -> &'d dyn Journal<P> {
@@ -72,6 +85,51 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.encoder.item(item);
     }
 
+    /// Sets memory aside for the records of the items and changes since [`Self::clear`]: after this, [`Self::append`] needs no more.
+    ///
+    /// # Errors
+    /// There is none; the commit can be refused still.
+    #[inline]
+    pub(crate) fn reserve(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
+        let mut bodies = self.encoder.bodies().map(<[u8]>::len);
+        match self.spares.suffice(self.encoder.bodies().map(<[u8]>::len)) {
+            true => Ok(()),
+            false => self.durable.journal.reserve(c, self.stream, &mut bodies, &mut self.spares),
+        }
+    }
+
+    /// Sets memory aside for the [whole record](Self::append_whole) of a part, and for the record of its end, which the part keeps.
+    ///
+    /// # Errors
+    /// As those of [`Self::reserve`].
+    pub(crate) fn reserve_part(&mut self, c: P::Core) -> Result<Spares<P>, OutOfMemory> {
+        self.reserve_for(c, [self.encoder.bytes(), ITEM_BYTES])?;
+        Ok(self.spares.split([ITEM_BYTES]))
+    }
+
+    /// Sets memory aside for a part that leaves the items and changes since [`Self::clear`] when it is finished.
+    ///
+    /// # Errors
+    /// As those of [`Self::reserve`].
+    pub(crate) fn reserve_later(&mut self, c: P::Core) -> Result<Spares<P>, OutOfMemory> {
+        let bodies: Vec<usize> = self.encoder.bodies().map(|body| body.len() + ITEM_BYTES).collect();
+        self.reserve_for(c, bodies.iter().copied())?;
+        Ok(self.spares.split(bodies))
+    }
+
+    fn reserve_for(
+        &mut self,
+        c: P::Core,
+        bodies: impl IntoIterator<Item = usize>,
+    ) -> Result<(), OutOfMemory> {
+        self.durable.journal.reserve(c, self.stream, &mut bodies.into_iter(), &mut self.spares)
+    }
+
+    /// Takes over what a part has set aside.
+    pub(crate) fn give(&mut self, spares: Spares<P>) {
+        self.spares.join(spares);
+    }
+
     /// How many bytes the items and changes have since [`Self::clear`].
     pub(crate) fn bytes(&self) -> usize {
         self.encoder.bytes()
@@ -85,23 +143,25 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
     }
 
     /// Appends this body of a record. Failures are as those of [`Self::append`].
-    pub(crate) fn append_again(&self, c: P::Core, local: &Local<P>, (stamp, body): (Stamp, &[u8])) {
+    pub(crate) fn append_again(&mut self, c: P::Core, local: &Local<P>, (stamp, body): (Stamp, &[u8])) {
         check_announced(local, stamp);
         let record = Record { stamp: stamp.0, epoch: stamp.epoch().0, body };
         let (epochs, worker) = (local.epochs_shared(), local.worker());
-        let _ = self.durable.journal.append(c, epochs, worker, self.stream, &record);
+        let _ = self.durable.journal.append(c, epochs, worker, self.stream, (&record, &mut self.spares));
     }
 
-    /// Appends what the transaction changed to the log. A failure shows when the commit is to be acknowledged.
+    /// Appends what the transaction changed to the log, which needs no more memory than [set aside](Self::reserve). A failure shows
+    /// when the commit is to be acknowledged.
     pub(crate) fn append(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp) {
         let (epoch, epochs, worker) = (stamp.epoch().0, local.epochs_shared(), local.worker());
         for body in self.encoder.bodies() {
             check_announced(local, stamp);
-            let record = Record { stamp: stamp.0, epoch, body };
-            if self.durable.journal.append(c, epochs, worker, self.stream, &record).is_err() {
+            let record = (&Record { stamp: stamp.0, epoch, body }, &mut self.spares);
+            if self.durable.journal.append(c, epochs, worker, self.stream, record).is_err() {
                 return;
             }
         }
+        self.spares.shrink();
     }
 }
 

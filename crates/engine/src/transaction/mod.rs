@@ -482,8 +482,8 @@ fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
 }
 
 /// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so that the epoch is not complete
-/// before the log has the commit. A transaction that has changed a table which has ended meanwhile is undone; the error is as
-/// [`Transaction::explain`] gives it.
+/// before the log has the commit. A transaction that has changed a table which has ended meanwhile is undone, and one for whose
+/// record there is no memory; the error is as [`Transaction::explain`] gives it.
 fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
@@ -494,8 +494,9 @@ fn commit_logged<P: Platform, S: Scheme<P>>(
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Log);
     redo.clear();
     S::redo(&prepared, &mut cx, redo);
+    let reserved = redo.reserve(cx.c).map_err(Abort::OutOfMemory);
     cx.worker.meter.leave::<P>(cx.c, before);
-    if let Some(refusal) = redo.refusal() {
+    if let Some(refusal) = redo.refusal().or(reserved.err()) {
         S::rollback(prepared, &mut cx);
         return Err((refusal, cx.worker.local.epochs_shared().current(cx.c)));
     }

@@ -8,7 +8,7 @@ use cc::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use engine::{Bounds, Ending, GlobalId, PartOf, SchemaBuilder, Verbs};
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 use platform::{Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
@@ -377,6 +377,75 @@ fn memory_for_many_records_is_done_without() {
     assert_eq!(opens_with(&disk, "d"), Ok(19));
 }
 
+/// The system refuses all memory from now on.
+fn refuse_memory(disk: &Disk) {
+    let refusal = Some(Refusal { call: Call::Map, after: 0, times: u64::MAX });
+    disk.set_faults(Faults { refusal, ..Faults::default() });
+}
+
+/// Transactions whose records find no memory are refused before they commit, and later ones are logged.
+#[test]
+fn commits_go_on_when_memory_for_the_log_is_there_again() {
+    let disk = disk();
+    run(&disk, |c| {
+        let (database, notes) = open(c, "d", SHORT).expect("a database");
+        let mut session = database.session(c, None, false).expect("a session");
+        let mut try_insert = |id: u64, text: &[u8], stays: bool| {
+            let ended = session.transact(&Bounds::default(), |t| {
+                t.insert(notes, &note(id, text))?;
+                if stays { Ok(()) } else { Err(Abort::RollBack) }
+            })?;
+            if let Ending::Committed((), commit) = ended {
+                session.wait_written(commit)?;
+            }
+            Ok::<_, Abort>(())
+        };
+        let long = vec![7; 100 << 10];
+        // Memory for rows is there then, and nothing was logged.
+        try_insert(0, &long, false).expect("rolled back");
+        refuse_memory(&disk);
+        let refused = try_insert(1, &long, true);
+        assert!(matches!(refused, Err(Abort::OutOfMemory(_))), "{refused:?}");
+        // A short record has the buffer that its session keeps.
+        try_insert(2, b"row", true).expect("on disk");
+        disk.set_faults(Faults::default());
+        (3..20).for_each(|id| try_insert(id, &long, true).expect("on disk"));
+    });
+    disk.lose_power();
+    assert_eq!(opens_with(&disk, "d"), Ok(18));
+}
+
+/// A part that is prepared keeps the buffer for the record of its end, which cannot be refused any more.
+#[test]
+fn prepared_parts_end_without_memory_for_the_log() {
+    for is_known in [false, true] {
+        let disk = disk();
+        run(&disk, |c| {
+            let (database, notes) = open(c, "d", SHORT).expect("a database");
+            let session = || database.session(c, None, false).expect("a session");
+            let (mut first, mut second) = (session(), session());
+            let body = [7; 40 << 10];
+            let prepared: Vec<_> = (0..3)
+                .map(|id| {
+                    let part = PartOf { global: GlobalId(id.into()), coordinator: 1 };
+                    let rows = |t: &mut dynamic::Transaction<'_>| t.insert(notes, &note(id, &body));
+                    match is_known {
+                        true => first.prepare_as(part, &Bounds::default(), rows).expect("prepared").1,
+                        false => first.prepare(&Bounds::default(), rows).expect("prepared").1,
+                    }
+                })
+                .collect();
+            refuse_memory(&disk);
+            let commits: Vec<_> =
+                prepared.into_iter().map(|part| second.finish(part, true).expect("a commit")).collect();
+            commits.into_iter().for_each(|commit| second.wait_written(commit).expect("on disk"));
+        });
+        disk.lose_power();
+        disk.set_faults(Faults::default());
+        assert_eq!(opens_with(&disk, "d"), Ok(3));
+    }
+}
+
 /// The next segment is tried again where the system refuses to make it for a while, as it does where too many files are open.
 #[test]
 fn a_segment_that_is_refused_for_a_while_is_made_later() {
@@ -402,6 +471,44 @@ fn a_segment_that_is_refused_for_a_while_is_made_later() {
         assert_eq!(opens_with(&disk, "d"), Ok(if opened { 100 } else { 0 }));
     }
     assert!(lives > 5, "{lives} openings");
+}
+
+/// A flush that fails ends the log, and what was queued behind it, such as the next segment, does not make the directory a damaged one.
+#[test]
+fn directories_open_after_a_flush_that_failed() {
+    let (mut ended, mut longest) = (0, 0);
+    for (seed, after) in (0..3).flat_map(|seed| (0..30).map(move |after| (seed, after))) {
+        let disk = disk();
+        let acknowledged = run(&disk, |c| {
+            let (database, notes) = open(c, "d", SHORT).expect("a database");
+            let refusal = Some(Refusal { call: Call::Flush, after, times: 1 });
+            disk.set_faults(Faults { seed, refusal, ..Faults::default() });
+            let mut sessions = [0, 1].map(|_| database.session(c, None, false).expect("a session"));
+            for first in (0..40).step_by(2) {
+                // The queue performs a group of two workers. Each is more than the part of a segment at which the next one is made.
+                let commits = [0, 1].map(|number| {
+                    let row = note(first + number, &[7; 3000]);
+                    sessions[number as usize].transact(&Bounds::default(), |t| t.insert(notes, &row))
+                });
+                let is_durable = commits.into_iter().all(|ended| match ended {
+                    Ok(Ending::Committed((), commit)) => sessions[0].wait_durable(commit).is_ok(),
+                    _ => false,
+                });
+                if !is_durable {
+                    P::pause(c, 10_000_000);
+                    return first as usize;
+                }
+            }
+            40
+        });
+        (ended, longest) = (ended + usize::from(acknowledged < 40), longest.max(logs(&disk, "d").len()));
+        disk.lose_power();
+        disk.set_faults(Faults::default());
+        let found = opens_with(&disk, "d");
+        let is_whole = found.as_ref().is_ok_and(|found| *found >= acknowledged);
+        assert!(is_whole, "seed {seed}, after {after} flushes: {found:?} of {acknowledged}");
+    }
+    assert!(ended > 60 && longest > 3, "{ended} logs ended, of at most {longest} segments");
 }
 
 /// A file system that takes no space ahead holds logs all the same.

@@ -18,7 +18,8 @@
 //!
 //! Concurrency: the core that flushes holds the driver's latch, and never for longer than submitting takes, except when it
 //! waits for its own epoch. A transaction that is long under way holds up no other: only its commit is waited for. A
-//! failure stops the log for good: nothing is acknowledged any more, and no flush is tried again.
+//! failure stops the log for good: nothing is acknowledged any more, and no flush is tried again. Memory for records is set aside
+//! while their commit can be refused ([`Spares`]).
 //!
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
 //! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
@@ -39,6 +40,7 @@ mod recovery;
 mod segment;
 mod segments;
 mod slot;
+mod spares;
 mod stream;
 mod survey;
 mod turn;
@@ -46,8 +48,8 @@ mod turn;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
-use platform::files::{Access, FileError, Files};
-use platform::{LINE_BYTES, Nanos, Node, Platform};
+use platform::files::{Access, Buffer, FileError, Files};
+use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 
 use crate::epoch::Epochs;
 
@@ -59,6 +61,7 @@ pub use format::{Record, Records};
 pub use manifest::{Checkpoint, Generation, Manifest, Start};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
+pub use spares::Spares;
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
 pub use turn::Target;
 
@@ -66,6 +69,7 @@ use driver::Driver;
 use format::SegmentHeader;
 use manifest::ManifestWriter;
 use slot::Slots;
+use spares::buffer_bytes;
 use stream::{By, Stream, StreamPlan};
 use turn::{Goal, Turn};
 
@@ -77,6 +81,8 @@ const WAIT_NANOS: u64 = 1_000_000;
 const EPOCH_WAIT_NANOS: u64 = 20_000;
 /// A worker that is refused the memory for a record tries again for so long, while the disk empties what there is.
 const MEMORY_WAIT_NANOS: u64 = 1_000_000_000;
+/// A commit that can be refused tries again for so long to set memory aside.
+const RESERVE_WAIT_NANOS: u64 = 10_000_000;
 /// A core with less time than this performs no write and no flush itself: it could not leave them at its deadline.
 const PERFORM_NANOS_MIN: u64 = 1_000_000_000;
 
@@ -296,7 +302,8 @@ impl<P: Files> Log<P> {
         for record in records {
             any = true;
             let record = Record { epoch, ..record };
-            while !self.slots.append(c, 0, (0, self.nodes[0]), &record)? {
+            let none = &mut Spares::default();
+            while !self.slots.append(c, 0, (0, self.nodes[0]), &record, (none, false))? {
                 self.with_driver(c, |driver| self.write_and_wait(c, driver, driver.marked))?;
             }
         }
@@ -326,24 +333,55 @@ impl<P: Files> Log<P> {
         self.nodes.iter().position(|its_node| *its_node == node).unwrap_or(0)
     }
 
-    /// Leaves the record of a commit. The worker waits only if the disk cannot keep up.
+    /// Sets buffers aside for a commit's records, whose bodies have these lengths: the commit can be refused still, and is logged without
+    /// more memory once it cannot.
+    ///
+    /// # Errors
+    /// Memory was refused for a while.
+    pub fn reserve(
+        &self,
+        c: P::Core,
+        stream: usize,
+        bodies: &mut dyn Iterator<Item = usize>,
+        spares: &mut Spares<P>,
+    ) -> Result<(), OutOfMemory> {
+        let until = P::now(c).plus(RESERVE_WAIT_NANOS);
+        for (number, body) in bodies.enumerate() {
+            let least = buffer_bytes(body);
+            while !spares.has(number, least) {
+                let new = Buffer::new(c, self.nodes[stream], least, "log buffer");
+                let empty = || self.with_driver(c, |driver| driver.streams[stream].empty_buffer(least));
+                match new.or_else(|error| empty().ok_or(error)) {
+                    Ok(buffer) => spares.put(number, buffer),
+                    Err(error) if P::now(c) >= until => return Err(error),
+                    Err(_) => P::rest(c, EPOCH_WAIT_NANOS),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the record of a commit, in one of `spares` if there is no memory for it. The worker waits only if the disk cannot keep up.
     ///
     /// The worker has announced its commit in an epoch not later than the record's
     /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
     ///
     /// # Errors
-    /// The log has stopped, or memory was refused again and again: the commit will never be durable.
+    /// The log has stopped, or memory was refused again and again and was not [set aside](Self::reserve): the commit will never be
+    /// durable.
     pub fn append(
         &self,
         c: P::Core,
         epochs: &Epochs<P>,
         worker: usize,
         stream: usize,
-        record: &Record<'_>,
+        (record, spares): (&Record<'_>, &mut Spares<P>),
     ) -> Result<(), LogError> {
-        let mut refused_until = None;
+        let mut refused_until: Option<Nanos> = None;
         loop {
-            let appended = self.slots.append(c, worker, (stream, self.nodes[stream]), record);
+            let waits = refused_until.is_none_or(|until| P::now(c) < until);
+            let place = (stream, self.nodes[stream]);
+            let appended = self.slots.append(c, worker, place, record, (spares, waits));
             match appended {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}

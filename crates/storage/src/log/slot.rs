@@ -12,6 +12,7 @@ use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 
 use super::filling::FillingBlock;
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, Record};
+use super::spares::Spares;
 
 /// Full buffers that a slot keeps until its worker has to wait.
 const FULL_MAX: usize = 8;
@@ -79,13 +80,15 @@ impl<P: Platform> Slots<P> {
         result
     }
 
-    /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied first.
+    /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied first. Where memory is refused one of
+    /// `spares` is taken, but not while the disk has a buffer to give back, unless the worker `waits` no longer for that.
     pub(super) fn append(
         &self,
         c: P::Core,
         worker: usize,
         (stream, node): (usize, Option<Node>),
         record: &Record<'_>,
+        (spares, waits): (&mut Spares<P>, bool),
     ) -> Result<bool, OutOfMemory> {
         let bytes = record.bytes();
         self.with(c, worker, |slot| {
@@ -95,7 +98,11 @@ impl<P: Platform> Slots<P> {
                 if slot.full.len() >= FULL_MAX {
                     return Ok(false);
                 }
-                let block = FillingBlock::new(self.empty_buffer(c, slot, node, bytes)?);
+                let buffer = self.empty_buffer(c, slot, node, bytes).or_else(|error| {
+                    let mut spare = || spares.take(BLOCK_HEADER_BYTES + bytes);
+                    if waits && slot.current.is_some() { Err(error) } else { spare().ok_or(error) }
+                });
+                let block = FillingBlock::new(buffer?);
                 slot.full.extend(slot.current.replace(Filled { stream, block }));
             }
             if let Some(current) = &mut slot.current {

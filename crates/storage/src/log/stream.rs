@@ -362,6 +362,12 @@ impl<P: Files> Stream<P> {
         *blocks = joined;
     }
 
+    /// An empty buffer with so much room, if there is one.
+    pub(super) fn empty_buffer(&mut self, least: usize) -> Option<Buffer<P>> {
+        let place = self.free.iter().position(|buffer| buffer.capacity() >= least)?;
+        Some(self.free.swap_remove(place))
+    }
+
     /// Keeps a buffer that is not needed now.
     fn keep(&mut self, mut buffer: Buffer<P>) {
         buffer.set_len(0);

@@ -49,12 +49,15 @@ fn what_was_acknowledged_is_there_after_refusals() {
 }
 
 /// Refusals that something went wrong after once, of schemes and seeds.
-const ONCE_WRONG: [(&str, u64, Call, u64); 3] = [
+const ONCE_WRONG: [(&str, u64, Call, u64); 5] = [
     // The next opening relied on a group of the log that was written, and not flushed.
     (paged::TWO_PHASE_LOCKING, 17, Call::Read, 8),
     // Closing waited for a copy that an attempt before had sent, without letting time pass.
     (paged::TWO_PHASE_LOCKING, 12, Call::Write, 8),
     ("silo", 19, Call::Flush, 12),
+    // Commits that could not be refused any more found no memory for their records, and the log stopped.
+    ("silo", 266, Call::Map, 23),
+    ("hstore", 266, Call::Map, 23),
 ];
 
 #[test]
