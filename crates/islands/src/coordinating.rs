@@ -8,8 +8,8 @@ use terms::Abort;
 
 use crate::flight::{End, Failure, Flight, Own, OwnPart, Part};
 use crate::map::WorkerName;
-use crate::member::{Member, Waiter};
-use crate::messages::{GlobalId, Message, Refusal, SEQUENCE_BITS};
+use crate::member::{Member, Said, Waiter};
+use crate::messages::{GlobalId, Message, Refusal, SEQUENCE_BITS, encode};
 use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Done, MemberError, Setting};
 
@@ -87,9 +87,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.sequence += 1;
         let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
-        let only_reads = parts.iter().map(|part| part.only_reads);
-        let coordinator = Coordinator::new(flow, only_reads, self.setting.rules);
-        let asked = match self.ask(c, (id, flow), parts)? {
+        let asked = match in_order && flow == Flow::First {
+            true => self.ask_in_turn(id, parts)?,
+            false => self.ask(c, (id, flow), parts)?,
+        };
+        let Asked { coordinator, parts, requests, act } = match asked {
             Ok(asked) => asked,
             Err(failure) => {
                 if let Some(early) = early {
@@ -104,15 +106,41 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             work: Some((procedure, ticket)),
             bounds,
             coordinator,
-            parts: asked,
+            parts,
+            requests,
             here,
             outputs: Vec::new(),
             early,
             refused: None,
             decided: None,
         };
-        self.flights.push(Box::new(flight));
-        Ok(())
+        self.act_for(c, session, Box::new(flight), (act, me))?;
+        self.look_for_own_turns(c, session)
+    }
+
+    /// Asks for the first part, in the order of the instances. All requests are made now: so all others can be asked, or none is.
+    fn ask_in_turn(
+        &mut self,
+        id: GlobalId,
+        mut parts: Vec<AskedPart<Q::Action>>,
+    ) -> Result<Result<Asked, Failure>, MemberError> {
+        let Setting { me, rules, .. } = self.setting;
+        parts.sort_unstable_by_key(|part| part.owner.instance);
+        let own_after = parts.partition_point(|part| part.owner.instance < me.instance);
+        let mut act = std::mem::take(&mut self.act);
+        let only_reads = parts.iter().map(|part| part.only_reads);
+        let coordinator = Coordinator::in_turn(only_reads, own_after, rules, &mut act);
+        let (mut asked, mut requests) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
+        for AskedPart { owner, only_reads, numbers, actions } in parts {
+            let mut frame = Vec::new();
+            let request: Said<Q> = Message::Request { id, is_last: false, only_reads, actions };
+            if let Err(why) = encode(&request, &mut frame) {
+                return Ok(Err(Failure::Unasked { at: owner, why }));
+            }
+            requests.push(frame);
+            asked.push(Part { peer: self.peer(owner)?, actions: numbers });
+        }
+        Ok(Ok(Asked { coordinator, parts: asked, requests, act }))
     }
 
     /// Asks all others for their parts, or none of them if one cannot be asked.
@@ -121,7 +149,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         c: P::Core,
         (id, flow): (GlobalId, Flow),
         parts: Vec<AskedPart<Q::Action>>,
-    ) -> Result<Result<Vec<Part>, Failure>, MemberError> {
+    ) -> Result<Result<Asked, Failure>, MemberError> {
+        let only_reads = parts.iter().map(|part| part.only_reads);
+        let coordinator = Coordinator::new(flow, only_reads, self.setting.rules);
         let mut asked: Vec<Part> = Vec::with_capacity(parts.len());
         for AskedPart { owner, only_reads, numbers, actions } in parts {
             let peer = self.peer(owner)?;
@@ -135,7 +165,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
             asked.push(Part { peer, actions: numbers });
         }
-        Ok(Ok(asked))
+        let act = std::mem::take(&mut self.act);
+        Ok(Ok(Asked { coordinator, parts: asked, requests: Vec::new(), act }))
     }
 
     fn own(&mut self) -> Own<'d, '_, Q> {
@@ -202,7 +233,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
             Err(refusal) => flight.refused = Some(End::refused(refusal, from)),
         }
-        self.step(c, session, number, Event::Voted { from: part, yes }, from)
+        self.step(c, session, number, Event::Voted { from: part, yes }, from)?;
+        self.look_for_own_turns(c, session)
     }
 
     /// Tells a coordinator what has happened, and does what it wants.
@@ -236,6 +268,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         while let Some(action) = act.get(next).copied() {
             next += 1;
             match action {
+                Action::Ask { to } => {
+                    let frame = std::mem::take(&mut flight.requests[to]);
+                    self.say_frame(c, flight.parts[to].peer, &frame);
+                }
                 Action::Run => {
                     let committed = self.run_own(session, &mut flight);
                     flight.coordinator.step(Event::Ran { committed }, &mut act).map_err(illegal)?;
@@ -338,12 +374,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 }
 
-/// Commits a part that is prepared, or rolls it back if its procedure does.
 /// Whether another number of the same incarnation comes after this one.
 fn has_number_after(sequence: u64) -> bool {
     (sequence + 1) >> SEQUENCE_BITS == sequence >> SEQUENCE_BITS
 }
 
+/// Commits a part that is prepared, or rolls it back if its procedure does.
 fn committed<'d>(session: &mut (dyn AnySession<'d> + 'd), prepared: Result<OwnPart<'d>, Abort>) -> End {
     match prepared {
         Ok(prepared) => finished(session, prepared, Outcome::Commit),
@@ -374,6 +410,15 @@ impl<A> Default for Divided<A> {
     fn default() -> Self {
         Divided { here: Vec::new(), parts: Vec::new() }
     }
+}
+
+/// A transaction whose participants are asked, or are about to be.
+struct Asked {
+    coordinator: Coordinator,
+    parts: Vec<Part>,
+    requests: Vec<Vec<u8>>,
+    /// What the coordinator wants done first.
+    act: Vec<Action>,
 }
 
 /// What another instance is asked for.

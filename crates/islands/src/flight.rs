@@ -100,6 +100,8 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub bounds: Bounds,
     pub coordinator: Coordinator,
     pub parts: Vec<Part>,
+    /// Where parts are asked for in turn: the frame of each request, until it leaves.
+    pub requests: Vec<Vec<u8>>,
     /// Its own actions of phase 0, in [`Flow::First`].
     pub here: Numbered<Q::Action>,
     /// What other instances gave back.

@@ -393,6 +393,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
         self.look_for_durable(c, session)?;
         self.look_for_late(c, session)?;
+        self.look_for_own_turns(c, session)?;
         self.look_at_queue(c, session)?;
         self.look_at_gate(c);
         if some {

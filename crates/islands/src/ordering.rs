@@ -5,8 +5,10 @@
 //! locks are taken in the order of the instances: a worker that asks a later instance keeps its own part free from then on, until
 //! the decision is told, and lets parts for others wait; one that asks an earlier instance takes what comes, since the
 //! earlier instance is what it waits for first. So of two that need each other's partition, the one that gets that of the earlier
-//! instance gets the other one too. A transaction that asks several instances asks them at once, and several such ones may still
-//! wait for each other: so waits have an end.
+//! instance gets the other one too. A transaction that asks several instances asks them one after the other, earlier ones first, and
+//! its own part has its turn among them: there it waits until the parts of others have ended, and is kept free from then on.
+//! So whoever waits for a transaction waits for one that needs later instances alone, and no circle closes. Partitions that several
+//! workers of an instance lock are in no such order: so waits have an end.
 
 use engine::Procedure;
 use engine::dynamic::AnySession;
@@ -15,6 +17,7 @@ use platform::link::Links;
 use crate::flight::Waiting;
 use crate::member::Member;
 use crate::messages::{Message, Refusal};
+use crate::protocol::Event;
 use crate::setting::MemberError;
 
 /// Longest wait of a request: several times what two groups of a log take.
@@ -56,9 +59,25 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.holds_part()
             || self.own_turn.is_next && self.own_turn.waits && !self.is_asking()
             || self.flights.iter().any(|flight| {
-                let is_open = flight.coordinator.is_open();
-                flight.early.is_some() || is_open && flight.parts.iter().any(|part| is_later(part.peer))
+                let (coordinator, is_early) = (&flight.coordinator, flight.early.is_some());
+                let mut asked = flight.parts[..coordinator.asked()].iter();
+                let asks_later = coordinator.is_open() && asked.any(|part| is_later(part.peer));
+                is_early || asks_later || coordinator.waits_for_own()
             })
+    }
+
+    /// Goes on with transactions whose own part has its turn, once this worker holds no part of another one.
+    pub(crate) fn look_for_own_turns(
+        &mut self,
+        c: P::Core,
+        session: &mut (dyn AnySession<'d> + 'd),
+    ) -> Result<(), MemberError> {
+        while self.setting.in_order && !self.holds_part() {
+            let waits = self.flights.iter().position(|flight| flight.coordinator.waits_for_own());
+            let Some(flight) = waits else { break };
+            self.step(c, session, flight, Event::Kept, self.setting.me)?;
+        }
+        Ok(())
     }
 
     /// Prepares a part for another worker, now or when its turn has come.

@@ -104,6 +104,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 bounds: Bounds::default(),
                 coordinator: Coordinator::decided(parts.len(), rules, &mut act),
                 parts,
+                requests: Vec::new(),
                 here: Vec::new(),
                 outputs: Vec::new(),
                 early: None,

@@ -22,6 +22,8 @@ pub enum Event {
         /// Whether its part is prepared.
         yes: bool,
     },
+    /// The turn of the coordinator's own part has come ([`Coordinator::waits_for_own`]): what it needs is free, and kept for it.
+    Kept,
     /// The coordinator's own part has ended.
     Ran {
         /// Whether it committed.
@@ -49,6 +51,11 @@ pub enum Event {
 /// What a coordinator wants done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
+    /// The participant is asked for its part.
+    Ask {
+        /// Which.
+        to: usize,
+    },
     /// The own part runs, and commits if it can: [`Event::Ran`] says.
     Run,
     /// The decision is in the log, and is told when it is durable: [`Event::Durable`] says so.
@@ -89,6 +96,7 @@ enum State {
 enum Kind {
     Yes,
     No,
+    Kept,
     Committed,
     Failed,
     Durable,
@@ -103,6 +111,7 @@ use State::{Asking, Committed, Deciding, Over, Refused, Running};
 const LEGAL: &[Row<State, Kind>] = &[
     (Asking, Kind::Yes, &[Asking, Running, Over]),
     (Asking, Kind::No, &[Refused, Over]),
+    (Asking, Kind::Kept, &[Asking, Running]),
     (Asking, Kind::Lost, &[Refused, Over]),
     (Asking, Kind::Inquired, &[Refused, Over]),
     (Running, Kind::Committed, &[Deciding, Over]),
@@ -129,12 +138,16 @@ struct Part {
     acknowledged: bool,
 }
 
-/// The coordinator of one attempt, once all requests are sent.
+/// The coordinator of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     flow: Flow,
     state: State,
     parts: Vec<Part>,
+    /// Participants that are asked, which are the first ones: fewer than all only where they are asked in turn.
+    asked: usize,
+    /// Where the own part has a turn that has not come: the number of participants that are asked before it.
+    own_after: Option<usize>,
     rules: Rules,
 }
 
@@ -147,14 +160,30 @@ impl Coordinator {
             Flow::First => !parts.is_empty(),
             Flow::Last => matches!(&parts[..], [Part { only_reads: true, .. }]),
         });
-        Coordinator { flow, state: Asking, parts, rules }
+        let asked = parts.len();
+        Coordinator { flow, state: Asking, parts, asked, own_after: None, rules }
+    }
+
+    /// Of participants that are asked one after the other, each when those before it have voted. What the own part needs is kept
+    /// for it in its turn, which comes after the first `own_after` of them; the part itself runs when all have voted.
+    pub fn in_turn(
+        only_reads: impl Iterator<Item = bool>,
+        own_after: usize,
+        rules: Rules,
+        act: &mut Vec<Action>,
+    ) -> Self {
+        let all = Coordinator::new(Flow::First, only_reads, rules);
+        let mut coordinator = Coordinator { asked: 0, own_after: Some(own_after), ..all };
+        coordinator.ask_next(act);
+        coordinator
     }
 
     /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its participants are told again.
     pub fn decided(participants: usize, rules: Rules, act: &mut Vec<Action>) -> Self {
         let part = Part { only_reads: false, vote: Some(true), acknowledged: false };
+        let (parts, asked) = (vec![part; participants], participants);
         let coordinator =
-            Coordinator { flow: Flow::First, state: Committed, parts: vec![part; participants], rules };
+            Coordinator { flow: Flow::First, state: Committed, parts, asked, own_after: None, rules };
         (0..participants).for_each(|to| coordinator.tell(to, true, act));
         coordinator
     }
@@ -164,10 +193,20 @@ impl Coordinator {
         self.flow
     }
 
-    /// Participants whose parts change rows, and whose parts only read.
+    /// Participants that are asked: those whose parts change rows, and those whose parts only read.
     pub fn counts(&self) -> (u64, u64) {
-        let reading = self.parts.iter().filter(|part| part.only_reads).count();
-        ((self.parts.len() - reading) as u64, reading as u64)
+        let reading = self.parts[..self.asked].iter().filter(|part| part.only_reads).count();
+        ((self.asked - reading) as u64, reading as u64)
+    }
+
+    /// How many participants are asked, which are the first ones.
+    pub fn asked(&self) -> usize {
+        self.asked
+    }
+
+    /// Whether it is the turn of the own part: nobody else is asked before [`Event::Kept`].
+    pub fn waits_for_own(&self) -> bool {
+        self.state == Asking && self.own_after == Some(self.asked) && self.yes() == self.asked as u64
     }
 
     /// Whether no decision was told yet: some part may be prepared, or will be.
@@ -189,6 +228,7 @@ impl Coordinator {
         let kind = match event {
             Event::Voted { yes: true, .. } => Kind::Yes,
             Event::Voted { yes: false, .. } => Kind::No,
+            Event::Kept => Kind::Kept,
             Event::Ran { committed: true } => Kind::Committed,
             Event::Ran { committed: false } => Kind::Failed,
             Event::Durable => Kind::Durable,
@@ -198,6 +238,10 @@ impl Coordinator {
         };
         match event {
             Event::Voted { from, yes } => self.voted(from, yes, act)?,
+            Event::Kept => {
+                self.own_after = None;
+                self.go_on(act);
+            }
             Event::Ran { committed } => self.ran(committed, act),
             Event::Durable => {
                 self.state = Committed;
@@ -219,7 +263,8 @@ impl Coordinator {
     fn voted(&mut self, from: usize, yes: bool, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let illegal = |state, what| Illegal::new("coordinator", state, (what, from), "any");
         let state = self.state;
-        let part = self.parts.get_mut(from).ok_or_else(|| illegal(state, "a vote of participant"))?;
+        let part = self.parts[..self.asked].get_mut(from);
+        let part = part.ok_or_else(|| illegal(state, "a vote of participant"))?;
         if part.vote == Some(yes) {
             return Ok(());
         }
@@ -243,7 +288,7 @@ impl Coordinator {
     }
 
     fn end_if_refused(&mut self, act: &mut Vec<Action>) {
-        if self.state == Refused && self.parts.iter().all(|part| part.vote.is_some()) {
+        if self.state == Refused && self.parts[..self.asked].iter().all(|part| part.vote.is_some()) {
             self.state = Over;
             act.push(Action::End { committed: false });
         }
@@ -288,8 +333,22 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Asks the next participant when all that were asked have voted, unless it is the turn of the own part.
+    fn ask_next(&mut self, act: &mut Vec<Action>) {
+        if self.yes() == self.asked as u64 && self.own_after != Some(self.asked) {
+            act.push(Action::Ask { to: self.asked });
+            self.asked += 1;
+        }
+    }
+
     /// Runs the own part when all votes are there.
     fn go_on(&mut self, act: &mut Vec<Action>) {
+        if self.asked < self.parts.len() {
+            return self.ask_next(act);
+        }
+        if self.own_after.is_some() {
+            return;
+        }
         let enough = self.parts.len() - usize::from(!self.rules.awaits_votes && self.parts.len() > 1);
         if self.yes() < enough as u64 {
             return;

@@ -77,6 +77,8 @@ struct Side {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case<'a> {
     pub flow: Flow,
+    /// Whether participants are asked in turn: how many of them before the own part's turn.
+    pub own_after: Option<usize>,
     pub only_reads: &'a [bool],
     pub rules: Rules,
     /// Whether a message may come twice.
@@ -99,6 +101,8 @@ struct Model {
     own_locked: bool,
     /// How the attempt ended.
     outcome: Option<bool>,
+    /// By number of a side: whether it was asked.
+    asked: Vec<bool>,
     /// What whoever began the transaction has heard.
     answer: Option<bool>,
     /// Messages sent.
@@ -131,6 +135,8 @@ enum Next {
     },
     /// All records of the coordinator's log become durable.
     FlushCoordinator,
+    /// What the coordinator's own part needs is free.
+    Keep,
     /// A participant crashes and comes back; `arrives`: what it has sent arrives still.
     Crash {
         number: usize,
@@ -155,25 +161,36 @@ impl Model {
             machine: Participant::new(last, *only_reads, case.rules),
             locked: false,
             log: Log::default(),
-            to: vec![Letter::Request],
+            to: Vec::new(),
             back: Vec::new(),
             coordinator_unaware: false,
             participant_unaware: false,
         };
-        Model {
-            coordinator: Some(Coordinator::new(case.flow, case.only_reads.iter().copied(), case.rules)),
+        let (only_reads, mut act) = (case.only_reads.iter().copied(), Vec::new());
+        let coordinator = match case.own_after {
+            Some(own_after) => Coordinator::in_turn(only_reads, own_after, case.rules, &mut act),
+            None => {
+                act.extend((0..count).map(|to| Action::Ask { to }));
+                Coordinator::new(case.flow, only_reads, case.rules)
+            }
+        };
+        let mut model = Model {
+            coordinator: Some(coordinator),
             sides: case.only_reads.iter().map(side).collect(),
             known: (0..count).collect(),
             log: Log::default(),
             own_locked: last,
             outcome: None,
+            asked: vec![false; count],
             answer: None,
-            messages: count as u64,
+            messages: 0,
             yes: 0,
             crashes: 0,
             cuts: 0,
             coordinator_crashed: false,
-        }
+        };
+        model.actions(act, case).expect("requests alone");
+        model
     }
 
     fn choices(&self, case: Case<'_>, twice: bool) -> Vec<Next> {
@@ -200,6 +217,9 @@ impl Model {
         }
         if self.log.awaited || self.log.durable < self.log.records.len() {
             choices.push(Next::FlushCoordinator);
+        }
+        if self.coordinator.as_ref().is_some_and(Coordinator::waits_for_own) {
+            choices.push(Next::Keep);
         }
         if self.cuts < case.cuts && !choices.is_empty() {
             for (number, side) in self.sides.iter().enumerate() {
@@ -246,6 +266,7 @@ impl Model {
                     false => Ok(()),
                 }
             }
+            Next::Keep => self.step_coordinator(Event::Kept, true, case),
             Next::Crash { number, arrives } => self.crash(number, arrives, case),
             Next::CrashCoordinator { arrives } => self.crash_coordinator(arrives, case),
             Next::Cut { number, to, back } => {
@@ -442,6 +463,15 @@ impl Model {
             match action {
                 Action::Run => return Err("the own part runs twice".to_owned()),
                 Action::AwaitDurable => self.log.awaited = true,
+                Action::Ask { to } => {
+                    self.messages += 1;
+                    if std::mem::replace(&mut self.asked[to], true) {
+                        return Err("a participant is asked twice".to_owned());
+                    }
+                    if !self.sides[to].coordinator_unaware {
+                        self.sides[to].to.push(Letter::Request);
+                    }
+                }
                 Action::Tell { to, commit } => {
                     self.messages += 1;
                     let side = &mut self.sides[self.known[to]];
@@ -513,8 +543,9 @@ impl Model {
             return fail("nobody answers");
         }
         let Some(outcome) = self.outcome.filter(|_| self.crashes + self.cuts == 0) else { return Ok(()) };
-        let reading = case.only_reads.iter().filter(|only_reads| **only_reads).count() as u64;
-        let changing = case.only_reads.len() as u64 - reading;
+        let asked = self.asked.iter().zip(case.only_reads).filter(|(asked, _)| **asked);
+        let reading = asked.clone().filter(|(_, only_reads)| **only_reads).count() as u64;
+        let changing = asked.count() as u64 - reading;
         let attempt = if outcome { Attempt::Committed } else { Attempt::Aborted { yes: self.yes } };
         let expected = messages(case.flow, (changing, reading), attempt);
         if !case.twice && case.rules.tells_once && self.messages != expected {

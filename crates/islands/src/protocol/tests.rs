@@ -16,7 +16,25 @@ const PARTS: [&[bool]; 8] = [
 
 /// A case without crashes in which every message comes once.
 fn plain(only_reads: &[bool]) -> Case<'_> {
-    Case { flow: Flow::First, only_reads, rules: Rules::SOUND, twice: false, crashes: 0, cuts: 0 }
+    let (flow, rules) = (Flow::First, Rules::SOUND);
+    Case { flow, own_after: None, only_reads, rules, twice: false, crashes: 0, cuts: 0 }
+}
+
+/// Participants that are asked one after the other, with the own part's turn at any place between them.
+#[test]
+fn asking_in_turn_ends_well() {
+    for only_reads in PARTS {
+        for own_after in 0..=only_reads.len() {
+            let in_turn = Case { own_after: Some(own_after), ..plain(only_reads) };
+            let run = |case| explore(case).unwrap_or_else(|what| panic!("{case:?}: {what}"));
+            assert!(run(in_turn) >= 4 * only_reads.len());
+            if only_reads.len() < 3 {
+                run(Case { twice: true, ..in_turn });
+                run(Case { crashes: 2, ..in_turn });
+                run(Case { cuts: 1, ..in_turn });
+            }
+        }
+    }
 }
 
 #[test]
