@@ -284,6 +284,8 @@ impl LogFiles {
             P::perform(c, queue, write).result?;
         }
         P::perform(c, queue, Operation::Flush { file }).result?;
+        // An opening before may have left another file of this name: then that one must not get the segment's.
+        P::perform(c, queue, Operation::FlushDirectory).result?;
         let to = segments::name(segment.first);
         P::perform(c, queue, Operation::Rename { from: name, to }).result?;
         P::perform(c, queue, Operation::FlushDirectory).result?;

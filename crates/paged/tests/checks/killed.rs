@@ -95,3 +95,67 @@ fn an_opening_relies_on_nothing_of_the_log_that_is_not_durable() {
     println!("{places} places, {openings} openings");
     assert!(places > 1 && openings > 40, "{places} places, {openings} openings");
 }
+
+/// Whether a segment is there that an opening writes anew, and that has not taken its place yet.
+fn has_new_segment(disk: &Disk) -> bool {
+    disk.contents().keys().any(|path| path.ends_with("wal.new"))
+}
+
+/// Two openings end early, each with the power, the second one when a segment has just taken its place: what the first one left
+/// under a name of its own must not become that segment.
+#[test]
+fn what_an_opening_left_does_not_take_the_place_of_a_segment() {
+    const KILLED_AT: u64 = 60;
+    let stop = |disk: &Disk, operation| {
+        let config = machine(disk).crashing(Crash::DiskOperation(operation));
+        VirtualMachine::run(&config, |c| drop(opened(c).expect("it is whole"))).is_ok()
+    };
+    let left = |seed: u64, first: u64| {
+        let disk = Disk::new(DiskModel::RAM, Faults { seed, ..Faults::default() });
+        let acknowledged = insert_until_killed(&disk, KILLED_AT);
+        let began = !stop(&disk, first) && has_new_segment(&disk);
+        disk.lose_power();
+        (began && has_new_segment(&disk)).then_some((disk, acknowledged))
+    };
+    // The operation behind which the new segment has its place: the last one at which its own name goes.
+    let renamed = |seed: u64, first: u64| {
+        let (mut was_there, mut last) = (false, None);
+        for second in 1..OPENING_MAX {
+            let (disk, _) = left(seed, first)?;
+            if stop(&disk, second) {
+                break;
+            }
+            let is_there = has_new_segment(&disk);
+            if was_there && !is_there {
+                last = Some(second);
+            }
+            was_there = is_there;
+        }
+        last
+    };
+    let (mut places, mut openings) = (0, 0);
+    for (seed, first) in (0..6).flat_map(|seed| (1..60).map(move |first| (seed, first))) {
+        let Some(second) = left(seed, first).and_then(|_| renamed(seed, first)) else { continue };
+        places += 1;
+        for loss in 0..40 {
+            let Some((disk, acknowledged)) = left(seed, first) else { continue };
+            stop(&disk, second);
+            disk.set_faults(Faults { seed: loss, ..Faults::default() });
+            disk.lose_power();
+            boot(&disk, |c| {
+                let (database, table) = opened(c)
+                    .unwrap_or_else(|error| panic!("seed {seed}, {first}, {second}, {loss}: {error}"));
+                let read = session(&database, c).transact(&Bounds::default(), |t| {
+                    for id in &acknowledged {
+                        assert!(t.find(table.primary(), id, Intent::Read)?.is_some(), "row {id}");
+                    }
+                    Ok(())
+                });
+                assert!(matches!(read, Ok(Ending::Committed(..))), "{read:?}");
+            });
+            openings += 1;
+        }
+    }
+    println!("{places} places, {openings} openings");
+    assert!(places > 1 && openings > 40, "{places} places, {openings} openings");
+}
