@@ -254,6 +254,8 @@ impl Master {
         let entries = P::perform(c, queue, Operation::List).into_entries()?;
         if entries.iter().any(|entry| entry.name == NEW_NAME) {
             P::perform(c, queue, Operation::Remove { name: NEW_NAME.to_owned() }).result?;
+            // Its name goes for good: it must not take the place of the one before.
+            P::perform(c, queue, Operation::FlushDirectory).result?;
         }
         let name = NEW_NAME.to_owned();
         let open = Operation::Open { name: name.clone(), existence: Existence::New, access: Access::Cached };

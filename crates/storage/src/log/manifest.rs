@@ -221,8 +221,10 @@ impl Manifest {
 
     /// Makes durable what [`Self::put_in_place`] takes. The directory has the manifest before, whether or not this fails.
     pub(super) fn prepare<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
-        // What a crash left behind; mostly there is nothing.
-        let _ = P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() });
+        // What a crash left behind; mostly there is nothing. If there is, its name goes for good: it must not take the manifest's place.
+        if P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() }).result.is_ok() {
+            P::perform(c, queue, Operation::FlushDirectory).result?;
+        }
         let open =
             Operation::Open { name: NEW_MANIFEST.into(), existence: Existence::New, access: Access::Cached };
         let file = P::perform(c, queue, open).into_file()?;
