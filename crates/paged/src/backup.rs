@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use platform::files::BLOCK_BYTES;
 
-use crate::channel;
+use crate::head;
 use crate::log::reader;
 use crate::log::segments::{self, Header};
 use crate::lsn::Lsn;
@@ -77,7 +77,7 @@ pub fn copy_pages(from: &Path, to: &Path) -> Result<usize, CopyError> {
             // The log that this checkpoint needs may be gone.
             continue;
         }
-        copy_file(&from.join(channel::NAME), &to.join(channel::NAME), &mut || log.open_new(from))?;
+        copy_file(&from.join(head::NAME), &to.join(head::NAME), &mut || log.open_new(from))?;
         let segments = log.copy(from, to)?;
         write(&to.join(master::NAME), &checkpoint)?;
         File::open(to).and_then(|directory| directory.sync_all()).map_err(of_file(to))?;

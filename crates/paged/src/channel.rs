@@ -10,13 +10,10 @@ use platform::files::{
 };
 
 use crate::head;
+use crate::life::{self, Life};
 use crate::lsn::Lsn;
-use crate::master::{self, Life};
 use crate::options::PagedError;
 use crate::page::{self, PageFault};
-
-/// Name of the file.
-pub(crate) const NAME: &str = "pages.data";
 
 /// Bytes from one page of so many bytes to the next.
 pub(crate) fn stride(page_bytes: usize) -> usize {
@@ -56,7 +53,7 @@ impl<P: Files> PageFile<P> {
         // Pages of less than a block cannot go past the operating system's cache.
         let is_direct = about.page_bytes.is_multiple_of(BLOCK_BYTES);
         let access = if is_direct { Access::Direct } else { Access::Cached };
-        let open = Operation::Open { name: NAME.to_owned(), existence, access };
+        let open = Operation::Open { name: head::NAME.to_owned(), existence, access };
         let file = P::perform(c, &mut queue, open).into_file()?;
         if existence == Existence::New {
             head::write::<P>(c, &mut queue, (file.clone(), about.identity))?;
@@ -110,7 +107,7 @@ impl<P: Files> PageFile<P> {
         let About { page_bytes, identity, lives } = &self.about;
         let bytes = &bytes[..bytes.len().min(*page_bytes)];
         let verified = page::verify(bytes, (*page_bytes, *identity), (number, oldest));
-        let verified = verified.and_then(|lsn| match master::is_lost(lives, lsn) {
+        let verified = verified.and_then(|lsn| match life::is_lost(lives, lsn) {
             true => Err(PageFault::Ahead),
             false => Ok(()),
         });

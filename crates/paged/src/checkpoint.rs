@@ -17,9 +17,10 @@ use platform::LINE_BYTES;
 use platform::files::Files;
 use storage::Latched;
 
+use crate::life::Life;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::master::{Life, Master};
+use crate::master::Master;
 use crate::options::{Broken, PagedError};
 use crate::pool::{Copies, Pool, Sent};
 use crate::undecided::{Carried, Undecided};

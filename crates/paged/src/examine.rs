@@ -10,13 +10,14 @@ use platform::files::{Existence, Files, Operation};
 use schema::{TableDescription, key_words};
 use storage::log::LogError;
 
-use crate::channel::{self, About, PageFile};
+use crate::channel::{About, PageFile};
 use crate::head;
 use crate::inspection::{ExaminedTree, TableTrees, check_trees};
+use crate::life::Life;
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
 use crate::lsn::Lsn;
-use crate::master::{self, Life, Master};
+use crate::master::{self, Master};
 use crate::options::{PagedError, PagedOptions};
 use crate::overflow::{self, Division};
 use crate::page::PageFault;
@@ -71,7 +72,7 @@ impl<P: Files> Directory<P> {
         let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
         let has = |name: &str| entries.iter().any(|entry| entry.name == name);
         if !has(master::NAME) {
-            let was_made = has(channel::NAME) && !has(master::MAKING);
+            let was_made = has(head::NAME) && !has(master::MAKING);
             let none = || LogError::NotADatabase(path.to_path_buf()).into();
             return Err(if was_made { master::missing() } else { none() });
         }
@@ -113,7 +114,7 @@ fn pool_with<P: Files>(
 /// Whether a directory holds rows in pages.
 pub fn holds_pages(path: &Path) -> bool {
     // One without the other is damaged, and said to be.
-    [master::NAME, channel::NAME].iter().any(|name| path.join(name).exists())
+    [master::NAME, head::NAME].iter().any(|name| path.join(name).exists())
 }
 
 /// Reads everything that a directory has. No program has it open.

@@ -10,9 +10,10 @@
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
 use storage::log::LogError;
 
-use crate::channel;
 use crate::options::PagedError;
 
+/// Name of the file.
+pub(crate) const NAME: &str = "pages.data";
 const MAGIC: u64 = u64::from_le_bytes(*b"islesDAT");
 const FORMAT: u64 = 1;
 const WORDS: usize = 4;
@@ -56,7 +57,7 @@ pub(crate) fn is_whole<P: Files>(
     queue: &mut P::Queue,
     identity: u64,
 ) -> Result<bool, PagedError> {
-    let (name, existence) = (channel::NAME.to_owned(), Existence::Old);
+    let (name, existence) = (NAME.to_owned(), Existence::Old);
     let open = Operation::Open { name, existence, access: Access::Cached };
     let file = P::perform(c, queue, open).into_file()?;
     let buffer = Buffer::new(c, None, BLOCK_BYTES, "head of pages")?;
@@ -80,7 +81,7 @@ pub(crate) fn check<P: Files>(c: P::Core, queue: &mut P::Queue, identity: u64) -
 }
 
 fn damaged(what: &'static str) -> PagedError {
-    LogError::Damaged { file: channel::NAME.to_owned(), offset: 0, what }.into()
+    LogError::Damaged { file: NAME.to_owned(), offset: 0, what }.into()
 }
 
 #[cfg(test)]

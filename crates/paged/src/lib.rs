@@ -47,6 +47,7 @@ mod examine;
 mod head;
 mod inspection;
 mod key;
+mod life;
 mod locks;
 mod log;
 mod lost_end;

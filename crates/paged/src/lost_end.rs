@@ -11,6 +11,7 @@ use std::path::Path;
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
 
 use crate::channel;
+use crate::head;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
 use crate::lsn::Lsn;
@@ -38,7 +39,7 @@ pub(crate) fn check<P: Files>(
         }
         Ok(())
     })?;
-    let (name, existence) = (channel::NAME.to_owned(), Existence::Old);
+    let (name, existence) = (head::NAME.to_owned(), Existence::Old);
     let open = Operation::Open { name, existence, access: Access::Cached };
     let file = P::perform(c, queue, open).into_file()?;
     let about = (master.page_bytes, master.identity);

@@ -18,6 +18,7 @@ use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use storage::log::{LogError, PAGES_CHECKPOINT};
 
+use crate::life::Life;
 use crate::log::reader::Start;
 use crate::log::record;
 use crate::lsn::Lsn;
@@ -46,24 +47,6 @@ const LIVES_MAX: usize = 1 << 10;
 
 /// Bytes that are read and written at once.
 const CHUNK_BYTES: usize = 1 << 20;
-
-/// A life of a database, from one opening to the next. A copy has the lives of its original; each of the two has its own from its next
-/// opening on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
-    /// No other one has it, in whichever directory.
-    pub name: u64,
-    /// Where the log ended that it found.
-    pub continues: Lsn,
-    /// The first byte of its own log: what lay between, if anything, was lost.
-    pub begins: Lsn,
-}
-
-/// Whether a change that ended here in the log lay behind the end that a later life has found.
-pub(crate) fn is_lost(lives: &[Life], lsn: Lsn) -> bool {
-    let later = lives.partition_point(|life| life.continues < lsn);
-    later > 0 && lsn <= lives[later - 1].begins
-}
 
 /// What a checkpoint says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -326,14 +309,6 @@ mod tests {
 
     fn life(name: u64, end: u64) -> Life {
         Life { name, continues: Lsn(end), begins: Lsn(end + 5) }
-    }
-
-    #[test]
-    fn what_lies_between_two_lives_was_lost() {
-        let lives = [Life { begins: Lsn(0), ..life(1, 0) }, life(2, 50), life(3, 90)];
-        let lost = (0..200).filter(|lsn| is_lost(&lives, Lsn(*lsn))).collect::<Vec<_>>();
-        assert_eq!(lost, [51, 52, 53, 54, 55, 91, 92, 93, 94, 95]);
-        assert!(!is_lost(&[], Lsn(7)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::channel::{self, About, PageFile};
 use crate::checkpoint::{Checkpoints, Fixed};
 use crate::database::PagedDatabase;
 use crate::head;
+use crate::life::Life;
 use crate::locks::LockManager;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
@@ -20,7 +21,7 @@ use crate::log::segments::{self, Names, SegmentPlan};
 use crate::log::{Log, LogPlan};
 use crate::lost_end;
 use crate::lsn::Lsn;
-use crate::master::{self, Life, MAKING, Master};
+use crate::master::{self, MAKING, Master};
 use crate::options::{PagedError, PagedLogOptions, PagedOptions};
 use crate::overflow;
 use crate::pool::{Pool, Worker};
@@ -131,7 +132,7 @@ fn exists<P: Files>(
     if has(storage::log::MANIFEST) {
         return Err(PagedError::OtherEngine(path.to_path_buf()));
     }
-    let made = [channel::NAME, master::NEW_NAME, segments::NEW_NAME, MAKING];
+    let made = [head::NAME, master::NEW_NAME, segments::NEW_NAME, MAKING];
     let is_ours = |name: &str| made.contains(&name) || segments::parse(name).is_some();
     if !entries.iter().all(|entry| is_ours(&entry.name)) {
         return Err(LogError::NotADatabase(path.to_path_buf()).into());
@@ -145,7 +146,7 @@ fn exists<P: Files>(
 
 /// The file of pages is not as it was.
 fn lost_pages(what: &'static str) -> PagedError {
-    LogError::Damaged { file: channel::NAME.to_owned(), offset: 0, what }.into()
+    LogError::Damaged { file: head::NAME.to_owned(), offset: 0, what }.into()
 }
 
 /// Notes, durably, that a database is being made, and removes what an earlier attempt has left: in a directory with that note, and without a
@@ -207,7 +208,7 @@ impl Found {
         (entries, declared): (&[Entry], &Declared),
     ) -> Result<Self, PagedError> {
         let master = Master::read::<P>(c, queue)?;
-        let pages = entries.iter().find(|entry| entry.name == channel::NAME);
+        let pages = entries.iter().find(|entry| entry.name == head::NAME);
         let pages = pages.ok_or_else(|| lost_pages("the file of pages is missing: put it back"))?;
         if pages.bytes < master.pages_end(channel::stride(master.page_bytes) as u64) {
             return Err(lost_pages("the file of pages ends before its last pages"));

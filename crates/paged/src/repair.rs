@@ -10,7 +10,7 @@ use std::path::Path;
 
 use platform::files::{Access, Existence, Files, Operation};
 
-use crate::channel::{self, About, Channel, PageFile};
+use crate::channel::{About, Channel, PageFile};
 use crate::examine::{Directory, examine, pool_over};
 use crate::head;
 use crate::log::record::Logged;
@@ -82,7 +82,7 @@ fn mend_head<P: Files>(c: P::Core, path: &Path) -> Result<(), PagedError> {
     if head::is_whole::<P>(c, &mut queue, master.identity)? {
         return Ok(());
     }
-    let (name, existence) = (channel::NAME.to_owned(), Existence::Old);
+    let (name, existence) = (head::NAME.to_owned(), Existence::Old);
     let open = Operation::Open { name, existence, access: Access::Cached };
     let file = P::perform(c, &mut queue, open).into_file()?;
     head::write::<P>(c, &mut queue, (file.clone(), master.identity))?;

@@ -6,8 +6,8 @@ use storage::log::LogError;
 use super::record::{self, Logged};
 use super::segments::{self, Header, Names};
 use super::window::{AHEAD, Window};
+use crate::life::Life;
 use crate::lsn::Lsn;
-use crate::master::Life;
 use crate::options::PagedError;
 
 /// The segments that a directory has.

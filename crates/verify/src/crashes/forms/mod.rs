@@ -21,7 +21,7 @@ use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
 use terms::random::Random;
 
-use rows::{Content, Form, Narrow, Wide, note};
+use rows::{Content, EXTRA, Form, Narrow, Wide, note};
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, faults, is_refusal, judge, options, refuses};
 use super::workload::MEMORY_BYTES_MAX;
@@ -43,8 +43,6 @@ const TRANSACTIONS_BEFORE: u64 = 2;
 const CHANGES_ALONE: u64 = 4;
 /// Forms that the table can get between two boots.
 const CHANGES: usize = 6;
-/// What rows that are there get in the new column.
-const EXTRA: u64 = 7;
 /// Longest pause within a transaction.
 const PAUSE_NANOS: u64 = 40_000;
 

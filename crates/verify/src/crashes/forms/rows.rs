@@ -7,7 +7,8 @@ use schema::{Inspector, Row, Table};
 use sim::{VirtualCore, VirtualMachine};
 use terms::Abort;
 
-use super::EXTRA;
+/// What rows that are there get in the new column.
+pub(super) const EXTRA: u64 = 7;
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(worker, id))]
