@@ -220,6 +220,12 @@ impl<'d> Encoder<'d> {
         self.bytes.as_slice()
     }
 
+    /// Bytes of the body, if there is one record or none.
+    #[inline(always)]
+    pub(crate) fn only_body(&self) -> Option<usize> {
+        self.ends.is_empty().then_some(self.bytes.len())
+    }
+
     /// The bodies of the records: one, or several if there is much.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.bytes.as_slice();

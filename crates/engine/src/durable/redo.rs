@@ -91,11 +91,17 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
     /// There is none; the commit can be refused still.
     #[inline]
     pub(crate) fn reserve(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
-        let mut bodies = self.encoder.bodies().map(<[u8]>::len);
-        match self.spares.suffice(self.encoder.bodies().map(<[u8]>::len)) {
-            true => Ok(()),
-            false => self.durable.journal.reserve(c, self.stream, &mut bodies, &mut self.spares),
+        // Mostly there is one record, and the session has a buffer for it.
+        match self.encoder.only_body() {
+            Some(bytes) if self.spares.suffice([bytes]) => Ok(()),
+            _ => self.reserve_more(c),
         }
+    }
+
+    #[cold]
+    fn reserve_more(&mut self, c: P::Core) -> Result<(), OutOfMemory> {
+        let mut bodies = self.encoder.bodies().map(<[u8]>::len);
+        self.durable.journal.reserve(c, self.stream, &mut bodies, &mut self.spares)
     }
 
     /// Sets memory aside for the [whole record](Self::append_whole) of a part, and for the record of its end, which the part keeps.
