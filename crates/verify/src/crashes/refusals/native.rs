@@ -87,6 +87,14 @@ pub fn lacks_tracing() -> Option<&'static str> {
     (!runs).then_some("the program strace, or the right to trace a process")
 }
 
+/// A command that runs another one under `strace` with these arguments.
+fn traced<'a>(arguments: impl IntoIterator<Item = &'a str>, inner: &Command) -> Command {
+    let mut outer = Command::new("strace");
+    outer.args(arguments).arg(inner.get_program()).args(inner.get_args());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
+
 fn succeeds(command: &mut Command) -> bool {
     let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     ended.is_ok_and(|status| status.success())
@@ -294,10 +302,7 @@ pub fn refuse(
     for (number, refused) in (0..).zip(refusals) {
         let inner = command(number);
         let words = refused.arguments(&notes);
-        let mut outer = Command::new(&words[0]);
-        outer.args(&words[1..]).arg(inner.get_program()).args(inner.get_args());
-        outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let mut running = Running::start(&mut outer)?;
+        let mut running = Running::start(&mut traced(words[1..].iter().map(String::as_str), &inner))?;
         let ends = Instant::now() + PATIENCE;
         while Refused::count(&notes) == 0 && running.lives() && Instant::now() < ends {
             std::thread::sleep(Duration::from_millis(1));
@@ -325,11 +330,8 @@ pub fn refuse(
 
 /// Why no signal can interrupt flushes; `None` if one can.
 pub fn lacks_interrupts() -> Option<&'static str> {
-    let tried = Command::new("strace").args(INTERRUPTING).arg("true").stderr(Stdio::null()).status();
-    match tried.is_ok_and(|status| status.success()) {
-        true => None,
-        false => Some("the program strace, or leave to trace"),
-    }
+    let runs = succeeds(Command::new("strace").args(INTERRUPTING).arg("true"));
+    (!runs).then_some("the program strace, or leave to trace")
 }
 
 /// Every second flush of each thread returns as if a signal had come. The process that is told of is the traced one.
@@ -354,24 +356,15 @@ pub fn interrupt(
     (path, workers): (&Path, usize),
     command: &Command,
 ) -> Result<u64, String> {
-    let mut traced = Command::new("strace");
-    traced.args(INTERRUPTING).arg(command.get_program()).args(command.get_args());
-    traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut running = Running::start(&mut traced)?;
+    let mut running = Running::start(&mut traced(INTERRUPTING, command))?;
     let went_on = running.waits_for(LINES);
-    let lines = running.end()?;
-    if !went_on {
-        return Err(format!("{}, interrupted: {} acknowledgements, and no more", subject.name, lines.len()));
+    let wrong = (!went_on).then(|| "it does not go on".to_owned()).into_iter().collect();
+    let (mut acknowledged, mut all) = (vec![0; workers], Lowered::default());
+    End { subject, path, number: 0, running, wrong }.look(&mut acknowledged, &mut all, "interrupted")?;
+    match all.violations.is_empty() {
+        true => Ok(all.acknowledged),
+        false => Err(all.violations.join("; ")),
     }
-    let mut acknowledged = vec![0; workers];
-    for (worker, done) in &lines {
-        if let Some(before) = acknowledged.get_mut(*worker) {
-            *before = (*done).max(*before);
-        }
-    }
-    let life = Life { subject, path, access: Access::Direct, seed: 0, acknowledged: &acknowledged };
-    killed::look(&life).map_err(|what| format!("{}, interrupted: {what}", subject.name))?;
-    Ok(lines.len() as u64)
 }
 
 /// A disk of memory.
