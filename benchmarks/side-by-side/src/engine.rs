@@ -10,7 +10,8 @@ pub const VALUE_BYTES: usize = 8 + PAYLOAD_BYTES;
 pub const ROWS_PER_SCAN: usize = 100;
 /// Rows that all clients change, where they are to meet.
 pub const CONTENDED_ROWS: u64 = 50;
-/// Bytes of a row's payload: with key and counter a row has 248, as in the microbenchmark, or 100 for figures of memory.
+/// Bytes of a row's payload: with key and counter a row has 248, as in the microbenchmark, or 100
+/// for figures of memory.
 pub const PAYLOAD_BYTES: usize = if cfg!(feature = "small-rows") { 84 } else { 232 };
 /// The first key of rows that clients insert.
 pub const FIRST_INSERTED: u64 = 1 << 48;
@@ -25,7 +26,8 @@ pub type Keys = [u64; ROWS_PER_TRANSACTION];
 
 /// An open database of one engine, with one table.
 ///
-/// Every transaction is serializable. Dropping it closes it; opened again it has what was acknowledged.
+/// Every transaction is serializable. Dropping it closes it; opened again it has what was
+/// acknowledged.
 pub trait Engine: Sync {
     /// Makes the table, and rows with the keys `0..rows` and counters of zero.
     ///
@@ -48,29 +50,29 @@ pub trait Engine: Sync {
 
 /// One client: it waits for each transaction before it begins the next.
 pub trait Client {
-    /// Increments the counters of the rows in one transaction, as often as it takes, and returns when that is durable.
-    /// The number of attempts.
+    /// Increments the counters of the rows in one transaction, as often as it takes, and returns
+    /// when that is durable. The number of attempts.
     ///
     /// # Errors
     /// The engine's, and a row that is missing.
     fn update(&mut self, keys: &Keys) -> Result<u32, Failure>;
 
-    /// Reads the rows as a whole in one transaction, each into its [`digest`], as often as it takes. The number of
-    /// attempts and the digests, added up modulo 2^64.
+    /// Reads the rows as a whole in one transaction, each into its [`digest`], as often as it
+    /// takes. The number of attempts and the digests, added up modulo 2^64.
     ///
     /// # Errors
     /// The engine's, and a row that is missing.
     fn read(&mut self, keys: &Keys) -> Result<(u32, u64), Failure>;
 
-    /// Inserts rows with these keys, which ascend and are new, and counters of zero, in one transaction, and returns when that is
-    /// durable. The number of attempts.
+    /// Inserts rows with these keys, which ascend and are new, and counters of zero, in one
+    /// transaction, and returns when that is durable. The number of attempts.
     ///
     /// # Errors
     /// The engine's, and a row that is there.
     fn insert(&mut self, keys: &Keys) -> Result<u32, Failure>;
 
-    /// Reads the [`ROWS_PER_SCAN`] rows from key `first` on as a whole, in the order of their keys, in one transaction, as
-    /// [`Self::read`] does.
+    /// Reads the [`ROWS_PER_SCAN`] rows from key `first` on as a whole, in the order of their keys,
+    /// in one transaction, as [`Self::read`] does.
     ///
     /// # Errors
     /// The engine's, and another number of rows.

@@ -1,17 +1,18 @@
 //! One flush for many commits, for engines that can commit without a flush and flush on request.
 //!
-//! Protocol: a client that has committed takes a ticket. If no client flushes, the holder of a ticket
-//! does, for all tickets given out until the flush begins; the others sleep meanwhile. Before it begins it waits until all
-//! clients have a ticket, or until none came for a while: clients that a flush let go come back with their next commit,
-//! and would each get a flush of their own otherwise.
+//! Protocol: a client that has committed takes a ticket. If no client flushes, the holder of a
+//! ticket does, for all tickets given out until the flush begins; the others sleep meanwhile.
+//! Before it begins it waits until all clients have a ticket, or until none came for a while:
+//! clients that a flush let go come back with their next commit, and would each get a flush of
+//! their own otherwise.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::Failure;
 
-/// How long to wait for another commit: about as long as a quick disk's flush takes. 50 us gave fewer commits,
-/// 400 us no more.
+/// How long to wait for another commit: about as long as a quick disk's flush takes. 50 us gave
+/// fewer commits, 400 us no more.
 const PAUSE: Duration = Duration::from_micros(150);
 
 #[derive(Default)]

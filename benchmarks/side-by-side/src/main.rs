@@ -26,8 +26,9 @@ const SHORT: Duration = Duration::from_millis(500);
 
 /// Isles beside other engines: durable, serializable transactions over rows of 248 bytes.
 ///
-/// Each client waits until its transaction is durable before it begins the next. After each run all rows are counted, and
-/// once more after the database was closed and opened again: every update that was acknowledged has to be there.
+/// Each client waits until its transaction is durable before it begins the next. After each run all
+/// rows are counted, and once more after the database was closed and opened again: every update
+/// that was acknowledged has to be there.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Arguments {
@@ -40,12 +41,14 @@ struct Arguments {
     /// Rows of the table
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(ROWS_PER_SCAN as u64..=ROWS_MAX))]
     rows: u64,
-    /// Bytes that an engine may take in all, such as 335544320, for more rows than they hold; Isles then has its rows in pages. Caches and
-    /// buffers are made small enough; the rest is the operating system's cache of files: bound that too, as larger.sh does [default: room
-    /// for all rows]
+    /// Bytes that an engine may take in all, such as 335544320, for more rows than they hold; Isles
+    /// then has its rows in pages. Caches and buffers are made small enough; the rest is the
+    /// operating system's cache of files: bound that too, as larger.sh does [default: room for all
+    /// rows]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(MEMORY_MIN..))]
     memory: Option<u64>,
-    /// Where the databases are made, and removed again: all on one file system, which should be that of a disk
+    /// Where the databases are made, and removed again: all on one file system, which should be
+    /// that of a disk
     #[arg(long, value_name = "DIR", default_value = ".")]
     path: PathBuf,
     /// Engines, in the order of the first round; each round begins with the next one
@@ -72,12 +75,13 @@ struct Arguments {
     /// Measures nothing: prints the table of the results in these files, as --json printed them
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "json")]
     table: Vec<PathBuf>,
-    /// Measures what engines take instead: memory and disk for the rows, and the time to open after a crash that comes after
-    /// `--seconds` of updates by the first number of `--clients`. Without PostgreSQL, whose server is another program
+    /// Measures what engines take instead: memory and disk for the rows, and the time to open after
+    /// a crash that comes after `--seconds` of updates by the first number of `--clients`. Without
+    /// PostgreSQL, whose server is another program
     #[arg(long)]
     sizes: bool,
-    /// With --sizes: how many updates the clients make before the crash, all together, in place of `--seconds` of them, so that every engine
-    /// has as many to repeat
+    /// With --sizes: how many updates the clients make before the crash, all together, in place of
+    /// `--seconds` of them, so that every engine has as many to repeat
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=UPDATES_MAX))]
     updates: Option<u64>,
     /// One of the processes of --sizes

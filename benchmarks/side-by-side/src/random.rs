@@ -1,4 +1,5 @@
-//! Random rows: the generator SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+//! Random rows: the generator SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+//! generators", 2014).
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 

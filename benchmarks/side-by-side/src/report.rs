@@ -52,7 +52,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 struct Line<'a> {
     engine: Kind,
     runs: Vec<&'a Run>,
-    /// Commits as a share of those of Isles ([`base`]): the median over rounds, each compared with Isles in the same round.
+    /// Commits as a share of those of Isles ([`base`]): the median over rounds, each compared with
+    /// Isles in the same round.
     share: Option<f64>,
 }
 

@@ -1,9 +1,9 @@
 //! All engines in turn, round by round, and whether each kept its word.
 //!
-//! An engine's turn: it is opened in an empty directory and loaded; for each number of clients come a run of each operation and
-//! a count of all rows; then it is closed and opened again, and the rows are counted once more. Every update that was
-//! acknowledged has to be there, and no other. Rounds begin with different engines, since the machine is not the same all the
-//! time.
+//! An engine's turn: it is opened in an empty directory and loaded; for each number of clients come
+//! a run of each operation and a count of all rows; then it is closed and opened again, and the
+//! rows are counted once more. Every update that was acknowledged has to be there, and no other.
+//! Rounds begin with different engines, since the machine is not the same all the time.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Clients against an engine: a thread a client, each waiting for its transaction before it begins the next.
+//! Clients against an engine: a thread a client, each waiting for its transaction before it begins
+//! the next.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock};

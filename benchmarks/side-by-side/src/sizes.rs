@@ -1,9 +1,10 @@
 //! What engines take: memory and disk for their rows, and the time to open after a crash.
 //!
-//! An engine's turn is two processes, one after the other: the first loads the rows, tells what it takes, has its clients update rows
-//! for some time or so many times, and kills itself; the second opens what is left, reads rows, and tells how long that took, and what it takes then;
-//! it ends with a count of all rows, which has to have every update that was acknowledged. So memory is that of a process which does
-//! nothing else, and no engine has the chance to close.
+//! An engine's turn is two processes, one after the other: the first loads the rows, tells what it
+//! takes, has its clients update rows for some time or so many times, and kills itself; the second
+//! opens what is left, reads rows, and tells how long that took, and what it takes then; it ends
+//! with a count of all rows, which has to have every update that was acknowledged. So memory is
+//! that of a process which does nothing else, and no engine has the chance to close.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
@@ -43,8 +44,9 @@ pub struct Size {
     pub rows: u64,
     /// Bytes of a row, without anything around it.
     pub row_bytes: u64,
-    /// Memory of the process that is its own (`RssAnon`) after loading, less what it had before it opened the engine. Pages of files
-    /// that are mapped are not in it: engines that keep their rows there take the operating system's memory instead.
+    /// Memory of the process that is its own (`RssAnon`) after loading, less what it had before it
+    /// opened the engine. Pages of files that are mapped are not in it: engines that keep their
+    /// rows there take the operating system's memory instead.
     pub own_bytes: u64,
     /// The same with pages of files that it has mapped (`VmRSS`).
     pub resident_bytes: u64,

@@ -1,4 +1,5 @@
-//! Every engine that is there, small: it runs, and has what it acknowledged, also after it was closed and opened again.
+//! Every engine that is there, small: it runs, and has what it acknowledged, also after it was
+//! closed and opened again.
 
 use std::path::PathBuf;
 use std::time::Duration;

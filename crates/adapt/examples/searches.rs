@@ -1,4 +1,5 @@
-//! How long a search for a better map takes, and what it finds: 80 cores on eight sockets, nine tables, skew.
+//! How long a search for a better map takes, and what it finds: 80 cores on eight sockets, nine
+//! tables, skew.
 //!
 //!     cargo run --release -p adapt --example searches
 
@@ -12,8 +13,8 @@ use adapt::{Core, Cores, Grid, Load, Meeting, PartitionMap, Range, Search, SubPa
 const TABLES: usize = 9;
 const POSITIONS: u64 = 800_000;
 
-/// By sub-partition: half of the work on a fifth of each table, or all alike; meetings of the same places of tables that follow each other, or of
-/// anything.
+/// By sub-partition: half of the work on a fifth of each table, or all alike; meetings of the same
+/// places of tables that follow each other, or of anything.
 fn load(grid: &Grid, hot: bool, aligned: bool) -> Load {
     let share = |range: Range| range.low as f64 / POSITIONS as f64;
     let range = |sub: usize| grid.place(SubPartition(sub as u32)).1;

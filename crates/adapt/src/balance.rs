@@ -35,12 +35,14 @@ pub(crate) enum Decision {
 pub struct Spent {
     /// How long it was, in nanoseconds. 0: nobody knows, and actions are all that there is.
     pub nanos: f64,
-    /// How much of it a core was busy, on average: with actions, and with all that it does beside. Which core does what is beside is not the map's choice: who has
-    /// less to do with actions does more of it.
+    /// How much of it a core was busy, on average: with actions, and with all that it does beside.
+    /// Which core does what is beside is not the map's choice: who has less to do with actions does
+    /// more of it.
     pub busy_nanos: f64,
 }
 
-/// What a map costs each core: how long the busiest one needs for its actions, and how long each waits for the owners of what it asks for, on average.
+/// What a map costs each core: how long the busiest one needs for its actions, and how long each
+/// waits for the owners of what it asks for, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Each {
     pub time: f64,
@@ -53,8 +55,9 @@ impl Each {
     }
 }
 
-/// The share of a core's time that is saved where a map costs `after` instead of `before`. All cores together need what they need: below the mean of all that they
-/// do, the busiest one's actions hold nobody up. What is not waited for is saved.
+/// The share of a core's time that is saved where a map costs `after` instead of `before`. All
+/// cores together need what they need: below the mean of all that they do, the busiest one's
+/// actions hold nobody up. What is not waited for is saved.
 pub(crate) fn gain(before: Each, after: Each, spent: Spent) -> f64 {
     let all = before.time.max(spent.nanos);
     let held_up = |actions: f64| actions.max(spent.busy_nanos.min(spent.nanos));
@@ -63,8 +66,9 @@ pub(crate) fn gain(before: Each, after: Each, spent: Spent) -> f64 {
 }
 
 impl Balance {
-    /// Of a proposal for a load that was counted in `spent`, when changes cost so much and the workload is likely to stay for so long. `doubts`: how
-    /// often expectations have been disappointed.
+    /// Of a proposal for a load that was counted in `spent`, when changes cost so much and the
+    /// workload is likely to stay for so long. `doubts`: how often expectations have been
+    /// disappointed.
     pub(crate) fn of(
         proposal: &Proposal,
         settings: &Settings,

@@ -1,4 +1,5 @@
-//! The cores that may own partitions: which socket each is in, what it costs sockets to talk, and which cores are there now.
+//! The cores that may own partitions: which socket each is in, what it costs sockets to talk, and
+//! which cores are there now.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,8 +59,9 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Cores in these sockets, dense from 0, all present. `distances` by socket and socket: nanoseconds a byte, the same both ways; within a
-    /// socket communication is free, as in the cost model.
+    /// Cores in these sockets, dense from 0, all present. `distances` by socket and socket:
+    /// nanoseconds a byte, the same both ways; within a socket communication is free, as in the
+    /// cost model.
     ///
     /// # Errors
     /// [`CoresError`].
@@ -82,8 +84,9 @@ impl Cores {
         Ok(Cores { sockets, present, distances })
     }
 
-    /// The cores of these hardware threads, in this order. A byte costs between two sockets its share of a modified line that one of their
-    /// cores loads from the other, as the machine's description says.
+    /// The cores of these hardware threads, in this order. A byte costs between two sockets its
+    /// share of a modified line that one of their cores loads from the other, as the machine's
+    /// description says.
     ///
     /// # Errors
     /// [`CoresError`]: a hardware thread is not the machine's, or there are none.

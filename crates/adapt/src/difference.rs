@@ -1,14 +1,16 @@
 //! The changes that lead from one map to another.
 //!
-//! Boundaries that only the old map has are merged away, and those that only the new one has are split, each once. Between them keys move, each at
-//! most once: so what is moved twice is never the price of a shorter list. Under these rules no list is shorter, which a test proves for all small
-//! maps: keys can move together only if they have the same owner before and the same one after, and lie beside each other.
+//! Boundaries that only the old map has are merged away, and those that only the new one has are
+//! split, each once. Between them keys move, each at most once: so what is moved twice is never the
+//! price of a shorter list. Under these rules no list is shorter, which a test proves for all small
+//! maps: keys can move together only if they have the same owner before and the same one after, and
+//! lie beside each other.
 
 use crate::cores::Core;
 use crate::map::{Change, MapError, PartitionMap, TablePartitions};
 
-/// The smallest list of changes that makes `new` of `old`: splits and merges that must come before the moves, the moves, and the rest, table by
-/// table.
+/// The smallest list of changes that makes `new` of `old`: splits and merges that must come before
+/// the moves, the moves, and the rest, table by table.
 ///
 /// # Errors
 /// [`MapError`]: the two do not have the same tables with the same positions.

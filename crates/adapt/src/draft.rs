@@ -4,8 +4,9 @@ use crate::cores::Core;
 use crate::grid::Grid;
 use crate::model::{Model, spread};
 
-/// What a boundary between two partitions costs the searches, as a share of the mean load of a core: a partition has a root, a lock table and
-/// arrays, and each change of a map takes time. So little that it never decides against balance.
+/// What a boundary between two partitions costs the searches, as a share of the mean load of a
+/// core: a partition has a root, a lock table and arrays, and each change of a map takes time. So
+/// little that it never decides against balance.
 const BOUNDARY: f64 = 0.001;
 
 /// What does not change while a search runs.

@@ -1,7 +1,9 @@
 //! Who draws the transactions that act on a sub-partition.
 //!
-//! Not of the paper, whose clients send each transaction to the socket of its data. Here a transaction begins at the worker that has drawn it, which asks the owners of
-//! what belongs to others and waits for them: no balance mends that, but a map in which keys belong to those that draw them does.
+//! Not of the paper, whose clients send each transaction to the socket of its data. Here a
+//! transaction begins at the worker that has drawn it, which asks the owners of what belongs to
+//! others and waits for them: no balance mends that, but a map in which keys belong to those that
+//! draw them does.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +58,8 @@ impl Drawn {
 /// Whose transactions have acted on what, in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Draws {
-    /// What an action costs a core whose transaction it is, if another one owns what it acts on: nanoseconds of waiting.
+    /// What an action costs a core whose transaction it is, if another one owns what it acts on:
+    /// nanoseconds of waiting.
     pub ask_nanos: f64,
     /// By sub-partition; empty if nobody knows.
     pub by_sub: Vec<Drawn>,
@@ -74,7 +77,8 @@ impl Draws {
         self.ask_nanos * self.by_sub.iter().map(least).sum::<f64>()
     }
 
-    /// What is saved where a core that draws transactions on the sub-partition much more often than others owns it, and not one of the others.
+    /// What is saved where a core that draws transactions on the sub-partition much more often than
+    /// others owns it, and not one of the others.
     pub(crate) fn saved(&self, sub: usize) -> impl Iterator<Item = (Core, f64)> {
         let often =
             |drawn: &Drawn, (core, count): &(Core, f64)| (*core, self.ask_nanos * (count - drawn.others));

@@ -83,7 +83,8 @@ impl Grid {
         self.ranges.len()
     }
 
-    /// The sub-partition that has this position; positions outside of the table belong to the first and the last one.
+    /// The sub-partition that has this position; positions outside of the table belong to the first
+    /// and the last one.
     pub fn at(&self, table: Table, position: u64) -> Option<SubPartition> {
         let number = self.tables.binary_search_by_key(&table, |one| one.table).ok()?;
         let (from, end) = (self.tables[number].first[0] as usize, self.tables[number].end as usize);
@@ -121,7 +122,8 @@ impl Grid {
         &self.owners
     }
 
-    /// The map in which these cores own the sub-partitions. Neighbours in a table with the same owner are one partition.
+    /// The map in which these cores own the sub-partitions. Neighbours in a table with the same
+    /// owner are one partition.
     ///
     /// # Errors
     /// [`MapError`]: there are fewer owners than sub-partitions.

@@ -1,8 +1,10 @@
-//! The thinking part of adaptive partitioning: who owns which keys, what that costs, what would cost less, and whether to change it now.
+//! The thinking part of adaptive partitioning: who owns which keys, what that costs, what would
+//! cost less, and whether to change it now.
 //!
-//! Source: Porobic, Liarou, Tözün, Ailamaki, "ATraPos: Adaptive Transaction Processing on Hardware Islands", ICDE 2014, section V. Values go in, decisions
-//! come out: there is no clock here, no thread and no memory that others touch. An executor counts ([`Arrays`]), gathers ([`Load`]), tells the
-//! [`Controller`], and makes the [`Change`]s that it is told. Guide: docs/adaptation.md.
+//! Source: Porobic, Liarou, Tözün, Ailamaki, "ATraPos: Adaptive Transaction Processing on Hardware
+//! Islands", ICDE 2014, section V. Values go in, decisions come out: there is no clock here, no
+//! thread and no memory that others touch. An executor counts ([`Arrays`]), gathers ([`Load`]),
+//! tells the [`Controller`], and makes the [`Change`]s that it is told. Guide: docs/adaptation.md.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,18 @@
-//! What monitoring tells: what the actions on each sub-partition cost, and which sub-partitions meet at synchronization points, how often and
-//! with how many bytes.
+//! What monitoring tells: what the actions on each sub-partition cost, and which sub-partitions
+//! meet at synchronization points, how often and with how many bytes.
 //!
-//! Each worker counts in [`Arrays`] of its own, which nobody else touches; one thread gathers all of them to a [`Load`] and clears them. Source:
-//! ATraPos, section V, where a worker has two arrays a partition. Deviations:
-//! - A synchronization point is counted once, by the worker that coordinates the transaction, in a table of sets of sub-partitions. From two arrays by
-//!   sub-partition the sets could be guessed only.
-//! - Actions are counted by class, and what a class costs is the mean of those that any worker has measured. A worker can measure few in an interval: by its
-//!   own measurements alone, chance would make one of many workers busier than the others.
-//! - Who draws transactions is counted too ([`Draws`]). Classes come in pairs: those with even numbers are of the worker's own transactions, those behind them
-//!   of others'; and a worker counts what it asks others for.
+//! Each worker counts in [`Arrays`] of its own, which nobody else touches; one thread gathers all
+//! of them to a [`Load`] and clears them. Source: ATraPos, section V, where a worker has two arrays
+//! a partition. Deviations:
+//! - A synchronization point is counted once, by the worker that coordinates the transaction, in a
+//!   table of sets of sub-partitions. From two arrays by sub-partition the sets could be guessed
+//!   only.
+//! - Actions are counted by class, and what a class costs is the mean of those that any worker has
+//!   measured. A worker can measure few in an interval: by its own measurements alone, chance would
+//!   make one of many workers busier than the others.
+//! - Who draws transactions is counted too ([`Draws`]). Classes come in pairs: those with even
+//!   numbers are of the worker's own transactions, those behind them of others'; and a worker
+//!   counts what it asks others for.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +22,15 @@ use crate::cores::Core;
 use crate::draws::{Drawn, Draws};
 use crate::grid::SubPartition;
 
-/// Sub-partitions of one synchronization point that are told apart. Of points where more meet, the first so many are counted.
+/// Sub-partitions of one synchronization point that are told apart. Of points where more meet, the
+/// first so many are counted.
 pub const MEMBERS_MAX: usize = 8;
 /// Sets of sub-partitions that a worker counts, if it is told nothing else.
 pub const MEETINGS_MAX: usize = 1024;
 /// Places of the table that are looked at for a set.
 const PROBES_MAX: usize = 8;
-/// What asking another worker for an action is believed to cost where nobody has: two lines that come from another socket.
+/// What asking another worker for an action is believed to cost where nobody has: two lines that
+/// come from another socket.
 pub const ASK_NANOS: f64 = 500.0;
 /// Stands for no sub-partition.
 const NOBODY: u32 = u32::MAX;
@@ -102,8 +108,9 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// For a worker, by the grid of this version with so many sub-partitions, of actions of so many classes. `meetings` sets of sub-partitions are
-    /// counted, rounded up to a power of two ([`MEETINGS_MAX`] if there is no reason for another number).
+    /// For a worker, by the grid of this version with so many sub-partitions, of actions of so many
+    /// classes. `meetings` sets of sub-partitions are counted, rounded up to a power of two
+    /// ([`MEETINGS_MAX`] if there is no reason for another number).
     pub fn new(version: u64, (sub_partitions, classes): (usize, usize), meetings: usize) -> Self {
         let meetings = vec![NOTHING; meetings.max(1).next_power_of_two()];
         let (actions, measured) = (vec![0; sub_partitions * classes], vec![Measured::default(); classes]);
@@ -166,7 +173,8 @@ impl Arrays {
         self.idle_nanos
     }
 
-    /// So many actions of this class have taken so long. Of what follows an action later there is the time alone, and no action.
+    /// So many actions of this class have taken so long. Of what follows an action later there is
+    /// the time alone, and no action.
     #[inline]
     pub fn measure(&mut self, class: usize, actions: u64, nanos: u64) {
         if let Some(measured) = self.measured.get_mut(class) {
@@ -185,8 +193,8 @@ impl Arrays {
         own.map(|count| u64::from(*count)).sum::<u64>() + u64::from(self.asked[sub])
     }
 
-    /// Actions on these sub-partitions have met so many times at synchronization points, to which they brought so many bytes in all. One
-    /// sub-partition alone meets nobody.
+    /// Actions on these sub-partitions have met so many times at synchronization points, to which
+    /// they brought so many bytes in all. One sub-partition alone meets nobody.
     #[inline]
     pub fn meet(&mut self, subs: impl IntoIterator<Item = SubPartition>, times: u64, bytes: u64) {
         let mut members = [NOBODY; MEMBERS_MAX];
@@ -255,7 +263,8 @@ pub struct Load {
     pub meetings: Vec<Meeting>,
     /// Whose transactions they are of.
     pub draws: Draws,
-    /// The share of synchronization points that no worker had room for. The bytes and counts of the others stand for them too.
+    /// The share of synchronization points that no worker had room for. The bytes and counts of the
+    /// others stand for them too.
     pub unrecorded: f64,
 }
 
@@ -265,7 +274,8 @@ impl Load {
         Load { version, costs, meetings, draws: Draws::default(), unrecorded: 0.0 }
     }
 
-    /// Gathers what the workers on these cores have counted. A class of which nobody has measured an action costs what the others cost.
+    /// Gathers what the workers on these cores have counted. A class of which nobody has measured
+    /// an action costs what the others cost.
     ///
     /// # Errors
     /// [`LoadError`]: arrays are of another map.
@@ -318,11 +328,12 @@ impl Load {
         })
     }
 
-    /// Actions of no core take longer than the time in which they were counted: where the sum says so, they cost less there than they do on the average of all
-    /// workers. `owners` has the core of each sub-partition.
+    /// Actions of no core take longer than the time in which they were counted: where the sum says
+    /// so, they cost less there than they do on the average of all workers. `owners` has the core
+    /// of each sub-partition.
     ///
-    /// A worker whose data are in caches already, while others still bring theirs in, does more of its own actions than they do, and would pass for one
-    /// that has too many.
+    /// A worker whose data are in caches already, while others still bring theirs in, does more of
+    /// its own actions than they do, and would pass for one that has too many.
     pub fn fit_in(&mut self, nanos: f64, owners: &[Core]) {
         let mut sums: BTreeMap<Core, f64> = BTreeMap::new();
         for (cost, owner) in self.costs.iter().zip(owners) {
@@ -384,7 +395,8 @@ mod tests {
             // The last one is outside of the grid: nobody's.
             [&mut one, &mut other][arrays].act(SubPartition(sub), class);
         }
-        // Actions of the first class take 6 ns on the average, of the second 9 ns, and nobody knows of the third.
+        // Actions of the first class take 6 ns on the average, of the second 9 ns, and nobody knows
+        // of the third.
         one.measure(0, 1, 5);
         other.measure(0, 3, 19);
         other.measure(1, 1, 9);
@@ -443,7 +455,8 @@ mod tests {
         // Nobody has asked: it costs what is believed.
         let load = Load::gathered(0, 2, [(Core(3), &one)]).expect("one map");
         assert_eq!((load.draws.ask_nanos, load.draws.by_sub[0].all), (ASK_NANOS, 0.0));
-        // The first worker owns both: its own transactions are on the first one, the other's on the second.
+        // The first worker owns both: its own transactions are on the first one, the other's on the
+        // second.
         (0..50).for_each(|_| one.act(SubPartition(0), 0));
         for _ in 0..40 {
             other.ask(SubPartition(1));

@@ -1,10 +1,11 @@
 //! Which core owns which keys: a versioned value, and the changes that lead from one to another.
 //!
-//! Tables are divided into ranges of the leading part of their keys. Where the engine's tables are divided by a leading column of 16 bits
-//! (`schema::KeyRange::partition_columns`), a position is a value of that column; it has 64 bits here, so that longer prefixes of keys can be
-//! positions too.
+//! Tables are divided into ranges of the leading part of their keys. Where the engine's tables are
+//! divided by a leading column of 16 bits (`schema::KeyRange::partition_columns`), a position is a
+//! value of that column; it has 64 bits here, so that longer prefixes of keys can be positions too.
 //!
-//! What always holds, and is checked after every change: each position of a table is in exactly one partition.
+//! What always holds, and is checked after every change: each position of a table is in exactly one
+//! partition.
 
 use std::fmt;
 
@@ -76,7 +77,8 @@ impl TablePartitions {
         Range { low, end: self.partitions.last().map_or(low, |partition| partition.range.end) }
     }
 
-    /// The place of the partition that has this position; positions outside belong to the first and to the last one.
+    /// The place of the partition that has this position; positions outside belong to the first and
+    /// to the last one.
     pub fn place(&self, position: u64) -> usize {
         self.partitions.partition_point(|partition| partition.range.low <= position).saturating_sub(1)
     }
@@ -85,7 +87,8 @@ impl TablePartitions {
 /// One step from one map to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Change {
-    /// The partition that has position `at` becomes two, of which the second begins there. Both keep their owner.
+    /// The partition that has position `at` becomes two, of which the second begins there. Both
+    /// keep their owner.
     Split {
         /// Of this table.
         table: Table,
@@ -186,8 +189,9 @@ impl PartitionMap {
         Ok(map)
     }
 
-    /// One partition of each table a core, of equal size as far as that goes: how a run begins. Tables with fewer positions than there are
-    /// cores have as many partitions as positions, with the cores that lie at the same shares of the list.
+    /// One partition of each table a core, of equal size as far as that goes: how a run begins.
+    /// Tables with fewer positions than there are cores have as many partitions as positions, with
+    /// the cores that lie at the same shares of the list.
     ///
     /// # Errors
     /// [`MapError`]: a table is empty, or tables are out of order, or there are no cores.
@@ -282,8 +286,9 @@ impl PartitionMap {
         Ok(next)
     }
 
-    /// So many rearrangements, one after the other, along all tables again and again: the owner of a partition takes the first position of the next one,
-    /// which is split off, moved and merged. Fewer, if partitions that others own become too small.
+    /// So many rearrangements, one after the other, along all tables again and again: the owner of
+    /// a partition takes the first position of the next one, which is split off, moved and merged.
+    /// Fewer, if partitions that others own become too small.
     pub fn shifts(&self, count: usize) -> Vec<[Change; 3]> {
         let mut after = self.clone();
         let mut shifts = Vec::with_capacity(count);
@@ -312,7 +317,8 @@ impl PartitionMap {
         self.tables.iter().enumerate().flat_map(of_table).collect()
     }
 
-    /// What the first position of a partition is given away by, to the owner of the one before; `None` if it has no other, or the same owner.
+    /// What the first position of a partition is given away by, to the owner of the one before;
+    /// `None` if it has no other, or the same owner.
     fn shift(&self, table: usize, place: usize) -> Option<[Change; 3]> {
         let TablePartitions { table, partitions, .. } = &self.tables[table];
         let (one, next) = (partitions[place.checked_sub(1)?], partitions[place]);
@@ -366,7 +372,8 @@ impl PartitionMap {
     }
 }
 
-/// Where part `part` of `parts` equal parts of `whole` begins: position i of the whole is in part i * parts / whole.
+/// Where part `part` of `parts` equal parts of `whole` begins: position i of the whole is in part
+/// i * parts / whole.
 pub(crate) fn share(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part)).div_ceil(u128::from(parts.max(1))) as u64
 }

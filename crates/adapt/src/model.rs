@@ -4,16 +4,20 @@
 //!
 //! - `RU(c)`: the costs of the actions on the sub-partitions that c owns.
 //! - `RU(S, W) = sum over c of |RU(c) - RU_avg|`: imbalance.
-//! - `C(s) = (n_sockets(s) - 1) * Distance(s) * Size(s)`: a synchronization point s, by the number of distinct sockets that meet there, the
-//!   average cost of a byte between two of them, and the bytes exchanged.
+//! - `C(s) = (n_sockets(s) - 1) * Distance(s) * Size(s)`: a synchronization point s, by the number
+//!   of distinct sockets that meet there, the average cost of a byte between two of them, and the
+//!   bytes exchanged.
 //! - `TS(S, W) = sum over transactions, sum over their synchronization points s, of C(s)`.
 //!
-//! All are nanoseconds here: costs of actions are measured so, and a byte costs what [`Cores::distance`] says. So imbalance and synchronization can be
-//! added, which the paper leaves open: [`Figures::cost`] is what the searches make small.
+//! All are nanoseconds here: costs of actions are measured so, and a byte costs what
+//! [`Cores::distance`] says. So imbalance and synchronization can be added, which the paper leaves
+//! open: [`Figures::cost`] is what the searches make small.
 //!
-//! Beside the paper: what it costs that transactions are drawn by others than own what they act on ([`Draws`](crate::Draws)), [`Figures::asking`].
+//! Beside the paper: what it costs that transactions are drawn by others than own what they act on
+//! ([`Draws`](crate::Draws)), [`Figures::asking`].
 //!
-//! `RU_avg` is over the cores that are present. What a core that is not present owns waits for an owner: it counts as imbalance.
+//! `RU_avg` is over the cores that are present. What a core that is not present owns waits for an
+//! owner: it counts as imbalance.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +44,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What the searches make small: `RU(S, W) + TS(S, W)` and what is waited for owners, beside the work itself, which no assignment changes.
+    /// What the searches make small: `RU(S, W) + TS(S, W)` and what is waited for owners, beside
+    /// the work itself, which no assignment changes.
     pub fn cost(&self) -> f64 {
         self.mean * self.present as f64 + self.imbalance + self.synchronization + self.asking
     }
@@ -58,7 +63,8 @@ impl Figures {
         (core, if self.mean > 0.0 { self.busiest() / self.mean } else { 1.0 })
     }
 
-    /// How long the machine takes for the load: as long as its busiest core, and each core its part of the synchronization.
+    /// How long the machine takes for the load: as long as its busiest core, and each core its part
+    /// of the synchronization.
     pub fn time(&self) -> f64 {
         self.busiest() + self.synchronization / self.present.max(1) as f64
     }
@@ -104,8 +110,8 @@ impl Model<'_> {
         spread(self.cores, sockets) * met.bytes
     }
 
-    /// By socket and socket: the part of the synchronization between them. A synchronization point over several sockets is divided evenly over
-    /// their pairs.
+    /// By socket and socket: the part of the synchronization between them. A synchronization point
+    /// over several sockets is divided evenly over their pairs.
     pub fn socket_pairs(&self, owners: &[Core]) -> Vec<Vec<f64>> {
         let count = self.cores.socket_count();
         let mut pairs = vec![vec![0.0; count]; count];
@@ -126,7 +132,8 @@ impl Model<'_> {
     }
 }
 
-/// `(n_sockets(s) - 1) * Distance(s)` for a synchronization point whose members are in these sockets: nanoseconds a byte.
+/// `(n_sockets(s) - 1) * Distance(s)` for a synchronization point whose members are in these
+/// sockets: nanoseconds a byte.
 pub(crate) fn spread(cores: &Cores, of: impl IntoIterator<Item = usize>) -> f64 {
     let mut sockets = [0; MEMBERS_MAX];
     let mut count = 0;

@@ -1,9 +1,11 @@
 //! Which sub-partitions are together: the first search of the paper, by load alone.
 //!
-//! Source: ATraPos, section V. Cores are filled one after the other with sub-partitions until their load exceeds the average. Then the most
-//! under-utilized core is given another sub-partition of one of its tables (of another table, if it has all of its own) while imbalance falls;
-//! after each improvement the search begins again with the core that is under-utilized most then. Deviation: of several sub-partitions that
-//! improve as much, one beside what the core has already is taken, so that fewer partitions come of it.
+//! Source: ATraPos, section V. Cores are filled one after the other with sub-partitions until their
+//! load exceeds the average. Then the most under-utilized core is given another sub-partition of
+//! one of its tables (of another table, if it has all of its own) while imbalance falls; after each
+//! improvement the search begins again with the core that is under-utilized most then. Deviation:
+//! of several sub-partitions that improve as much, one beside what the core has already is taken,
+//! so that fewer partitions come of it.
 
 use crate::cores::Core;
 use crate::draft::{Draft, Ground};
@@ -13,7 +15,8 @@ use crate::draft::{Draft, Ground};
 pub(crate) enum Order {
     /// Table by table, as in the paper: a core has little but one table.
     ByTable,
-    /// By the share of its table that lies before the sub-partition: a core has the same part of all tables.
+    /// By the share of its table that lies before the sub-partition: a core has the same part of
+    /// all tables.
     ByShare,
 }
 
@@ -30,7 +33,8 @@ fn fill<'a>(ground: &'a Ground<'a>, order: Order) -> Draft<'a> {
         let cost: f64 = table.clone().map(|sub| ground.cost(sub)).sum();
         let mut before = 0.0;
         for sub in table.clone() {
-            // The middle of its part of the table's load; of its sub-partitions, if nothing was done there.
+            // The middle of its part of the table's load; of its sub-partitions, if nothing was
+            // done there.
             let share = match cost > 0.0 {
                 true => (before + ground.cost(sub) / 2.0) / cost,
                 false => (sub - table.start) as f64 / table.len() as f64,
@@ -66,7 +70,8 @@ fn improve(draft: &mut Draft<'_>) -> bool {
     false
 }
 
-/// The sub-partition whose going to `core` improves balance most: of the core's tables, or of all if there is no other of them.
+/// The sub-partition whose going to `core` improves balance most: of the core's tables, or of all
+/// if there is no other of them.
 fn best_gift(draft: &mut Draft<'_>, core: Core) -> Option<usize> {
     let ground = draft.ground;
     let has = |table: &&std::ops::Range<usize>, own: bool| {
@@ -121,9 +126,11 @@ mod tests {
     fn cores_are_filled_and_evened_out() {
         // Filled past the mean of 5: 3 + 3 and 4. No gift improves it.
         assert_eq!(owners(&[3.0, 3.0, 4.0]), [0, 0, 1]);
-        // Filled past the mean of 6: 4 + 4 and 3 + 1. Going over to the second core, 4 would worsen it.
+        // Filled past the mean of 6: 4 + 4 and 3 + 1. Going over to the second core, 4 would worsen
+        // it.
         assert_eq!(owners(&[4.0, 4.0, 3.0, 1.0]), [0, 0, 1, 1]);
-        // Past the mean of 8: 1 + 1 + 7 and 7; the first 1 goes over and leaves 8 and 8, though it lies further away than the other one.
+        // Past the mean of 8: 1 + 1 + 7 and 7; the first 1 goes over and leaves 8 and 8, though it
+        // lies further away than the other one.
         let evened = owners(&[1.0, 1.0, 7.0, 7.0]);
         assert_eq!(evened.iter().filter(|core| **core == 1).count(), 2);
         assert!(evened[2] == 0 && evened[3] == 1);

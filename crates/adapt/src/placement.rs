@@ -1,7 +1,8 @@
 //! Which core has what is together: the second search of the paper, by synchronization alone.
 //!
-//! Source: ATraPos, section V. It starts from each table spread over the sockets; then what cores have is swapped between sockets, so that costly
-//! synchronization points become local to one, while TS improves. A swap takes all that two cores have, so balance stays as it is.
+//! Source: ATraPos, section V. It starts from each table spread over the sockets; then what cores
+//! have is swapped between sockets, so that costly synchronization points become local to one,
+//! while TS improves. A swap takes all that two cores have, so balance stays as it is.
 
 use std::collections::BTreeMap;
 

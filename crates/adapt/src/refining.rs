@@ -1,14 +1,16 @@
 //! Making an assignment better step by step, by load and synchronization together.
 //!
-//! Not of the paper, whose two searches look at one of them each: what balances load cuts through sub-partitions that meet, and swaps of whole cores
-//! cannot mend that. Sub-partitions go to where the cost falls most, one by one or with those that they meet, or change places; at the end, as long as there are steps left,
-//! some go anywhere, and the search begins again from there.
+//! Not of the paper, whose two searches look at one of them each: what balances load cuts through
+//! sub-partitions that meet, and swaps of whole cores cannot mend that. Sub-partitions go to where
+//! the cost falls most, one by one or with those that they meet, or change places; at the end, as
+//! long as there are steps left, some go anywhere, and the search begins again from there.
 
 use crate::cores::Core;
 use crate::draft::Draft;
 use terms::random::SplitMix;
 
-/// Sub-partitions of another core that one is tried to change places with: those whose costs are the nearest.
+/// Sub-partitions of another core that one is tried to change places with: those whose costs are
+/// the nearest.
 const PARTNERS_MAX: usize = 12;
 /// Meetings of a sub-partition whose other members' cores are tried.
 const MEETINGS_MAX: usize = 6;
@@ -38,7 +40,8 @@ pub(crate) fn refine(draft: &mut Draft<'_>, steps_max: u64) {
     }
 }
 
-/// Begins again and again from places near `draft`, which becomes the best that was found, within `steps_max` steps.
+/// Begins again and again from places near `draft`, which becomes the best that was found, within
+/// `steps_max` steps.
 pub(crate) fn explore(draft: &mut Draft<'_>, seed: u64, steps_max: u64) {
     let mut numbers = Numbers(SplitMix::new(seed));
     let (subs, cores) = (draft.owners.len(), draft.ground.present.len());
@@ -121,8 +124,10 @@ fn pass(draft: &mut Draft<'_>, steps_max: u64, swaps: bool) -> bool {
     improved
 }
 
-/// The sub-partition with all of its core that it meets, directly or through others, and the core with least load, there or in any socket, where
-/// all of them are better off than `single` says that it is alone. From a core with too much they go where one alone would leave the others behind.
+/// The sub-partition with all of its core that it meets, directly or through others, and the core
+/// with least load, there or in any socket, where all of them are better off than `single` says
+/// that it is alone. From a core with too much they go where one alone would leave the others
+/// behind.
 fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) -> Option<(Vec<usize>, Core)> {
     let ground = draft.ground;
     let owner = draft.owners[sub];
@@ -164,8 +169,8 @@ fn together(draft: &mut Draft<'_>, sub: usize, targets: &[Core], single: f64) ->
     best.1.map(|target| (group, target))
 }
 
-/// The cores that a sub-partition may be better with: those with least load in each socket, of its neighbours, of those that it meets, and of those whose
-/// transactions act on it.
+/// The cores that a sub-partition may be better with: those with least load in each socket, of its
+/// neighbours, of those that it meets, and of those whose transactions act on it.
 fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
     let ground = draft.ground;
     targets.clear();
@@ -173,7 +178,8 @@ fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
     let has_meetings = !ground.meetings[sub].is_empty();
     let draws = &ground.model.load.draws;
     let is_elsewhere = draws.often(sub).next().is_some_and(|core| core != owner);
-    // With less than the mean, nobody to meet and nobody else who asks for it, nothing is gained elsewhere.
+    // With less than the mean, nobody to meet and nobody else who asks for it, nothing is gained
+    // elsewhere.
     if !has_meetings
         && !is_elsewhere
         && draft.load(owner) <= ground.mean
@@ -201,8 +207,8 @@ fn find_targets(draft: &Draft<'_>, sub: usize, targets: &mut Vec<Core>) {
     targets.retain(|core| *core != owner && ground.model.cores.is_present(*core));
 }
 
-/// Lets a sub-partition change places with one of a core in `targets`, where that improves most; whether it did. `of_core` is what cores had when the
-/// pass began, the costliest first.
+/// Lets a sub-partition change places with one of a core in `targets`, where that improves most;
+/// whether it did. `of_core` is what cores had when the pass began, the costliest first.
 fn swap(draft: &mut Draft<'_>, sub: usize, targets: &[Core], of_core: &[Vec<usize>]) -> bool {
     let ground = draft.ground;
     let mut best = (-ground.least, None);

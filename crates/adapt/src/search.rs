@@ -1,8 +1,10 @@
-//! A better map for a load: both searches of the paper, what improves on them, and the choice among what they find.
+//! A better map for a load: both searches of the paper, what improves on them, and the choice among
+//! what they find.
 //!
-//! Three assignments are tried and refined: that of the paper (by load, then by synchronization); one in which each core has the same part of all
-//! tables, which is better where tables meet in the same part; and the one that there is. The last one is kept if it comes near the best, because it takes the
-//! fewest changes.
+//! Three assignments are tried and refined: that of the paper (by load, then by synchronization);
+//! one in which each core has the same part of all tables, which is better where tables meet in the
+//! same part; and the one that there is. The last one is kept if it comes near the best, because it
+//! takes the fewest changes.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +51,8 @@ impl Default for Search {
     }
 }
 
-/// What may be given up to keep what there is, as a share of the load: each change of a map takes time, and pays the less the better the map is
-/// already.
+/// What may be given up to keep what there is, as a share of the load: each change of a map takes
+/// time, and pays the less the better the map is already.
 const NEAR: f64 = 0.02;
 
 /// Which of the assignments that were tried was the best.
@@ -164,8 +166,9 @@ fn best(ground: &Ground<'_>, grid: &Grid, how: Search) -> (Vec<Core>, Way, u64) 
     (draft.owners, way, steps)
 }
 
-/// The same assignment with the names of cores of a socket exchanged, so that as little as possible is waited for owners, and then as much load as possible
-/// stays where it is. Balance and synchronization are the same.
+/// The same assignment with the names of cores of a socket exchanged, so that as little as possible
+/// is waited for owners, and then as much load as possible stays where it is. Balance and
+/// synchronization are the same.
 fn relabelled(ground: &Ground<'_>, owners: Vec<Core>, before: &[Core]) -> Vec<Core> {
     let count = ground.model.cores.count();
     let mut kept = vec![0.0; count * count];
@@ -207,7 +210,8 @@ mod tests {
     use crate::load::Meeting;
     use crate::map::{Range, Table};
 
-    /// Two tables with 40 positions each on two sockets of two cores; position i of one table meets position i of the other.
+    /// Two tables with 40 positions each on two sockets of two cores; position i of one table meets
+    /// position i of the other.
     fn dependent() -> (PartitionMap, Cores, Load) {
         let cores = square(2, 2);
         let domain = Range { low: 0, end: 40 };
@@ -250,7 +254,8 @@ mod tests {
         for plain in [false, true] {
             let found = search(&apart, &cores, &load, Search { plain, ..Search::default() }).expect("a map");
             assert_eq!((found.before.imbalance, found.before.synchronization), (0.0, 400.0));
-            // Cores that are filled past the mean cut through what meets, and no gift and no swap of whole cores mends that.
+            // Cores that are filled past the mean cut through what meets, and no gift and no swap
+            // of whole cores mends that.
             let left = if plain { (40.0, 60.0) } else { (0.0, 0.0) };
             assert_eq!((found.after.imbalance, found.after.synchronization), left);
             assert_eq!(apart.changed(&found.changes).expect("they fit").tables(), found.map.tables());

@@ -11,15 +11,18 @@ pub struct Settings {
     pub interval_seconds: f64,
     /// The longest one, in shortest ones. Source: ATraPos has 1 s and 8 s.
     pub longest: f64,
-    /// A throughput that differs by no more than this share from the mean of the last ones is the same. Source: ATraPos has 10 %.
+    /// A throughput that differs by no more than this share from the mean of the last ones is the
+    /// same. Source: ATraPos has 10 %.
     pub alike: f64,
     /// So many last ones. Source: ATraPos has 5.
     pub remembered: usize,
     /// A smaller share of the time is not worth a repartitioning.
     pub gain_min: f64,
-    /// A repartitioning is made if it gains so many times what it costs before the workload is likely to change again.
+    /// A repartitioning is made if it gains so many times what it costs before the workload is
+    /// likely to change again.
     pub payback: f64,
-    /// What a split, a merge or a move is believed to cost, in seconds of the whole machine, until some have been seen.
+    /// What a split, a merge or a move is believed to cost, in seconds of the whole machine, until
+    /// some have been seen.
     pub change_seconds: f64,
     /// How long a workload is believed to stay as it is, until it has changed.
     pub stay_seconds: f64,
@@ -28,8 +31,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// With this shortest interval, and what the paper says; where it says nothing: a gain of 10 % at least, paid back twice; 2 ms a change (the paper
-    /// measures less than 200 ms for 80); a workload that stays for 64 of the shortest intervals; a search that takes an interval at most.
+    /// With this shortest interval, and what the paper says; where it says nothing: a gain of 10 %
+    /// at least, paid back twice; 2 ms a change (the paper measures less than 200 ms for 80); a
+    /// workload that stays for 64 of the shortest intervals; a search that takes an interval at
+    /// most.
     pub fn new(interval_seconds: f64) -> Self {
         Settings {
             interval_seconds,
@@ -54,8 +59,8 @@ pub struct Rules {
     pub forgets: bool,
     /// Intervals become longer while nothing changes.
     pub backs_off: bool,
-    /// What was measured while the workload changed is not weighed: the interval after it is. Whoever does not wait makes a transition that
-    /// there is not.
+    /// What was measured while the workload changed is not weighed: the interval after it is.
+    /// Whoever does not wait makes a transition that there is not.
     pub waits: bool,
     /// Cores that are lost lose their partitions.
     pub rescues: bool,

@@ -181,7 +181,8 @@ impl Story {
         format!("{measurements}, {searches}, {}", counted(self.count(), "repartitioning"))
     }
 
-    /// All of it as text: a paragraph for each repartitioning, with what each core has before and after.
+    /// All of it as text: a paragraph for each repartitioning, with what each core has before and
+    /// after.
     pub fn text(&self) -> String {
         let mut text = String::new();
         line(&mut text, format_args!("{}; last: {}", self.counts(), self.last));

@@ -1,8 +1,9 @@
-//! The catalogs of an instance: one while tables are filled, then one for each memory node that sessions use.
+//! The catalogs of an instance: one while tables are filled, then one for each memory node that
+//! sessions use.
 //!
-//! All catalogs name the same partitions, but for tables that are never written: of those, rows and indexes have a copy on
-//! every node, and a node's catalog names its own ("read-only relations replicated per socket": Bang et al., VLDB Journal
-//! 2022, section 4).
+//! All catalogs name the same partitions, but for tables that are never written: of those, rows and
+//! indexes have a copy on every node, and a node's catalog names its own ("read-only relations
+//! replicated per socket": Bang et al., VLDB Journal 2022, section 4).
 
 use platform::{Node, OutOfMemory, Platform};
 use storage::{Index, Listed, Local, Memory, Partition, Places, RecordHeader, RecordRef, Space, Table};
@@ -138,8 +139,8 @@ pub(crate) unsafe fn lay_out_one<P: Platform>(
     Ok(draft.lay_out(&mut space))
 }
 
-/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. No session uses the table
-/// meanwhile.
+/// Copies of a table's rows and indexes, in the memory of `local`, which is inside an epoch. No
+/// session uses the table meanwhile.
 ///
 /// # Safety
 /// The memory of `local` outlives the copies, and uses of them are inside epochs.

@@ -1,8 +1,9 @@
-//! Rows that are there before any transaction begins: what a database that is opened again is filled with.
+//! Rows that are there before any transaction begins: what a database that is opened again is
+//! filled with.
 //!
-//! A filler puts rows into the indexes without a transaction, as committed at the beginning of the worker's epoch: a
-//! transaction that changes them in a later epoch has a larger stamp. Nothing runs meanwhile but other fillers, each with
-//! rows of its own.
+//! A filler puts rows into the indexes without a transaction, as committed at the beginning of the
+//! worker's epoch: a transaction that changes them in a later epoch has a larger stamp. Nothing
+//! runs meanwhile but other fillers, each with rows of its own.
 
 use platform::Platform;
 use storage::index::{Open, Witnesses};
@@ -28,8 +29,9 @@ impl<'i, P: Platform, S: Filling<P>> Filler<'i, P, S> {
     /// Makes a row be there that has these keys, one an index of the table.
     ///
     /// # Errors
-    /// [`Abort::Duplicate`] if another row has one of its unique keys, [`Abort::OutOfMemory`], [`Abort::Misuse`] if the
-    /// table has rows of another length or other keys. Then the table is filled by half.
+    /// [`Abort::Duplicate`] if another row has one of its unique keys, [`Abort::OutOfMemory`],
+    /// [`Abort::Misuse`] if the table has rows of another length or other keys. Then the table is
+    /// filled by half.
     pub fn fill(&mut self, table: usize, keys: &[&[u64]], fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
         let session = &mut self.session;
         session.enter();

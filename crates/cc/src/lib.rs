@@ -1,8 +1,9 @@
 //! Concurrency control: one [`Scheme`] trait, and every scheme a module, listed in `schemes`.
 //!
-//! A scheme sees tables as numbers, keys as normalized words, rows as words. The scheme decides which transaction may read and
-//! write what and when. What is common to all schemes (the rows of a transaction, its pending writes, its entries in indexes)
-//! is in `access` and `writes`; what a log wants to know of a commit is in `redo`.
+//! A scheme sees tables as numbers, keys as normalized words, rows as words. The scheme decides
+//! which transaction may read and write what and when. What is common to all schemes (the rows of a
+//! transaction, its pending writes, its entries in indexes) is in `access` and `writes`; what a log
+//! wants to know of a commit is in `redo`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -60,8 +61,8 @@ pub use wait_die::WaitDie;
 pub use ways::{CommitLocks, Deadlocks, RowCopies, RowLock, Ways};
 pub use writes::{ROW_BYTES_MAX, RowChanges};
 
-/// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in an instance whose options
-/// say which ones.
+/// Schemes that break rules on purpose, so that tests see that the checks notice: `Silo<Broken>` in
+/// an instance whose options say which ones.
 pub mod mutants {
     pub use crate::rules::{Broken, Rule, Rules, Sound};
 }

@@ -1,18 +1,21 @@
 //! One word that is a row's lock and the lock of the gap below it, for schemes that lock.
 //!
-//! Bit 63: exclusive. Bit 62: pending, the exclusive holder inserts or deletes the row, so the gap below it may be about
-//! to change. Bit 61: a waiting transaction is not to be overtaken. Bits 49 to 60 count the holders of the gap, bits 37 to 48
-//! the shared holders of the row. Bits 0 to 36 are the tag: what a policy of waiting writes down about the holders. The
-//! highest bit of a count says that it is full.
+//! Bit 63: exclusive. Bit 62: pending, the exclusive holder inserts or deletes the row, so the gap
+//! below it may be about to change. Bit 61: a waiting transaction is not to be overtaken. Bits 49
+//! to 60 count the holders of the gap, bits 37 to 48 the shared holders of the row. Bits 0 to 36
+//! are the tag: what a policy of waiting writes down about the holders. The highest bit of a count
+//! says that it is full.
 //!
-//! Where rows are locked by managers ([`crate::locking`]), bits 63 and 48 are both set in the word of a row, which they never are
-//! otherwise: nobody gets the row by this word. Bits 0 to 41 are the address of the row's manager then, in lines; 0: none was
-//! needed yet, and the row is free. The gap below the row is locked by the word as ever.
+//! Where rows are locked by managers ([`crate::locking`]), bits 63 and 48 are both set in the word
+//! of a row, which they never are otherwise: nobody gets the row by this word. Bits 0 to 41 are the
+//! address of the row's manager then, in lines; 0: none was needed yet, and the row is free. The
+//! gap below the row is locked by the word as ever.
 //!
-//! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock with the index latched; a
-//! transaction that locks a gap checks afterwards that the index has not changed since it read the index. Both sides order
-//! their own change before their check, so at least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB
-//! 1990, without a lock manager).
+//! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock
+//! with the index latched; a transaction that locks a gap checks afterwards that the index has not
+//! changed since it read the index. Both sides order their own change before their check, so at
+//! least one of them sees the other (Mohan's next-key locking, "ARIES/KVL", VLDB 1990, without a
+//! lock manager).
 
 use std::sync::atomic::Ordering;
 
@@ -91,14 +94,16 @@ pub enum Want {
     Exclusive { shared: bool, gap: bool },
     /// The gap below the row.
     Gap,
-    /// To announce that the exclusive holder deletes the row: no transaction but the caller (`own` times) has the gap.
+    /// To announce that the exclusive holder deletes the row: no transaction but the caller (`own`
+    /// times) has the gap.
     Pend { own: u64 },
     /// To know that no transaction but the caller (`own` times) has the gap; takes nothing.
     Open { own: u64 },
 }
 
 impl Want {
-    /// The word once it is granted, with the same tag; `None`: not while others hold what they hold.
+    /// The word once it is granted, with the same tag; `None`: not while others hold what they
+    /// hold.
     #[inline(always)]
     pub(crate) fn grant(self, LockState(word): LockState) -> Option<LockState> {
         let (free, new) = match self {
@@ -122,7 +127,8 @@ impl Want {
 
 /// How tags follow the holders of a lock.
 pub trait Tagging {
-    /// Whether transactions wait for locks: then a new holder leaves its tag, and does not overtake waiting transactions.
+    /// Whether transactions wait for locks: then a new holder leaves its tag, and does not overtake
+    /// waiting transactions.
     const WAITS: bool;
     /// The word `granted` to a transaction with this tag, which was `before`.
     fn join(before: LockState, granted: LockState, want: Want, tag: u64) -> LockState;
@@ -160,7 +166,8 @@ impl<P: Platform> LockWord<P> {
         P::poke(&self.0, MANAGED);
     }
 
-    /// Names the manager of a row that its creator is inserting, and that no other transaction knows yet.
+    /// Names the manager of a row that its creator is inserting, and that no other transaction
+    /// knows yet.
     pub(crate) fn insert_managed(&self, c: P::Core, manager: u64) {
         // Relaxed: published by the index.
         P::store(c, &self.0, MANAGED | PENDING | (manager / LINE_BYTES as u64), Ordering::Relaxed);
@@ -168,13 +175,14 @@ impl<P: Platform> LockWord<P> {
 
     /// The address of the row's manager; 0 if there is none yet.
     pub(crate) fn manager(&self, c: P::Core) -> u64 {
-        // Acquire: pairs with `name_manager`, and with the publication by the index: the manager is initialised.
+        // Acquire: pairs with `name_manager`, and with the publication by the index: the manager is
+        // initialised.
         let word = P::load(c, &self.0, Ordering::Acquire);
         if word & MANAGED == MANAGED { (word & MANAGER) * LINE_BYTES as u64 } else { 0 }
     }
 
-    /// Names the manager of a row that has none; the address of the manager that the row has then, which another transaction
-    /// may have made.
+    /// Names the manager of a row that has none; the address of the manager that the row has then,
+    /// which another transaction may have made.
     pub(crate) fn name_manager(&self, c: P::Core, manager: u64) -> u64 {
         let mut before = P::load(c, &self.0, Ordering::Relaxed);
         loop {
@@ -190,8 +198,8 @@ impl<P: Platform> LockWord<P> {
         }
     }
 
-    /// Takes a lock of the gap, or what is wanted of it, in a word whose other bits are not the caller's; whether that is possible
-    /// at once.
+    /// Takes a lock of the gap, or what is wanted of it, in a word whose other bits are not the
+    /// caller's; whether that is possible at once.
     pub(crate) fn take_gap(&self, c: P::Core, want: Want) -> bool {
         let mut before = self.state(c);
         loop {
@@ -244,7 +252,8 @@ impl<P: Platform> LockWord<P> {
     fn give_back(&self, c: P::Core, lockers: Lockers, held: u64) {
         match lockers {
             Lockers::Several => {
-                // Release: pairs with the next holder: of the row, or of the gap when its insertion is checked.
+                // Release: pairs with the next holder: of the row, or of the gap when its insertion
+                // is checked.
                 P::fetch_add(c, &self.0, held.wrapping_neg(), Ordering::Release);
             }
             Lockers::One => {
@@ -258,11 +267,13 @@ impl<P: Platform> LockWord<P> {
     /// Replaces what the word says if it still says `before`.
     #[inline(always)]
     pub(crate) fn exchange(&self, c: P::Core, before: LockState, after: LockState) -> Result<(), LockState> {
-        // SeqCst: acquires what the holder before released; and orders a gap lock before the check of the index.
+        // SeqCst: acquires what the holder before released; and orders a gap lock before the check
+        // of the index.
         P::cas(c, &self.0, before.0, after.0, Ordering::SeqCst).map(|_| ()).map_err(LockState)
     }
 
-    /// Waits until the word says something else than `seen`, or until the deadline: what it says then.
+    /// Waits until the word says something else than `seen`, or until the deadline: what it says
+    /// then.
     pub(crate) fn wait_while(&self, c: P::Core, seen: LockState, deadline: Option<Nanos>) -> LockState {
         LockState(P::spin_while(c, &self.0, seen.0, deadline))
     }
@@ -295,7 +306,8 @@ impl<P: Platform> LockWord<P> {
         self.give_back(c, lockers, GAP);
     }
 
-    /// Tells waiting transactions that the row, which the caller has locked exclusively, is gone for good.
+    /// Tells waiting transactions that the row, which the caller has locked exclusively, is gone
+    /// for good.
     pub(crate) fn mark_gone(&self, c: P::Core) {
         let mut before = LockState(P::load(c, &self.0, Ordering::Relaxed));
         while let Err(seen) = self.exchange(c, before, before.with_tag(TAG_GONE)) {
@@ -334,8 +346,9 @@ mod models {
 
     const EXCLUSIVELY: Want = Want::Exclusive { shared: false, gap: false };
 
-    /// One transaction locks a gap and then checks that the index has not changed since it read it; another latches the
-    /// index and inserts if no transaction has the gap. The first must not be left with a gap lock in a changed index.
+    /// One transaction locks a gap and then checks that the index has not changed since it read it;
+    /// another latches the index and inserts if no transaction has the gap. The first must not be
+    /// left with a gap lock in a changed index.
     fn gap_lock_against_insertion<O: Weakening>(c: LoomCore) {
         let region = P::<O>::region(c, None, 24, "model").expect("memory");
         declare(region.bytes());
@@ -373,7 +386,8 @@ mod models {
         expect_caught("phantom", 4, gap_lock_against_insertion::<WithoutSeqCstOperations>);
     }
 
-    /// Two transactions add to a row: a holder excludes the other, and sees what the one before wrote.
+    /// Two transactions add to a row: a holder excludes the other, and sees what the one before
+    /// wrote.
     fn holders_exclude_each_other<O: Weakening>(c: LoomCore) {
         let region = P::<O>::region(c, None, 24, "model").expect("memory");
         declare(region.bytes());

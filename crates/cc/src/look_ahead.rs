@@ -1,22 +1,25 @@
-//! Looking ahead: the keys of a transaction that a worker will run soon are known, so their index entries and rows are brought
-//! closer while the worker runs others.
+//! Looking ahead: the keys of a transaction that a worker will run soon are known, so their index
+//! entries and rows are brought closer while the worker runs others.
 //!
-//! That takes two steps, because only its bucket says where a row is. The lines of buckets are asked for two transactions before
-//! their own; one before it they are there, are read, and the lines of the rows are asked for. Both happen a few at a time, in
-//! the verbs of the transaction under way, because a core waits when it has asked for more lines than it has buffers for.
-//! The leaf where a key will be inserted is asked for one transaction before. Rows that only a tree knows are not looked for:
-//! descents cost more than they bring.
+//! That takes two steps, because only its bucket says where a row is. The lines of buckets are
+//! asked for two transactions before their own; one before it they are there, are read, and the
+//! lines of the rows are asked for. Both happen a few at a time, in the verbs of the transaction
+//! under way, because a core waits when it has asked for more lines than it has buffers for. The
+//! leaf where a key will be inserted is asked for one transaction before. Rows that only a tree
+//! knows are not looked for: descents cost more than they bring.
 //!
-//! Sources: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching", ICDE 2004 (group
-//! prefetching); Kocberber, Falsafi, Grot, "Asynchronous memory access chaining", PVLDB 2015; He, Lu, Wang, "CoroBase:
-//! coroutine-oriented main-memory database engine", PVLDB 2021. Those switch between the operations of one query, or between
-//! open transactions; here no transaction is open before its turn, so nothing is read or locked earlier than without, under any
-//! scheme.
+//! Sources: Chen, Ailamaki, Gibbons, Mowry, "Improving hash join performance through prefetching",
+//! ICDE 2004 (group prefetching); Kocberber, Falsafi, Grot, "Asynchronous memory access chaining",
+//! PVLDB 2015; He, Lu, Wang, "CoroBase: coroutine-oriented main-memory database engine",
+//! PVLDB 2021. Those switch between the operations of one query, or between open transactions; here
+//! no transaction is open before its turn, so nothing is read or locked earlier than without, under
+//! any scheme.
 //!
-//! Everything that is seen is a hint. Trees are read as prefetches for lookups read them, inside an epoch; buckets of hash indexes
-//! stay where they are as long as the index. Nothing is validated. A row is only ever named to the processor's prefetch, which
-//! takes any address: the row may be deleted, or its memory may be another row's by now. So look-ahead is no read of a
-//! scheme's, and needs no scheme's consent.
+//! Everything that is seen is a hint. Trees are read as prefetches for lookups read them, inside an
+//! epoch; buckets of hash indexes stay where they are as long as the index. Nothing is validated. A
+//! row is only ever named to the processor's prefetch, which takes any address: the row may be
+//! deleted, or its memory may be another row's by now. So look-ahead is no read of a scheme's, and
+//! needs no scheme's consent.
 
 use platform::{Intent, LINE_BYTES, Platform};
 use storage::Partition;
@@ -32,7 +35,8 @@ const KEY_WORDS_MAX: usize = 8;
 /// What a transaction will do with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It looks the key up, and uses these words of the row, as [`terms::rows::word_set`] names them.
+    /// It looks the key up, and uses these words of the row, as [`terms::rows::word_set`] names
+    /// them.
     Row(u64),
     /// It inserts the key.
     Insertion,
@@ -150,14 +154,16 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         self.told = (self.told + 1).min(LOOK_AHEAD + 1);
     }
 
-    /// Whether the transaction under way was told of before it began, as far as the session's caller tells.
+    /// Whether the transaction under way was told of before it began, as far as the session's
+    /// caller tells.
     #[inline(always)]
     pub fn knows_current(&self) -> bool {
         self.told > LOOK_AHEAD
     }
 
-    /// Asks for a little of what is left to ask for. Verbs of the transaction under way call this: a core has few buffers for lines
-    /// that are on their way, and waits when it asks for more at once.
+    /// Asks for a little of what is left to ask for. Verbs of the transaction under way call this:
+    /// a core has few buffers for lines that are on their way, and waits when it asks for more at
+    /// once.
     ///
     /// Pre: as [`Self::step`].
     #[inline(always)]
@@ -183,8 +189,9 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         }
     }
 
-    /// The transaction that is known last will look these keys of an index up (table and index by number), and use these words of
-    /// the rows, as [`terms::rows::word_set`] names them. Keys have as many words as the index compares.
+    /// The transaction that is known last will look these keys of an index up (table and index by
+    /// number), and use these words of the rows, as [`terms::rows::word_set`] names them. Keys have
+    /// as many words as the index compares.
     ///
     /// Pre: as [`Self::step`].
     #[inline(always)]

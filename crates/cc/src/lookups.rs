@@ -16,7 +16,8 @@ pub trait Keys {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// One of them, by its number from 0 on. Lookups ask for a key up to three times, and make no copy of it.
+    /// One of them, by its number from 0 on. Lookups ask for a key up to three times, and make no
+    /// copy of it.
     fn key(&self, number: usize) -> Self::Key;
 }
 
@@ -51,7 +52,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Starts to bring these parts of a row closer: the row's bits in an index, and the length of its header.
+    /// Starts to bring these parts of a row closer: the row's bits in an index, and the length of
+    /// its header.
     #[inline(always)]
     pub(crate) fn bring<P: Platform>(self, c: P::Core, bits: u64, header_bytes: usize, intent: Intent) {
         let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
@@ -62,8 +64,8 @@ impl Ahead {
     }
 }
 
-/// Looks a key up, and brings closer what is needed of its row. `told`: buckets of keys that were told before, which have been asked for;
-/// those up to this key's are left out of it.
+/// Looks a key up, and brings closer what is needed of its row. `told`: buckets of keys that were
+/// told before, which have been asked for; those up to this key's are left out of it.
 #[inline(always)]
 pub(crate) fn look_up<P: Platform, H>(
     c: P::Core,

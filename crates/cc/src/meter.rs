@@ -1,16 +1,18 @@
 //! Where a worker's time goes.
 //!
-//! A meter is always in one category: [`Meter::enter`] changes the category and returns the one before, to which
-//! [`Meter::leave`] returns. Reading the clock at each step would cost several percent on hardware, so there only one transaction in
-//! [`SAMPLE`] is measured; the shares come out the same. In the virtual machine measuring costs no virtual time and
-//! every transaction is measured. While a meter is off or between samples, a step costs one predictable branch.
+//! A meter is always in one category: [`Meter::enter`] changes the category and returns the one
+//! before, to which [`Meter::leave`] returns. Reading the clock at each step would cost several
+//! percent on hardware, so there only one transaction in [`SAMPLE`] is measured; the shares come
+//! out the same. In the virtual machine measuring costs no virtual time and every transaction is
+//! measured. While a meter is off or between samples, a step costs one predictable branch.
 
 use platform::{Nanos, Platform};
 use terms::{CATEGORIES, Category};
 
 /// On hardware, one transaction in this many is measured.
 pub const SAMPLE: u32 = 64;
-/// The same of what workers do between transactions: nearly as many, but odd, because such things often come in pairs.
+/// The same of what workers do between transactions: nearly as many, but odd, because such things
+/// often come in pairs.
 const SAMPLE_ASIDE: u32 = 65;
 
 /// One worker's breakdown of time.
@@ -56,7 +58,8 @@ impl Meter {
         self.activate::<P>(c, Category::Useful);
     }
 
-    /// Something begins that is done between transactions, and counts for `category`. [`Self::end`] ends it.
+    /// Something begins that is done between transactions, and counts for `category`. [`Self::end`]
+    /// ends it.
     #[inline]
     pub fn begin_aside<P: Platform>(&mut self, c: P::Core, category: Category) {
         if !self.on {
@@ -112,7 +115,8 @@ impl Meter {
         std::mem::replace(&mut self.current, category)
     }
 
-    /// The current attempt failed: its time counts as [`Category::Abort`], but for the time it waited.
+    /// The current attempt failed: its time counts as [`Category::Abort`], but for the time it
+    /// waited.
     pub fn attempt_failed<P: Platform>(&mut self, c: P::Core) {
         if !self.active {
             return;

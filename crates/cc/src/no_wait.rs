@@ -1,8 +1,8 @@
 //! `no-wait`: two-phase locking that aborts instead of waiting.
 //!
-//! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing Surveys 1981, as in Yu
-//! et al., "Staring into the abyss", PVLDB 2014: a transaction that does not get a lock aborts, so no transactions ever
-//! wait in a circle.
+//! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing
+//! Surveys 1981, as in Yu et al., "Staring into the abyss", PVLDB 2014: a transaction that does not
+//! get a lock aborts, so no transactions ever wait in a circle.
 
 use platform::{OutOfMemory, Platform};
 

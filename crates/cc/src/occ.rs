@@ -1,29 +1,37 @@
 //! `occ`: optimistic concurrency control with a private workspace and backward validation per row.
 //!
-//! Source: Kung, Robinson, "On optimistic methods for concurrency control", ACM TODS 1981, as in Yu, Bezerra, Pavlo,
-//! Devadas, Stonebraker, "Staring into the abyss", PVLDB 2014, section 2.2, where validation is divided by rows.
+//! Source: Kung, Robinson, "On optimistic methods for concurrency control", ACM TODS 1981, as in
+//! Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss", PVLDB 2014, section 2.2,
+//! where validation is divided by rows.
 //!
-//! A transaction takes a timestamp when it begins. The first read of a row copies all of it into the transaction's
-//! workspace; a row that was written after the transaction began aborts it at once, so that all it reads of rows was true when
-//! it began. That does not hold for keys: what a lookup or a scan finds, or finds absent, is as it is at that moment, and
-//! `prepare` tells whether it fits. `prepare` locks all rows, read or written, in the order of their places, checks that
-//! none was written since it was copied, and takes a second timestamp, with which `commit` marks the rows written.
+//! A transaction takes a timestamp when it begins. The first read of a row copies all of it into
+//! the transaction's workspace; a row that was written after the transaction began aborts it at
+//! once, so that all it reads of rows was true when it began. That does not hold for keys: what a
+//! lookup or a scan finds, or finds absent, is as it is at that moment, and `prepare` tells whether
+//! it fits. `prepare` locks all rows, read or written, in the order of their places, checks that
+//! none was written since it was copied, and takes a second timestamp, with which `commit` marks
+//! the rows written.
 //!
 //! Deviations:
-//! - A copy is made without the row's latch: the version word ([`crate::optimistic`]) tells whether a writer came between.
-//! - Rows are unchanged if their version is, not if their timestamp is older than the transaction's own: clocks of two
-//!   cores may disagree. The version is a stamp with an epoch, as in `silo`.
-//! - Changed bytes are kept aside and applied, not whole rows; a row that is written without being read is not copied.
-//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`. The source has none.
-//!   Leaves do not tell when they changed, and a row that is found waits for its first read, so an attempt may see rows as
-//!   they were at its beginning beside keys that appeared or went away since; such an attempt does not commit.
-//! - `prepare` waits for a locked row that was only read, and only a bounded time: the holder may be a prepared part of a
-//!   transaction over several databases. It does not wait for a row that it writes (`docs/decisions/0020-commits-do-not-wait.md`).
-//!   Such a part marks the rows that it has only read, instead of locking them ([`crate::optimistic`]).
+//! - A copy is made without the row's latch: the version word ([`crate::optimistic`]) tells whether
+//!   a writer came between.
+//! - Rows are unchanged if their version is, not if their timestamp is older than the transaction's
+//!   own: clocks of two cores may disagree. The version is a stamp with an epoch, as in `silo`.
+//! - Changed bytes are kept aside and applied, not whole rows; a row that is written without being
+//!   read is not copied.
+//! - Keys that were seen to be absent, and ranges: leaves and buckets are unchanged, as in `silo`.
+//!   The source has none. Leaves do not tell when they changed, and a row that is found waits for
+//!   its first read, so an attempt may see rows as they were at its beginning beside keys that
+//!   appeared or went away since; such an attempt does not commit.
+//! - `prepare` waits for a locked row that was only read, and only a bounded time: the holder may
+//!   be a prepared part of a transaction over several databases. It does not wait for a row that it
+//!   writes (`docs/decisions/0020-commits-do-not-wait.md`). Such a part marks the rows that it has
+//!   only read, instead of locking them ([`crate::optimistic`]).
 //!
-//! With [`RowLock::Latch`] a row is locked while it is copied, so that readers exclude each other, as in the public program of Bang et
-//! al., "The full story of 1000 cores" (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of
-//! `concurrency_control/row_occ.cpp`), where the lock is a queue latch; here it is the version word.
+//! With [`RowLock::Latch`] a row is locked while it is copied, so that readers exclude each other,
+//! as in the public program of Bang et al., "The full story of 1000 cores"
+//! (DataManagementLab/DBx1000 at 0ada3f6, `Row_occ::access` of `concurrency_control/row_occ.cpp`),
+//! where the lock is a queue latch; here it is the version word.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -79,7 +87,8 @@ pub struct Workspace {
     /// Whether a row is locked while it is copied.
     latches: bool,
     words: Vec<u64>,
-    /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is none.
+    /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is
+    /// none.
     copies: Vec<usize>,
 }
 
@@ -90,7 +99,8 @@ impl Workspace {
     }
 }
 
-/// Reads a row with its version word locked, so that no other transaction reads or writes the row meanwhile.
+/// Reads a row with its version word locked, so that no other transaction reads or writes the row
+/// meanwhile.
 #[cold]
 fn read_latched<P: Platform>(
     rows: &mut Accesses<P, TimedVersion<P>>,
@@ -140,7 +150,8 @@ fn copy_row<P: Platform, R: Rules>(
     P::work(c, Work::CopyWord, row.words().len() as u32);
     state.own.words = words;
     read?;
-    // Relaxed: the version was read after it at the earliest; a later writer's timestamp aborts for nothing at worst.
+    // Relaxed: the version was read after it at the earliest; a later writer's timestamp aborts for
+    // nothing at worst.
     if P::load(c, &row.header().written, Ordering::Relaxed) > state.own.began.0 {
         return Err(Abort::Conflict(Conflict::ReadChanged));
     }

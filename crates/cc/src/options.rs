@@ -7,20 +7,24 @@ use crate::rules::Broken;
 use crate::timestamps::TimestampSource;
 use crate::ways::Ways;
 
-/// Longest wait of a transaction for another one, where an instance has all of the data. No scheme needs the end of it to be free
-/// of deadlocks among the transactions of one instance, but a lock may be held by a participant of a transaction over several
-/// databases, whose end is not visible here, or by another transaction of the same worker. An instance that does without bounded
-/// spinning ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then have one transaction at a time.
+/// Longest wait of a transaction for another one, where an instance has all of the data. No scheme
+/// needs the end of it to be free of deadlocks among the transactions of one instance, but a lock
+/// may be held by a participant of a transaction over several databases, whose end is not visible
+/// here, or by another transaction of the same worker. An instance that does without bounded
+/// spinning ([`storage::Optimisation::BoundedSpin`]) waits as long as it takes: its workers then
+/// have one transaction at a time.
 pub const WAIT_NANOS_MAX: u64 = 1_000_000;
-/// Longest wait of a part of a transaction over several databases, whatever its instance was made with: a deadlock across databases is
-/// visible in none, and the worker that waits may be the one that has to finish the part it waits for.
+/// Longest wait of a part of a transaction over several databases, whatever its instance was made
+/// with: a deadlock across databases is visible in none, and the worker that waits may be the one
+/// that has to finish the part it waits for.
 pub const WAIT_NANOS_MAX_PARTICIPANT: u64 = 10_000;
 
 /// How many sessions change the locks of an instance's rows at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lockers {
-    /// One at most: it changes them with plain loads and stores. Where locks are held between two transactions, for a part
-    /// of a transaction over several databases, the next one finds them held as ever.
+    /// One at most: it changes them with plain loads and stores. Where locks are held between two
+    /// transactions, for a part of a transaction over several databases, the next one finds them
+    /// held as ever.
     One,
     /// Several.
     Several,
@@ -29,26 +33,30 @@ pub enum Lockers {
 /// Limits of an instance.
 #[derive(Clone, Debug)]
 pub struct InstanceOptions {
-    /// Most sessions at a time. The locks of an instance with one cost less ([`storage::Optimisation::PlainLocks`]).
+    /// Most sessions at a time. The locks of an instance with one cost less
+    /// ([`storage::Optimisation::PlainLocks`]).
     pub sessions_max: usize,
     /// Most bytes of rows and indexes.
     pub memory_bytes_max: u64,
-    /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs are.
+    /// Shortest epoch: how long memory stays unused after a deletion, and how coarse commit epochs
+    /// are.
     pub epoch_nanos: u64,
     /// Longest wait of a transaction for another one. Schemes may wait less.
     pub wait_nanos_max: u64,
     /// Where timestamps come from, for schemes that need them.
     pub timestamps: TimestampSource,
-    /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of their own. Sessions on
-    /// other nodes, or on none that is known, use those of the first.
+    /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of
+    /// their own. Sessions on other nodes, or on none that is known, use those of the first.
     pub nodes: Vec<Node>,
-    /// How many tables can be added while the instance is in use. An instance that can has one catalog: no nodes are named.
+    /// How many tables can be added while the instance is in use. An instance that can has one
+    /// catalog: no nodes are named.
     pub spare_tables: usize,
     /// The optimisations that the instance has: one that is left out shows what it brings.
     pub optimisations: Optimisations,
     /// What is done in another way than the default.
     pub ways: Ways,
-    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break none.
+    /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break
+    /// none.
     pub broken: Broken,
 }
 
@@ -61,8 +69,8 @@ impl InstanceOptions {
 }
 
 impl Default for InstanceOptions {
-    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, no further tables, all optimisations, the
-    /// default ways, no rule broken.
+    /// 64 sessions, 4 GiB, epochs of 1 ms, timestamps from the clock, no nodes known, no further
+    /// tables, all optimisations, the default ways, no rule broken.
     fn default() -> Self {
         InstanceOptions {
             sessions_max: 64,

@@ -1,41 +1,50 @@
 //! What a commit changes, as a log wants to know it, and what a log may rely on.
 //!
-//! A log repeats commits in the order of their stamps: all commits up to the end of some epoch, and none of later epochs. Three
-//! promises of every scheme make the repeated state one that could have been, with everything in it that was acknowledged:
+//! A log repeats commits in the order of their stamps: all commits up to the end of some epoch, and
+//! none of later epochs. Three promises of every scheme make the repeated state one that could have
+//! been, with everything in it that was acknowledged:
 //!
-//! 1. *Order*: a transaction that reads or overwrites a row which another transaction wrote, or inserts a key (of any index)
-//!    which another deleted, has the larger stamp. So the changes of a row are repeated in their order, and a row that changes
-//!    is there.
-//! 2. *Closure*: a transaction that comes later in any other way has a stamp of the same epoch or of a later one. So no commit
-//!    is kept that depends on a commit which is cut off.
-//! 3. *Completeness*: the worker of a commit that changes anything announces an epoch ([`storage::Local::announce_commit`])
-//!    before it draws the stamp, and keeps the announcement until the commit's record is in the log. The stamp is not of an
-//!    earlier epoch than the announced one, and the global epoch is at most one later than any announcement. So when the
-//!    global epoch is two later than some epoch, all commits of that epoch have left their records, and no further commit will
-//!    be of that epoch. How long a transaction ran before it commits does not matter.
+//! 1. *Order*: a transaction that reads or overwrites a row which another transaction wrote, or
+//!    inserts a key (of any index) which another deleted, has the larger stamp. So the changes of a
+//!    row are repeated in their order, and a row that changes is there.
+//! 2. *Closure*: a transaction that comes later in any other way has a stamp of the same epoch or
+//!    of a later one. So no commit is kept that depends on a commit which is cut off.
+//! 3. *Completeness*: the worker of a commit that changes anything announces an epoch
+//!    ([`storage::Local::announce_commit`]) before it draws the stamp, and keeps the announcement
+//!    until the commit's record is in the log. The stamp is not of an earlier epoch than the
+//!    announced one, and the global epoch is at most one later than any announcement. So when the
+//!    global epoch is two later than some epoch, all commits of that epoch have left their records,
+//!    and no further commit will be of that epoch. How long a transaction ran before it commits
+//!    does not matter.
 //!
 //! How the schemes keep the promises:
 //!
-//! - `silo`, `occ`, `mvcc` announce the epoch between locking their writes and validating their reads. The stamp is larger than
-//!   the versions of all rows that the transaction used and than the removals that indexes remember: that is promise 1. A
-//!   transaction that overwrites what another only read, or inserts a key that another saw to be absent, locks or inserts
-//!   after the other's validation, and reads the epoch later: that is promise 2. So the read of the epoch has to be ordered
-//!   after the locking *and* before the validation, by a fence each. Announcing reads the epoch on both sides of one fence,
-//!   which is proved at [`storage::Participant::announce_commit`] and explored in `storage/tests/loom/reclamation.rs`. The
-//!   timestamps of `occ` say when transactions began and order nothing here. A snapshot of `mvcc` writes nothing.
-//! - `tictoc` orders all transactions that depend on each other by time, which is the stamp: promises 1 and 2 for all
-//!   dependencies. Times are at least those of the announced epoch. When an epoch has no numbers left, those of the next epoch
-//!   follow, so that a stamp may be ahead of the global epoch; a worker that gets such a stamp advances the epoch. (Stamps of
-//!   the other schemes may be ahead too, after some four million commits within an epoch that depend on each other.) Commits
-//!   that share no data may have the same stamp.
-//! - `no-wait`, `wait-die`, `dl-detect` announce the epoch with all locks held, and take a stamp larger than those of all rows
-//!   that the transaction used: a transaction that comes later in any way gets one of the locks afterwards.
-//! - `hstore` does the same with sites: a site knows the stamp of its last holder, and the next holder takes a larger one.
-//!   Transactions of `hstore` and `tictoc` that change nothing announce nothing, since they leave no record.
+//! - `silo`, `occ`, `mvcc` announce the epoch between locking their writes and validating their
+//!   reads. The stamp is larger than the versions of all rows that the transaction used and than
+//!   the removals that indexes remember: that is promise 1. A transaction that overwrites what
+//!   another only read, or inserts a key that another saw to be absent, locks or inserts after the
+//!   other's validation, and reads the epoch later: that is promise 2. So the read of the epoch has
+//!   to be ordered after the locking *and* before the validation, by a fence each. Announcing reads
+//!   the epoch on both sides of one fence, which is proved at
+//!   [`storage::Participant::announce_commit`] and explored in `storage/tests/loom/reclamation.rs`.
+//!   The timestamps of `occ` say when transactions began and order nothing here. A snapshot of
+//!   `mvcc` writes nothing.
+//! - `tictoc` orders all transactions that depend on each other by time, which is the stamp:
+//!   promises 1 and 2 for all dependencies. Times are at least those of the announced epoch. When
+//!   an epoch has no numbers left, those of the next epoch follow, so that a stamp may be ahead of
+//!   the global epoch; a worker that gets such a stamp advances the epoch. (Stamps of the other
+//!   schemes may be ahead too, after some four million commits within an epoch that depend on each
+//!   other.) Commits that share no data may have the same stamp.
+//! - `no-wait`, `wait-die`, `dl-detect` announce the epoch with all locks held, and take a stamp
+//!   larger than those of all rows that the transaction used: a transaction that comes later in any
+//!   way gets one of the locks afterwards.
+//! - `hstore` does the same with sites: a site knows the stamp of its last holder, and the next
+//!   holder takes a larger one. Transactions of `hstore` and `tictoc` that change nothing announce
+//!   nothing, since they leave no record.
 //!
-//! A participant of a transaction over several databases may commit long after it was prepared. Everything that the participant
-//! used is still held then, so its commit takes a new stamp, at least as large, of the epoch in which it commits
-//! ([`Ending::commit`](crate::Ending::commit)).
+//! A participant of a transaction over several databases may commit long after it was prepared.
+//! Everything that the participant used is still held then, so its commit takes a new stamp, at
+//! least as large, of the epoch in which it commits ([`Ending::commit`](crate::Ending::commit)).
 
 use platform::Platform;
 use storage::record::tail;
@@ -54,7 +63,8 @@ pub enum Before {
 }
 
 impl Before {
-    /// Of these words of a row, the last of which points to its tail if the table's rows have tails.
+    /// Of these words of a row, the last of which points to its tail if the table's rows have
+    /// tails.
     ///
     /// # Safety
     /// The last word of a row with a tail names a tail of the row that is not reused meanwhile.
@@ -69,9 +79,9 @@ impl Before {
     }
 }
 
-/// Receives the changes of one transaction, in an order in which they can be repeated. Of rows that change or are deleted a
-/// sink uses only the key, which no commit changes; inserted rows are shown as they were inserted, or as they are in the
-/// end.
+/// Receives the changes of one transaction, in an order in which they can be repeated. Of rows that
+/// change or are deleted a sink uses only the key, which no commit changes; inserted rows are shown
+/// as they were inserted, or as they are in the end.
 pub trait RedoSink<P: Platform> {
     /// A row is new: its words, without the pointer to its tail, and its tail.
     fn insert(&mut self, table: usize, row: &[P::Word], tail: &[u8]);
@@ -84,8 +94,8 @@ pub trait RedoSink<P: Platform> {
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
-    /// Hands everything that the transaction changes to the sink, without rows that are absent before and after the
-    /// transaction. The transaction has its rows to itself.
+    /// Hands everything that the transaction changes to the sink, without rows that are absent
+    /// before and after the transaction. The transaction has its rows to itself.
     pub(crate) fn redo<K: RedoSink<P>>(
         &self,
         c: P::Core,
@@ -115,7 +125,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             }
             if changed & INSERTED != 0 {
                 old_tail.clear();
-                // SAFETY: the tail of a row that this transaction has inserted, and no other transaction sees.
+                // SAFETY: the tail of a row that this transaction has inserted, and no other
+                // transaction sees.
                 unsafe { tail::read::<P>(c, last, &mut old_tail) };
                 sink.insert(number, words, &old_tail);
             }
@@ -134,7 +145,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
 }
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
-    /// As [`Redo::before`](crate::Redo::before), where transactions keep their writes aside; `was_there` as in [`Self::redo`].
+    /// As [`Redo::before`](crate::Redo::before), where transactions keep their writes aside;
+    /// `was_there` as in [`Self::redo`].
     pub(crate) fn before(
         &self,
         c: P::Core,
@@ -154,8 +166,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
         let mut words = vec![0; access.row.words().len()];
         P::read_words(c, access.row.words(), &mut words);
-        // SAFETY: the transaction, which does not end meanwhile, has the row to itself or shares it with readers, so that its
-        // last word is what the last commit left there.
+        // SAFETY: the transaction, which does not end meanwhile, has the row to itself or shares it
+        // with readers, so that its last word is what the last commit left there.
         Some(unsafe { Before::row(c, &tables[table], words) })
     }
 }

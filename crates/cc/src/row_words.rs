@@ -7,7 +7,8 @@ pub struct RowWords {
     pub first: usize,
     /// How many words.
     pub count: usize,
-    /// Rows that may be read before the first of them is shown, at most: 1 if the visitor changes rows.
+    /// Rows that may be read before the first of them is shown, at most: 1 if the visitor changes
+    /// rows.
     pub ahead: usize,
     /// Rows that the visitor wants, at most.
     pub most: u64,

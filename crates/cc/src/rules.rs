@@ -1,11 +1,13 @@
 //! The rules of schemes, which tests break on purpose, to see that the checks notice.
 //!
-//! Each scheme is a type with its rules as a parameter. With [`Sound`] every rule is a constant, and costs nothing. With
-//! [`Broken`] the scheme is a mutant: it asks for each rule when it comes to it, and the options of an instance
-//! ([`InstanceOptions::broken`](crate::InstanceOptions::broken)) say which rules the mutant breaks. So all mutants of a
-//! scheme are one type, and the engine is compiled for them once.
+//! Each scheme is a type with its rules as a parameter. With [`Sound`] every rule is a constant,
+//! and costs nothing. With [`Broken`] the scheme is a mutant: it asks for each rule when it comes
+//! to it, and the options of an instance
+//! ([`InstanceOptions::broken`](crate::InstanceOptions::broken)) say which rules the mutant breaks.
+//! So all mutants of a scheme are one type, and the engine is compiled for them once.
 
-/// A rule that a scheme keeps. Schemes of one family share theirs; a rule that a scheme does not have is never asked for.
+/// A rule that a scheme keeps. Schemes of one family share theirs; a rule that a scheme does not
+/// have is never asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
@@ -13,24 +15,27 @@ pub enum Rule {
     Updates,
     /// The stamps of commits tell in which order those of one epoch are.
     Stamps,
-    /// A participant of a transaction over several databases commits with a stamp of the epoch in which it commits, not of the
-    /// one in which it was prepared.
+    /// A participant of a transaction over several databases commits with a stamp of the epoch in
+    /// which it commits, not of the one in which it was prepared.
     Renewing,
     /// Optimistic: rows that were read are checked.
     Reads,
     /// Optimistic: leaves and buckets are checked, so that no phantoms appear.
     Witnesses,
-    /// Optimistic: a prepared participant of a transaction over several databases keeps keys absent that it saw to be absent.
+    /// Optimistic: a prepared participant of a transaction over several databases keeps keys absent
+    /// that it saw to be absent.
     Freezing,
-    /// Optimistic: a transaction that only reads depends on the transactions that wrote what it read.
+    /// Optimistic: a transaction that only reads depends on the transactions that wrote what it
+    /// read.
     ReadersWait,
-    /// Where rows carry the time until which they were read: transactions that write the rows come later.
+    /// Where rows carry the time until which they were read: transactions that write the rows come
+    /// later.
     ReadTimes,
-    /// Where commits are ordered by their data: transactions that saw that keys are absent leave a trace for transactions
-    /// that insert later.
+    /// Where commits are ordered by their data: transactions that saw that keys are absent leave a
+    /// trace for transactions that insert later.
     Traces,
-    /// Where commits are ordered by their data: transactions that see that keys are absent come after those that deleted
-    /// the keys.
+    /// Where commits are ordered by their data: transactions that see that keys are absent come
+    /// after those that deleted the keys.
     Removals,
     /// Where rows have versions: old ones are kept.
     OldVersions,
@@ -40,23 +45,25 @@ pub enum Rule {
     DeferredUnlinking,
     /// Locking: gaps are locked, so that no phantoms appear.
     GapLocks,
-    /// Locking: a row that is inserted into a gap of its own transaction has the gap's lock before others can find the row.
+    /// Locking: a row that is inserted into a gap of its own transaction has the gap's lock before
+    /// others can find the row.
     Inheritance,
     /// Locking: rows that were only read stay locked until the end.
     SharedLocks,
-    /// Locking: waiting ends after a while. Within one database the rule is not needed: without it the virtual machine reports
-    /// whatever deadlock a policy overlooks.
+    /// Locking: waiting ends after a while. Within one database the rule is not needed: without it
+    /// the virtual machine reports whatever deadlock a policy overlooks.
     BoundedWaits,
     /// Locking, with managers of rows: an owner that writes has the row for itself.
     OwnersExclude,
     /// Locking: something is done about circles of transactions that wait for each other.
     DeadlocksEnd,
-    /// Where partitions are locked: a row that a secondary index names is protected by its own site too.
+    /// Where partitions are locked: a row that a secondary index names is protected by its own site
+    /// too.
     Homes,
     /// Where partitions are locked: writes are taken back when a transaction aborts.
     Undo,
-    /// A prepared participant of a transaction over several databases keeps what it has read as it was: where partitions are
-    /// locked, the sites in which it has only read; optimistic: the rows.
+    /// A prepared participant of a transaction over several databases keeps what it has read as it
+    /// was: where partitions are locked, the sites in which it has only read; optimistic: the rows.
     ParticipantLocks,
     /// Of the engine: a prepared part of a transaction over several databases leaves a record.
     PrepareRecords,
@@ -68,7 +75,8 @@ pub enum Rule {
     Adopting,
     /// Of the engine: a checkpoint carries the records of parts that are not decided.
     Carrying,
-    /// Of the engine: while a table gets another form, transactions say what they change of both forms.
+    /// Of the engine: while a table gets another form, transactions say what they change of both
+    /// forms.
     BothForms,
     /// Of the engine: rows get another form when transactions have ended that do not know of it.
     FormsWait,

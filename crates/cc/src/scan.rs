@@ -11,8 +11,8 @@ use crate::scheme::{Holder, Parts};
 use terms::Abort;
 use terms::Category;
 
-/// Visits the entries of one partition within a range: calls `leaf` with each group of them, and what the group was read from, until
-/// `leaf` returns false or fails. True if it never did.
+/// Visits the entries of one partition within a range: calls `leaf` with each group of them, and
+/// what the group was read from, until `leaf` returns false or fails. True if it never did.
 pub(crate) fn walk_leaves<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     holder: &mut T,
     partition: &Partition<P>,
@@ -37,8 +37,8 @@ pub(crate) fn walk_leaves<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     result
 }
 
-/// Calls `row` with each row of a group, named as in the index, until it returns false or fails; true if it never did. What stands in
-/// front of the rows is asked for ahead.
+/// Calls `row` with each row of a group, named as in the index, until it returns false or fails;
+/// true if it never did. What stands in front of the rows is asked for ahead.
 #[inline(always)]
 pub(crate) fn walk_rows<'i, P: Platform, S: Parts<P>, T: Holder<'i, P, S>>(
     holder: &mut T,

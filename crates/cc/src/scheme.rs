@@ -1,16 +1,18 @@
 //! The verbs of a concurrency-control scheme, grouped by who calls them.
 //!
 //! - [`Parts`]: what the scheme keeps. The instance makes and holds it.
-//! - [`Accessing`]: what a transaction does, called by the engine's verbs from the beginning of an attempt to its last verb.
-//! - [`Ending`]: how an attempt ends, called by whoever decides that: the session, and the coordinator of a transaction over
-//!   several databases.
+//! - [`Accessing`]: what a transaction does, called by the engine's verbs from the beginning of an
+//!   attempt to its last verb.
+//! - [`Ending`]: how an attempt ends, called by whoever decides that: the session, and the
+//!   coordinator of a transaction over several databases.
 //! - [`Redo`]: what a log hears of a transaction that was prepared.
 //! - [`Filling`]: rows while no transaction runs, for those who fill and inspect an instance.
 //! - [`Scheme`]: all of them, and what others may know of the scheme.
 //!
-//! The groups are traits of their own, so that what fills or inspects an instance says in its bounds that it runs no
-//! transaction, and a family of schemes implements each group in a file of its own. Code that runs transactions asks for a
-//! [`Scheme`], through which all verbs can be named.
+//! The groups are traits of their own, so that what fills or inspects an instance says in its
+//! bounds that it runs no transaction, and a family of schemes implements each group in a file of
+//! its own. Code that runs transactions asks for a [`Scheme`], through which all verbs can be
+//! named.
 
 use platform::{Intent, OutOfMemory, Platform};
 use storage::hash::Approach;
@@ -41,7 +43,8 @@ pub struct Worker<P: Platform, S: Parts<P>> {
     pub(crate) lookups: Vec<Lookup>,
 }
 
-/// Everything that a verb needs besides the transaction. `'i` is the lifetime of the instance, `'w` that of the worker's loan.
+/// Everything that a verb needs besides the transaction. `'i` is the lifetime of the instance, `'w`
+/// that of the worker's loan.
 pub struct Context<'w, 'i, P: Platform, S: Parts<P>> {
     /// The running core.
     pub c: P::Core,
@@ -53,15 +56,16 @@ pub struct Context<'w, 'i, P: Platform, S: Parts<P>> {
     pub worker: &'w mut Worker<P, S>,
 }
 
-/// The owner of a running transaction. A scan borrows the transaction from its owner for each step, so that the visitor can use
-/// the transaction between two steps.
+/// The owner of a running transaction. A scan borrows the transaction from its owner for each step,
+/// so that the visitor can use the transaction between two steps.
 pub trait Holder<'i, P: Platform, S: Parts<P>> {
     /// The transaction, and the context of its verbs.
     fn parts(&mut self) -> (&mut S::Transaction, Context<'_, 'i, P, S>);
 }
 
-/// The number of a row within a transaction: rows are numbered from 0 on, in the order in which the transaction found or
-/// inserted them. Schemes may number rows apart about which nothing can conflict.
+/// The number of a row within a transaction: rows are numbered from 0 on, in the order in which the
+/// transaction found or inserted them. Schemes may number rows apart about which nothing can
+/// conflict.
 pub type RowNumber = u32;
 
 /// What a scheme keeps.
@@ -74,36 +78,42 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     type Worker: Send;
     /// A running transaction.
     type Transaction: Send;
-    /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may finish it, at any time.
+    /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may
+    /// finish it, at any time.
     type Prepared: Send + 'static;
 
-    /// The shared state of a database for up to `workers` workers, with the timestamps and ways that the options say, if the
-    /// scheme needs any. Only a mutant breaks rules: [`crate::mutants`].
+    /// The shared state of a database for up to `workers` workers, with the timestamps and ways
+    /// that the options say, if the scheme needs any. Only a mutant breaks rules:
+    /// [`crate::mutants`].
     fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory>;
 
     /// The state of one worker.
     fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
 }
 
-/// What a transaction does. Verbs name rows by their [`RowNumber`]. After a verb has failed the transaction can only be checked
-/// ([`Ending::check`]) and aborted ([`Ending::abort`]). All verbs run inside the worker's epoch.
+/// What a transaction does. Verbs name rows by their [`RowNumber`]. After a verb has failed the
+/// transaction can only be checked ([`Ending::check`]) and aborted ([`Ending::abort`]). All verbs
+/// run inside the worker's epoch.
 pub trait Accessing<P: Platform>: Parts<P> {
     /// Begins a transaction. One worker may have several open.
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Self::Transaction;
 
-    /// The worker's next transaction is not another attempt of its last one, whether or not that one failed: whatever was kept
-    /// for another attempt is forgotten. `again`: it is another attempt of an earlier one, and has the worker's last timestamp
-    /// if the scheme gives transactions timestamps that they keep.
+    /// The worker's next transaction is not another attempt of its last one, whether or not that
+    /// one failed: whatever was kept for another attempt is forgotten. `again`: it is another
+    /// attempt of an earlier one, and has the worker's last timestamp if the scheme gives
+    /// transactions timestamps that they keep.
     #[inline]
     fn turn_to_another(_: &mut Worker<P, Self>, _again: bool) {}
 
-    /// Announces that the transaction will need the partition of a table's primary index that holds this key, or keys with
-    /// these leading columns. Callers that announce do so before any other verb.
+    /// Announces that the transaction will need the partition of a table's primary index that holds
+    /// this key, or keys with these leading columns. Callers that announce do so before any other
+    /// verb.
     #[inline(always)]
     fn enlist(_: &mut Self::Transaction, _: &mut Context<'_, '_, P, Self>, _table: usize, _key: &[u64]) {}
 
-    /// Looks `key` up in `table`'s index number `index`, and adds the row to the transaction's rows: the row's number, or
-    /// `None` if there is no such row and there will be none before the transaction commits.
+    /// Looks `key` up in `table`'s index number `index`, and adds the row to the transaction's
+    /// rows: the row's number, or `None` if there is no such row and there will be none before the
+    /// transaction commits.
     #[inline(always)]
     fn find(
         transaction: &mut Self::Transaction,
@@ -120,9 +130,11 @@ pub trait Accessing<P: Platform>: Parts<P> {
         Self::access(transaction, cx, table, index, key, lookup, intent)
     }
 
-    /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order, up to the first failure. The
-    /// index is asked for all keys first, and what `ahead` says of each row is on its way before the first row is used: the
-    /// misses overlap. `told`: where the buckets of these keys are, or of some, in the same order, with others between them or without.
+    /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order,
+    /// up to the first failure. The index is asked for all keys first, and what `ahead` says of
+    /// each row is on its way before the first row is used: the misses overlap. `told`: where the
+    /// buckets of these keys are, or of some, in the same order, with others between them or
+    /// without.
     #[inline(always)]
     fn find_many<K: Keys>(
         transaction: &mut Self::Transaction,
@@ -186,19 +198,22 @@ pub trait Accessing<P: Platform>: Parts<P> {
         result
     }
 
-    /// Whether [`Self::access`] looks at nothing of a row of this table: a batch of lookups waits for none of them then.
+    /// Whether [`Self::access`] looks at nothing of a row of this table: a batch of lookups waits
+    /// for none of them then.
     #[inline(always)]
     fn accesses_blindly(_: &Context<'_, '_, P, Self>, table: &Table<P>) -> bool {
         table.read_only
     }
 
-    /// Starts to bring closer what the scheme needs of the rows that lookups have found, besides what lies in front of the rows,
-    /// which is on its way. Lookups of many keys call this, nobody else.
+    /// Starts to bring closer what the scheme needs of the rows that lookups have found, besides
+    /// what lies in front of the rows, which is on its way. Lookups of many keys call this, nobody
+    /// else.
     #[inline(always)]
     fn bring_locks(_: &mut Context<'_, '_, P, Self>, _table: usize, _found: &[Lookup]) {}
 
-    /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order, up to the first failure. The
-    /// keys are of one partition and ascend: one descent a leaf, instead of one a key.
+    /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order,
+    /// up to the first failure. The keys are of one partition and ascend: one descent a leaf,
+    /// instead of one a key.
     fn find_ascending(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -226,8 +241,8 @@ pub trait Accessing<P: Platform>: Parts<P> {
         accessed
     }
 
-    /// Prepares for a lookup of `key` in an index. Lookups ([`Self::find`] and its batches) call this before they ask the
-    /// index; nobody else does.
+    /// Prepares for a lookup of `key` in an index. Lookups ([`Self::find`] and its batches) call
+    /// this before they ask the index; nobody else does.
     #[inline(always)]
     fn approach(
         _: &mut Self::Transaction,
@@ -239,8 +254,8 @@ pub trait Accessing<P: Platform>: Parts<P> {
         Ok(())
     }
 
-    /// Adds what the index said to a lookup to the transaction, as [`Self::find`] tells. The key is not used if the lookup
-    /// found a row. Lookups call this, nobody else.
+    /// Adds what the index said to a lookup to the transaction, as [`Self::find`] tells. The key is
+    /// not used if the lookup found a row. Lookups call this, nobody else.
     fn access(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -251,10 +266,11 @@ pub trait Accessing<P: Platform>: Parts<P> {
         intent: Intent,
     ) -> Result<Option<RowNumber>, Abort>;
 
-    /// Looks `key` up as [`Self::find`] does, but without any concurrency control: the row is neither locked nor validated, and
-    /// stays apart from the row that [`Self::find`] gives for the same key. What is read of it may be of several transactions,
-    /// may never be committed, and may be of a row that is gone; its absence is not protected. Its words, but not its tail, can be read,
-    /// and it cannot be written. A transaction that uses this is not serializable.
+    /// Looks `key` up as [`Self::find`] does, but without any concurrency control: the row is
+    /// neither locked nor validated, and stays apart from the row that [`Self::find`] gives for the
+    /// same key. What is read of it may be of several transactions, may never be committed, and may
+    /// be of a row that is gone; its absence is not protected. Its words, but not its tail, can be
+    /// read, and it cannot be written. A transaction that uses this is not serializable.
     fn find_unvalidated(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -307,8 +323,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
         tail: &[u8],
     ) -> Result<(), Abort>;
 
-    /// Inserts several rows, as [`Self::insert`] each, in order, up to the first failure. Where keys of a table with one index
-    /// follow each other, the index is changed once for several of them.
+    /// Inserts several rows, as [`Self::insert`] each, in order, up to the first failure. Where
+    /// keys of a table with one index follow each other, the index is changed once for several of
+    /// them.
     fn insert_all(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -316,8 +333,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
         rows: NewRows<'_>,
     ) -> Result<(), Abort>;
 
-    /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: nobody will ever find it, no log hears of
-    /// it, and if the transaction commits its memory stays in use as long as the instance. For comparisons with programs that do so.
+    /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: nobody will
+    /// ever find it, no log hears of it, and if the transaction commits its memory stays in use as
+    /// long as the instance. For comparisons with programs that do so.
     fn insert_unindexed(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -335,8 +353,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
         keys: &[&[u64]],
     ) -> Result<(), Abort>;
 
-    /// Adds the rows with keys in `range`, both ends included, to the transaction, in order, and calls `visit` with each until
-    /// `visit` returns false. No row will appear in the visited part of the range before the transaction commits.
+    /// Adds the rows with keys in `range`, both ends included, to the transaction, in order, and
+    /// calls `visit` with each until `visit` returns false. No row will appear in the visited part
+    /// of the range before the transaction commits.
     #[allow(clippy::too_many_arguments)]
     fn scan<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
@@ -348,8 +367,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
         visit: &mut dyn FnMut(&mut T, RowNumber) -> Result<bool, Abort>,
     ) -> Result<(), Abort>;
 
-    /// Looks `key` up in this index as [`Self::find`] does, and reads words of the row from number `first` on; false if there is no such
-    /// row. The row gets no number, so that a scheme may remember less of it.
+    /// Looks `key` up in this index as [`Self::find`] does, and reads words of the row from number
+    /// `first` on; false if there is no such row. The row gets no number, so that a scheme may
+    /// remember less of it.
     #[inline(always)]
     fn find_words(
         transaction: &mut Self::Transaction,
@@ -364,9 +384,10 @@ pub trait Accessing<P: Platform>: Parts<P> {
         }
     }
 
-    /// Reads words of the rows with keys in `range`, as [`Self::scan`] and a [`Self::read`] of each row do, and calls `visit` with the
-    /// words of one row or of several, one behind the other, until `visit` returns false. The rows get no numbers, so that a scheme may
-    /// remember less of them. There is room for [`RowWords::ahead`] rows in `room`.
+    /// Reads words of the rows with keys in `range`, as [`Self::scan`] and a [`Self::read`] of each
+    /// row do, and calls `visit` with the words of one row or of several, one behind the other,
+    /// until `visit` returns false. The rows get no numbers, so that a scheme may remember less of
+    /// them. There is room for [`RowWords::ahead`] rows in `room`.
     #[allow(clippy::type_complexity, reason = "the visitor's type is named here alone")]
     fn scan_words<'i, T: Holder<'i, P, Self>>(
         holder: &mut T,
@@ -387,14 +408,16 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// Number of the table that a row belongs to.
     fn table_of(transaction: &Self::Transaction, row: RowNumber) -> usize;
 
-    /// The stamp of the transaction that wrote this row last, as far as this transaction sees the row: what this transaction
-    /// reads of the row has all changes with this or a smaller stamp, and none with a larger one. Some schemes give a larger
-    /// stamp than that of the last writer, but none as large as that of the next. The stamp means nothing for a row that this
+    /// The stamp of the transaction that wrote this row last, as far as this transaction sees the
+    /// row: what this transaction reads of the row has all changes with this or a smaller stamp,
+    /// and none with a larger one. Some schemes give a larger stamp than that of the last writer,
+    /// but none as large as that of the next. The stamp means nothing for a row that this
     /// transaction inserted, or of which it has read nothing yet.
     fn stamp(transaction: &Self::Transaction, row: RowNumber) -> Stamp;
 
-    /// The caller leaves the epoch, or enters anew, and goes on with the branch ([`Mode::Branch`]) afterwards: verbs name none of the rows that
-    /// it has found so far. Rows that it has changed stay, because nobody else can delete them meanwhile.
+    /// The caller leaves the epoch, or enters anew, and goes on with the branch ([`Mode::Branch`])
+    /// afterwards: verbs name none of the rows that it has found so far. Rows that it has changed
+    /// stay, because nobody else can delete them meanwhile.
     fn lay_aside(_: &mut Self::Transaction) {}
 
     /// Starts to bring words of a row closer, from number `first` on.
@@ -410,14 +433,16 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
 /// How a transaction ends. All verbs run inside the worker's epoch.
 pub trait Ending<P: Platform>: Parts<P> {
-    /// Whether everything that the transaction read was true at one moment: callers ask before they end the transaction for a
-    /// reason that follows from what it read. Everything that the transaction depends on is durable when the epoch of the
-    /// stamp is. Callers may ask after a verb has failed.
+    /// Whether everything that the transaction read was true at one moment: callers ask before they
+    /// end the transaction for a reason that follows from what it read. Everything that the
+    /// transaction depends on is durable when the epoch of the stamp is. Callers may ask after a
+    /// verb has failed.
     fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort>;
 
-    /// Makes sure that the transaction can commit. On failure the transaction is aborted already. `prepare` announces the
-    /// epoch of the commit ([`Local::announce_commit`]): the caller retracts the announcement when the commit's record is
-    /// in the log, or the commit has failed or is postponed. A branch ([`Mode::Branch`]) announces nothing, and does not fail.
+    /// Makes sure that the transaction can commit. On failure the transaction is aborted already.
+    /// `prepare` announces the epoch of the commit ([`Local::announce_commit`]): the caller
+    /// retracts the announcement when the commit's record is in the log, or the commit has failed
+    /// or is postponed. A branch ([`Mode::Branch`]) announces nothing, and does not fail.
     fn prepare(
         transaction: Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -426,8 +451,9 @@ pub trait Ending<P: Platform>: Parts<P> {
     /// Ends the transaction without a trace.
     fn abort(transaction: Self::Transaction, cx: &mut Context<'_, '_, P, Self>);
 
-    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an earlier epoch than the one that
-    /// the worker has announced for the commit: in `prepare`, or in `commit` for a participant ([`Mode::Participant`]).
+    /// Makes a prepared transaction's writes visible. If there are any, the stamp is not of an
+    /// earlier epoch than the one that the worker has announced for the commit: in `prepare`, or in
+    /// `commit` for a participant ([`Mode::Participant`]).
     fn commit(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>) -> Stamp;
 
     /// Ends a prepared transaction without a trace.
@@ -436,23 +462,26 @@ pub trait Ending<P: Platform>: Parts<P> {
 
 /// What a log hears of a transaction that was prepared, and not committed yet.
 pub trait Redo<P: Platform>: Parts<P> {
-    /// Hands everything that a prepared transaction changes to the sink. The module `redo` says what a log may rely on.
+    /// Hands everything that a prepared transaction changes to the sink. The module `redo` says
+    /// what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
-    /// The largest stamp of the rows that a prepared transaction has read, and of those whose absence it has seen, if the transaction
-    /// changes nothing. `None` otherwise, or if the scheme does not know.
+    /// The largest stamp of the rows that a prepared transaction has read, and of those whose
+    /// absence it has seen, if the transaction changes nothing. `None` otherwise, or if the scheme
+    /// does not know.
     fn reads_until(prepared: &Self::Prepared) -> Option<Stamp> {
         let _ = prepared;
         None
     }
 
-    /// The stamp that was drawn when a transaction was prepared: larger than those of all transactions that it depends on, and
-    /// not larger than that of its commit. If the transaction changes anything, the worker has announced a commit since before
-    /// the stamp was drawn, until the caller of [`Ending::prepare`] retracts the announcement.
+    /// The stamp that was drawn when a transaction was prepared: larger than those of all
+    /// transactions that it depends on, and not larger than that of its commit. If the transaction
+    /// changes anything, the worker has announced a commit since before the stamp was drawn, until
+    /// the caller of [`Ending::prepare`] retracts the announcement.
     fn prepared_at(prepared: &Self::Prepared) -> Stamp;
 
-    /// The row with this primary key as it was before a prepared transaction, which nobody ends meanwhile, if that transaction
-    /// keeps the row, or its absence, from transactions that read.
+    /// The row with this primary key as it was before a prepared transaction, which nobody ends
+    /// meanwhile, if that transaction keeps the row, or its absence, from transactions that read.
     fn before(
         prepared: &Self::Prepared,
         cx: &mut Context<'_, '_, P, Self>,
@@ -463,11 +492,12 @@ pub trait Redo<P: Platform>: Parts<P> {
 
 /// Rows while no transaction runs.
 pub trait Filling<P: Platform>: Parts<P> {
-    /// Gives a new row, which no other worker knows yet, the header of a row that was committed at the beginning of the
-    /// worker's epoch. `key` is the row's primary key. No transaction runs.
+    /// Gives a new row, which no other worker knows yet, the header of a row that was committed at
+    /// the beginning of the worker's epoch. `key` is the row's primary key. No transaction runs.
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
 
-    /// Whether a row that an index names is present, while no transaction runs: schemes may keep deleted rows in indexes.
+    /// Whether a row that an index names is present, while no transaction runs: schemes may keep
+    /// deleted rows in indexes.
     fn is_present(_: P::Core, _: &Self::Header) -> bool {
         true
     }
@@ -477,11 +507,13 @@ pub trait Filling<P: Platform>: Parts<P> {
 pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
     /// The scheme's name on the command line.
     const NAME: &'static str;
-    /// Whether the order of commits agrees with real time: a transaction that begins after another has ended comes later. The
-    /// commits of the other schemes agree with real time from epoch to epoch only: a transaction may miss one commit and see
-    /// another that began later, if the two commits share no data.
+    /// Whether the order of commits agrees with real time: a transaction that begins after another
+    /// has ended comes later. The commits of the other schemes agree with real time from epoch to
+    /// epoch only: a transaction may miss one commit and see another that began later, if the two
+    /// commits share no data.
     const STRICT: bool = true;
-    /// Whether the scheme locks whole partitions, so that transactions run side by side only if tables are partitioned.
+    /// Whether the scheme locks whole partitions, so that transactions run side by side only if
+    /// tables are partitioned.
     const LOCKS_PARTITIONS: bool = false;
     /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
     const SNAPSHOTS: bool = false;

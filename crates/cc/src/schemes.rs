@@ -1,6 +1,6 @@
-//! The registry of schemes: the one list that the command line, campaigns, the library and tests are written from. A new
-//! scheme is a module of this crate and one entry of this list, as `basic` (programs that embed the engine are compiled with it) or
-//! `further` (if they ask for all).
+//! The registry of schemes: the one list that the command line, campaigns, the library and tests
+//! are written from. A new scheme is a module of this crate and one entry of this list, as `basic`
+//! (programs that embed the engine are compiled with it) or `further` (if they ask for all).
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,34 +12,40 @@ use crate::scheme::Scheme;
 /// Expands something for every scheme.
 ///
 /// `for_each_scheme!(S => { check::<S>(); })` repeats the block, in which `S` names the scheme.
-/// `for_each_scheme!(callback)` expands to `callback! { basic Silo, further TicToc, ... }`: the names of types of this crate, each behind
-/// the attributes that document it, for a macro that writes items.
+/// `for_each_scheme!(callback)` expands to `callback! { basic Silo, further TicToc, ... }`: the
+/// names of types of this crate, each behind the attributes that document it, for a macro that
+/// writes items.
 #[macro_export]
 macro_rules! for_each_scheme {
     (@list [$($callback:tt)+] $($argument:tt)*) => {
         $($callback)+! {
             $($argument)*
-            /// Optimistic: reads take no locks and are validated at the commit. The faster one where collisions are rare.
+            /// Optimistic: reads take no locks and are validated at the commit. The faster one
+            /// where collisions are rare.
             #[default]
             basic Silo,
-            /// Optimistic: what a transaction read decides when it commits, so that fewer of those that only read give up.
-            /// Its commits are in the order of real time from millisecond to millisecond only.
+            /// Optimistic: what a transaction read decides when it commits, so that fewer of those
+            /// that only read give up. Its commits are in the order of real time from millisecond
+            /// to millisecond only.
             further TicToc,
-            /// Optimistic, with a private copy of each row: the rows that a transaction reads are those of the moment at
-            /// which the attempt began. Which keys are there (what is missing, what a count says) it sees as it is when it
-            /// looks: that this fits is known at the commit only, as under [`Silo`](Self::Silo).
+            /// Optimistic, with a private copy of each row: the rows that a transaction reads are
+            /// those of the moment at which the attempt began. Which keys are there (what is
+            /// missing, what a count says) it sees as it is when it looks: that this fits is known
+            /// at the commit only, as under [`Silo`](Self::Silo).
             further Occ,
-            /// As [`Silo`](Self::Silo), with old versions of rows, which cost memory and time: leave room below the memory
-            /// limit, since changing and deleting rows needs some as well.
+            /// As [`Silo`](Self::Silo), with old versions of rows, which cost memory and time:
+            /// leave room below the memory limit, since changing and deleting rows needs some as
+            /// well.
             basic Mvcc,
-            /// Two-phase locking that gives up instead of waiting: collisions are noticed at once, and a transaction never
-            /// sees a state that did not exist.
+            /// Two-phase locking that gives up instead of waiting: collisions are noticed at once,
+            /// and a transaction never sees a state that did not exist.
             basic NoWait,
             /// Two-phase locking in which the older transaction waits and the younger gives up.
             further WaitDie,
             /// Two-phase locking in which transactions wait, and deadlocks are found.
             further DlDetect,
-            /// One lock a table: one transaction at a time uses it. The least work where few threads meet.
+            /// One lock a table: one transaction at a time uses it. The least work where few
+            /// threads meet.
             further Hstore,
         }
     };
@@ -62,7 +68,8 @@ pub trait SchemeVisitor<P: Platform> {
     /// What it gives.
     type Output;
 
-    /// Whether it can visit all schemes; otherwise the basic ones alone ([`SchemeName::is_basic`]), and is not compiled for others.
+    /// Whether it can visit all schemes; otherwise the basic ones alone ([`SchemeName::is_basic`]),
+    /// and is not compiled for others.
     const ALL: bool = true;
 
     /// Runs under scheme `S`.
@@ -133,7 +140,8 @@ macro_rules! registry {
 
 for_each_scheme!(registry);
 
-/// The scheme whose transactions can be branches, of which a worker has several open at a time ([`terms::Mode::Branch`]).
+/// The scheme whose transactions can be branches, of which a worker has several open at a time
+/// ([`terms::Mode::Branch`]).
 pub type Branching = crate::Hstore;
 
 const _: () = assert!(<Branching as Scheme<Hardware>>::BRANCHES);

@@ -1,20 +1,24 @@
 //! `silo`: optimistic concurrency control with per-row version words and epochs.
 //!
-//! Source: Tu, Zheng, Kohler, Liskov, Madden, "Speedy transactions in multicore in-memory databases", SOSP 2013.
+//! Source: Tu, Zheng, Kohler, Liskov, Madden, "Speedy transactions in multicore in-memory
+//! databases", SOSP 2013.
 //!
-//! The version word of a row ([`crate::optimistic`]) is the stamp (TID) of its last writer: the epoch in the high half, a
-//! number within it below. `prepare` locks the rows to write in the order of their places, reads the epoch (the
-//! serialization point), and validates: rows read still have the version seen, and leaves (or buckets) where keys were
-//! absent or ranges were scanned are unchanged. `commit` applies the writes and unlocks with a stamp larger than all seen.
+//! The version word of a row ([`crate::optimistic`]) is the stamp (TID) of its last writer: the
+//! epoch in the high half, a number within it below. `prepare` locks the rows to write in the order
+//! of their places, reads the epoch (the serialization point), and validates: rows read still have
+//! the version seen, and leaves (or buckets) where keys were absent or ranges were scanned are
+//! unchanged. `commit` applies the writes and unlocks with a stamp larger than all seen.
 //!
 //! Deviations:
 //! - Rows are written field by field, in place; only changed bytes are kept and applied.
-//! - A deleted row leaves its indexes at once, instead of when no snapshot needs it. The paper keeps it so that a later
-//!   insertion of the same key gets a larger TID; here the leaf remembers the largest stamp removed from it
-//!   ([`storage::tree`]), with the same effect and no dead rows in the way of scans.
-//! - `prepare` does not wait for a locked row, where the paper spins: whoever has locked a row is about to change it
-//!   (`docs/decisions/0020-commits-do-not-wait.md`).
-//! - A part of a transaction over several databases marks the rows that it has only read, until it ends ([`crate::optimistic`]).
+//! - A deleted row leaves its indexes at once, instead of when no snapshot needs it. The paper
+//!   keeps it so that a later insertion of the same key gets a larger TID; here the leaf remembers
+//!   the largest stamp removed from it ([`storage::tree`]), with the same effect and no dead rows
+//!   in the way of scans.
+//! - `prepare` does not wait for a locked row, where the paper spins: whoever has locked a row is
+//!   about to change it (`docs/decisions/0020-commits-do-not-wait.md`).
+//! - A part of a transaction over several databases marks the rows that it has only read, until it
+//!   ends ([`crate::optimistic`]).
 
 use std::marker::PhantomData;
 

@@ -1,13 +1,15 @@
-//! Timestamps for schemes that order transactions by them: from one shared counter, or from the synchronized clock.
+//! Timestamps for schemes that order transactions by them: from one shared counter, or from the
+//! synchronized clock.
 //!
-//! Source: Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss: an evaluation of concurrency control with one
-//! thousand cores", PVLDB 2014, section 4.3. The counter is one word that every transaction adds to; its line wanders from
-//! core to core. The clock costs no communication: a timestamp is the number of ticks, with the worker's number below
-//! them, so that no two workers get the same.
+//! Source: Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss: an evaluation of
+//! concurrency control with one thousand cores", PVLDB 2014, section 4.3. The counter is one word
+//! that every transaction adds to; its line wanders from core to core. The clock costs no
+//! communication: a timestamp is the number of ticks, with the worker's number below them, so that
+//! no two workers get the same.
 //!
-//! Timestamps of the counter ascend in real time: a worker that asks after another has got an answer gets a larger one.
-//! Those of the clock do so as far as the machine's clocks agree: a scheme may abort needlessly where they do not, but must
-//! not rely on it.
+//! Timestamps of the counter ascend in real time: a worker that asks after another has got an
+//! answer gets a larger one. Those of the clock do so as far as the machine's clocks agree: a
+//! scheme may abort needlessly where they do not, but must not rely on it.
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +30,8 @@ const ROUGH_STEP_BITS: u32 = 10;
 /// Bits of those that tell workers apart.
 const ROUGH_WORKER_BITS: u32 = 10;
 
-/// A moment in the order of some scheme. No two calls of [`Timestamps::next`] give the same; none gives 0.
+/// A moment in the order of some scheme. No two calls of [`Timestamps::next`] give the same; none
+/// gives 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
@@ -54,7 +57,8 @@ enum Source<P: Platform> {
     /// One word: the last timestamp given.
     Counter(P::Region),
     Clock {
-        /// The clock when the database was made: its ticks since the machine's start would leave less room.
+        /// The clock when the database was made: its ticks since the machine's start would leave
+        /// less room.
         since: u64,
         /// Low bits for the worker's number.
         worker_bits: u32,
@@ -90,8 +94,9 @@ impl<P: Platform> Timestamps<P> {
         }
     }
 
-    /// A new timestamp that takes less room: low bits of timestamps which are close to each other tell them apart. Those
-    /// from the clock are in steps of about a microsecond, and a thousand workers further on two may get the same.
+    /// A new timestamp that takes less room: low bits of timestamps which are close to each other
+    /// tell them apart. Those from the clock are in steps of about a microsecond, and a thousand
+    /// workers further on two may get the same.
     #[inline]
     pub(crate) fn next_rough(&self, c: P::Core, worker: &mut TimestampWorker) -> Timestamp {
         match &self.0 {

@@ -1,23 +1,28 @@
 //! `wait-die`: two-phase locking in which the older waits for the younger, and the younger dies.
 //!
-//! Source: Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed database systems", ACM TODS 1978;
-//! Bernstein, Goodman, ACM Computing Surveys 1981; as in Yu et al., "Staring into the abyss", PVLDB 2014, and Bang et al.,
-//! "The full story of 1000 cores", VLDB Journal 2022, whose waiting, like ours, is bounded spinning.
+//! Source: Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed database
+//! systems", ACM TODS 1978; Bernstein, Goodman, ACM Computing Surveys 1981; as in Yu et al.,
+//! "Staring into the abyss", PVLDB 2014, and Bang et al., "The full story of 1000 cores", VLDB
+//! Journal 2022, whose waiting, like ours, is bounded spinning.
 //!
-//! A transaction gets its age when it begins and keeps it over its retries. It waits for a lock only if it is older than
-//! all holders, so no circle of waiting transactions closes. A lock word's tag is the age of the oldest transaction that has
-//! held the lock since it was last free. That transaction may have ended; then another dies without need.
+//! A transaction gets its age when it begins and keeps it over its retries. It waits for a lock
+//! only if it is older than all holders, so no circle of waiting transactions closes. A lock word's
+//! tag is the age of the oldest transaction that has held the lock since it was last free. That
+//! transaction may have ended; then another dies without need.
 //!
-//! No transaction starves. A transaction that has waited in vain claims the lock: it sets the word's `waited` bit and puts its
-//! age into the tag. From then on younger transactions are refused while the lock is held, and hold back for a moment once it
-//! is free. A transaction that dies again and again at a lock that others share, perhaps because of an age that has outlived
-//! its owner, sets the bit without waiting, so that the lock becomes free in the end. So the oldest transaction gets its
-//! locks, whatever other transactions come, but for insertions into a leaf that it scans (see [`crate::locking`]).
+//! No transaction starves. A transaction that has waited in vain claims the lock: it sets the
+//! word's `waited` bit and puts its age into the tag. From then on younger transactions are refused
+//! while the lock is held, and hold back for a moment once it is free. A transaction that dies
+//! again and again at a lock that others share, perhaps because of an age that has outlived its
+//! owner, sets the bit without waiting, so that the lock becomes free in the end. So the oldest
+//! transaction gets its locks, whatever other transactions come, but for insertions into a leaf
+//! that it scans (see [`crate::locking`]).
 //!
-//! Deviations: there is no list of waiters. Waiting transactions spin on the lock word and look again whenever it changes:
-//! a transaction that is then younger than the new holder dies, where the source would have served the youngest of them
-//! first. Age is a timestamp of which 37 bits fit into the word (of the clock: steps of about a microsecond, then the
-//! worker's number): transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
+//! Deviations: there is no list of waiters. Waiting transactions spin on the lock word and look
+//! again whenever it changes: a transaction that is then younger than the new holder dies, where
+//! the source would have served the youngest of them first. Age is a timestamp of which 37 bits fit
+//! into the word (of the clock: steps of about a microsecond, then the worker's number):
+//! transactions further apart than a minute compare wrongly, and the bound on waiting serves them.
 
 use platform::{Nanos, OutOfMemory, Platform};
 
@@ -41,7 +46,8 @@ const KEPT_MAX: u64 = 1 << (TAG_BITS - 2);
 const UNCLAIMED_NANOS: u64 = 4_000;
 /// How long a younger transaction holds back from a free lock that an older one has claimed.
 const COURTESY_NANOS: u64 = 500;
-/// Attempts after which a transaction that dies at a shared lock keeps further ones from sharing it.
+/// Attempts after which a transaction that dies at a shared lock keeps further ones from sharing
+/// it.
 const DRAIN_ATTEMPTS: u32 = 8;
 
 /// Whether `left` began before `right`.
@@ -173,7 +179,8 @@ impl<P: Platform> Wait<'_, P> {
         newcomer && self.seen.is_waited() && is_older(self.seen.tag(), self.seeker.tag())
     }
 
-    /// Takes the lock, which its holders do not exclude; the end of the wait, or `None` if the word is to be looked at again.
+    /// Takes the lock, which its holders do not exclude; the end of the wait, or `None` if the word
+    /// is to be looked at again.
     fn enter(&mut self, granted: LockState, rules: impl Rules) -> Option<Result<(), Refusal>> {
         let Seeker { c, lock, want, .. } = self.seeker;
         if let Want::Open { .. } = want {

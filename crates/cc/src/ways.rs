@@ -1,6 +1,8 @@
-//! Ways of doing things that stand beside the default, to compare with programs that do so: see `docs/like-engine.md`.
+//! Ways of doing things that stand beside the default, to compare with programs that do so: see
+//! `docs/like-engine.md`.
 //!
-//! A way is chosen when an instance is made, and costs the default nothing: see where each is asked for.
+//! A way is chosen when an instance is made, and costs the default nothing: see where each is asked
+//! for.
 
 /// All ways of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +23,8 @@ pub enum RowLock {
     /// A word in front of the row, changed by compare and swap.
     #[default]
     Word,
-    /// A manager with a latch: every grant, refusal and release goes through one queue, and holders are entries of a list.
+    /// A manager with a latch: every grant, refusal and release goes through one queue, and holders
+    /// are entries of a list.
     Latch,
 }
 
@@ -31,30 +34,31 @@ pub enum RowCopies {
     /// The fields that are read or written.
     #[default]
     Fields,
-    /// The whole row: by optimistic schemes when it is found and when it is written back, by those that lock rows when it is
-    /// locked for writing, and again if the transaction aborts.
+    /// The whole row: by optimistic schemes when it is found and when it is written back, by those
+    /// that lock rows when it is locked for writing, and again if the transaction aborts.
     Rows,
 }
 
 /// How a transaction that commits locks what it has written, under optimistic schemes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitLocks {
-    /// In one order for all transactions. A transaction that meets a locked row aborts if it writes the row, and waits for a
-    /// bounded time if it has only read the row.
+    /// In one order for all transactions. A transaction that meets a locked row aborts if it writes
+    /// the row, and waits for a bounded time if it has only read the row.
     #[default]
     Ordered,
-    /// In the order in which the transaction found the rows; if one is not free, it lets all go, pauses, and tries again a few
-    /// times.
+    /// In the order in which the transaction found the rows; if one is not free, it lets all go,
+    /// pauses, and tries again a few times.
     NoWait,
 }
 
 /// How deadlocks are found, by the scheme that detects them, where the locks of rows are managers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Deadlocks {
-    /// In a graph without latches, in which whoever waits for long shows what it holds; the youngest of a circle gives up.
+    /// In a graph without latches, in which whoever waits for long shows what it holds; the
+    /// youngest of a circle gives up.
     #[default]
     Graph,
-    /// In lists of what transactions wait for, each behind a latch, searched all the time; that of a circle which has the fewest
-    /// locks gives up.
+    /// In lists of what transactions wait for, each behind a latch, searched all the time; that of
+    /// a circle which has the fewest locks gives up.
     Lists,
 }

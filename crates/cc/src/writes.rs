@@ -1,8 +1,9 @@
 //! What a transaction will write into rows when it commits: changed bytes only.
 //!
-//! Each write is a chunk: a header word (offset and length in bytes, place of the row's next chunk), then the bytes,
-//! shifted so that they lie in words as they will in the row. Applying a chunk stores whole words; at the chunk's edges the
-//! row's bytes are kept, which no other transaction changes while the writer has the row.
+//! Each write is a chunk: a header word (offset and length in bytes, place of the row's next
+//! chunk), then the bytes, shifted so that they lie in words as they will in the row. Applying a
+//! chunk stores whole words; at the chunk's edges the row's bytes are kept, which no other
+//! transaction changes while the writer has the row.
 
 use platform::Platform;
 
@@ -58,7 +59,8 @@ pub(crate) struct WriteBuffer {
     words: Vec<u64>,
 }
 
-/// Copies `bytes` into `words`, which start at the word that byte `offset` lies in. Words are little-endian.
+/// Copies `bytes` into `words`, which start at the word that byte `offset` lies in. Words are
+/// little-endian.
 #[inline(always)]
 pub(crate) fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
     const { assert!(cfg!(target_endian = "little"), "rows are little-endian words") };
@@ -72,7 +74,8 @@ pub(crate) fn place(words: &mut [u64], offset: usize, bytes: &[u8]) {
     bytemuck::cast_slice_mut::<u64, u8>(words)[start..start + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Stores words. Most fields are of one or two: then their number is known where the loop is compiled.
+/// Stores words. Most fields are of one or two: then their number is known where the loop is
+/// compiled.
 #[inline(always)]
 fn store<P: Platform>(c: P::Core, to: &[P::Word], from: &[u64]) {
     match to.len() {
@@ -82,7 +85,8 @@ fn store<P: Platform>(c: P::Core, to: &[P::Word], from: &[u64]) {
     }
 }
 
-/// Overwrites words of a row that begin with the word in which byte `offset` lies, and gives what was there.
+/// Overwrites words of a row that begin with the word in which byte `offset` lies, and gives what
+/// was there.
 #[inline(always)]
 pub(crate) fn exchange<P: Platform, const N: usize>(
     c: P::Core,
@@ -133,7 +137,8 @@ impl WriteBuffer {
         chain.last = at;
     }
 
-    /// Appends a chunk; where it begins. Most are of one or two words: one look at the room that is left.
+    /// Appends a chunk; where it begins. Most are of one or two words: one look at the room that is
+    /// left.
     #[inline(always)]
     fn append(&mut self, offset: usize, bytes: &[u8]) -> u32 {
         let at = self.words.len();
@@ -188,7 +193,8 @@ impl WriteBuffer {
         mask(start, end)
     }
 
-    /// The writes of a row, in their order, up to byte `end` of the row: bytes behind `end` do not belong to its value.
+    /// The writes of a row, in their order, up to byte `end` of the row: bytes behind `end` do not
+    /// belong to its value.
     pub(crate) fn changes(&self, chain: Chain, end: usize) -> RowChanges<'_> {
         let mut changes = RowChanges { words: &self.words, next: chain.first, end };
         changes.skip_beyond();

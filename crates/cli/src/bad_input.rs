@@ -14,7 +14,8 @@ pub struct BadInput {
 }
 
 impl BadInput {
-    /// A fault of `subject` (a flag, with its value where that helps), and what is accepted instead.
+    /// A fault of `subject` (a flag, with its value where that helps), and what is accepted
+    /// instead.
     pub fn new(subject: impl Into<String>, problem: impl Into<String>, accepted: impl Into<String>) -> Self {
         let accepted = accepted.into();
         let hint = if accepted.is_empty() { accepted } else { format!("accepted: {accepted}") };

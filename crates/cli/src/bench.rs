@@ -45,7 +45,8 @@ pub fn instance(arguments: &BenchArguments) -> Result<(), Failure> {
     let asked = || -> Result<_, Failure> {
         let mut machine = machines::facts(arguments.common.machine.as_deref())?;
         let cores = arguments.common.cores.as_deref().and_then(|cores| cores.parse().ok());
-        // The workers of all instances may be more than this machine has threads: a file says so, or others are on other machines.
+        // The workers of all instances may be more than this machine has threads: a file says so,
+        // or others are on other machines.
         if let Some(cores) = cores.filter(|cores| machine.threads_by_smt.iter().all(|most| most < cores)) {
             machine =
                 MachineFacts { threads_by_smt: vec![cores], sockets_by_smt: vec![vec![0; cores]], ..machine };

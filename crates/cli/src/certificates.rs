@@ -38,7 +38,8 @@ pub struct CertificatesArguments {
     /// Directory of the files; it has no authority so far
     #[arg(value_name = "DIR")]
     pub directory: String,
-    /// Names, separated by commas: those of the deployment file [default: command,instance-0,instance-1]
+    /// Names, separated by commas: those of the deployment file [default:
+    /// command,instance-0,instance-1]
     #[arg(long, value_name = "NAMES")]
     pub names: Option<String>,
     /// Days from today on which they count, 1 to 36500 [default: 365]

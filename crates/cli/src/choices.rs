@@ -86,7 +86,8 @@ macro_rules! choices {
     };
 }
 
-/// The list of workloads: expands to `callback! { Micro = "micro", ... }`, each entry behind its documentation.
+/// The list of workloads: expands to `callback! { Micro = "micro", ... }`, each entry behind its
+/// documentation.
 macro_rules! for_each_workload {
     ($callback:ident) => {
         $callback! {
@@ -353,7 +354,8 @@ choices! {
     TpccLoad {
         /// On the node of the worker whose home they are.
         Home = "home",
-        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's home they are.
+        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's
+        /// home they are.
         Block = "block",
     } later []
 }
@@ -446,7 +448,8 @@ names! {
 choices! {
     /// How a transaction over several instances commits.
     Commit {
-        /// Whoever meets a prepared row aborts; where several workers share an instance, after waiting 10 us at most.
+        /// Whoever meets a prepared row aborts; where several workers share an instance, after
+        /// waiting 10 us at most.
         Classic = "classic",
     } later []
 }
@@ -512,7 +515,8 @@ impl Deploy {
         self.0
     }
 
-    /// The deployment that `text` names, of `cores` workers on so many `sockets` of so many `machines`.
+    /// The deployment that `text` names, of `cores` workers on so many `sockets` of so many
+    /// `machines`.
     pub fn choose(
         text: Option<&str>,
         (cores, sockets, machines): (usize, usize, usize),

@@ -75,8 +75,8 @@ pub fn run(arguments: &DeployArguments) -> Result<(), Failure> {
     }
 }
 
-/// Refuses hardware threads and memory nodes that this machine has not, for the workers that are to run on it: those of `instance`, or,
-/// where no instance is on another machine, all.
+/// Refuses hardware threads and memory nodes that this machine has not, for the workers that are to
+/// run on it: those of `instance`, or, where no instance is on another machine, all.
 fn check_machine(file: &RunFile, instance: Option<u64>) -> Result<(), String> {
     let instances = file.deployment.instances.iter().enumerate();
     let here = instances.filter(|(number, _)| match instance {

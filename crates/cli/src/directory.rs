@@ -38,7 +38,8 @@ pub struct CheckArguments {
     /// Directory of the database
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Directory of a backup from which damaged pages are made anew, of rows in pages (--engine paged)
+    /// Directory of a backup from which damaged pages are made anew, of rows in pages (--engine
+    /// paged)
     #[arg(long, value_name = "BACKUP")]
     pub repair_from: Option<String>,
 }
@@ -60,7 +61,8 @@ fn deployed(path: &Path) -> Result<Option<DataOwners>, Failure> {
     directory::read::<Hardware>(Hardware::core(), path).map_err(|error| Failure::at(path, &error))
 }
 
-/// Verifies a directory: its files, and what they say of rows; of a deployment, those of all instances.
+/// Verifies a directory: its files, and what they say of rows; of a deployment, those of all
+/// instances.
 ///
 /// # Errors
 /// [`Failure::Failed`] with the first damage or contradiction.
@@ -100,7 +102,8 @@ fn ends(all: &[Undecided]) -> Result<String, Failure> {
     })
 }
 
-/// What is not known of an instance's parts in doubt, which these instances decide, without the directories of those.
+/// What is not known of an instance's parts in doubt, which these instances decide, without the
+/// directories of those.
 fn unknown_ends(coordinators: impl Iterator<Item = u16>) -> String {
     let deciding: BTreeSet<u16> = coordinators.collect();
     if deciding.is_empty() {

@@ -54,7 +54,8 @@ pub(crate) fn check(path: &Path) -> Result<Said, Failure> {
 /// Makes damaged pages anew from a backup; what was made.
 ///
 /// # Errors
-/// [`Failure::Failed`] if one of the directories cannot be read, has no rows in pages, or is no backup of the other; or if pages are left.
+/// [`Failure::Failed`] if one of the directories cannot be read, has no rows in pages, or is no
+/// backup of the other; or if pages are left.
 pub(crate) fn repair(path: &Path, backup: &Path) -> Result<String, Failure> {
     for place in [path, backup] {
         if !paged::holds_pages(place) {

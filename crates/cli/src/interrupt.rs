@@ -1,6 +1,7 @@
-//! Ctrl-C: the run ends early with a valid report of what ran, and the process exits as for a full run (0, or 1 if a
-//! check is violated). A second Ctrl-C gives up at once with status 130. A request to terminate (SIGTERM) does the same,
-//! its second with status 143. A hangup keeps its meaning, so that `nohup` works.
+//! Ctrl-C: the run ends early with a valid report of what ran, and the process exits as for a full
+//! run (0, or 1 if a check is violated). A second Ctrl-C gives up at once with status 130. A
+//! request to terminate (SIGTERM) does the same, its second with status 143. A hangup keeps its
+//! meaning, so that `nohup` works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ impl Interrupt {
         Interrupt::default()
     }
 
-    /// A flag that Ctrl-C or a request to terminate raises; the second one exits the process. Once per process.
+    /// A flag that Ctrl-C or a request to terminate raises; the second one exits the process. Once
+    /// per process.
     ///
     /// # Errors
     /// The operating system takes no handler.

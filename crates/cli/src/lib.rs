@@ -1,8 +1,10 @@
-//! The `isles` command: what the user types becomes a configuration, what the engine measures becomes a report.
+//! The `isles` command: what the user types becomes a configuration, what the engine measures
+//! becomes a report.
 //!
 //! - `arguments`: the command line as typed; `usage` turns its faults into one line;
-//! - `config`: the resolved configuration, and every rule about what fits together; `choices` and `values`: the names and
-//!   numbers that flags accept; `machine_facts`: what a configuration must know of a machine;
+//! - `config`: the resolved configuration, and every rule about what fits together; `choices` and
+//!   `values`: the names and numbers that flags accept; `machine_facts`: what a configuration must
+//!   know of a machine;
 //! - `runner`: from a configuration to a run of the driver;
 //! - `bench`, `deploy`, `certificates`: the commands of these names;
 //! - `report`: the result, as JSON and as text;
@@ -10,10 +12,11 @@
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
 //! - `verify`: campaigns over seeds;
 //! - `study`: the command of that name; `pages`: HTML files that commands write;
-//! - `directory`: databases on disk, for `check` and `inspect`; `rows`: their rows as text, for `import` and `export`.
+//! - `directory`: databases on disk, for `check` and `inspect`; `rows`: their rows as text, for
+//!   `import` and `export`.
 //!
-//! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with exactly one line on
-//! standard error. Standard output carries results only.
+//! Exit status: 0 done; 1 the run failed or a consistency check is violated; 2 bad input, with
+//! exactly one line on standard error. Standard output carries results only.
 
 #![forbid(unsafe_code)]
 // The edge of the system: signals, standard output and the clock of the host belong here.

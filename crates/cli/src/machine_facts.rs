@@ -14,11 +14,13 @@ pub struct MachineFacts {
     pub name: String,
     /// Usable hardware threads when at most 1, 2, ... of each physical core are used; never empty.
     pub threads_by_smt: Vec<usize>,
-    /// The socket of each of those threads, in the order in which they are used; as many lists as `threads_by_smt`.
+    /// The socket of each of those threads, in the order in which they are used; as many lists as
+    /// `threads_by_smt`.
     pub sockets_by_smt: Vec<Vec<u32>>,
     /// Machines that the threads are on, of equal numbers.
     pub machines: usize,
-    /// Memory in bytes of the machine that holds the rows: this one, also for a simulated machine; `None` if unknown.
+    /// Memory in bytes of the machine that holds the rows: this one, also for a simulated machine;
+    /// `None` if unknown.
     pub host_memory_bytes: Option<u64>,
 }
 
@@ -32,7 +34,8 @@ pub fn threads_by_smt(topology: &Topology) -> (Vec<usize>, Vec<Vec<u32>>) {
 }
 
 impl MachineFacts {
-    /// Sockets that so many workers are on, of which at most `smt` share a core. Machines are filled one after the other.
+    /// Sockets that so many workers are on, of which at most `smt` share a core. Machines are
+    /// filled one after the other.
     pub fn sockets(&self, workers: usize, smt: usize, placement: Placement) -> usize {
         let threads = &self.sockets_by_smt[smt - 1];
         let count = |threads: &[u32]| threads.iter().collect::<BTreeSet<_>>().len();

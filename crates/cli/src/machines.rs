@@ -25,7 +25,8 @@ pub fn under(root: &str) -> Result<Topology, BadInput> {
     })
 }
 
-/// What a configuration must know of the machine that `--machine` names, `native` where it was not given.
+/// What a configuration must know of the machine that `--machine` names, `native` where it was not
+/// given.
 ///
 /// # Errors
 /// There is no such machine, or this version has none.
@@ -67,8 +68,8 @@ fn in_file(name: &str) -> Result<Description, BadInput> {
     })
 }
 
-/// The description of the machine that `--machine` names; of the native one, its structure with the costs that machines
-/// of that shape usually have.
+/// The description of the machine that `--machine` names; of the native one, its structure with the
+/// costs that machines of that shape usually have.
 ///
 /// # Errors
 /// There is no such machine, or the file describes none.

@@ -1,5 +1,6 @@
-//! What a person sees while a benchmark loads, runs and checks, or a database is read. Standard error only, and never in
-//! the way of a program: where standard error is no terminal, one short line a stage.
+//! What a person sees while a benchmark loads, runs and checks, or a database is read. Standard
+//! error only, and never in the way of a program: where standard error is no terminal, one short
+//! line a stage.
 
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
@@ -16,7 +17,8 @@ const REDRAWS_HZ: u8 = 10;
 /// The bar of a run counts in thousandths of a second.
 const TICKS_PER_SECOND: f64 = 1_000.0;
 
-/// Bytes of files from which on reading them may take more than a second, so that progress is shown.
+/// Bytes of files from which on reading them may take more than a second, so that progress is
+/// shown.
 const BYTES_OF_A_SECOND: u64 = 64 << 20;
 
 enum Output {

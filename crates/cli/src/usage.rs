@@ -40,7 +40,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Sto
     let mut words: Vec<OsString> = words.into_iter().collect();
     let mut parsed = matches(&words);
     if parsed.as_ref().is_err_and(lacks_value) {
-        // Only the last flag can lack its value. With an empty one the message can say what the flag accepts.
+        // Only the last flag can lack its value. With an empty one the message can say what the
+        // flag accepts.
         words.push(OsString::new());
         parsed = matches(&words);
     }
@@ -54,7 +55,8 @@ fn matches(words: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
     command().try_get_matches_from(words)
 }
 
-/// The grammar. Whatever follows a flag is its value, also `-1`: then the message can say what the flag accepts.
+/// The grammar. Whatever follows a flag is its value, also `-1`: then the message can say what the
+/// flag accepts.
 fn command() -> clap::Command {
     let values = |argument: clap::Arg| {
         let takes_value = argument.get_long().is_some() && argument.get_action().takes_values();

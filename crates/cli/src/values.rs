@@ -30,7 +30,8 @@ pub fn number(flag: &str, text: Option<&str>, range: RangeInclusive<f64>) -> Res
     }
 }
 
-/// A number of bytes within `range`, with or without a unit, or `None` where the flag was not given.
+/// A number of bytes within `range`, with or without a unit, or `None` where the flag was not
+/// given.
 pub fn bytes(flag: &str, text: Option<&str>, range: RangeInclusive<u64>) -> Result<Option<u64>, BadInput> {
     const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let Some(text) = text else { return Ok(None) };

@@ -1,7 +1,9 @@
-//! The procedures whose speed is judged by real time, compiled together with the engine for hardware, once for each scheme (decision 0051).
+//! The procedures whose speed is judged by real time, compiled together with the engine for
+//! hardware, once for each scheme (decision 0051).
 //!
-//! They are compiled as one unit, which no second core can help with, beside the engine's objects and whatever uses those: so they are a crate of
-//! their own, and users of it compile none of them again. Programs that are built for tests compile no procedure with the engine.
+//! They are compiled as one unit, which no second core can help with, beside the engine's objects
+//! and whatever uses those: so they are a crate of their own, and users of it compile none of them
+//! again. Programs that are built for tests compile no procedure with the engine.
 
 #![forbid(unsafe_code)]
 
@@ -98,8 +100,9 @@ impl<'d, Q: Procedure> Owning<'d, Q> for Together<'d> {
     }
 }
 
-/// A session, or nothing where the procedure is not compiled with the database's engine: in a program that is built for tests, over
-/// another storage manager than the engine's own, or under a scheme that has no branches.
+/// A session, or nothing where the procedure is not compiled with the database's engine: in a
+/// program that is built for tests, over another storage manager than the engine's own, or under a
+/// scheme that has no branches.
 pub type Opened<T> = Result<Option<Box<T>>, TooManySessions>;
 
 /// A procedure that is compiled with the engine.

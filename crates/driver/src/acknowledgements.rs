@@ -66,8 +66,8 @@ impl Acknowledgements {
         if at_once || session.is_durable(waiting.commit.into()) { self.waiting.pop_front() } else { None }
     }
 
-    /// Waits until everything can be acknowledged. The last commit need not be the last to be durable: one that only read is
-    /// acknowledged with what it has read.
+    /// Waits until everything can be acknowledged. The last commit need not be the last to be
+    /// durable: one that only read is acknowledged with what it has read.
     pub(crate) fn finish(&self, session: &mut dyn Upkeep) -> Result<(), RunError> {
         let last = self.waiting.iter().map(|waiting| waiting.commit).max_by_key(|commit| commit.durable_with);
         match (self.durability, last) {

@@ -1,17 +1,22 @@
-//! Partitions that follow the workload of a run: what workers that own them count goes to a controller, and what it decides to the map.
+//! Partitions that follow the workload of a run: what workers that own them count goes to a
+//! controller, and what it decides to the map.
 //!
-//! The main thread monitors, as a thread of its own does in ATraPos (section V): a search takes milliseconds, in which a worker would answer nobody. When an
-//! interval is over it asks all workers for what they have counted; each answers after its next transaction. When the controller wants another map, the
-//! first worker that is there makes the changes between two of its transactions, while all others serve each other ([`oriented::Worker::rearrange`]).
-//! An interval ends early when throughput changes in it, by the commits that workers announce ([`crate::pulse`]): it may be eight times as long as
-//! the shortest one.
-//! Workers look at one word after each transaction, which changes with each question. A worker whose run is over answers no more, and nothing is
-//! decided from then on.
+//! The main thread monitors, as a thread of its own does in ATraPos (section V): a search takes
+//! milliseconds, in which a worker would answer nobody. When an interval is over it asks all
+//! workers for what they have counted; each answers after its next transaction. When the controller
+//! wants another map, the first worker that is there makes the changes between two of its
+//! transactions, while all others serve each other ([`oriented::Worker::rearrange`]). An interval
+//! ends early when throughput changes in it, by the commits that workers announce
+//! ([`crate::pulse`]): it may be eight times as long as the shortest one. Workers look at one word
+//! after each transaction, which changes with each question. A worker whose run is over answers no
+//! more, and nothing is decided from then on.
 //!
-//! Sockets that fail ([`crate::failing`]), and processors that come and go ([`crate::processors`]), are told to the controller at once: it gives the
-//! partitions of those that are gone to the cores that are left. A worker whose processor is gone hears of it with the next question, which it
-//! gets at once. From then on it runs no transactions of its own, and others draw for its clients; it does for others what belongs to it until
-//! that is taken from it, and takes part again when its processor is back.
+//! Sockets that fail ([`crate::failing`]), and processors that come and go ([`crate::processors`]),
+//! are told to the controller at once: it gives the partitions of those that are gone to the cores
+//! that are left. A worker whose processor is gone hears of it with the next question, which it
+//! gets at once. From then on it runs no transactions of its own, and others draw for its clients;
+//! it does for others what belongs to it until that is taken from it, and takes part again when its
+//! processor is back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +41,8 @@ use crate::pulse::{Beat, Pulse};
 pub struct Adaptation {
     /// What the controller is told in advance.
     pub settings: Settings,
-    /// The workers' cores; `None`: they are in the sockets that the deployment says, all equally far from each other.
+    /// The workers' cores; `None`: they are in the sockets that the deployment says, all equally
+    /// far from each other.
     pub cores: Option<Cores>,
 }
 
@@ -48,10 +54,12 @@ impl Adaptation {
     }
 }
 
-/// What a change is believed to cost until some were made: workers stop for as long as it takes to ask all of them, for any number of changes, and nothing
-/// is copied. So 80 changes are believed to cost what a pause of 160 us does.
+/// What a change is believed to cost until some were made: workers stop for as long as it takes to
+/// ask all of them, for any number of changes, and nothing is copied. So 80 changes are believed to
+/// cost what a pause of 160 us does.
 const CHANGE_SECONDS: f64 = 2e-6;
-/// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128 ns.
+/// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128
+/// ns.
 const BYTE_NS: f64 = 2.0;
 /// The main thread looks so many times in an interval.
 const LOOKS: u64 = 16;
@@ -63,8 +71,9 @@ const CHANGES: u64 = 1 << WORKER_BITS;
 /// One question.
 const ONE: u64 = CHANGES << 1;
 
-/// Words that the workers look at: the question that is asked, and how often processors have come or gone. Not in the first line of their region: regions
-/// and pages begin with pages of memory, and what all transactions look at there competes for one set of the nearest cache.
+/// Words that the workers look at: the question that is asked, and how often processors have come
+/// or gone. Not in the first line of their region: regions and pages begin with pages of memory,
+/// and what all transactions look at there competes for one set of the nearest cache.
 const QUESTION: usize = 21 * LINE_BYTES;
 const STANDINGS: usize = QUESTION + 8;
 const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
@@ -297,8 +306,9 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
     }
 
-    /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as is known now), and have announced so many commits since; `say`
-    /// hears what is decided. The map of partitions, if it has changed.
+    /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as
+    /// is known now), and have announced so many commits since; `say` hears what is decided. The
+    /// map of partitions, if it has changed.
     pub(crate) fn look(
         &mut self,
         c: P::Core,
@@ -384,8 +394,8 @@ impl<'a, P: Platform> Monitor<'a, P> {
         }
     }
 
-    /// The measured time begins later than was planned, by what the workers have prepared meanwhile: nothing was counted in that time, and it is part of no
-    /// interval.
+    /// The measured time begins later than was planned, by what the workers have prepared
+    /// meanwhile: nothing was counted in that time, and it is part of no interval.
     fn begin_later(&mut self, warm: Nanos) {
         let pause = warm.since(std::mem::replace(&mut self.warm, warm));
         self.since = self.since.plus(pause);

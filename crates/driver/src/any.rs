@@ -1,5 +1,6 @@
-//! The workloads of the list as one type, so that what runs them is compiled once for each platform and not once for each workload
-//! (decision 0051). A worker's executor knows which one it is, and runs it without looking.
+//! The workloads of the list as one type, so that what runs them is compiled once for each platform
+//! and not once for each workload (decision 0051). A worker's executor knows which one it is, and
+//! runs it without looking.
 //!
 //! Its actions and outputs travel with a byte that says of which workload they are.
 
@@ -29,8 +30,9 @@ type ProcedureOf<W> = <W as workloads::Workload>::Procedure;
 /// Why procedures, tables, actions and outputs are always of one workload.
 const ONE: &str = "all of a run is of one workload: instances compare their plans before they begin";
 
-/// Compiled together with the engine for each scheme, where speed is judged by real time: 25 ns a verb, and much to compile
-/// (decision 0051; crate `compiled`). Programs that are built for tests run them as [`Erased`] ones.
+/// Compiled together with the engine for each scheme, where speed is judged by real time: 25 ns a
+/// verb, and much to compile (decision 0051; crate `compiled`). Programs that are built for tests
+/// run them as [`Erased`] ones.
 struct Together;
 
 impl Together {
@@ -123,7 +125,8 @@ macro_rules! workloads {
         pub(crate) enum Output { $($Kind(<ProcedureOf<$Kind> as Procedure>::Output)),+ }
 
         impl AnyWorkload {
-            /// `first`, and what it is from some moments on; nothing if it is an experiment, which has no transactions.
+            /// `first`, and what it is from some moments on; nothing if it is an experiment, which
+            /// has no transactions.
             pub(crate) fn of(first: &Workload, later: &[(u64, Workload)]) -> Option<Result<Self, ChangeError>> {
                 match first {
                     $(Workload::$Kind(first) => {
@@ -326,7 +329,8 @@ macro_rules! workloads {
 }
 
 impl Workload {
-    /// `first`, and from so many seconds of the measured time on what `later` says: workloads of the same kind over the same data.
+    /// `first`, and from so many seconds of the measured time on what `later` says: workloads of
+    /// the same kind over the same data.
     ///
     /// # Errors
     /// The moments do not ascend, the data are not the same, or these are no transactions.

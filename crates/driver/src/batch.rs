@@ -1,11 +1,14 @@
-//! Several transactions over the same instances as one: they run one after the other, and commit or roll back together.
+//! Several transactions over the same instances as one: they run one after the other, and commit or
+//! roll back together.
 //!
-//! Where a part locks a partition as a whole, until it is known to be durable that its transaction commits, no other transaction gets
-//! in meanwhile, whatever it touches. So those that wait for their turn share one: one request, one vote, one decision, and two groups of
-//! the log for all of them, as commits share the groups themselves (decision 0086).
+//! Where a part locks a partition as a whole, until it is known to be durable that its transaction
+//! commits, no other transaction gets in meanwhile, whatever it touches. So those that wait for
+//! their turn share one: one request, one vote, one decision, and two groups of the log for all of
+//! them, as commits share the groups themselves (decision 0086).
 //!
-//! Actions of other instances belong to first phases, and run there in the order of the transactions. What is left of each transaction
-//! runs here, its first phase and the later ones, before anything of the next: so the effect is that of one after the other.
+//! Actions of other instances belong to first phases, and run there in the order of the
+//! transactions. What is left of each transaction runs here, its first phase and the later ones,
+//! before anything of the next: so the effect is that of one after the other.
 
 use engine::{Plan, Procedure, Verbs};
 use schema::Routes;
@@ -28,7 +31,8 @@ struct Rest<Q: Procedure> {
     places: Vec<(usize, usize)>,
     /// By transaction: the other actions of its first phase, each with its number.
     here: Vec<Vec<(usize, Q::Action)>>,
-    /// The transaction that runs, and its phase: the number of the next one, and of the one that runs.
+    /// The transaction that runs, and its phase: the number of the next one, and of the one that
+    /// runs.
     at: usize,
     next: usize,
     phase: usize,
@@ -44,8 +48,8 @@ impl<Q: Procedure> Batch<Q> {
         Batch { first: procedure, rest: None }
     }
 
-    /// These transactions, of which each has actions in other instances; `is_here` tells of an action whether it belongs to this one.
-    /// There is at least one.
+    /// These transactions, of which each has actions in other instances; `is_here` tells of an
+    /// action whether it belongs to this one. There is at least one.
     ///
     /// # Errors
     /// Those of `is_here`.
@@ -240,7 +244,8 @@ mod tests {
         Sum { name, outputs: Vec::new(), rolls_back }
     }
 
-    /// Runs it as a coordinator does: first what is elsewhere, then the rest; the actions in their order.
+    /// Runs it as a coordinator does: first what is elsewhere, then the rest; the actions in their
+    /// order.
     fn run(batch: &mut Batch<Sum>) -> (Vec<(u64, u64)>, Plan) {
         let (mut ran, mut actions) = (Vec::new(), Vec::new());
         for phase in 0.. {

@@ -14,7 +14,8 @@ const MEETING_LOOK_NANOS: u64 = 10_000_000;
 /// Lines of the board before those of the workers.
 const LINES: usize = 5;
 
-/// Words that workers and the main thread share. They belong to no machine, where workers are on several.
+/// Words that workers and the main thread share. They belong to no machine, where workers are on
+/// several.
 pub(crate) struct Board<P: Platform> {
     region: P::Region,
     /// The workers of this process, by their numbers in the deployment.
@@ -62,8 +63,9 @@ impl<P: Platform> Board<P> {
         Nanos(began)
     }
 
-    /// Waits until all workers are here once more: the moment at which they go on. `None`: they are to stop, and one may never come. `attend` is called
-    /// again and again meanwhile, and says whether it has waited.
+    /// Waits until all workers are here once more: the moment at which they go on. `None`: they are
+    /// to stop, and one may never come. `attend` is called again and again meanwhile, and says
+    /// whether it has waited.
     pub(crate) fn meet_again<E>(
         &self,
         c: P::Core,

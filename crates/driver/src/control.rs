@@ -14,7 +14,8 @@ pub struct Sample {
     pub abort_ratio: f64,
 }
 
-/// What hears how a run goes. All methods are called on the thread that called the driver, in the order of the stages.
+/// What hears how a run goes. All methods are called on the thread that called the driver, in the
+/// order of the stages.
 pub trait Progress {
     /// The opening of a database is at step `done` of `total` of this stage.
     fn recovering(&self, _stage: Stage, _done: u64, _total: u64) {}
@@ -48,8 +49,8 @@ impl Progress for Silence {}
 pub struct Control<'a> {
     /// Hears how the run goes.
     pub progress: &'a dyn Progress,
-    /// Whether to end the run early: loading fails, and a run ends with a valid measurement of what ran. Threads of the
-    /// run ask every few milliseconds.
+    /// Whether to end the run early: loading fails, and a run ends with a valid measurement of what
+    /// ran. Threads of the run ask every few milliseconds.
     pub stop_requested: &'a (dyn Fn() -> bool + Sync),
 }
 

@@ -56,8 +56,9 @@ pub(crate) fn run<P: Host>(
     Ok(measured)
 }
 
-/// As many groups of threads as sockets in use, each as large as its socket's threads are many, filled in the order of the
-/// threads' numbers: whether a group's threads share a socket is up to the placement.
+/// As many groups of threads as sockets in use, each as large as its socket's threads are many,
+/// filled in the order of the threads' numbers: whether a group's threads share a socket is up to
+/// the placement.
 fn groups_by_number(mut sockets: Vec<u32>) -> Vec<usize> {
     sockets.sort_unstable();
     let mut groups = Vec::with_capacity(sockets.len());

@@ -1,6 +1,7 @@
 //! How the phases and actions of a procedure run.
 //!
-//! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of `Executors::executor`.
+//! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of
+//! `Executors::executor`.
 
 pub use cc::LOOK_AHEAD;
 use cc::TooManySessions;
@@ -18,11 +19,13 @@ pub enum Execution {
     /// The worker that began a transaction runs its actions in the order planned.
     #[default]
     Inline,
-    /// Workers own partitions, and actions go to the owners of what they touch; all share the state of transactions.
+    /// Workers own partitions, and actions go to the owners of what they touch; all share the state
+    /// of transactions.
     Plp,
     /// The same, with the state of transactions divided by sockets.
     Atrapos,
-    /// The same worker runs the actions of a phase in random order and passes values between phases as bytes: for tests.
+    /// The same worker runs the actions of a phase in random order and passes values between phases
+    /// as bytes: for tests.
     Shuffled,
 }
 
@@ -42,15 +45,16 @@ pub trait Executor<'d, Q: Procedure> {
     /// Runs one transaction.
     fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort>;
 
-    /// Tells of the transaction that the worker will run as number [`LOOK_AHEAD`] from here, so that lines are asked for that it
-    /// will use; there is no other effect. `None`: it is not known. The worker calls this before each transaction.
+    /// Tells of the transaction that the worker will run as number [`LOOK_AHEAD`] from here, so
+    /// that lines are asked for that it will use; there is no other effect. `None`: it is not
+    /// known. The worker calls this before each transaction.
     fn look_ahead(&mut self, procedure: Option<&Q>);
 
     /// The worker's session.
     fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd);
 
-    /// Between two transactions, of a worker whose processor is gone: does for others what belongs to it, for a while. Whether it is gone. `absent`
-    /// becomes the workers of which that is known.
+    /// Between two transactions, of a worker whose processor is gone: does for others what belongs
+    /// to it, for a while. Whether it is gone. `absent` becomes the workers of which that is known.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -58,8 +62,8 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(false)
     }
 
-    /// Between two transactions, of a worker that waits for all others: does for them what belongs to it, for a while; false if nobody ever asks it for
-    /// anything.
+    /// Between two transactions, of a worker that waits for all others: does for them what belongs
+    /// to it, for a while; false if nobody ever asks it for anything.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -67,7 +71,8 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(false)
     }
 
-    /// Shifts so many borders between partitions: how many have shifted, by how many changes of the map.
+    /// Shifts so many borders between partitions: how many have shifted, by how many changes of the
+    /// map.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.

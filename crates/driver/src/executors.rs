@@ -51,7 +51,8 @@ impl<'d, Q: Procedure> Executor<'d, Q> for Dynamic<'d, Q> {
     }
 }
 
-/// An executor that runs procedures inline, or where workers own partitions, if they do, on top of the engine's dynamic boundary.
+/// An executor that runs procedures inline, or where workers own partitions, if they do, on top of
+/// the engine's dynamic boundary.
 ///
 /// # Errors
 /// There are as many sessions as the database was made for.

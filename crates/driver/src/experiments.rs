@@ -1,4 +1,5 @@
-//! The experiments without a database that count operations of one kind: messages, and reads of memory.
+//! The experiments without a database that count operations of one kind: messages, and reads of
+//! memory.
 
 use std::sync::Mutex;
 

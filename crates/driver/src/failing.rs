@@ -1,7 +1,8 @@
 //! Sockets that fail while a workload runs.
 //!
-//! Workers of a failed socket run no transactions any more, from their next one on. Their clients turn to the others: each of these
-//! draws now and then in the name of one that is gone. What workers of the socket own they go on doing for others until it is taken from them, as threads
+//! Workers of a failed socket run no transactions any more, from their next one on. Their clients
+//! turn to the others: each of these draws now and then in the name of one that is gone. What
+//! workers of the socket own they go on doing for others until it is taken from them, as threads
 //! would that the operating system has moved elsewhere.
 
 use terms::random::Random;

@@ -1,5 +1,5 @@
-//! The platforms that workloads run on: how databases are made there, how procedures run, and what the platform counts of
-//! itself.
+//! The platforms that workloads run on: how databases are made there, how procedures run, and what
+//! the platform counts of itself.
 
 use std::path::Path;
 
@@ -43,15 +43,16 @@ pub trait Host: Files + Links {
     const OPEN: Open<Self>;
     /// Opens or makes a database over pages: see [`paged::PagedDatabase::open`].
     const OPEN_PAGED: OpenPaged<Self>;
-    /// How procedures run inline: compiled with the engine where speed is judged by real time, else through the engine's
-    /// dynamic boundary.
+    /// How procedures run inline: compiled with the engine where speed is judged by real time, else
+    /// through the engine's dynamic boundary.
     fn inline<Q: Compiled>() -> MakeInline<Self, Q>;
     /// Sets the counters to zero: what came before is not part of the measurement.
     fn reset_counters(c: Self::Core);
     /// What was counted since.
     fn counts(c: Self::Core) -> Counts;
 
-    /// The worker is one of this instance, whose workers may end while others run on, where the machine is made so.
+    /// The worker is one of this instance, whose workers may end while others run on, where the
+    /// machine is made so.
     fn join_instance(_: Self::Core, _instance: usize) {}
     /// From now on that may happen, as far as this worker is concerned.
     fn allow_falls(_: Self::Core) {}
@@ -140,7 +141,8 @@ impl Host for VirtualMachine {
 }
 
 impl Counts {
-    /// Puts all of it into a measurement; `occupants` says what lies at addresses, as far as it knows.
+    /// Puts all of it into a measurement; `occupants` says what lies at addresses, as far as it
+    /// knows.
     pub(crate) fn enter(
         self,
         measured: &mut Measurement,

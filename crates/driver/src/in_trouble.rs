@@ -1,12 +1,15 @@
 //! Links and instances that are lost and come back while a workload runs, all in one process.
 //!
-//! Workers hear of their links as [`crate::news`] says. Who tells them, here, is the main thread: it breaks connections and makes them
-//! again, makes links again between machines that were cut off from each other ([`Host::cut`]), and where a machine ends the workers of
-//! instances ([`Host::fallen_instance`]), it opens each again from what its directory holds, and starts its workers anew. The two ends of a link hear of
-//! its end at different moments, by some tens of microseconds; what was under way then is gone, or was taken before.
+//! Workers hear of their links as [`crate::news`] says. Who tells them, here, is the main thread:
+//! it breaks connections and makes them again, makes links again between machines that were cut off
+//! from each other ([`Host::cut`]), and where a machine ends the workers of instances
+//! ([`Host::fallen_instance`]), it opens each again from what its directory holds, and starts its
+//! workers anew. The two ends of a link hear of its end at different moments, by some tens of
+//! microseconds; what was under way then is gone, or was taken before.
 //!
-//! An instance that has come back runs within the main thread's look at those that run, so that instances may end, and come back, while others
-//! are back or away: the lives of instances are a chain of boards.
+//! An instance that has come back runs within the main thread's look at those that run, so that
+//! instances may end, and come back, while others are back or away: the lives of instances are a
+//! chain of boards.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -273,7 +276,8 @@ impl<P: Host> Scene<'_, P> {
         Ok(seats)
     }
 
-    /// Keeps what workers came to, unless they, or others in their place, have come to something later.
+    /// Keeps what workers came to, unless they, or others in their place, have come to something
+    /// later.
     fn keep(&mut self, first: usize, results: Results) {
         for (number, result) in results.into_iter().enumerate() {
             let kept = &mut self.results[first + number];

@@ -1,6 +1,8 @@
-//! The driver of workloads: loads one on a deployment, warms it up, runs it, measures and checks it.
+//! The driver of workloads: loads one on a deployment, warms it up, runs it, measures and checks
+//! it.
 //!
-//! The command line, campaigns and tests describe a run with plain values and get plain values back:
+//! The command line, campaigns and tests describe a run with plain values and get plain values
+//! back:
 //!
 //! - [`Deployment`]: instances, and where their workers and memory are;
 //! - [`Workload`]: the list of workloads;
@@ -8,25 +10,29 @@
 //! - [`Control`]: what hears how the run goes, and may end it;
 //! - [`Measurement`]: what came of it.
 //!
-//! [`on_hardware`] and [`in_virtual_machine`] are no generic functions: what platform, scheme and workload are at run time
-//! is chosen here, and the engine is compiled for each combination in this crate alone. [`run_and_inspect`] is for tests of a
-//! workload's own.
+//! [`on_hardware`] and [`in_virtual_machine`] are no generic functions: what platform, scheme and
+//! workload are at run time is chosen here, and the engine is compiled for each combination in this
+//! crate alone. [`run_and_inspect`] is for tests of a workload's own.
 //!
 //! - `any`: the workloads of the list as one type;
 //! - `executor`, `executors`, `owning`: how a procedure's phases and actions run;
-//! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what moves partitions;
-//! - `membership`: which deployment a durable instance belongs to; `loaded_with`: what its data are;
-//! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions, from the opening of the
-//!   database to its end;
-//! - `several`, `seats`: what workers of a deployment of several instances do besides; `waiting`, `batch`, `pace`: its transactions that wait,
-//!   those that go as one, and how many are under way;
-//! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one process;
+//! - `owners`: what workers share that own partitions; `adapting`, `processors`, `shifting`: what
+//!   moves partitions;
+//! - `membership`: which deployment a durable instance belongs to; `loaded_with`: what its data
+//!   are;
+//! - `opening`, `transactions`, `worker`, `board`, `acknowledgements`: workloads of transactions,
+//!   from the opening of the database to its end;
+//! - `several`, `seats`: what workers of a deployment of several instances do besides; `waiting`,
+//!   `batch`, `pace`: its transactions that wait, those that go as one, and how many are under way;
+//! - `news`, `troubles`, `in_trouble`: links and instances that are lost and come back, in one
+//!   process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
 //! - `counters`: what a platform counts of itself.
 
 #![forbid(unsafe_code)]
-// Results of workers are collected outside the machine on which they run, and temporary directories are of the host.
+// Results of workers are collected outside the machine on which they run, and temporary directories
+// are of the host.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod acknowledgements;

@@ -1,7 +1,8 @@
-//! What a durable database was loaded with, as it says itself: a run with other data than these is refused before it begins.
+//! What a durable database was loaded with, as it says itself: a run with other data than these is
+//! refused before it begins.
 //!
-//! A database says it in the row that says that loading is complete: the name of the workload, then a line for each flag that decides which
-//! rows are loaded, with its value.
+//! A database says it in the row that says that loading is complete: the name of the workload, then
+//! a line for each flag that decides which rows are loaded, with its value.
 
 use std::path::Path;
 

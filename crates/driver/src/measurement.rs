@@ -23,7 +23,8 @@ pub struct Measurement {
     pub latency: Latency,
     /// Width of each entry of `bins`.
     pub bin_seconds: f64,
-    /// Commits in consecutive intervals of `bin_seconds` from the start of the measured time; the last may be partial.
+    /// Commits in consecutive intervals of `bin_seconds` from the start of the measured time; the
+    /// last may be partial.
     pub bins: Vec<u64>,
     /// Where worker time went; `None` when not instrumented.
     pub breakdown: Option<Breakdown>,
@@ -41,9 +42,11 @@ pub struct Measurement {
     pub instances: usize,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
-    /// Messages between instances for each of those commits, attempts that failed included; `None` if there are none.
+    /// Messages between instances for each of those commits, attempts that failed included; `None`
+    /// if there are none.
     pub messages_per_distributed: Option<f64>,
-    /// Messages that were sent and not by the protocol, or the other way round, over the whole run: 0.
+    /// Messages that were sent and not by the protocol, or the other way round, over the whole
+    /// run: 0.
     pub messages_amiss: i64,
     /// Transactions that were refused because another instance was missing.
     pub refused: u64,
@@ -84,7 +87,8 @@ pub struct Deployed {
     pub messages: Vec<Vec<u64>>,
 }
 
-/// What a simulated machine took of the host, while it was measured. Equal runs are equal on any host: its time is not compared.
+/// What a simulated machine took of the host, while it was measured. Equal runs are equal on any
+/// host: its time is not compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation {
     /// Atomic operations and lines of data that simulated cores touched.
@@ -114,12 +118,14 @@ pub struct ThreadFigures {
     pub mean_ns: Option<f64>,
 }
 
-/// What a message takes to the other process and back, beside one bare line of memory in the same run.
+/// What a message takes to the other process and back, beside one bare line of memory in the same
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RoundTrip {
     /// Median time of a message there and back.
     pub message_ns: f64,
-    /// Median time of a line there and back that each side reads until it is its turn, and then writes.
+    /// Median time of a line there and back that each side reads until it is its turn, and then
+    /// writes.
     pub line_ns: f64,
     /// The same where both sides wait by compare and swap.
     pub line_swapped_ns: f64,
@@ -155,7 +161,8 @@ pub struct Recovery {
     pub bytes: u64,
     /// Time from the beginning of the opening to its end, on the platform's clock.
     pub seconds: f64,
-    /// Parts of transactions over several instances that were prepared and not decided, as far as their instances knew.
+    /// Parts of transactions over several instances that were prepared and not decided, as far as
+    /// their instances knew.
     pub in_doubt: u64,
     /// Of these, those that were committed, because their coordinators had decided so.
     pub in_doubt_committed: u64,
@@ -255,7 +262,8 @@ impl Breakdown {
     pub const CATEGORIES: [&'static str; 10] =
         ["useful", "index", "timestamp", "cc", "commit", "wait", "abort", "backoff", "log", "communication"];
 
-    /// The shares of times in the order of [`Breakdown::CATEGORIES`], in any unit; `None` if they are all zero.
+    /// The shares of times in the order of [`Breakdown::CATEGORIES`], in any unit; `None` if they
+    /// are all zero.
     pub fn of_times(times: [u64; 10]) -> Option<Self> {
         let total: f64 = times.iter().map(|time| *time as f64).sum();
         if total == 0.0 {

@@ -1,7 +1,8 @@
 //! Which deployment a durable instance belongs to, and which of its instances it is.
 //!
-//! An instance says it in rows of the table that says that loading is complete, written together with that one: so
-//! the directory of an instance can be told from any other, wherever it is copied or mounted.
+//! An instance says it in rows of the table that says that loading is complete, written together
+//! with that one: so the directory of an instance can be told from any other, wherever it is copied
+//! or mounted.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,8 @@ use crate::error::RunError;
 
 /// Bits of a row's number below the one that says what the row tells.
 pub(crate) const KIND_SHIFT: u32 = 56;
-/// The kinds (there are others in [`crate::partitions`]): the number of the deployment, the instance and how many there are, and how data are divided.
+/// The kinds (there are others in [`crate::partitions`]): the number of the deployment, the
+/// instance and how many there are, and how data are divided.
 const KINDS: [u64; 3] = [1, 2, 3];
 /// The least number of such a row.
 pub(crate) const FIRST_ROW: u64 = KINDS[0] << KIND_SHIFT;
@@ -79,7 +81,8 @@ pub(crate) struct Found {
     pub membership: Option<Membership>,
 }
 
-/// Whether these are the instances of a deployment that divides data so, by their numbers; false: none of them has data.
+/// Whether these are the instances of a deployment that divides data so, by their numbers; false:
+/// none of them has data.
 ///
 /// # Errors
 /// One that does not belong to the others.

@@ -13,7 +13,8 @@ pub struct MemoryFigures {
     pub reserved_bytes: u64,
     /// Bytes that were not used before, for each commit, warm-up included.
     pub fresh_per_commit: f64,
-    /// By how much what is stored has grown, for each commit: headers and words of rows, and their entries in indexes.
+    /// By how much what is stored has grown, for each commit: headers and words of rows, and their
+    /// entries in indexes.
     pub rows_per_commit: f64,
 }
 
@@ -48,7 +49,8 @@ impl MemoryTaken {
         }
     }
 
-    /// As it is now; of what grows, what was not there before. A database that was opened anew meanwhile has less than before.
+    /// As it is now; of what grows, what was not there before. A database that was opened anew
+    /// meanwhile has less than before.
     #[must_use]
     pub(crate) fn since(self, before: MemoryTaken) -> Self {
         MemoryTaken {

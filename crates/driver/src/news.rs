@@ -96,12 +96,14 @@ impl<P: Host> Arrivals<P> {
         self.mended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing is to be told now: an instance is down or machines are cut off, of which not all know, or a worker has left.
+    /// Whether nothing is to be told now: an instance is down or machines are cut off, of which not
+    /// all know, or a worker has left.
     pub(crate) fn is_closed(&self, c: P::Core) -> bool {
         self.closed.load(Ordering::SeqCst) || self.is_waiting(c)
     }
 
-    /// Whether an instance has fallen, or machines were cut off from each other, and not all know that it is over.
+    /// Whether an instance has fallen, or machines were cut off from each other, and not all know
+    /// that it is over.
     fn is_waiting(&self, c: P::Core) -> bool {
         P::fallen_instance(c, self.told.load(Ordering::SeqCst)).is_some()
             || P::cut(c, self.mended()).is_some()

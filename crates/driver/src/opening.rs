@@ -1,4 +1,5 @@
-//! The database of a run: made in memory, or opened in a directory, which may hold what an earlier run has loaded.
+//! The database of a run: made in memory, or opened in a directory, which may hold what an earlier
+//! run has loaded.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -24,12 +25,14 @@ use crate::membership::{self, FIRST_ROW, Found, Membership};
 use crate::partitions::{self, Remembered};
 use crate::plan::{Durability, Engine, Plan, SEGMENT_BYTES, SEGMENT_BYTES_VIRTUAL};
 
-/// Says that loading is complete: there is one such row, or none. Rows with larger numbers say whose instance it is, and which worker owned what.
+/// Says that loading is complete: there is one such row, or none. Rows with larger numbers say
+/// whose instance it is, and which worker owned what.
 #[derive(Row, Clone, Debug)]
 #[row(key(id))]
 struct Loaded {
     id: u64,
-    /// In the row that says that loading is complete: what was loaded ([`loaded_with`]). Nothing in the others.
+    /// In the row that says that loading is complete: what was loaded ([`loaded_with`]). Nothing in
+    /// the others.
     with: String,
 }
 
@@ -91,7 +94,8 @@ impl<P: Host> RunDirectory<P> {
         Ok(directory)
     }
 
-    /// The directory of an instance, which another process has chosen, and removes if it is temporary.
+    /// The directory of an instance, which another process has chosen, and removes if it is
+    /// temporary.
     pub(crate) fn lent(path: Option<PathBuf>, is_temporary: bool) -> Self {
         RunDirectory { path, instances: None, is_temporary, is_lent: true }
     }
@@ -109,7 +113,8 @@ impl<P: Host> RunDirectory<P> {
         }
     }
 
-    /// Closes a database in it. A database whose directory goes with the run needs no checkpoint, which closing may make.
+    /// Closes a database in it. A database whose directory goes with the run needs no checkpoint,
+    /// which closing may make.
     pub(crate) fn close(&self, c: P::Core, opened: OpenedDatabase<P>) -> Result<(), RunError> {
         if self.is_temporary {
             return Ok(());
@@ -117,7 +122,8 @@ impl<P: Host> RunDirectory<P> {
         opened.database.close(c).map_err(RunError::of)
     }
 
-    /// Brings opened instances together: what was under way when they went down is resolved. What that took, if they were there.
+    /// Brings opened instances together: what was under way when they went down is resolved. What
+    /// that took, if they were there.
     pub(crate) fn recover(
         &self,
         c: P::Core,
@@ -165,7 +171,8 @@ pub(crate) struct OpenedDatabase<P: Host> {
     pub database: Database<P>,
     /// What it took to open what an earlier run has loaded, if it holds that.
     pub recovered: Option<Recovery>,
-    /// The number of this opening, larger than that of any before; 0 if the database is not durable.
+    /// The number of this opening, larger than that of any before; 0 if the database is not
+    /// durable.
     pub opening: u64,
     /// Whose instance it is, if it says so.
     membership: Option<Membership>,
@@ -251,7 +258,8 @@ impl<P: Host> OpenedDatabase<P> {
 }
 
 impl<P: Host> OpenedDatabase<P> {
-    /// Remembers which worker owns what, in place of what was remembered. Nobody waits until that is durable.
+    /// Remembers which worker owns what, in place of what was remembered. Nobody waits until that
+    /// is durable.
     pub(crate) fn remember(&self, c: P::Core, who: &Remembered) -> Result<(), RunError> {
         let Some(mark) = self.mark else { return Ok(()) };
         let mut session = self.database.session(c, None, false).map_err(RunError::of)?;
@@ -365,7 +373,8 @@ pub(crate) struct LogGrowth {
 }
 
 impl LogGrowth {
-    /// Of logs that had done this before, and have done that after so many nanoseconds in each instance, summed up.
+    /// Of logs that had done this before, and have done that after so many nanoseconds in each
+    /// instance, summed up.
     pub(crate) fn between(before: LogUse, after: LogUse, nanos: u64) -> Self {
         LogGrowth {
             bytes: after.written_bytes - before.written_bytes,

@@ -29,8 +29,9 @@ pub(crate) struct Owners<P: Platform> {
 }
 
 impl<P: Platform> Owners<P> {
-    /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node, of each table; where partitions follow the workload, what an
-    /// earlier run on the same database has left to it.
+    /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node,
+    /// of each table; where partitions follow the workload, what an earlier run on the same
+    /// database has left to it.
     ///
     /// # Errors
     /// Such a run is refused.

@@ -146,7 +146,8 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for
     fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
         let Some(part) = &mut self.part else { return Ok(false) };
         let (known, is_absent) = part.absent();
-        // Two empty lists are not compared: they lie at no address in memory, and libc's comparison took 200 ns for such a pair and 5 for others.
+        // Two empty lists are not compared: they lie at no address in memory, and libc's comparison
+        // took 200 ns for such a pair and 5 for others.
         if known.len() != absent.len() || (!known.is_empty() && known != absent) {
             known.clone_into(absent);
         }

@@ -1,20 +1,26 @@
-//! How many transactions over several instances a worker has under way, and how long those wait that met another one.
+//! How many transactions over several instances a worker has under way, and how long those wait
+//! that met another one.
 //!
-//! Parts keep what they have locked until their decision comes, so each transaction more that is under way makes it likelier that one
-//! meets another, and an attempt that is aborted has kept others out for nothing. So the number shrinks while more than a share of
-//! the attempts are aborted, and grows again to what the plan allows while few are: additive increase, multiplicative decrease
-//! (Chiu, Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer networks", 1989), as
-//! Heiss and Wagner ("Adaptive load control in transaction processing systems", VLDB 1991) do with whole databases.
+//! Parts keep what they have locked until their decision comes, so each transaction more that is
+//! under way makes it likelier that one meets another, and an attempt that is aborted has kept
+//! others out for nothing. So the number shrinks while more than a share of the attempts are
+//! aborted, and grows again to what the plan allows while few are: additive increase,
+//! multiplicative decrease (Chiu, Jain, "Analysis of the increase and decrease algorithms for
+//! congestion avoidance in computer networks", 1989), as Heiss and Wagner ("Adaptive load control
+//! in transaction processing systems", VLDB 1991) do with whole databases.
 //!
-//! What a transaction met will be there for about as long as a transaction takes. Where that is long, because votes wait until they are
-//! durable, pauses are as long, and not those after which a conflict within one instance is over.
+//! What a transaction met will be there for about as long as a transaction takes. Where that is
+//! long, because votes wait until they are durable, pauses are as long, and not those after which a
+//! conflict within one instance is over.
 
 use engine::Backoff;
 use terms::random::{GOLDEN, Xorshift};
 
-/// Attempts over which conflicts are counted, at least: as many as are under way, where that is more.
+/// Attempts over which conflicts are counted, at least: as many as are under way, where that is
+/// more.
 const ATTEMPTS_MIN: u32 = 8;
-/// More than one conflict in so many attempts: fewer transactions are to be under way. This many conflicts cost a quarter of the work.
+/// More than one conflict in so many attempts: fewer transactions are to be under way. This many
+/// conflicts cost a quarter of the work.
 const SHRINKS_AT: u32 = 4;
 /// Less than one conflict in so many attempts: more may be.
 const GROWS_AT: u32 = 10;

@@ -1,7 +1,8 @@
 //! Which worker of a durable database owned what: the next run on it begins so.
 //!
-//! Rows of the table that says that loading is complete tell it, one a partition, all of them exchanged in one transaction whenever the map has changed. Any map is right,
-//! so nobody waits for them to be durable: after a crash there is one of the maps that there were.
+//! Rows of the table that says that loading is complete tell it, one a partition, all of them
+//! exchanged in one transaction whenever the map has changed. Any map is right, so nobody waits for
+//! them to be durable: after a crash there is one of the maps that there were.
 
 use adapt::{Core, Partition, PartitionMap, Range, TablePartitions};
 

@@ -15,7 +15,8 @@ use crate::retry::Retry;
 use crate::shifting::Shift;
 use crate::troubles::Troubles;
 
-/// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the host's memory.
+/// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the
+/// host's memory.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
 pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
 /// Bytes between workers and disk in virtual machines.
@@ -78,7 +79,8 @@ pub enum Length {
 }
 
 impl Length {
-    /// What a worker wants to insert in a run of this length after its warm-up, roughly and at most.
+    /// What a worker wants to insert in a run of this length after its warm-up, roughly and at
+    /// most.
     pub fn inserted_bytes(self, warm_up_seconds: f64) -> f64 {
         match self {
             Length::Seconds(seconds) => (seconds + warm_up_seconds) * INSERT_BYTES_PER_SECOND,
@@ -100,7 +102,8 @@ pub struct Plan {
     pub execution: Execution,
     /// When a commit is acknowledged.
     pub durability: Durability,
-    /// Directory of the database, which is opened again if it holds one; `None`: a temporary one, or none at all.
+    /// Directory of the database, which is opened again if it holds one; `None`: a temporary one,
+    /// or none at all.
     pub path: Option<PathBuf>,
     /// How long the run is.
     pub length: Length,
@@ -130,7 +133,8 @@ pub struct Plan {
     pub protocol: islands::Rules,
     /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
     pub adaptation: Option<Adaptation>,
-    /// When partitions move because somebody wants to see what that costs; then nothing else moves them.
+    /// When partitions move because somebody wants to see what that costs; then nothing else moves
+    /// them.
     pub shifts: Vec<Shift>,
     /// Whether workers change the map of partitions at random, which tests ask for.
     pub restless: bool,
@@ -188,7 +192,8 @@ impl Plan {
         let workers = deployment.instances[instance].workers.len();
         let share = u128::from(deployment.memory_bytes_max) * workers as u128 / deployment.workers() as u128;
         InstanceOptions {
-            // Another one looks at the data before and after the workers. A single worker's session is the only one.
+            // Another one looks at the data before and after the workers. A single worker's session
+            // is the only one.
             sessions_max: if workers == 1 { 1 } else { workers + 1 },
             memory_bytes_max: share as u64,
             epoch_nanos: self.epoch_nanos,
@@ -204,7 +209,8 @@ impl Plan {
         }
     }
 
-    /// What an instance over pages is made with, whose files are in this directory; `None` if rows lie in memory.
+    /// What an instance over pages is made with, whose files are in this directory; `None` if rows
+    /// lie in memory.
     pub(crate) fn paged_options(
         &self,
         deployment: &Deployment,
@@ -241,8 +247,9 @@ impl Plan {
         })
     }
 
-    /// Parts that an instance has prepared at a time, at most: each worker of another instance has begun so many transactions, and as many
-    /// again whose ends have not come yet; each own worker prepares its own part, and keeps room for one. More are refused, and tried again.
+    /// Parts that an instance has prepared at a time, at most: each worker of another instance has
+    /// begun so many transactions, and as many again whose ends have not come yet; each own worker
+    /// prepares its own part, and keeps room for one. More are refused, and tried again.
     fn parts_max(&self, workers: usize, all: usize) -> usize {
         let in_flight = self.in_flight.max(1);
         (2 * in_flight * (all - workers) + (1 + in_flight) * workers).min(PARTS_MAX)

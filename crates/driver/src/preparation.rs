@@ -1,10 +1,12 @@
-//! What happens between the warm-up and the measured time: memory is provided for what the run will insert.
+//! What happens between the warm-up and the measured time: memory is provided for what the run will
+//! insert.
 //!
-//! A worker provides memory for itself while it runs, between transactions, and clears pages for it. Where a host has to give that memory
-//! anew, this takes many times as long as clearing, and how long differs from run to run: a figure of seconds would be one of the host.
-//! So a worker learns in the warm-up how much it takes a second, has as much provided as the rest of the run will take, and waits for the others;
-//! one that owns partitions does for them meanwhile what belongs to it.
-//! In virtual time memory is there for nothing.
+//! A worker provides memory for itself while it runs, between transactions, and clears pages for
+//! it. Where a host has to give that memory anew, this takes many times as long as clearing, and
+//! how long differs from run to run: a figure of seconds would be one of the host. So a worker
+//! learns in the warm-up how much it takes a second, has as much provided as the rest of the run
+//! will take, and waits for the others; one that owns partitions does for them meanwhile what
+//! belongs to it. In virtual time memory is there for nothing.
 
 use std::sync::atomic::Ordering;
 
@@ -48,8 +50,9 @@ impl Preparation {
         warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none() && !P::VIRTUAL
     }
 
-    /// The warm-up is over, and the worker is between two transactions: provides what the run will need, and waits for the others; the
-    /// moment at which all go on. It takes no longer than the run itself. `None`: the run ends, which the board says.
+    /// The warm-up is over, and the worker is between two transactions: provides what the run will
+    /// need, and waits for the others; the moment at which all go on. It takes no longer than the
+    /// run itself. `None`: the run ends, which the board says.
     ///
     /// # Errors
     /// The database has stopped, or another worker is gone.
@@ -79,7 +82,8 @@ impl Preparation {
     }
 }
 
-/// Provides so many bytes, a part at a time, until this moment at the latest, or until the run is to end.
+/// Provides so many bytes, a part at a time, until this moment at the latest, or until the run is
+/// to end.
 fn provide_bytes<P: Platform>(
     c: P::Core,
     board: &Board<P>,

@@ -1,9 +1,10 @@
-//! The message experiment between two processes, each with a pinned worker: what a link costs where nothing is shared but what
-//! the link shares.
+//! The message experiment between two processes, each with a pinned worker: what a link costs where
+//! nothing is shared but what the link shares.
 //!
-//! The first process starts the second one and gives it a task on its command line: mechanism, endpoint, hardware thread,
-//! memory node, and where to find a line of memory that both map. Both then do the same in turn: they pass the bare line to
-//! and fro, exchange messages, and pass the line again. So the line is measured under the conditions of the messages.
+//! The first process starts the second one and gives it a task on its command line: mechanism,
+//! endpoint, hardware thread, memory node, and where to find a line of memory that both map. Both
+//! then do the same in turn: they pass the bare line to and fro, exchange messages, and pass the
+//! line again. So the line is measured under the conditions of the messages.
 
 use std::fmt;
 use std::os::unix::process::CommandExt;

@@ -1,9 +1,11 @@
-//! Processors that come and go while a workload runs: somebody changes the affinity of the process or the processors of its control group, or takes a
-//! processor out of service.
+//! Processors that come and go while a workload runs: somebody changes the affinity of the process
+//! or the processors of its control group, or takes a processor out of service.
 //!
-//! The main thread asks, because it is bound to no processor: what it may use is what the process may use. A worker is bound to its processor, so it is told
-//! of nothing else, and its thread is moved to another one by the kernel without a word. Somebody who changes the affinity of all threads takes the
-//! bindings away as well; so each worker binds itself anew whenever processors have come or gone ([`Standing::binding`]).
+//! The main thread asks, because it is bound to no processor: what it may use is what the process
+//! may use. A worker is bound to its processor, so it is told of nothing else, and its thread is
+//! moved to another one by the kernel without a word. Somebody who changes the affinity of all
+//! threads takes the bindings away as well; so each worker binds itself anew whenever processors
+//! have come or gone ([`Standing::binding`]).
 
 use platform::{HardwareThread, Platform};
 
@@ -37,7 +39,8 @@ impl Standing {
         differs
     }
 
-    /// These may be used from now on. If no worker's own is one of them, all run on what there is, and nobody is absent: somebody has to run.
+    /// These may be used from now on. If no worker's own is one of them, all run on what there is,
+    /// and nobody is absent: somebody has to run.
     fn use_only(&mut self, usable: Option<Vec<HardwareThread>>) {
         self.usable = usable;
         let is_absent = |worker: &usize| self.own[*worker].is_some_and(|own| !self.may_use(own));
@@ -59,7 +62,8 @@ impl Standing {
         self.absent.binary_search(&worker).is_ok()
     }
 
-    /// What this worker's thread is bound to: its processor, or what is left; nothing, if none was meant for it.
+    /// What this worker's thread is bound to: its processor, or what is left; nothing, if none was
+    /// meant for it.
     pub(crate) fn binding(&self, worker: usize) -> Vec<HardwareThread> {
         match (self.own[worker], &self.usable) {
             (None, _) => Vec::new(),

@@ -1,9 +1,10 @@
-//! Whether throughput changes within an interval of the monitor: intervals become long while nothing changes, and what changes then is to be noticed in
-//! a short one.
+//! Whether throughput changes within an interval of the monitor: intervals become long while
+//! nothing changes, and what changes then is to be noticed in a short one.
 
 use platform::Nanos;
 
-/// The shortest time over which throughput is looked at, and how much it differs when it has changed.
+/// The shortest time over which throughput is looked at, and how much it differs when it has
+/// changed.
 #[derive(Clone, Copy)]
 pub(crate) struct Beat {
     pub nanos: u64,
@@ -46,8 +47,9 @@ impl Pulse {
         (first.0 < last.0).then(|| rate(first, last))
     }
 
-    /// There are so many commits now. If throughput is another one than earlier in the interval (in the one before, at the first beat): what it is, as a
-    /// multiple of that of the interval as a whole.
+    /// There are so many commits now. If throughput is another one than earlier in the interval (in
+    /// the one before, at the first beat): what it is, as a multiple of that of the interval as a
+    /// whole.
     pub(crate) fn feel(&mut self, now: Count, beat: Beat) -> Option<f64> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             (self.first, self.last) = (Some(now), Some(now));

@@ -1,4 +1,5 @@
-//! What becomes of a transaction that has met another one, and a worker's buffer of such transactions.
+//! What becomes of a transaction that has met another one, and a worker's buffer of such
+//! transactions.
 
 use engine::Pauses;
 use platform::Nanos;
@@ -12,11 +13,13 @@ pub enum Retry {
     Exponential,
     /// It tries again after a pause that is random, up to [`PAUSE_NANOS`], and does not grow.
     Fixed,
-    /// It puts the transaction into a buffer of [`PLACES`] for a random time up to [`PAUSE_NANOS`], which does not grow, and runs others
-    /// meanwhile. If the buffer is full it sleeps until the first one is ready.
+    /// It puts the transaction into a buffer of [`PLACES`] for a random time up to [`PAUSE_NANOS`],
+    /// which does not grow, and runs others meanwhile. If the buffer is full it sleeps until the
+    /// first one is ready.
     ///
-    /// So does the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022:
-    /// DataManagementLab/DBx1000 at 0ada3f6, `thread_t::run` of `system/thread.cpp`, with `ABORT_BUFFER_SIZE` and `ABORT_PENALTY` of
+    /// So does the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores",
+    /// VLDB Journal 2022: DataManagementLab/DBx1000 at 0ada3f6, `thread_t::run` of
+    /// `system/thread.cpp`, with `ABORT_BUFFER_SIZE` and `ABORT_PENALTY` of
     /// `variant_config/28skt/config-2optimised.h`.
     Buffer,
 }
@@ -70,8 +73,8 @@ impl<Q> Buffer<Q> {
         self.places.iter().all(Option::is_none)
     }
 
-    /// What to do at `now`: the first transaction of the buffer that is ready, else a new one, unless there is no room for one more
-    /// or `no_more` are wanted.
+    /// What to do at `now`: the first transaction of the buffer that is ready, else a new one,
+    /// unless there is no room for one more or `no_more` are wanted.
     pub(crate) fn next(&mut self, now: Nanos, no_more: bool) -> Next<Q> {
         let is_ready =
             |place: &&mut Option<(Nanos, _)>| place.as_ref().is_some_and(|(ready, _)| now > *ready);

@@ -17,7 +17,8 @@ use crate::plan::Plan;
 use crate::workload::Workload;
 use crate::{any, counter, experiments, lock, processes, transactions};
 
-/// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of the workers.
+/// Loads, warms up, runs and checks a workload on this machine. Called on a thread that is none of
+/// the workers.
 ///
 /// # Errors
 /// [`RunError`]. A violated check is no error: it stands in the measurement.
@@ -48,8 +49,9 @@ pub fn in_virtual_machine(
     on_platform::<VirtualMachine>(c, workload, Context { plan, deployment, control })
 }
 
-/// Runs a workload that need not be in the list, for tests: `inline` makes the executors that run procedures inline, such as
-/// [`crate::dynamic`], for which the engine is not compiled with the procedures. `inspect` is shown the database after the checks.
+/// Runs a workload that need not be in the list, for tests: `inline` makes the executors that run
+/// procedures inline, such as [`crate::dynamic`], for which the engine is not compiled with the
+/// procedures. `inspect` is shown the database after the checks.
 ///
 /// # Errors
 /// As [`on_hardware`].

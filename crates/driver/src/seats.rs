@@ -68,7 +68,8 @@ impl<P: Host> Pair<'_, P> {
     }
 }
 
-/// A link for each pair of workers of different instances, all in this process; `wire` draws what each goes over.
+/// A link for each pair of workers of different instances, all in this process; `wire` draws what
+/// each goes over.
 pub(crate) fn connect<P: Host>(
     c: P::Core,
     deployment: &Deployment,

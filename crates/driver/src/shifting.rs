@@ -1,6 +1,8 @@
-//! Partitions that move at a moment because somebody wants to see what that costs, and not because they should.
+//! Partitions that move at a moment because somebody wants to see what that costs, and not because
+//! they should.
 //!
-//! A worker makes all of them between two of its transactions, as it does for the controller of partitions that follow the workload.
+//! A worker makes all of them between two of its transactions, as it does for the controller of
+//! partitions that follow the workload.
 
 use platform::Nanos;
 use serde::{Deserialize, Serialize};
@@ -31,7 +33,8 @@ pub struct Shifted {
 }
 
 impl Shifted {
-    /// So many rearrangements by so many changes, from a moment to another, of a measured time that began at `warm`.
+    /// So many rearrangements by so many changes, from a moment to another, of a measured time that
+    /// began at `warm`.
     pub(crate) fn of(
         (rearrangements, changes): (usize, usize),
         warm: Nanos,
@@ -71,7 +74,8 @@ impl Shifting {
     }
 }
 
-/// Refuses shifts that nobody can make: where workers own no partitions, or partitions follow the workload.
+/// Refuses shifts that nobody can make: where workers own no partitions, or partitions follow the
+/// workload.
 pub(crate) fn check(shifts: &[Shift], has_owners: bool, adapts: bool) -> Result<(), RunError> {
     let why = match () {
         () if shifts.is_empty() => return Ok(()),

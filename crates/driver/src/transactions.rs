@@ -1,6 +1,7 @@
 //! A workload of transactions on the database of each instance: load, run, check.
 //!
-//! All instances are in this process ([`run`]), or one of them is ([`crate::instances`]), which then goes through the same steps.
+//! All instances are in this process ([`run`]), or one of them is ([`crate::instances`]), which
+//! then goes through the same steps.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -311,7 +312,8 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         all.fold(MemoryTaken::default(), MemoryTaken::and)
     }
 
-    /// The consistency checks, over the data of all instances; `committed` by kind, if that is known.
+    /// The consistency checks, over the data of all instances; `committed` by kind, if that is
+    /// known.
     fn check(&self, c: P::Core, committed: Option<&[u64]>) -> Vec<Check> {
         let on = (self.workload, &self.tables);
         let Some(division) = &self.division else {
@@ -481,7 +483,8 @@ impl<P: Host, W: Workload> Bench<'_, P, W> {
     }
 }
 
-/// When the workers began, and from when on they measure, as far as is known now. `None` while they wait for each other: nobody runs a transaction.
+/// When the workers began, and from when on they measure, as far as is known now. `None` while they
+/// wait for each other: nobody runs a transaction.
 fn moments<P: Platform>(c: P::Core, board: &Board<P>, schedule: &Schedule) -> Option<(Nanos, Nanos)> {
     // Relaxed, twice: only moments are handed on.
     let words = [board.began(), board.went_on()].map(|word| P::load(c, word, Ordering::Relaxed));
@@ -513,7 +516,8 @@ fn open_instance<P: Host, W: Workload>(
     let parts = workload.parts();
     let own = deployment.node_of_instance(instance);
     let node_of = |partition: usize| match division {
-        // Next to nothing lies there: workers of another node, or machine, are not to be made for it.
+        // Next to nothing lies there: workers of another node, or machine, are not to be made for
+        // it.
         Some(division) if division.instance_of_part(partition % parts) != instance => own,
         _ => deployment.home(partition, parts),
     };

@@ -5,21 +5,24 @@ use terms::random::Random;
 
 use crate::deployment::Transport;
 
-/// What goes wrong between instances. Which of them end before others is said by the machine ([`crate::Host::fallen_instance`]), and so is
-/// which machines are cut off from each other ([`crate::Host::cut`]).
+/// What goes wrong between instances. Which of them end before others is said by the machine
+/// ([`crate::Host::fallen_instance`]), and so is which machines are cut off from each other
+/// ([`crate::Host::cut`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Troubles {
     /// Decides everything that is left open.
     pub seed: u64,
     /// Connections that break and are made again.
     pub cuts: u64,
-    /// Each connection within a machine takes so long at most, drawn from the seed, where it is TCP.
+    /// Each connection within a machine takes so long at most, drawn from the seed, where it is
+    /// TCP.
     pub delay_nanos_max: u64,
     /// Whether the disk forgets what an instance that ends has not flushed.
     pub loses_power: bool,
     /// An instance that has ended is away for so long at most, drawn from the seed.
     pub away_nanos_max: u64,
-    /// Whether of instances that are away together the next one comes back when the one before runs transactions again.
+    /// Whether of instances that are away together the next one comes back when the one before runs
+    /// transactions again.
     pub in_turn: bool,
 }
 

@@ -1,7 +1,9 @@
-//! The transactions that a worker will run next: drawn early, so that the worker can look ahead for them.
+//! The transactions that a worker will run next: drawn early, so that the worker can look ahead for
+//! them.
 //!
-//! A transaction begins, in every respect that can be seen, at its turn. So its latency and its dates count from there, and the
-//! sequence of transactions of a seed is the same with and without look-ahead.
+//! A transaction begins, in every respect that can be seen, at its turn. So its latency and its
+//! dates count from there, and the sequence of transactions of a seed is the same with and without
+//! look-ahead.
 
 use engine::Procedure;
 use platform::Nanos;
@@ -11,7 +13,8 @@ use crate::retry::Deferred;
 
 /// The worker's current transaction and the next ones.
 pub(crate) struct Upcoming<Q> {
-    /// In a box, because procedures are long and stacks of simulated cores small. Procedures stay where they are drawn.
+    /// In a box, because procedures are long and stacks of simulated cores small. Procedures stay
+    /// where they are drawn.
     places: Box<[Option<Deferred<Q>>; LOOK_AHEAD + 1]>,
     /// The place of the current transaction, or where the first one will be.
     at: usize,
@@ -27,7 +30,8 @@ impl<Q: Procedure> Upcoming<Q> {
         Upcoming { places, at: 0, drawn: 0, looks_ahead }
     }
 
-    /// The next transaction begins at `now`. `left` transactions are to begin, this one included: no more are drawn.
+    /// The next transaction begins at `now`. `left` transactions are to begin, this one included:
+    /// no more are drawn.
     #[inline]
     pub(crate) fn begin<'d>(
         &mut self,

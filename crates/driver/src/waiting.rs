@@ -1,4 +1,5 @@
-//! Transactions of a worker of one of several instances that wait: for their next attempt, or until the worker can ask others.
+//! Transactions of a worker of one of several instances that wait: for their next attempt, or until
+//! the worker can ask others.
 
 use std::collections::VecDeque;
 
@@ -44,7 +45,8 @@ pub(crate) struct Waiting<Q> {
     pub is_here: bool,
     /// Whether its next attempt is its own, where several could be one.
     pub alone: bool,
-    /// How many parts the worker had let go when one of them kept it out: another number says that it can be tried again.
+    /// How many parts the worker had let go when one of them kept it out: another number says that
+    /// it can be tried again.
     pub met: Option<u64>,
 }
 

@@ -98,7 +98,8 @@ pub(crate) struct WorkerResult {
     pub messages: u64,
     /// Of these, those to each instance; empty if there is one.
     pub messages_to: Vec<u64>,
-    /// Messages that its transactions took by the protocol, warm-up included, less those that it has sent.
+    /// Messages that its transactions took by the protocol, warm-up included, less those that it
+    /// has sent.
     pub messages_missing: i64,
     /// Transactions that were refused because another instance was missing.
     pub refused: u64,
@@ -176,7 +177,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
             && (left > 0 || buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()))
             && P::load(c, self.board.stop(), Ordering::Relaxed) == 0
         {
-            // Without warm-up from the first transaction on: clocks of threads may differ by a little.
+            // Without warm-up from the first transaction on: clocks of threads may differ by a
+            // little.
             if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
                 if let Some(preparation) = preparation.take() {
                     let moment = (worker, false, now);
@@ -248,7 +250,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
                     Err(abort) if buffer.is_none() && abort.is_conflict() => {
                         transaction.attempts += ATTEMPTS_BETWEEN_LOOKS;
                         result.attempts_max = result.attempts_max.max(transaction.attempts);
-                        // A transaction that meets others for ever must not keep the run from its end.
+                        // A transaction that meets others for ever must not keep the run from its
+                        // end.
                         if self.is_over(c, ends) {
                             break Err(abort);
                         }
@@ -321,7 +324,8 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         P::now(c) >= ends || P::load(c, self.board.stop(), Ordering::Relaxed) != 0
     }
 
-    /// In whose name a worker draws its next transaction, after so long, where the processors of some workers are gone.
+    /// In whose name a worker draws its next transaction, after so long, where the processors of
+    /// some workers are gone.
     #[inline]
     fn name(&self, worker: usize, elapsed: u64, absent: &[usize], random: &mut Random) -> usize {
         if self.failing.is_none() && absent.is_empty() {

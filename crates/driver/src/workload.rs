@@ -1,6 +1,7 @@
 //! The list of workloads.
 //!
-//! All workloads of transactions can change while they run, and run as [`workloads::Changing`] ones, whether they do or not.
+//! All workloads of transactions can change while they run, and run as [`workloads::Changing`]
+//! ones, whether they do or not.
 
 use platform::link;
 use workloads::dependent::Dependent;
@@ -13,8 +14,8 @@ use workloads::ycsb::Ycsb;
 
 use crate::processes::OtherProcess;
 
-/// What runs. A new workload of transactions is an entry here, and a line at the end of `any`; an experiment has an arm in `run` that
-/// says what runs it.
+/// What runs. A new workload of transactions is an entry here, and a line at the end of `any`; an
+/// experiment has an arm in `run` that says what runs it.
 pub enum Workload {
     /// Reads and updates of a few rows of one table.
     Micro(Micro),
@@ -32,7 +33,8 @@ pub enum Workload {
     Changing(Stages),
     /// Lock-protected counters.
     Counter(CounterGroups),
-    /// Locks and atomics alone. Threads, times and the seed are those of deployment and plan, whatever it says of them.
+    /// Locks and atomics alone. Threads, times and the seed are those of deployment and plan,
+    /// whatever it says of them.
     Lock(LockSpec),
     /// Messages between the first two workers.
     Ipc(link::Mechanism),

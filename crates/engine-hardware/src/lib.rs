@@ -1,5 +1,5 @@
-//! The engine compiled for hardware, once for each scheme, and over pages: databases as objects. Without the feature `all-schemes`
-//! the basic schemes are compiled alone ([`is_compiled`]).
+//! The engine compiled for hardware, once for each scheme, and over pages: databases as objects.
+//! Without the feature `all-schemes` the basic schemes are compiled alone ([`is_compiled`]).
 //!
 //! No function here is generic, so users of this crate do not compile the engine again.
 

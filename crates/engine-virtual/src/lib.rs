@@ -1,4 +1,5 @@
-//! The engine compiled for the virtual machine, once for each scheme, and over pages: databases as objects.
+//! The engine compiled for the virtual machine, once for each scheme, and over pages: databases as
+//! objects.
 //!
 //! No function here is generic, so users of this crate do not compile the engine again.
 

@@ -1,8 +1,11 @@
-//! Branches over rows in memory: what the session of a worker that owns partitions does for transactions of several workers.
+//! Branches over rows in memory: what the session of a worker that owns partitions does for
+//! transactions of several workers.
 //!
-//! A branch is a transaction of the scheme that locks nothing ([`terms::Mode::Branch`]) and stays open from act to act: its changes lie in the rows,
-//! with what takes them back beside them. The session is in its epoch during an act only, so a branch that waits holds no memory back. What
-//! it has read it forgets with the act; rows that it has changed nobody else can delete before it ends.
+//! A branch is a transaction of the scheme that locks nothing ([`terms::Mode::Branch`]) and stays
+//! open from act to act: its changes lie in the rows, with what takes them back beside them. The
+//! session is in its epoch during an act only, so a branch that waits holds no memory back. What it
+//! has read it forgets with the act; rows that it has changed nobody else can delete before it
+//! ends.
 
 use cc::{Meter, Scheme};
 use platform::{Nanos, Platform};

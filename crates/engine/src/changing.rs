@@ -1,13 +1,16 @@
 //! Tables that come and go while a database is open.
 //!
-//! A table is created in this order: its trees are made; the directory's manifest is replaced by one that knows its id; its place is
-//! filled, and transactions that begin from then on can use it. A crash leaves no table, or an empty one.
+//! A table is created in this order: its trees are made; the directory's manifest is replaced by
+//! one that knows its id; its place is filled, and transactions that begin from then on can use it.
+//! A crash leaves no table, or an empty one.
 //!
-//! A table is dropped in this order: it is marked; all commits that were announced before are over, and durable; the manifest says that
-//! the table is gone. Commits that are announced after the mark and that have changed the table are refused: no record by its id is
-//! left after the manifest says so. Until then checkpoints copy the table's rows, and if the files refuse, the mark is taken away and the
-//! table is as before. Transactions that began before may go on reading it. Its rows go when all those have ended, some at a time, by
-//! whoever tends: as deletions of which the log hears nothing.
+//! A table is dropped in this order: it is marked; all commits that were announced before are over,
+//! and durable; the manifest says that the table is gone. Commits that are announced after the mark
+//! and that have changed the table are refused: no record by its id is left after the manifest says
+//! so. Until then checkpoints copy the table's rows, and if the files refuse, the mark is taken
+//! away and the table is as before. Transactions that began before may go on reading it. Its rows
+//! go when all those have ended, some at a time, by whoever tends: as deletions of which the log
+//! hears nothing.
 
 use cc::Scheme;
 use platform::{Intent, OutOfMemory, Platform};
@@ -105,11 +108,12 @@ pub enum Swept {
 }
 
 impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
-    /// Makes the one table that the schema declares; its number. Transactions that begin when this has returned can use it, of all
-    /// sessions. The session is in no transaction.
+    /// Makes the one table that the schema declares; its number. Transactions that begin when this
+    /// has returned can use it, of all sessions. The session is in no transaction.
     ///
     /// # Errors
-    /// [`ChangeError`]; nothing has changed, but if the log has stopped an empty table may be found at the next opening.
+    /// [`ChangeError`]; nothing has changed, but if the log has stopped an empty table may be found
+    /// at the next opening.
     pub fn create_table(&mut self, mut schema: SchemaBuilder) -> Result<usize, ChangeError> {
         let (Some(declared), true) = (schema.tables.pop(), schema.tables.is_empty()) else {
             return Err(ChangeError::NoSuchTable);
@@ -126,7 +130,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.add_table(&turn, declared, None)
     }
 
-    /// Makes a table and takes its place for it; `dropped`: what the directory is to say of its end.
+    /// Makes a table and takes its place for it; `dropped`: what the directory is to say of its
+    /// end.
     pub(crate) fn add_table(
         &mut self,
         turn: &Turn<'_, P>,
@@ -170,13 +175,14 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Ok(number)
     }
 
-    /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no transaction use the table that
-    /// begins later. Those that have begun may read it; if they have changed it, their commits are refused in a durable database. The
-    /// session is in no transaction.
+    /// Drops a table: when this returns, that is durable, and the name is free. The caller lets no
+    /// transaction use the table that begins later. Those that have begun may read it; if they have
+    /// changed it, their commits are refused in a durable database. The session is in no
+    /// transaction.
     ///
     /// # Errors
-    /// [`ChangeError`]; the table is as before, but for commits that were refused meanwhile. If the log has stopped the table may be gone at
-    /// the next opening.
+    /// [`ChangeError`]; the table is as before, but for commits that were refused meanwhile. If the
+    /// log has stopped the table may be gone at the next opening.
     pub fn drop_table(&mut self, table: usize) -> Result<(), ChangeError> {
         let changes = self.tables.changes().ok_or(ChangeError::Unsupported)?;
         self.end_table(changes, table, End::Dropped)
@@ -218,7 +224,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Ok(())
     }
 
-    /// Has the directory, if there is one, say that a table is gone which is marked, unless parts were prepared meanwhile.
+    /// Has the directory, if there is one, say that a table is gone which is marked, unless parts
+    /// were prepared meanwhile.
     fn end_on_disk(
         &mut self,
         changes: &Changes<P>,
@@ -253,7 +260,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Ok(())
     }
 
-    /// Waits until all commits are over that were announced in this epoch, or before. The session is in no transaction.
+    /// Waits until all commits are over that were announced in this epoch, or before. The session
+    /// is in no transaction.
     pub(crate) fn await_commits(&mut self, epoch: Epoch) {
         let c = self.inner.core();
         self.inner.leave();
@@ -265,7 +273,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no transaction.
+    /// Lets some rows of dropped tables go, if nobody can use them any more. The session is in no
+    /// transaction.
     #[cold]
     pub fn sweep(&mut self) -> Swept {
         let (c, tables) = (self.inner.core(), self.tables);

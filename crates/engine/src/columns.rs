@@ -1,9 +1,10 @@
 //! The run-time catalog: how tables are described to code that was not compiled for them.
 //!
-//! A database that does without compiled access to rows ([`storage::Optimisation::CompiledRows`]) reads and writes them as
-//! an interpreter does (`transaction/interpreted.rs`): each column that a transaction uses is looked up here, by a walk over
-//! the table's columns from the first one on, as DBx1000 does in `Catalog::get_field_id`. Descriptions lie in shared memory
-//! like those of a system that reads them from its catalog tables; they never change.
+//! A database that does without compiled access to rows ([`storage::Optimisation::CompiledRows`])
+//! reads and writes them as an interpreter does (`transaction/interpreted.rs`): each column that a
+//! transaction uses is looked up here, by a walk over the table's columns from the first one on, as
+//! DBx1000 does in `Catalog::get_field_id`. Descriptions lie in shared memory like those of a
+//! system that reads them from its catalog tables; they never change.
 
 use std::sync::atomic::Ordering;
 
@@ -118,7 +119,8 @@ impl<P: Platform> Columns<P> {
         P::word_of(&self.region, (column * COLUMN_WORDS + place) * 8)
     }
 
-    /// The first column of the table that ends behind byte `at` of the row, found by a walk over all before it.
+    /// The first column of the table that ends behind byte `at` of the row, found by a walk over
+    /// all before it.
     pub(crate) fn find(&self, c: P::Core, table: usize, at: usize) -> Option<Described> {
         let (first, end) = self.tables[table];
         for column in first..end {
@@ -140,7 +142,8 @@ impl<P: Platform> Columns<P> {
         None
     }
 
-    /// Calls `visit` with each column, or part of one, that lies in bytes `start..end` of the row, each looked up anew.
+    /// Calls `visit` with each column, or part of one, that lies in bytes `start..end` of the row,
+    /// each looked up anew.
     pub(crate) fn for_each<E>(
         &self,
         c: P::Core,

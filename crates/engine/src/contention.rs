@@ -1,20 +1,23 @@
-//! What a transaction does after it has met another transaction: it pauses, and a transaction that has met others too often
-//! goes first.
+//! What a transaction does after it has met another transaction: it pauses, and a transaction that
+//! has met others too often goes first.
 //!
-//! Pauses are random and grow with the number of failed attempts (truncated binary exponential backoff), so that colliding
-//! transactions part. How long they are depends on how long the session's attempts take that fail: where lines come from far
-//! away, or are wanted by many, an attempt takes longer, and so does whatever the transaction has met. Where there are more
-//! workers than free processors, the worker of the other transaction may not be running: after [`ATTEMPTS_BEFORE_REST`] failed
-//! attempts a worker gives its processor away while it pauses, and so lets the other transaction end.
+//! Pauses are random and grow with the number of failed attempts (truncated binary exponential
+//! backoff), so that colliding transactions part. How long they are depends on how long the
+//! session's attempts take that fail: where lines come from far away, or are wanted by many, an
+//! attempt takes longer, and so does whatever the transaction has met. Where there are more workers
+//! than free processors, the worker of the other transaction may not be running: after
+//! [`ATTEMPTS_BEFORE_REST`] failed attempts a worker gives its processor away while it pauses, and
+//! so lets the other transaction end.
 //!
-//! Pauses are fair on average, and promise nothing: a transaction that pauses long is overtaken often. So a transaction that
-//! has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of its database. There is one elder at a time, and while
-//! there is an elder no other transaction begins an attempt: the elder meets only transactions that were running already,
-//! and these end.
+//! Pauses are fair on average, and promise nothing: a transaction that pauses long is overtaken
+//! often. So a transaction that has failed [`ATTEMPTS_OF_AN_ELDER`] times becomes the *elder* of
+//! its database. There is one elder at a time, and while there is an elder no other transaction
+//! begins an attempt: the elder meets only transactions that were running already, and these end.
 //!
-//! Other transactions wait for the elder for a bounded time only. Their thread may hold a transaction of another session, or
-//! a prepared part of a transaction over several databases, that the elder in turn waits for. Parts do not wait for elders at
-//! all, so for parts nothing is promised here.
+//! Other transactions wait for the elder for a bounded time only. Their thread may hold a
+//! transaction of another session, or a prepared part of a transaction over several databases, that
+//! the elder in turn waits for. Parts do not wait for elders at all, so for parts nothing is
+//! promised here.
 
 use std::sync::atomic::Ordering;
 use terms::random::{GOLDEN, Xorshift};
@@ -33,14 +36,15 @@ const BACKOFF_NANOS_MAX: u64 = BACKOFF_NANOS_FIRST << BACKOFF_DOUBLINGS_MAX;
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
 pub(crate) const ATTEMPTS_OF_AN_ELDER: u32 = 128;
-/// Failed attempts after which a worker pauses off its processor: by then a pause is several times as long as a transaction
-/// that runs.
+/// Failed attempts after which a worker pauses off its processor: by then a pause is several times
+/// as long as a transaction that runs.
 const ATTEMPTS_BEFORE_REST: u32 = 8;
 /// Longest wait for an elder before a transaction goes on in spite of the elder.
 const ELDER_NANOS_MAX: u64 = 1_000_000;
 
-/// Longest pause where pauses do not grow. Source: `ABORT_PENALTY` of DataManagementLab/DBx1000 at 0ada3f6,
-/// `variant_config/28skt/config-2optimised.h`, with which `thread_t::run` of `system/thread.cpp` pauses off the processor.
+/// Longest pause where pauses do not grow. Source: `ABORT_PENALTY` of DataManagementLab/DBx1000 at
+/// 0ada3f6, `variant_config/28skt/config-2optimised.h`, with which `thread_t::run` of
+/// `system/thread.cpp` pauses off the processor.
 pub const FIXED_PAUSE_NANOS: u64 = 100_000;
 
 /// How the pauses of a session after failed attempts are chosen.
@@ -69,13 +73,14 @@ pub struct Backoff {
     pauses: Pauses,
     /// When the session went on after it last paused, or let another transaction go first.
     resumed: Nanos,
-    /// How long an attempt took that failed lately. Only attempts that follow a pause are measured, so that a transaction which
-    /// meets no other does not look at the clock.
+    /// How long an attempt took that failed lately. Only attempts that follow a pause are measured,
+    /// so that a transaction which meets no other does not look at the clock.
     attempt_nanos: u64,
 }
 
 impl Backoff {
-    /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not pause in step.
+    /// Pauses drawn from this seed: workers have different seeds, so that two that collide do not
+    /// pause in step.
     pub fn new(seed: u64) -> Self {
         Backoff {
             jitter: Xorshift::new(seed ^ GOLDEN),
@@ -152,7 +157,8 @@ impl<P: Platform> Elder<P> {
         P::word_of(&self.region, 0)
     }
 
-    // All orderings are relaxed: no data depends on the word, which only says which transactions should be running.
+    // All orderings are relaxed: no data depends on the word, which only says which transactions
+    // should be running.
 
     /// Whether there is an elder.
     #[inline(always)]
@@ -160,7 +166,8 @@ impl<P: Platform> Elder<P> {
         P::load(c, self.word(), Ordering::Relaxed) != 0
     }
 
-    /// Waits until there is no elder, but no longer than [`ELDER_NANOS_MAX`]. The caller is in no transaction.
+    /// Waits until there is no elder, but no longer than [`ELDER_NANOS_MAX`]. The caller is in no
+    /// transaction.
     pub(crate) fn wait(&self, c: P::Core) {
         let deadline = P::now(c).plus(ELDER_NANOS_MAX);
         while self.is_there(c) && P::now(c) < deadline {
@@ -168,8 +175,8 @@ impl<P: Platform> Elder<P> {
         }
     }
 
-    /// Makes the calling transaction the elder if there is no other elder. The caller keeps the result until the transaction
-    /// ends.
+    /// Makes the calling transaction the elder if there is no other elder. The caller keeps the
+    /// result until the transaction ends.
     pub(crate) fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
         P::cas(c, self.word(), 0, 1, Ordering::Relaxed).ok().map(|_| Eldership { elder: self, c })
     }

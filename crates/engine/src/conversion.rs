@@ -1,8 +1,11 @@
-//! A table whose rows get another form while it is in use: both forms, and how a row of one becomes a row of the other.
+//! A table whose rows get another form while it is in use: both forms, and how a row of one becomes
+//! a row of the other.
 //!
-//! The rows of the two forms are rows of two tables with the same primary keys. [`Conversion::carry`] brings one row of one table to
-//! what the other table says, within a transaction: whoever reads or writes rows of the first does that for each row that has changed
-//! (`following.rs`), and the session that changes the table does it for all rows (`converting.rs`). It may be done any number of times.
+//! The rows of the two forms are rows of two tables with the same primary keys.
+//! [`Conversion::carry`] brings one row of one table to what the other table says, within a
+//! transaction: whoever reads or writes rows of the first does that for each row that has changed
+//! (`following.rs`), and the session that changes the table does it for all rows (`converting.rs`).
+//! It may be done any number of times.
 
 use platform::Intent;
 use terms::Abort;
@@ -30,7 +33,8 @@ struct Side {
     /// Its number.
     table: usize,
     description: TableDescription,
-    /// The columns that only this form has are as in this row, where the other form says nothing of them.
+    /// The columns that only this form has are as in this row, where the other form says nothing of
+    /// them.
     template: RowImage,
 }
 
@@ -43,8 +47,8 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// From a table to another one, each with its number. Columns that rows do not have yet are as in `template`, a row of the table
-    /// as it will be, or have no value.
+    /// From a table to another one, each with its number. Columns that rows do not have yet are as
+    /// in `template`, a row of the table as it will be, or have no value.
     ///
     /// # Errors
     /// What is in the way, in words.
@@ -108,7 +112,8 @@ impl Conversion {
         Ok(description.key_of(0, bytemuck::cast_slice(&words)))
     }
 
-    /// Where the primary keys of rows that are inserted together lie in what their keys are together.
+    /// Where the primary keys of rows that are inserted together lie in what their keys are
+    /// together.
     pub(crate) fn key_stride(&self, reads: Reads) -> usize {
         let indexes = self.sides(reads).0.description.indexes();
         indexes.iter().map(|index| key_words(index.key_bits)).sum()
@@ -152,7 +157,8 @@ impl Side {
         Ok((bytemuck::cast_slice(&words).to_vec(), tail))
     }
 
-    /// A row of this table as a row of the other one, with columns that this table does not have as in `template`.
+    /// A row of this table as a row of the other one, with columns that this table does not have as
+    /// in `template`.
     fn convert(&self, to: &Side, (fixed, tail): &RowImage, template: &RowImage) -> Result<RowImage, Abort> {
         let template = Some((&*template.0, &*template.1));
         let converted = self.description.convert(&to.description, (fixed, tail), template);

@@ -1,17 +1,24 @@
 //! How a table gets rows of another form, or other indexes, while it is in use.
 //!
-//! The form to come is a table of its own that nobody knows, with the same primary keys ([`crate::conversion`]). In this order:
+//! The form to come is a table of its own that nobody knows, with the same primary keys
+//! ([`crate::conversion`]). In this order:
 //!
-//! 1. The table to come is made. To the directory it is one that was dropped: a crash leaves the table as it was.
-//! 2. Transactions that begin from now on read the table as it was, and say what they change of both (`following.rs`), in the same commit.
-//! 3. When those have ended that began before, the rows are carried over, some in a transaction. When that is durable, both say the same.
-//! 4. The directory's manifest is replaced by one in which the form to come is the table, and the other one was dropped. Both change in
-//!    the same commits still, so whichever of the two a crash leaves has every commit that was acknowledged.
-//! 5. Transactions that begin from now on read the table as it will be, and say what they change of both: others still read the table as it
-//!    was.
-//! 6. When these have ended, both forms are no longer kept, and the table as it was ends as dropped ones do.
+//! 1. The table to come is made. To the directory it is one that was dropped: a crash leaves the
+//!    table as it was.
+//! 2. Transactions that begin from now on read the table as it was, and say what they change of
+//!    both (`following.rs`), in the same commit.
+//! 3. When those have ended that began before, the rows are carried over, some in a transaction.
+//!    When that is durable, both say the same.
+//! 4. The directory's manifest is replaced by one in which the form to come is the table, and the
+//!    other one was dropped. Both change in the same commits still, so whichever of the two a crash
+//!    leaves has every commit that was acknowledged.
+//! 5. Transactions that begin from now on read the table as it will be, and say what they change of
+//!    both: others still read the table as it was.
+//! 6. When these have ended, both forms are no longer kept, and the table as it was ends as dropped
+//!    ones do.
 //!
-//! A transaction that reads both forms would see a row twice; one that began in step 2 and meets the form to come tries again.
+//! A transaction that reads both forms would see a row twice; one that began in step 2 and meets
+//! the form to come tries again.
 
 use cc::Scheme;
 use cc::mutants::Rule;
@@ -36,15 +43,16 @@ const SLICE_ROWS: usize = 32;
 const ATTEMPTS: u32 = 16;
 /// Between two looks whether transactions have ended.
 const PAUSE_NANOS: u64 = 100_000;
-/// How long a change whose form counts waits for transactions that read the other; then sessions that tend end it.
+/// How long a change whose form counts waits for transactions that read the other; then sessions
+/// that tend end it.
 const LEAVE_NANOS: u64 = 20_000_000;
 
 /// What a table is to be.
 pub struct TableChange<'w> {
     /// Declares the table as it will be, under its name.
     pub schema: SchemaBuilder,
-    /// A row of the table as it will be, fixed part and tail: what rows that are there have in columns that are new. Without one they have
-    /// no value there, or the default.
+    /// A row of the table as it will be, fixed part and tail: what rows that are there have in
+    /// columns that are new. Without one they have no value there, or the default.
     pub template: Option<(Vec<u8>, Vec<u8>)>,
     /// How long transactions are waited for that began before; `None`: until they end.
     pub patience_nanos: Option<u64>,
@@ -77,13 +85,15 @@ pub enum ChangeStep {
 }
 
 impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
-    /// Gives the rows of a table another form, or the table other indexes, while sessions use it through objects
-    /// ([`crate::dynamic::AnySession`]); the number of the table as it is from then on. Until then transactions use the number that
-    /// the table had. Transactions that make two rows with one key in an index that is to be unique fail as if it were there. The
-    /// session is in no transaction, and no caller uses the table through compiled verbs.
+    /// Gives the rows of a table another form, or the table other indexes, while sessions use it
+    /// through objects ([`crate::dynamic::AnySession`]); the number of the table as it is from then
+    /// on. Until then transactions use the number that the table had. Transactions that make two
+    /// rows with one key in an index that is to be unique fail as if it were there. The session is
+    /// in no transaction, and no caller uses the table through compiled verbs.
     ///
     /// # Errors
-    /// [`ChangeError`]; the table is as it was. If the log has stopped it may be found in the other form at the next opening.
+    /// [`ChangeError`]; the table is as it was. If the log has stopped it may be found in the other
+    /// form at the next opening.
     pub fn change_table(&mut self, table: usize, change: TableChange<'_>) -> Result<usize, ChangeError> {
         let c = self.inner.core();
         let TableChange { schema, template, patience_nanos, watch } = change;
@@ -130,7 +140,8 @@ impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
         Ok(())
     }
 
-    /// Waits a little for others, and does what sessions do between transactions; `late` is the error when it is too late for that.
+    /// Waits a little for others, and does what sessions do between transactions; `late` is the
+    /// error when it is too late for that.
     fn pause(
         &mut self,
         until: Option<Nanos>,
@@ -150,7 +161,8 @@ impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
         Ok(())
     }
 
-    /// Steps 1 and 2: makes the table to come, and has transactions keep both. The number of the conversion.
+    /// Steps 1 and 2: makes the table to come, and has transactions keep both. The number of the
+    /// conversion.
     fn begin_forms(
         &mut self,
         changes: &Changes<P>,
@@ -241,7 +253,8 @@ impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
         }
     }
 
-    /// Carries the rows with these primary keys over: together, or each alone if other transactions are in the way.
+    /// Carries the rows with these primary keys over: together, or each alone if other transactions
+    /// are in the way.
     fn carry_rows(
         &mut self,
         conversion: &Conversion,

@@ -1,5 +1,5 @@
-//! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins and ends, is decided in
-//! [`crate::durable::checkpoint`].
+//! How a session copies rows for checkpoints. Which rows it copies, and when a checkpoint begins
+//! and ends, is decided in [`crate::durable::checkpoint`].
 
 use cc::{Before, Scheme};
 use platform::{Nanos, Platform};
@@ -22,7 +22,8 @@ use schema::RowId;
 const ROWS_TOGETHER: usize = 16;
 /// How long a failed attempt to read a row waits.
 const PAUSE_NANOS: u64 = 1_000;
-/// Attempts to read a row before the row is left for later: a part that is under way to its end may hold it.
+/// Attempts to read a row before the row is left for later: a part that is under way to its end may
+/// hold it.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// A session's work on checkpoints.
@@ -66,8 +67,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         checkpoints.last(c)
     }
 
-    /// Makes the checkpoint that is due, or that is cheap for rows with so many bytes, or ends the one under way, as far as nothing is
-    /// in its way.
+    /// Makes the checkpoint that is due, or that is cheap for rows with so many bytes, or ends the
+    /// one under way, as far as nothing is in its way.
     pub(crate) fn end_checkpoints(&mut self, rows_bytes: u64) {
         let (c, checkpoints) = (self.session.core(), &self.durable.checkpoints);
         self.begin_if_due();
@@ -105,7 +106,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         durable.checkpoints.begin(c, &*durable.journal, epochs, &mut |cut| self.carry(cut))
     }
 
-    /// Leaves records behind the cut of what a checkpoint does not stand for: undecided parts, and decisions.
+    /// Leaves records behind the cut of what a checkpoint does not stand for: undecided parts, and
+    /// decisions.
     fn carry(&mut self, cut: &Cut) {
         let c = self.session.core();
         let Carried { parts, decisions } = self.undecided.carried(c, cut.epoch());
@@ -132,7 +134,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         self.durable.checkpoints.is(self.session.core(), Phase::Copying)
     }
 
-    /// Copies some rows, beginning at `now`; gives the moment until which the session does other things after that.
+    /// Copies some rows, beginning at `now`; gives the moment until which the session does other
+    /// things after that.
     pub(crate) fn work(&mut self, now: Nanos) -> Nanos {
         let (c, durable) = (self.session.core(), self.durable);
         self.slice();
@@ -166,7 +169,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         }
     }
 
-    /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys of rows in use.
+    /// Copies the rows of a table with these keys, those that are still there; `left` gets the keys
+    /// of rows in use.
     fn copy(
         &mut self,
         (table, keys): (usize, &[u64]),
@@ -202,8 +206,8 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         Ok(())
     }
 
-    /// Reads those of the rows with these keys that prepared parts keep, as the rows were before; `others` gets the keys of the
-    /// rest.
+    /// Reads those of the rows with these keys that prepared parts keep, as the rows were before;
+    /// `others` gets the keys of the rest.
     fn read_before(
         &mut self,
         (table, codec): (usize, &TableCodec),

@@ -1,5 +1,5 @@
-//! A database of one instance: tables are made from a schema, loaded, and worked on through sessions. Durable databases are
-//! opened and closed in `recovery/opening.rs`.
+//! A database of one instance: tables are made from a schema, loaded, and worked on through
+//! sessions. Durable databases are opened and closed in `recovery/opening.rs`.
 
 use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
@@ -77,8 +77,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         self.durable.as_ref().is_none_or(|durable| durable.journal.durable(c) >= outcome.0)
     }
 
-    /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells whether it is. No session of
-    /// the caller is inside an epoch: see [`Session::wait_durable_until`].
+    /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells
+    /// whether it is. No session of the caller is inside an epoch: see
+    /// [`Session::wait_durable_until`].
     ///
     /// # Errors
     /// The log has stopped: the outcome is not to be acknowledged.
@@ -91,19 +92,21 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         self.wait_for(c, Target { epoch: outcome.0, deadline, by_epoch: true })
     }
 
-    /// The number of the last whole group of the log that was begun, for [`Self::is_written`]; 0 without a log.
+    /// The number of the last whole group of the log that was begun, for [`Self::is_written`]; 0
+    /// without a log.
     pub fn whole_groups(&self, c: P::Core) -> u64 {
         self.durable.as_ref().map_or(0, |durable| durable.journal.whole_groups(c))
     }
 
-    /// Whether an outcome survives whatever happens, about which [`Self::whole_groups`] was asked when it was there: groups are
-    /// durable before their epochs are.
+    /// Whether an outcome survives whatever happens, about which [`Self::whole_groups`] was asked
+    /// when it was there: groups are durable before their epochs are.
     pub fn is_written(&self, c: P::Core, outcome: Epoch, begun: u64) -> bool {
         let is_in_group = |durable: &Durable<P>| durable.journal.has_whole_since(c, begun);
         self.is_durable(c, outcome) || self.durable.as_ref().is_some_and(is_in_group)
     }
 
-    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`Session::wait_written_until`].
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see
+    /// [`Session::wait_written_until`].
     ///
     /// # Errors
     /// As [`Self::wait_durable_until`].
@@ -122,8 +125,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
-    /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
-    /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none.
+    /// Moves epochs on until snapshots that begin from now on show what was committed before this
+    /// call, no longer than until the deadline; tells whether they do. Commits under way are waited
+    /// for, no other transaction. Whoever calls is in none.
     pub fn let_snapshots_show(&self, c: P::Core, deadline: Nanos) -> bool {
         let epochs = self.instance.epochs();
         // A snapshot shows the epochs that are complete when its transaction enters.
@@ -139,8 +143,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         true
     }
 
-    /// Ends loading: from now on read-only tables are never written, need no concurrency control, and have a copy on each of
-    /// the nodes that the options name. No session is open when this is called, and no transaction is prepared.
+    /// Ends loading: from now on read-only tables are never written, need no concurrency control,
+    /// and have a copy on each of the nodes that the options name. No session is open when this is
+    /// called, and no transaction is prepared.
     ///
     /// # Errors
     /// There is no memory for the copies.
@@ -155,7 +160,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         &self.instance
     }
 
-    /// What its tables are, by their numbers, those too that were dropped since the database was opened. Errors and reports of the layers below name tables and indexes by numbers alone.
+    /// What its tables are, by their numbers, those too that were dropped since the database was
+    /// opened. Errors and reports of the layers below name tables and indexes by numbers alone.
     pub fn tables(&self) -> &[TableDescription] {
         self.tables.get()
     }
@@ -170,7 +176,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         self.instance.memory_use(c)
     }
 
-    /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its time.
+    /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its
+    /// time.
     pub fn session(
         &self,
         c: P::Core,
@@ -185,15 +192,17 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok(Session::new(inner, (redo, self.undecided.as_ref()), scratch, (&self.elder, &self.tables)))
     }
 
-    /// The parts of transactions over several databases that were prepared before the database was opened, durably, and not
-    /// finished. Their rows are theirs until some session [finishes](Session::finish_as) them. Each is given once.
+    /// The parts of transactions over several databases that were prepared before the database was
+    /// opened, durably, and not finished. Their rows are theirs until some session
+    /// [finishes](Session::finish_as) them. Each is given once.
     pub fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, Prepared<'_, P, S>)> {
         let found = self.undecided.as_ref().map_or(Vec::new(), |undecided| undecided.take_in_doubt(c));
         let prepared = |number| Prepared::of(KeptPart::Inside(number), &self.instance);
         found.into_iter().map(|(part, number)| (part, prepared(number))).collect()
     }
 
-    /// The transactions that this database has decided to commit, and not forgotten since, whenever that was.
+    /// The transactions that this database has decided to commit, and not forgotten since, whenever
+    /// that was.
     pub fn decisions(&self, c: P::Core) -> Vec<Decision> {
         self.undecided.as_ref().map_or(Vec::new(), |undecided| undecided.decisions(c))
     }

@@ -42,7 +42,8 @@ impl SchemaBuilder {
         SchemaBuilder::default()
     }
 
-    /// Declares a table that is described at run time; gives its number in the catalog. [`Table::view`] gives a typed view of it.
+    /// Declares a table that is described at run time; gives its number in the catalog.
+    /// [`Table::view`] gives a typed view of it.
     ///
     /// # Errors
     /// Another table has its name, or the options contradict the description.
@@ -69,9 +70,9 @@ impl SchemaBuilder {
         self.add(description, codec, options).map(Table::new)
     }
 
-    /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows.
-    /// If not, nothing happens, so that a program can keep the line. A table that is declared later under the name is a new
-    /// table.
+    /// Says that a table is not wanted any more: if the directory has a table of this name, the
+    /// table is removed with its rows. If not, nothing happens, so that a program can keep the
+    /// line. A table that is declared later under the name is a new table.
     pub fn drop_table(&mut self, name: impl Into<String>) {
         self.dropped.push(name.into());
     }
@@ -81,7 +82,8 @@ impl SchemaBuilder {
         self.tables.iter().map(|declared| &declared.description)
     }
 
-    /// What the declared tables are and what is made for them, by their numbers: for storage managers that make their own.
+    /// What the declared tables are and what is made for them, by their numbers: for storage
+    /// managers that make their own.
     pub fn into_tables(self) -> Vec<(TableDescription, TableShape)> {
         self.tables.into_iter().map(|declared| (declared.description, declared.shape)).collect()
     }

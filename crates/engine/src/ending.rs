@@ -31,8 +31,8 @@ pub struct Stats {
 pub struct Commit {
     /// The transaction's place in the order of commits.
     pub stamp: Stamp,
-    /// The epoch that has to be durable before the commit may be acknowledged: the commit's own, or an earlier epoch if the
-    /// transaction only read.
+    /// The epoch that has to be durable before the commit may be acknowledged: the commit's own, or
+    /// an earlier epoch if the transaction only read.
     pub durable_with: Epoch,
 }
 
@@ -54,7 +54,7 @@ impl From<Commit> for Epoch {
 pub enum Ending<T> {
     /// The transaction committed, with this result.
     Committed(T, Commit),
-    /// The transaction rolled back by its own decision. The caller may tell the decision when this epoch is durable: the
-    /// decision follows from what the transaction has read.
+    /// The transaction rolled back by its own decision. The caller may tell the decision when this
+    /// epoch is durable: the decision follows from what the transaction has read.
     RolledBack(Epoch),
 }

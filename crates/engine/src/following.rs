@@ -1,4 +1,5 @@
-//! A transaction while a table gets another form: its verbs, which note what it changes, so that it can say the same of both forms.
+//! A transaction while a table gets another form: its verbs, which note what it changes, so that it
+//! can say the same of both forms.
 
 use cc::{NewRows, Scheme};
 use platform::{Intent, Platform, Work};
@@ -47,8 +48,8 @@ impl<'c, V: HasVerbs> Following<'c, V> {
         Following { inner, conversion, reads, changed: Vec::new(), failed: None }
     }
 
-    /// The last step before the commit: has the other form say the same, if both are kept still. The transaction may have been refused
-    /// on the way.
+    /// The last step before the commit: has the other form say the same, if both are kept still.
+    /// The transaction may have been refused on the way.
     pub(crate) fn bring_along(&mut self, keeps_both: bool) -> Result<(), Abort> {
         self.check_failed()?;
         if !keeps_both {
@@ -69,7 +70,8 @@ impl<'c, V: HasVerbs> Following<'c, V> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Refuses the form that transactions like this one do not use. A transaction that began before the forms changed tries again.
+    /// Refuses the form that transactions like this one do not use. A transaction that began before
+    /// the forms changed tries again.
     fn check(&mut self, table: usize) -> Result<(), Abort> {
         if table != self.conversion.tables(self.reads).1 {
             return self.check_failed();

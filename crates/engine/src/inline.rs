@@ -29,7 +29,8 @@ impl<P: Platform, S: Scheme<P>> Attempt for Transaction<'_, '_, P, S> {
     }
 }
 
-/// Runs one attempt of a procedure: its phases in order, each action in the order planned. `actions` is a buffer.
+/// Runs one attempt of a procedure: its phases in order, each action in the order planned.
+/// `actions` is a buffer.
 #[inline]
 pub(crate) fn run_inline<Q: Procedure>(
     tables: &Q::Tables,
@@ -37,7 +38,8 @@ pub(crate) fn run_inline<Q: Procedure>(
     actions: &mut Vec<Q::Action>,
     transaction: &mut impl Attempt,
 ) -> Result<(), Abort> {
-    // What is copied: the procedure from its generator, actions from the procedure, outputs to the procedure.
+    // What is copied: the procedure from its generator, actions from the procedure, outputs to the
+    // procedure.
     let words = |bytes: usize| bytes.div_ceil(8) as u32;
     transaction.work(Work::CopyWord, words(size_of::<Q>()));
     for phase in 0.. {

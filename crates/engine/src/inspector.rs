@@ -29,10 +29,11 @@ pub struct RowInspector<'d, P: Platform> {
     c: P::Core,
 }
 
-/// Where the rows of a database are read while no transaction runs: the database itself, or a process that has it. Rows are words
-/// and a tail, as [`Row::fetch`] takes them.
+/// Where the rows of a database are read while no transaction runs: the database itself, or a
+/// process that has it. Rows are words and a tail, as [`Row::fetch`] takes them.
 pub trait RowSource {
-    /// Visits the rows of a table with keys in a range of an index. An index without order gives all rows.
+    /// Visits the rows of a table with keys in a range of an index. An index without order gives
+    /// all rows.
     fn rows(
         &mut self,
         table: usize,
@@ -129,8 +130,8 @@ impl<P: Platform> Inspector for RowInspector<'_, P> {
     }
 }
 
-/// Reads the rows of several databases that share the data, as if they were one; no transaction is running. Tables that all of
-/// them have are read in the first.
+/// Reads the rows of several databases that share the data, as if they were one; no transaction is
+/// running. Tables that all of them have are read in the first.
 pub struct JointInspector<'d, 's> {
     /// The databases.
     pub sources: &'d mut [Box<dyn RowSource + 's>],

@@ -1,10 +1,12 @@
-//! One instance of the database: typed rows, catalog, stored procedures and the executor that runs them.
+//! One instance of the database: typed rows, catalog, stored procedures and the executor that runs
+//! them.
 //!
-//! Some names stand for a thing of this crate, and for the same thing one layer below. A [`Session`] runs the transactions of
-//! one worker until they end, with waiting, log and checkpoints; a `cc::Session` is the worker's place in an instance: core,
-//! epoch, measurements. A [`Transaction`] is one attempt with verbs over typed rows; a `Scheme::Transaction` of `cc` is what the
-//! scheme keeps for the attempt. [`Table`] and [`Index`] are typed names, small values without data; `storage::Table` and
-//! `storage::Index` are the structures that hold rows and keys.
+//! Some names stand for a thing of this crate, and for the same thing one layer below. A
+//! [`Session`] runs the transactions of one worker until they end, with waiting, log and
+//! checkpoints; a `cc::Session` is the worker's place in an instance: core, epoch, measurements. A
+//! [`Transaction`] is one attempt with verbs over typed rows; a `Scheme::Transaction` of `cc` is
+//! what the scheme keeps for the attempt. [`Table`] and [`Index`] are typed names, small values
+//! without data; `storage::Table` and `storage::Index` are the structures that hold rows and keys.
 
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,8 @@ impl<'s, 'd> RowLoader<'s, 'd> {
         RowLoader { session, rows: 0, progress }
     }
 
-    /// Reports the rows since the last report, and has memory at hand for those that transactions will insert.
+    /// Reports the rows since the last report, and has memory at hand for those that transactions
+    /// will insert.
     pub fn finish(mut self) {
         self.report();
         self.session.get_ready();

@@ -1,4 +1,5 @@
-//! What a procedure tells before it begins, so that its worker can look ahead (`cc::look_ahead` says how, and why that is safe).
+//! What a procedure tells before it begins, so that its worker can look ahead (`cc::look_ahead`
+//! says how, and why that is safe).
 
 use cc::Scheme;
 use platform::Platform;

@@ -1,8 +1,9 @@
-//! Parts of transactions over several databases: how they are kept between being prepared and being finished, and what the log
-//! hears of them.
+//! Parts of transactions over several databases: how they are kept between being prepared and being
+//! finished, and what the log hears of them.
 //!
-//! A part with a [`PartOf`] leaves a record when it is prepared, with all of its changes, and a short one when it is finished
-//! ([`crate::durable::global`]). Any other part leaves its changes when it commits.
+//! A part with a [`PartOf`] leaves a record when it is prepared, with all of its changes, and a
+//! short one when it is finished ([`crate::durable::global`]). Any other part leaves its changes
+//! when it commits.
 
 use cc::mutants::Rule;
 use cc::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
@@ -30,9 +31,10 @@ pub(crate) enum KeptPart<T> {
     Inside(usize),
 }
 
-/// A part of a transaction over several databases that can no longer fail, and holds its rows until a session of its database
-/// finishes the part: [`crate::Session::finish`]. If the part is dropped instead, its rows stay locked, and what it has inserted
-/// stays invisible, as long as the database lives: the database cannot know whether the transaction committed.
+/// A part of a transaction over several databases that can no longer fail, and holds its rows until
+/// a session of its database finishes the part: [`crate::Session::finish`]. If the part is dropped
+/// instead, its rows stay locked, and what it has inserted stays invisible, as long as the database
+/// lives: the database cannot know whether the transaction committed.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]
 pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
     part: KeptPart<S::Prepared>,
@@ -58,8 +60,8 @@ impl<'d, P: Platform, S: Scheme<P>> Prepared<'d, P, S> {
 /// What is to be known of a prepared part for its vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// Whether the part changes anything. A part that does not has left no record, and how it is finished is of no consequence but
-    /// for the rows that it holds.
+    /// Whether the part changes anything. A part that does not has left no record, and how it is
+    /// finished is of no consequence but for the rows that it holds.
     pub changes: bool,
     /// The epoch that has to be durable before the part's vote, and what it has read, may be told.
     pub durable_with: Epoch,
@@ -78,8 +80,9 @@ pub enum Outcome<'o> {
     Commit,
     /// The part is rolled back.
     Abort,
-    /// The part commits, and its commit is the decision that the transaction commits. Until that is [forgotten]
-    /// (crate::Session::forget), [`crate::Database::decisions`] has it, also after a crash.
+    /// The part commits, and its commit is the decision that the transaction commits. Until that is
+    /// [forgotten] (crate::Session::forget), [`crate::Database::decisions`] has it, also after a
+    /// crash.
     Decide {
         /// The transaction.
         global: GlobalId,
@@ -137,8 +140,8 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         }
     }
 
-    /// Keeps what the scheme has prepared, and leaves the record of the part, if it is a part of a transaction that is known. A part that
-    /// has changed a table which was dropped is undone.
+    /// Keeps what the scheme has prepared, and leaves the record of the part, if it is a part of a
+    /// transaction that is known. A part that has changed a table which was dropped is undone.
     pub(crate) fn keep(
         &mut self,
         prepared: S::Prepared,
@@ -231,8 +234,8 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         commit
     }
 
-    /// Rolls a part back. The record of that, if there is to be one, is left before the part's rows are free: what others then make
-    /// of the rows is of no earlier epoch.
+    /// Rolls a part back. The record of that, if there is to be one, is left before the part's rows
+    /// are free: what others then make of the rows is of no earlier epoch.
     fn roll_back(&mut self, number: usize, taken: TakenPart<P, S::Prepared>) {
         let TakenPart { prepared, spares, record } = taken;
         let mut ended = None;
@@ -286,8 +289,8 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         Commit { stamp, durable_with: reads_until.unwrap_or(stamp).epoch() }
     }
 
-    /// Leaves the decision of a transaction of which this database has no part; the epoch that has to be durable before the
-    /// decision may be told.
+    /// Leaves the decision of a transaction of which this database has no part; the epoch that has
+    /// to be durable before the decision may be told.
     pub(crate) fn decide(&mut self, decision: Decision) -> Epoch {
         let Some((redo, undecided)) = &mut self.durable else { return Epoch(0) };
         self.session.enter();
@@ -297,8 +300,8 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         stamp.epoch()
     }
 
-    /// Whether this database has no part of a transaction any more that could be in doubt: none that is not finished, and none
-    /// whose end could be lost.
+    /// Whether this database has no part of a transaction any more that could be in doubt: none
+    /// that is not finished, and none whose end could be lost.
     pub(crate) fn is_over(&self, global: GlobalId) -> bool {
         let Some((redo, undecided)) = &self.durable else { return true };
         let c = self.session.core();
@@ -334,7 +337,8 @@ impl<P: Platform> Default for PartLog<P> {
     }
 }
 
-/// Leaves the record of a part, if it is a part of a transaction that is known, and sets memory aside for the record of its end.
+/// Leaves the record of a part, if it is a part of a transaction that is known, and sets memory
+/// aside for the record of its end.
 ///
 /// # Errors
 /// There is no memory for these; the part is to be undone.
@@ -366,8 +370,8 @@ fn log_part<P: Platform, S: Scheme<P>>(
     }
 }
 
-/// Leaves a record of one item: of the epoch that is announced here, or of that of `least`, if that is later. The caller calls
-/// [`end_commit`].
+/// Leaves a record of one item: of the epoch that is announced here, or of that of `least`, if that
+/// is later. The caller calls [`end_commit`].
 fn leave<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,

@@ -5,7 +5,8 @@ use cc::NewRows;
 use schema::Row;
 use schema::row_keys::with_keys;
 
-/// New rows of one table, as bytes, with their keys as words. The memory is kept from batch to batch.
+/// New rows of one table, as bytes, with their keys as words. The memory is kept from batch to
+/// batch.
 #[derive(Default)]
 pub struct RowBatch {
     count: usize,

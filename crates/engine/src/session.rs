@@ -1,4 +1,5 @@
-//! Sessions: a session runs the transactions of one worker, and tries each of them again until it ends.
+//! Sessions: a session runs the transactions of one worker, and tries each of them again until it
+//! ends.
 
 use cc::{Scheme, Use};
 use platform::{Nanos, Platform};
@@ -64,8 +65,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.backoff.set_pauses(pauses);
     }
 
-    /// Tells that the next transaction is another one than the last, though that one may have failed ([`Bounds::attempts_max`]):
-    /// nothing is kept for another attempt of it. `again`: the next is another attempt of an earlier one.
+    /// Tells that the next transaction is another one than the last, though that one may have
+    /// failed ([`Bounds::attempts_max`]): nothing is kept for another attempt of it. `again`: the
+    /// next is another attempt of an earlier one.
     pub fn turn_to_another(&mut self, again: bool) {
         S::turn_to_another(self.inner.worker(), again);
     }
@@ -99,7 +101,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().meter.nanos()
     }
 
-    /// What follows until the next call is no transaction, and its time counts for this category; `None`: it is over.
+    /// What follows until the next call is no transaction, and its time counts for this category;
+    /// `None`: it is over.
     pub fn measure(&mut self, what: Option<Category>) {
         let c = self.inner.core();
         let meter = &mut self.inner.worker().meter;
@@ -114,8 +117,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.core()
     }
 
-    /// Lets the epoch advance and the log flush if it is time, works on a checkpoint and on the end of dropped tables, and has memory
-    /// provided ahead. To be called between transactions, with the current time.
+    /// Lets the epoch advance and the log flush if it is time, works on a checkpoint and on the end
+    /// of dropped tables, and has memory provided ahead. To be called between transactions, with
+    /// the current time.
     #[inline]
     pub fn tend(&mut self, now: Nanos) {
         let c = self.inner.core();
@@ -131,16 +135,18 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// What copies rows for checkpoints through this session; `None` if the database is not durable.
+    /// What copies rows for checkpoints through this session; `None` if the database is not
+    /// durable.
     fn copier(&mut self) -> Option<RowCopier<'_, 'd, P, S>> {
         let (redo, undecided) = (self.redo.as_mut()?, self.undecided?);
         Some(RowCopier::new((&mut self.inner, self.tables), &mut self.scratch, redo, undecided))
     }
 
-    /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint counts: from then on recovery
-    /// begins with this checkpoint, and the log before it is gone. Other sessions go on meanwhile. False if the database is
-    /// not durable. Prepared parts are no obstacle: the checkpoint has their rows as they were before, and carries what the log
-    /// knows of the parts.
+    /// Makes a checkpoint with everything that is committed now, and returns when the checkpoint
+    /// counts: from then on recovery begins with this checkpoint, and the log before it is gone.
+    /// Other sessions go on meanwhile. False if the database is not durable. Prepared parts are no
+    /// obstacle: the checkpoint has their rows as they were before, and carries what the log knows
+    /// of the parts.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: the previous checkpoint counts, if there is one.
@@ -151,7 +157,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Makes the checkpoint that is due, or cheap, or ends the checkpoint under way. No other session is open.
+    /// Makes the checkpoint that is due, or cheap, or ends the checkpoint under way. No other
+    /// session is open.
     pub(crate) fn end_checkpoints(&mut self) {
         let rows_bytes = self.inner.instance().memory_use(self.inner.core()).used;
         if let Some(mut copier) = self.copier() {
@@ -166,7 +173,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Works on the checkpoint under way, if there is one and the session has rested since it worked last.
+    /// Works on the checkpoint under way, if there is one and the session has rested since it
+    /// worked last.
     #[inline]
     fn tend_checkpoint(&mut self, now: Nanos) {
         let rests_until = self.rests_until;
@@ -176,14 +184,15 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens. Always true in a database that
-    /// is not durable.
+    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens.
+    /// Always true in a database that is not durable.
     pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
         let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
         durable.is_none_or(|durable| durable >= outcome.into().0)
     }
 
-    /// Waits until a commit, or what a decision to roll back depends on, is durable. The session is idle meanwhile.
+    /// Waits until a commit, or what a decision to roll back depends on, is durable. The session is
+    /// idle meanwhile.
     ///
     /// # Errors
     /// The log has stopped: the commit is not to be acknowledged.
@@ -191,8 +200,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.wait_durable_until(outcome, None).map(drop)
     }
 
-    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; tells whether the outcome is durable.
-    /// If not, nothing is known yet: a commit has happened, and other transactions may see it, but a crash may lose it.
+    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; tells
+    /// whether the outcome is durable. If not, nothing is known yet: a commit has happened, and
+    /// other transactions may see it, but a crash may lose it.
     ///
     /// # Errors
     /// As [`Self::wait_durable`].
@@ -204,8 +214,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.wait_for(Target { epoch: outcome.into().0, deadline, by_epoch: true })
     }
 
-    /// As [`Self::wait_durable_until`], for a caller that does not ask again: the outcome is on disk when this is true, and
-    /// [`Self::is_durable`] may find that out later only. Sessions that all wait like this draw no epochs.
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: the outcome is on
+    /// disk when this is true, and [`Self::is_durable`] may find that out later only. Sessions that
+    /// all wait like this draw no epochs.
     ///
     /// # Errors
     /// As [`Self::wait_durable`].
@@ -224,8 +235,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         waited.map_err(|error| not_durable(&error))
     }
 
-    /// Waits until the failure of a transaction may be told, and gives what is told: like a commit that only read, a failure
-    /// may follow from what is not durable yet.
+    /// Waits until the failure of a transaction may be told, and gives what is told: like a commit
+    /// that only read, a failure may follow from what is not durable yet.
     #[cold]
     fn wait_and_tell(&mut self, abort: Abort, depends_on: Epoch, bounds: &Bounds) -> Abort {
         if self.is_durable(depends_on) {
@@ -245,7 +256,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         stopped.map_or(Ok(()), |error| Err(not_durable(&error)))
     }
 
-    /// Has memory at hand for rows that follow, after many were inserted: see [`storage::Arena::get_ready`].
+    /// Has memory at hand for rows that follow, after many were inserted: see
+    /// [`storage::Arena::get_ready`].
     pub(crate) fn get_ready(&mut self) {
         let c = self.inner.core();
         self.inner.worker().local.get_ready(c);
@@ -262,7 +274,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.inner.worker().local.bytes_cut()
     }
 
-    /// Leaves the epoch, so that the session holds no memory back: the caller says that no transaction follows soon.
+    /// Leaves the epoch, so that the session holds no memory back: the caller says that no
+    /// transaction follows soon.
     pub fn idle(&mut self) {
         self.inner.leave();
     }
@@ -302,8 +315,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(Mode::Single, bounds, body)
     }
 
-    /// Runs a transaction that only reads. A scheme that keeps versions shows a snapshot, which is a little old
-    /// ([`Mode::Snapshot`]), and never aborts the transaction.
+    /// Runs a transaction that only reads. A scheme that keeps versions shows a snapshot, which is
+    /// a little old ([`Mode::Snapshot`]), and never aborts the transaction.
     #[inline]
     pub fn snapshot<T>(
         &mut self,
@@ -333,8 +346,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         })
     }
 
-    /// One function for all transactions: what begins, ends and repeats attempts is compiled once a scheme and platform, and not
-    /// again for each procedure and closure.
+    /// One function for all transactions: what begins, ends and repeats attempts is compiled once a
+    /// scheme and platform, and not again for each procedure and closure.
     #[inline(never)]
     fn attempt_until_it_ends(
         &mut self,
@@ -422,7 +435,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         meter.attempt_begins();
     }
 
-    /// Runs a stored procedure inline: its phases in order, each action in the order planned, in one transaction.
+    /// Runs a stored procedure inline: its phases in order, each action in the order planned, in
+    /// one transaction.
     #[inline]
     pub fn run<Q: Procedure>(
         &mut self,
@@ -435,9 +449,10 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
-    /// Tells of the procedure that the session will run as number [`cc::LOOK_AHEAD`] from here: number 1 is the next. `None`:
-    /// it is not known. The caller calls this between transactions, and either before each transaction or never. The session is
-    /// inside an epoch afterwards: a caller that waits before it runs a transaction calls [`Self::idle`] first.
+    /// Tells of the procedure that the session will run as number [`cc::LOOK_AHEAD`] from here:
+    /// number 1 is the next. `None`: it is not known. The caller calls this between transactions,
+    /// and either before each transaction or never. The session is inside an epoch afterwards: a
+    /// caller that waits before it runs a transaction calls [`Self::idle`] first.
     #[inline]
     pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
         if let (Some(mut ahead), Some(procedure)) = (self.step_ahead(), procedure) {
@@ -445,7 +460,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         }
     }
 
-    /// All transactions that are known come one nearer. `None` in an instance that does not look ahead.
+    /// All transactions that are known come one nearer. `None` in an instance that does not look
+    /// ahead.
     #[inline(always)]
     pub(crate) fn step_ahead(&mut self) -> Option<Ahead<'_, 'd, P, S>> {
         let look_ahead = self.scratch.look_ahead()?;
@@ -456,8 +472,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         Some(Ahead { session: &mut self.inner, look_ahead })
     }
 
-    /// The transaction that is known last will use this key, if there is such an index and its keys have this length
-    /// ([`crate::LookAhead`]). After [`Self::step_ahead`].
+    /// The transaction that is known last will use this key, if there is such an index and its keys
+    /// have this length ([`crate::LookAhead`]). After [`Self::step_ahead`].
     pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
         let Some(look_ahead) = self.scratch.look_ahead() else { return };
         let cx = self.inner.context();
@@ -476,12 +492,12 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         PartKeeper { session: &mut self.inner, tables: self.tables, durable }
     }
 
-    /// Prepares a transaction as a part of a transaction over several databases: the part can no longer fail, and waits for
-    /// [`Self::finish`], in any session of the same database, without holding up anybody who does not need its rows. A crash
-    /// before it is finished rolls it back.
+    /// Prepares a transaction as a part of a transaction over several databases: the part can no
+    /// longer fail, and waits for [`Self::finish`], in any session of the same database, without
+    /// holding up anybody who does not need its rows. A crash before it is finished rolls it back.
     ///
-    /// This is one attempt. If it fails with a conflict, the caller tries the same part again, or calls
-    /// [`Self::turn_to_another`].
+    /// This is one attempt. If it fails with a conflict, the caller tries the same part again, or
+    /// calls [`Self::turn_to_another`].
     pub fn prepare<T>(
         &mut self,
         bounds: &Bounds,
@@ -490,8 +506,9 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.prepare_part(None, bounds, body).map(|(value, prepared, _)| (value, prepared))
     }
 
-    /// As [`Self::prepare`], but in a durable database the part survives crashes: once the epoch that the vote names is durable,
-    /// the part is there, unless it was finished, whenever the database is opened: [`Database::in_doubt`](crate::Database::in_doubt).
+    /// As [`Self::prepare`], but in a durable database the part survives crashes: once the epoch
+    /// that the vote names is durable, the part is there, unless it was finished, whenever the
+    /// database is opened: [`Database::in_doubt`](crate::Database::in_doubt).
     pub fn prepare_as<T>(
         &mut self,
         part: PartOf,
@@ -538,7 +555,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         })
     }
 
-    /// Prepares a part in doubt again, of which the log has this record; the part's number in the database.
+    /// Prepares a part in doubt again, of which the log has this record; the part's number in the
+    /// database.
     pub(crate) fn adopt(
         &mut self,
         record: PartRecord,
@@ -566,7 +584,8 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.finish_as(prepared, if commit { Outcome::Commit } else { Outcome::Abort })
     }
 
-    /// Finishes what some session of this database has prepared, or what was in doubt when the database was opened.
+    /// Finishes what some session of this database has prepared, or what was in doubt when the
+    /// database was opened.
     ///
     /// # Panics
     /// If the part was prepared in another database.
@@ -579,19 +598,21 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         commit
     }
 
-    /// Decides that a transaction commits of which this database has no part that changes anything. The decision may be told when the
-    /// epoch that comes out is durable; a database that is not durable keeps none.
+    /// Decides that a transaction commits of which this database has no part that changes anything.
+    /// The decision may be told when the epoch that comes out is durable; a database that is not
+    /// durable keeps none.
     pub fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
         self.keeper().decide(Decision { global, participants: participants.to_vec() })
     }
 
-    /// Forgets a decision to commit: all participants have acknowledged it. False if the database knows of no such decision.
+    /// Forgets a decision to commit: all participants have acknowledged it. False if the database
+    /// knows of no such decision.
     pub fn forget(&mut self, global: GlobalId) -> bool {
         self.keeper().forget(global)
     }
 
-    /// Whether the database has no part of a transaction any more that could be in doubt, now or after a crash: none that is
-    /// not finished, and none whose end is not durable.
+    /// Whether the database has no part of a transaction any more that could be in doubt, now or
+    /// after a crash: none that is not finished, and none whose end is not durable.
     pub fn is_over(&mut self, global: GlobalId) -> bool {
         self.keeper().is_over(global)
     }

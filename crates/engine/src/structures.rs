@@ -11,13 +11,14 @@ use schema::TableDescription;
 pub struct Occupant {
     /// The structure: `district row`, `stock primary key, leaf`.
     pub structure: String,
-    /// Bytes from the beginning of the structure to that of the line; 0 if the structure begins on the line.
+    /// Bytes from the beginning of the structure to that of the line; 0 if the structure begins on
+    /// the line.
     pub offset: u64,
 }
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
-    /// What lies on the lines at these addresses: `None` where neither a row nor a part of an index lies. No transaction runs
-    /// meanwhile. This walks the whole database.
+    /// What lies on the lines at these addresses: `None` where neither a row nor a part of an index
+    /// lies. No transaction runs meanwhile. This walks the whole database.
     pub fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
         let mut wanted: Vec<(u64, usize)> =
             lines.iter().enumerate().map(|(number, line)| (line.0, number)).collect();

@@ -1,4 +1,5 @@
-//! The tables of an open database: what they are, which of them were dropped, and whose turn it is to change that.
+//! The tables of an open database: what they are, which of them were dropped, and whose turn it is
+//! to change that.
 
 use std::sync::atomic::Ordering;
 
@@ -27,8 +28,9 @@ pub(crate) struct TableList<P: Platform> {
 
 /// What becomes of tables while the database is open.
 pub(crate) struct Changes<P: Platform> {
-    /// Words: how many tables were dropped, how many of these have rows left, which table changes its form; then, a line further, one a
-    /// table: how it ended ([`End`]), and whether that is for good ([`GONE`]).
+    /// Words: how many tables were dropped, how many of these have rows left, which table changes
+    /// its form; then, a line further, one a table: how it ended ([`End`]), and whether that is for
+    /// good ([`GONE`]).
     words: P::Region,
     state: Latched<P, State>,
     /// Tables that have changed their form, and the one that does.
@@ -41,7 +43,8 @@ pub(crate) struct Changes<P: Platform> {
 pub(crate) enum End {
     /// It is there.
     None = 0,
-    /// It is one form of a table that has another form, so that a transaction which has changed it tries again.
+    /// It is one form of a table that has another form, so that a transaction which has changed it
+    /// tries again.
     Replaced = 1,
     /// It was dropped.
     Dropped = 2,
@@ -156,8 +159,8 @@ impl<P: Platform> Changes<P> {
         P::word_of(&self.words, 16)
     }
 
-    /// Whether any table was dropped. A commit that has been announced before it asks learns of each drop whose
-    /// [`mark`](Self::mark) came before that announcement.
+    /// Whether any table was dropped. A commit that has been announced before it asks learns of
+    /// each drop whose [`mark`](Self::mark) came before that announcement.
     #[inline(always)]
     pub(crate) fn has_dropped(&self) -> bool {
         P::peek(self.dropped_word()) > 0
@@ -178,8 +181,9 @@ impl<P: Platform> Changes<P> {
         P::peek(self.leaving_word()) > 0
     }
 
-    /// Marks a table as dropped. Commits that are announced after this has returned learn of it; those that were announced before
-    /// hold the global epoch until they are over. The caller has the turn until [`Self::set_gone`] or [`Self::unmark`].
+    /// Marks a table as dropped. Commits that are announced after this has returned learn of it;
+    /// those that were announced before hold the global epoch until they are over. The caller has
+    /// the turn until [`Self::set_gone`] or [`Self::unmark`].
     pub(crate) fn mark(&self, c: P::Core, table: usize, end: End) {
         // Relaxed, both: published by the fence.
         P::store(c, self.word_of(table), end as u64, Ordering::Relaxed);
@@ -201,13 +205,15 @@ impl<P: Platform> Changes<P> {
         P::store(c, self.word_of(table), P::peek(self.word_of(table)) | GONE, Ordering::Relaxed);
     }
 
-    /// Whether a table changes its form. The caller has entered its epoch, if the answer is to hold for its transaction.
+    /// Whether a table changes its form. The caller has entered its epoch, if the answer is to hold
+    /// for its transaction.
     #[inline(always)]
     pub(crate) fn has_form(&self) -> bool {
         P::peek(self.form_word()) != 0
     }
 
-    /// The table that changes its form, and the form that a transaction reads which begins now: it has entered its epoch.
+    /// The table that changes its form, and the form that a transaction reads which begins now: it
+    /// has entered its epoch.
     pub(crate) fn conversion(&self, c: P::Core) -> Option<(&Conversion, Reads)> {
         // Acquire: pairs with the fence in `set_form`, for the conversion itself.
         let word = P::load(c, self.form_word(), Ordering::Acquire);
@@ -216,7 +222,8 @@ impl<P: Platform> Changes<P> {
         self.conversions.get(c).get(number as usize).map(|conversion| (conversion, reads))
     }
 
-    /// Whether transactions that began while this table changed its form have to keep both forms still.
+    /// Whether transactions that began while this table changed its form have to keep both forms
+    /// still.
     pub(crate) fn keeps_both(&self, c: P::Core, conversion: &Conversion) -> bool {
         self.keeps(Rule::BothForms)
             && self.conversion(c).is_some_and(|(now, _)| std::ptr::eq(now, conversion))
@@ -233,7 +240,8 @@ impl<P: Platform> Changes<P> {
         kept.unwrap_or_else(|_| unreachable!("there is as much room for conversions as for tables"))
     }
 
-    /// Transactions that enter in later epochs than the current one keep both forms, and read this one; `None`: they use what is there.
+    /// Transactions that enter in later epochs than the current one keep both forms, and read this
+    /// one; `None`: they use what is there.
     pub(crate) fn set_form(&self, c: P::Core, form: Option<(usize, Reads)>) {
         let word = match form {
             None => 0,
@@ -242,8 +250,8 @@ impl<P: Platform> Changes<P> {
         };
         // Release: a transaction that reads the word finds the conversion.
         P::store(c, self.form_word(), word, Ordering::Release);
-        // SeqCst: pairs with the fence in `storage::Participant::enter`: who enters in a later epoch than the one that the caller reads
-        // next finds the word.
+        // SeqCst: pairs with the fence in `storage::Participant::enter`: who enters in a later
+        // epoch than the one that the caller reads next finds the word.
         P::fence(c, Ordering::SeqCst);
     }
 
@@ -262,7 +270,8 @@ impl<P: Platform> Changes<P> {
         self.state.with(c, |state| state.converts = false);
     }
 
-    /// A form is read by no transaction that enters after this epoch: it goes when the others have ended.
+    /// A form is read by no transaction that enters after this epoch: it goes when the others have
+    /// ended.
     pub(crate) fn let_go(&self, c: P::Core, table: usize, since: Epoch) {
         self.state.with(c, |state| {
             state.outgoing = Some((table, since));
@@ -270,7 +279,8 @@ impl<P: Platform> Changes<P> {
         });
     }
 
-    /// The form that goes, if no worker is inside that entered before this epoch; no other core is given it.
+    /// The form that goes, if no worker is inside that entered before this epoch; no other core is
+    /// given it.
     pub(crate) fn take_outgoing(&self, c: P::Core, horizon: Epoch) -> Option<usize> {
         let is_due = |(_, since): &mut (usize, Epoch)| *since < horizon;
         self.state.with(c, |state| state.outgoing.take_if(is_due).map(|(table, _)| table))
@@ -319,8 +329,8 @@ impl<P: Platform> Changes<P> {
         });
     }
 
-    /// A table whose rows can go, now that no worker is inside that entered before this epoch; no other core is given it
-    /// meanwhile.
+    /// A table whose rows can go, now that no worker is inside that entered before this epoch; no
+    /// other core is given it meanwhile.
     pub(crate) fn take_leaving(&self, c: P::Core, horizon: Epoch) -> Option<Leaving> {
         self.state.with(c, |state| {
             let place = state.leaving.iter().position(|leaving| leaving.since < horizon)?;

@@ -1,15 +1,18 @@
-//! Parts of transactions over several databases that are prepared and not finished, and decisions that are not forgotten.
+//! Parts of transactions over several databases that are prepared and not finished, and decisions
+//! that are not forgotten.
 //!
-//! A durable database keeps prepared parts itself, and their callers have numbers of them: so a checkpoint can copy the rows
-//! that a part holds as they were before it ([`cc::Redo::before`]), with the latch held, without which no part is finished. And
-//! it can carry the records of parts and decisions along: they are left in the log again, behind the checkpoint's cut.
+//! A durable database keeps prepared parts itself, and their callers have numbers of them: so a
+//! checkpoint can copy the rows that a part holds as they were before it ([`cc::Redo::before`]),
+//! with the latch held, without which no part is finished. And it can carry the records of parts
+//! and decisions along: they are left in the log again, behind the checkpoint's cut.
 //!
-//! What a checkpoint has to carry, which stands for all records up to some epoch: of parts whose record of being prepared may
-//! be of that epoch or an earlier one, those whose end will have a record of a later epoch. A part that is under way to its end
-//! while the checkpoint looks has one: parts that have announced an earlier epoch have ended by then, since the checkpoint has
-//! waited for that epoch to be complete, and its end is noted here before the announcement is retracted. Parts that have ended
-//! are remembered with the epoch of the end until that is durable, and as long as a checkpoint begins: the next checkpoint
-//! stands for durable epochs at least.
+//! What a checkpoint has to carry, which stands for all records up to some epoch: of parts whose
+//! record of being prepared may be of that epoch or an earlier one, those whose end will have a
+//! record of a later epoch. A part that is under way to its end while the checkpoint looks has one:
+//! parts that have announced an earlier epoch have ended by then, since the checkpoint has waited
+//! for that epoch to be complete, and its end is noted here before the announcement is retracted.
+//! Parts that have ended are remembered with the epoch of the end until that is durable, and as
+//! long as a checkpoint begins: the next checkpoint stands for durable epochs at least.
 
 use cc::mutants::{Broken, Rule, Rules};
 use cc::{Before, Context, Scheme};
@@ -35,7 +38,8 @@ pub(crate) struct PartRecord {
 
 /// A part that is not finished.
 struct Part<P: Platform, T> {
-    /// What the scheme prepared, and the memory for the record of the part's end, until somebody finishes the part.
+    /// What the scheme prepared, and the memory for the record of the part's end, until somebody
+    /// finishes the part.
     prepared: Option<(T, Spares<P>)>,
     /// `None` if the log knows nothing of the part.
     record: Option<PartRecord>,
@@ -47,7 +51,8 @@ struct State<P: Platform, T> {
     free: Vec<usize>,
     /// Parts that have ended, and the epochs of their ends.
     ended: Vec<(Epoch, PartRecord)>,
-    /// How many of them there are when those that are durable are forgotten next: looking costs a constant time a part.
+    /// How many of them there are when those that are durable are forgotten next: looking costs a
+    /// constant time a part.
     forget_at: usize,
     /// Decisions that are not forgotten, and their stamps.
     decisions: Vec<(Decision, Stamp)>,
@@ -93,8 +98,9 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.broken.keeps(rule)
     }
 
-    /// Keeps a prepared part, with memory for the record of its end, under the number that comes out. Ends up to epoch `durable` are durable, if that is given, and no
-    /// checkpoint had begun after that was read.
+    /// Keeps a prepared part, with memory for the record of its end, under the number that comes
+    /// out. Ends up to epoch `durable` are durable, if that is given, and no checkpoint had begun
+    /// after that was read.
     pub(crate) fn keep(
         &self,
         c: P::Core,
@@ -121,7 +127,8 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         })
     }
 
-    /// Takes a part, to finish it. If the log knows of the part, the caller says when that [has ended](Self::ended).
+    /// Takes a part, to finish it. If the log knows of the part, the caller says when that [has
+    /// ended](Self::ended).
     pub(crate) fn take(&self, c: P::Core, number: usize) -> TakenPart<P, S::Prepared> {
         self.state.with(c, |state| {
             let part = state.parts[number].as_mut().expect("a part is finished once");
@@ -145,7 +152,8 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         });
     }
 
-    /// Whether all parts of a transaction that the log knows of have ended, with epochs up to `durable`.
+    /// Whether all parts of a transaction that the log knows of have ended, with epochs up to
+    /// `durable`.
     pub(crate) fn is_over(&self, c: P::Core, global: GlobalId, durable: u64) -> bool {
         self.state.with(c, |state| {
             let undecided = state.parts.iter().flatten().filter_map(|part| part.record.as_ref());
@@ -182,7 +190,8 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.state.with(c, |state| std::mem::take(&mut state.in_doubt))
     }
 
-    /// What a checkpoint that stands for all records up to epoch `copied` has to carry. All those epochs are complete.
+    /// What a checkpoint that stands for all records up to epoch `copied` has to carry. All those
+    /// epochs are complete.
     pub(crate) fn carried(&self, c: P::Core, copied: u64) -> Carried {
         if !self.keeps(Rule::Carrying) {
             return Carried::default();
@@ -196,9 +205,10 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         })
     }
 
-    /// Rows as they were before the parts that keep them from readers: calls back with each of these primary keys of a table, and
-    /// what there was, or `None` if no part keeps the row. No part is finished meanwhile. A key that is in the index no more has no
-    /// row, though a part may keep readers from the gap where it was.
+    /// Rows as they were before the parts that keep them from readers: calls back with each of
+    /// these primary keys of a table, and what there was, or `None` if no part keeps the row. No
+    /// part is finished meanwhile. A key that is in the index no more has no row, though a part may
+    /// keep readers from the gap where it was.
     pub(crate) fn before(
         &self,
         cx: &mut Context<'_, '_, P, S>,

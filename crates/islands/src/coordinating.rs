@@ -1,4 +1,5 @@
-//! What a member does for its own transactions over several instances: begins them, hears votes, runs its own part, and ends them.
+//! What a member does for its own transactions over several instances: begins them, hears votes,
+//! runs its own part, and ends them.
 
 use engine::dynamic::AnySession;
 use engine::{Bounds, Outcome, Plan, Procedure};
@@ -14,7 +15,8 @@ use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Done, MemberError, Setting};
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
-    /// Begins an attempt of a transaction over several instances. Its end comes with a later [`Self::turn`].
+    /// Begins an attempt of a transaction over several instances. Its end comes with a later
+    /// [`Self::turn`].
     ///
     /// # Errors
     /// The deployment is broken.
@@ -118,7 +120,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.look_for_own_turns(c, session)
     }
 
-    /// Asks for the first part, in the order of the instances. All requests are made now: so all others can be asked, or none is.
+    /// Asks for the first part, in the order of the instances. All requests are made now: so all
+    /// others can be asked, or none is.
     fn ask_in_turn(
         &mut self,
         id: GlobalId,

@@ -1,4 +1,5 @@
-//! Bytes that no worker sends, into what takes the messages of workers: none of it becomes a message.
+//! Bytes that no worker sends, into what takes the messages of workers: none of it becomes a
+//! message.
 //!
 //! `ISLES_DAMAGE_ROUNDS` says how many rounds each test makes; `.ci/deep damage` makes many.
 

@@ -1,8 +1,9 @@
-//! The directory of a durable deployment of several instances: one directory below it for each instance, and a file that says
-//! who has which data. Whoever has the directory open has all of them.
+//! The directory of a durable deployment of several instances: one directory below it for each
+//! instance, and a file that says who has which data. Whoever has the directory open has all of
+//! them.
 //!
-//! The file is text, `isles.deployment`, written as a whole, and renamed into place when all instances are made: then an instance that
-//! is missing later has been lost, and is not made anew.
+//! The file is text, `isles.deployment`, written as a whole, and renamed into place when all
+//! instances are made: then an instance that is missing later has been lost, and is not made anew.
 //!
 //! ```text
 //! isles deployment 1
@@ -11,7 +12,8 @@
 //! checksum 0x0123abcd
 //! ```
 //!
-//! `parts` has the instance of each part of the data, and `checksum` is the CRC32C of the lines before.
+//! `parts` has the instance of each part of the data, and `checksum` is the CRC32C of the lines
+//! before.
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +78,8 @@ pub struct DeploymentDirectory<P: Files> {
 }
 
 impl<P: Files> DeploymentDirectory<P> {
-    /// Opens the directory of a deployment, which is made if there is none: when all instances are made, [`Self::settle`] says so.
+    /// Opens the directory of a deployment, which is made if there is none: when all instances are
+    /// made, [`Self::settle`] says so.
     ///
     /// # Errors
     /// [`DirectoryError`]: nothing is changed.
@@ -122,7 +125,8 @@ pub fn instance(path: &Path, number: usize) -> PathBuf {
     path.join(format!("instance-{number}"))
 }
 
-/// What the directory at `path` says, which nobody else has open; `None` if it is not that of a deployment.
+/// What the directory at `path` says, which nobody else has open; `None` if it is not that of a
+/// deployment.
 ///
 /// # Errors
 /// [`DirectoryError`].
@@ -141,7 +145,8 @@ impl DataOwners {
         format!("{HEAD}\ninstances {}\nparts {}\n", self.instances, parts.join(" "))
     }
 
-    /// A number that deployments which divide data otherwise have not, as far as 32 bits can tell: the file's checksum.
+    /// A number that deployments which divide data otherwise have not, as far as 32 bits can tell:
+    /// the file's checksum.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(self.text().as_bytes())
     }

@@ -1,11 +1,12 @@
-//! What becomes of transactions that were under way when all instances of a deployment went down, once all are open again and before
-//! any of them works.
+//! What becomes of transactions that were under way when all instances of a deployment went down,
+//! once all are open again and before any of them works.
 //!
-//! A part in doubt commits if the instance of its coordinator has decided so, and is rolled back otherwise: a decision is durable
-//! before anybody hears of it, so what is not decided now was never told. When all parts of a transaction have ended durably, its
-//! decision is forgotten.
+//! A part in doubt commits if the instance of its coordinator has decided so, and is rolled back
+//! otherwise: a decision is durable before anybody hears of it, so what is not decided now was
+//! never told. When all parts of a transaction have ended durably, its decision is forgotten.
 //!
-//! The rule is [`ends`], which knows what all instances have; what each of them does, wherever it is, is [`Unfinished`].
+//! The rule is [`ends`], which knows what all instances have; what each of them does, wherever it
+//! is, is [`Unfinished`].
 
 use std::collections::BTreeSet;
 
@@ -70,7 +71,8 @@ impl Undecided {
     }
 }
 
-/// How parts in doubt end: of each instance, whether each of them commits. `all` is by the numbers of the instances.
+/// How parts in doubt end: of each instance, whether each of them commits. `all` is by the numbers
+/// of the instances.
 ///
 /// # Errors
 /// [`DoubtError::Missing`].
@@ -104,7 +106,8 @@ impl<'d, P: Platform> Unfinished<'d, P> {
         Undecided::new(self.in_doubt.iter().map(|(part, _)| part), &self.decisions)
     }
 
-    /// Ends the parts in doubt, durably: those that commit as [`ends`] says, in its order, and all others by rolling them back.
+    /// Ends the parts in doubt, durably: those that commit as [`ends`] says, in its order, and all
+    /// others by rolling them back.
     ///
     /// # Errors
     /// [`DoubtError`]: what is in doubt stays so.
@@ -151,7 +154,8 @@ pub fn resolve<P: Platform>(
     resolve_apart(c, databases, rules, &mut |_| ())
 }
 
-/// As [`resolve`], of instances on several machines: `turn_to` hears which of them is worked for next.
+/// As [`resolve`], of instances on several machines: `turn_to` hears which of them is worked for
+/// next.
 ///
 /// # Errors
 /// [`DoubtError`]: what is in doubt stays so.

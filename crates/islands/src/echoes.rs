@@ -1,9 +1,10 @@
 //! Messages that a member hears twice, for tests.
 //!
-//! No transport repeats a message, but the protocol does: after a connection broke, or an instance was down, coordinators tell decisions
-//! again, participants ask again, and both answer again. So whatever is told, asked or acknowledged may be heard again, at once or over
-//! a later link, also from the peer's next incarnation, and must count once. What must not come again does not: a request or a
-//! vote belongs to one link.
+//! No transport repeats a message, but the protocol does: after a connection broke, or an instance
+//! was down, coordinators tell decisions again, participants ask again, and both answer again. So
+//! whatever is told, asked or acknowledged may be heard again, at once or over a later link, also
+//! from the peer's next incarnation, and must count once. What must not come again does not: a
+//! request or a vote belongs to one link.
 
 use crate::messages::Message;
 
@@ -25,8 +26,8 @@ impl<A, O> Default for Echoes<A, O> {
 }
 
 impl<A, O> Echoes<A, O> {
-    /// What is heard again after this message of this peer: one message in `one_in` of those that may be, in turns at once and
-    /// over the peer's next link, after its greeting.
+    /// What is heard again after this message of this peer: one message in `one_in` of those that
+    /// may be, in turns at once and over the peer's next link, after its greeting.
     pub(crate) fn after(&mut self, peer: usize, message: &Message<A, O>, one_in: u32) -> Vec<Message<A, O>> {
         if let Message::Hello { .. } = message {
             return self.later.extract_if(.., |(of, _)| *of == peer).map(|(_, message)| message).collect();

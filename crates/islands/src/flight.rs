@@ -1,5 +1,5 @@
-//! What is under way: a transaction over several instances that its coordinator has begun and not finished, and a part that was
-//! prepared for another worker.
+//! What is under way: a transaction over several instances that its coordinator has begun and not
+//! finished, and a part that was prepared for another worker.
 
 use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use engine::{Bounds, Commit, Epoch, Plan, Procedure, Verbs};
@@ -16,8 +16,9 @@ use crate::protocol::{Coordinator, Flow, Participant};
 pub enum End {
     /// It committed, with this commit of its coordinator's own part.
     Committed(Commit),
-    /// It rolled back by its own decision. The caller may tell that when this epoch of the coordinator's instance is durable: the
-    /// decision follows from what the transaction has read there; what it has read elsewhere was durable before it came here.
+    /// It rolled back by its own decision. The caller may tell that when this epoch of the
+    /// coordinator's instance is durable: the decision follows from what the transaction has read
+    /// there; what it has read elsewhere was durable before it came here.
     RolledBack(Epoch),
     /// It met another transaction, here or elsewhere.
     Conflict,
@@ -121,7 +122,8 @@ pub(crate) struct Held<'d> {
     pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
-    /// What the vote says, until it leaves: the frame of a yes, which was made when that could still be refused, or why not.
+    /// What the vote says, until it leaves: the frame of a yes, which was made when that could
+    /// still be refused, or why not.
     pub vote: Option<Result<Vec<u8>, Refusal>>,
     /// The epoch with which everything that was done so far is durable.
     pub epoch: Epoch,
@@ -159,9 +161,11 @@ pub(crate) struct Waiting<A> {
 /// The coordinator's own part, prepared.
 pub(crate) struct OwnPart<'d> {
     pub prepared: AnyPrepared<'d>,
-    /// Whether it was prepared only to learn that what it has read was true: its procedure rolls back.
+    /// Whether it was prepared only to learn that what it has read was true: its procedure rolls
+    /// back.
     pub rolls_back: bool,
-    /// The epoch that has to be durable before anybody hears what the procedure concludes from what the part has read.
+    /// The epoch that has to be durable before anybody hears what the procedure concludes from what
+    /// the part has read.
     pub read_until: Epoch,
 }
 
@@ -177,8 +181,9 @@ pub(crate) struct Own<'d, 'm, Q: Procedure> {
 }
 
 impl<'d, Q: Procedure> Own<'d, '_, Q> {
-    /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all others are there. A procedure that
-    /// rolls back is prepared, too: its worker does not wait until what the decision follows from is durable.
+    /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all
+    /// others are there. A procedure that rolls back is prepared, too: its worker does not wait
+    /// until what the decision follows from is durable.
     pub(crate) fn prepare(
         &mut self,
         session: &mut (dyn AnySession<'d> + 'd),

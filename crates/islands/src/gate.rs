@@ -1,13 +1,15 @@
 //! What keeps an instance that comes back to itself until all others know that it was gone.
 //!
-//! Of those that are down themselves nobody needs to know: what their workers had read here, and had not decided, is gone with them.
+//! Of those that are down themselves nobody needs to know: what their workers had read here, and
+//! had not decided, is gone with them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
-/// Opens when all workers of an instance that comes back have been greeted by all others that ran when it came.
+/// Opens when all workers of an instance that comes back have been greeted by all others that ran
+/// when it came.
 pub struct Gate<P: Platform> {
     greeted: Arc<P::Region>,
     workers: u64,

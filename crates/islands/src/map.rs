@@ -1,7 +1,8 @@
 //! Which instance, and which of its workers, an action belongs to.
 //!
-//! Tables are partitioned by the leading column of their keys; a part of the data is one value of that column in all of them.
-//! A part belongs to one worker, and so to that worker's instance. Tables that are never written are in all instances.
+//! Tables are partitioned by the leading column of their keys; a part of the data is one value of
+//! that column in all of them. A part belongs to one worker, and so to that worker's instance.
+//! Tables that are never written are in all instances.
 
 use std::fmt;
 
@@ -107,7 +108,8 @@ impl Map {
         Ok(Map { partitioned, first: first.unwrap_or(0), owners })
     }
 
-    /// The owner of the part with this leading column. Columns outside belong to the last part, as in every instance.
+    /// The owner of the part with this leading column. Columns outside belong to the last part, as
+    /// in every instance.
     #[inline]
     pub fn owner(&self, column: u16) -> WorkerName {
         let part = column.wrapping_sub(self.first);

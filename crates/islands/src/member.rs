@@ -1,9 +1,10 @@
 //! What one worker does for its own transactions over several instances, and for those of others.
 //!
-//! A member has one session, which runs local transactions too; the caller hands it in. [`Member::submit`] begins a
-//! transaction, and [`Member::turn`], which the worker calls between its local transactions, takes what has come from other
-//! workers: it prepares parts for them, hears votes, runs its own part when all are there, and finishes what is decided. What is
-//! to be said leaves at the end of the turn.
+//! A member has one session, which runs local transactions too; the caller hands it in.
+//! [`Member::submit`] begins a transaction, and [`Member::turn`], which the worker calls between
+//! its local transactions, takes what has come from other workers: it prepares parts for them,
+//! hears votes, runs its own part when all are there, and finishes what is decided. What is to be
+//! said leaves at the end of the turn.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,10 +27,11 @@ use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
 const FULL_NANOS: u64 = 5_000;
-/// Turns in which a worker looks at its links after something has come, whether or not its bell rings, if a look is no system call: more
-/// follows soon.
+/// Turns in which a worker looks at its links after something has come, whether or not its bell
+/// rings, if a look is no system call: more follows soon.
 const BUSY_TURNS: u32 = 8;
-/// How often a worker whose bell does not ring looks at its links all the same, in turns: the end of a process rings no bell.
+/// How often a worker whose bell does not ring looks at its links all the same, in turns: the end
+/// of a process rings no bell.
 const LOOK_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
@@ -62,7 +64,8 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     /// Whether it has said goodbye.
     pub(crate) leaving: bool,
     echoes: Echoes<Q::Action, Q::Output>,
-    /// Decisions that were told to it, of parts that another worker here holds: acknowledged when those have ended.
+    /// Decisions that were told to it, of parts that another worker here holds: acknowledged when
+    /// those have ended.
     pub(crate) late: Vec<(GlobalId, usize)>,
     /// Closed until all have heard that its instance was gone.
     pub(crate) gate: Option<Gate<P>>,
@@ -87,7 +90,8 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
-    /// A member that waits at `bell` and has these connections, one to each worker of each other instance.
+    /// A member that waits at `bell` and has these connections, one to each worker of each other
+    /// instance.
     pub fn new(
         setting: Setting<'d, Q>,
         bell: Arc<Bell<P>>,
@@ -182,8 +186,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.flights.iter().filter(|flight| flight.work.is_some()).count()
     }
 
-    /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells whether all others have, too,
-    /// and nobody waits for this member any more. A peer that is lost has not: what comes back needs this member.
+    /// Says goodbye, once it has nothing under way: the caller submits no more transactions. Tells
+    /// whether all others have, too, and nobody waits for this member any more. A peer that is lost
+    /// has not: what comes back needs this member.
     ///
     /// # Errors
     /// The deployment is broken.
@@ -203,7 +208,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
     }
 
-    /// Whether it has nothing to do until something comes: nothing is under way, nor to be sent, nor to become durable.
+    /// Whether it has nothing to do until something comes: nothing is under way, nor to be sent,
+    /// nor to become durable.
     pub fn is_idle(&self) -> bool {
         let holds = !self.held.is_empty() || !self.queue.is_empty();
         self.flights.is_empty() && !holds && self.waiting.is_empty() && !self.unsent
@@ -226,14 +232,16 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    /// As [`Self::whereabouts`], for a procedure that does not say: plans its first phase, which is forgotten.
+    /// As [`Self::whereabouts`], for a procedure that does not say: plans its first phase, which is
+    /// forgotten.
     pub fn is_here(&mut self, procedure: &mut impl Procedure<Action = Q::Action>) -> Result<bool, Abort> {
         let mut here = true;
         self.instances_of(procedure, &mut |_, is_here| here &= is_here)?;
         Ok(here)
     }
 
-    /// The only other instance that a transaction touches in its first phase, which is forgotten; `None` if there are several.
+    /// The only other instance that a transaction touches in its first phase, which is forgotten;
+    /// `None` if there are several.
     pub fn other_instance(
         &mut self,
         procedure: &mut impl Procedure<Action = Q::Action>,
@@ -246,7 +254,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(other.filter(|_| !several))
     }
 
-    /// Tells in which instance each action of a transaction's first phase runs, and whether that is this one.
+    /// Tells in which instance each action of a transaction's first phase runs, and whether that is
+    /// this one.
     fn instances_of(
         &mut self,
         procedure: &mut impl Procedure<Action = Q::Action>,
@@ -326,8 +335,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             || self.bell.take_news(c)
     }
 
-    /// Takes what has come, does what follows from it, and sends what is to be said. What has ended is appended to `done`.
-    /// Tells whether anything has come.
+    /// Takes what has come, does what follows from it, and sends what is to be said. What has ended
+    /// is appended to `done`. Tells whether anything has come.
     ///
     /// # Errors
     /// The deployment is broken.
@@ -449,13 +458,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
-    /// Waits until something comes, or the deadline has passed, which counts for this category. May return early.
+    /// Waits until something comes, or the deadline has passed, which counts for this category. May
+    /// return early.
     pub fn wait(&mut self, c: P::Core, session: &mut (dyn AnySession<'d> + 'd), until: (Category, Nanos)) {
         self.wait_or(c, session, until, &mut |_| false);
     }
 
-    /// As [`Self::wait`], or until `ready` says that something else is to be done: whoever makes it so rings this worker's bell
-    /// afterwards.
+    /// As [`Self::wait`], or until `ready` says that something else is to be done: whoever makes it
+    /// so rings this worker's bell afterwards.
     pub fn wait_or(
         &mut self,
         c: P::Core,

@@ -52,8 +52,8 @@ pub fn link<P: Links>(
     Ok([Connection { to: other, end, limits }, Connection { to: one, end: back, limits }])
 }
 
-/// A link for each pair of workers of different instances, with the mechanism for the instances of both; `nodes` has the memory
-/// node of each worker, and `wire` draws what each link goes over.
+/// A link for each pair of workers of different instances, with the mechanism for the instances of
+/// both; `nodes` has the memory node of each worker, and `wire` draws what each link goes over.
 ///
 /// # Errors
 /// There is no memory, or the operating system refuses.

@@ -1,9 +1,10 @@
 //! What workers of different instances tell each other.
 //!
-//! A link carries a stream of frames: a frame is the length of a message, its CRC32C, and the message in postcard. Several
-//! short frames leave as one message of the link, and a long one as several. A frame of a wrong length or checksum, or one that
-//! holds no message, never gets further than here. The first frame of a link is a [`Message::Hello`], which says who speaks, in
-//! which version of this protocol, and of which tables.
+//! A link carries a stream of frames: a frame is the length of a message, its CRC32C, and the
+//! message in postcard. Several short frames leave as one message of the link, and a long one as
+//! several. A frame of a wrong length or checksum, or one that holds no message, never gets further
+//! than here. The first frame of a link is a [`Message::Hello`], which says who speaks, in which
+//! version of this protocol, and of which tables.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,8 @@ use crate::map::WorkerName;
 
 /// Version of the protocol and of the messages.
 pub const VERSION: u32 = 4;
-/// Longest message: fifteen of the longest rows fit, with what is said of them. A longer part of a transaction is refused before
-/// anything of it leaves.
+/// Longest message: fifteen of the longest rows fit, with what is said of them. A longer part of a
+/// transaction is refused before anything of it leaves.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 24;
 /// A buffer of messages that is larger than this is given back once it is empty.
 pub(crate) const KEPT_BYTES: usize = 1 << 18;
@@ -138,13 +139,14 @@ pub enum Message<A, O> {
         /// Of this attempt.
         id: GlobalId,
     },
-    /// The sender has no transaction over several instances any more, and begins none: nobody hears another request of it.
+    /// The sender has no transaction over several instances any more, and begins none: nobody hears
+    /// another request of it.
     Goodbye,
 }
 
 impl<A, O> Message<A, O> {
-    /// The message once more, if its sender may tell it again: after a connection broke, or an instance was down. A greeting, a
-    /// request, a vote and a goodbye belong to one link.
+    /// The message once more, if its sender may tell it again: after a connection broke, or an
+    /// instance was down. A greeting, a request, a vote and a goodbye belong to one link.
     pub(crate) fn repeated(&self) -> Option<Message<A, O>> {
         Some(match *self {
             Message::Decision { id, commit } => Message::Decision { id, commit },
@@ -192,7 +194,8 @@ pub enum MessageError {
         /// This worker.
         me: WorkerName,
     },
-    /// A message before the peer has said who it is, a second greeting, or a request after its goodbye.
+    /// A message before the peer has said who it is, a second greeting, or a request after its
+    /// goodbye.
     #[error(
         "a message that is out of place: links begin with one greeting, and no request follows a goodbye"
     )]

@@ -1,14 +1,18 @@
-//! Waiting in order, where a part locks all that a worker has: [`Setting::in_order`](crate::Setting::in_order).
+//! Waiting in order, where a part locks all that a worker has:
+//! [`Setting::in_order`](crate::Setting::in_order).
 //!
-//! A worker that refused what it cannot prepare at once would hear of it again soon, and nearly always too soon; and two workers, each
-//! of which holds what the other one needs for its own part, would both give up. So requests wait in a queue until there is room, and
-//! locks are taken in the order of the instances: a worker that asks a later instance keeps its own part free from then on, until
-//! the decision is told, and lets parts for others wait; one that asks an earlier instance takes what comes, since the
-//! earlier instance is what it waits for first. So of two that need each other's partition, the one that gets that of the earlier
-//! instance gets the other one too. A transaction that asks several instances asks them one after the other, earlier ones first, and
-//! its own part has its turn among them: there it waits until the parts of others have ended, and is kept free from then on.
-//! So whoever waits for a transaction waits for one that needs later instances alone, and no circle closes. Partitions that several
-//! workers of an instance lock are in no such order: so waits have an end.
+//! A worker that refused what it cannot prepare at once would hear of it again soon, and nearly
+//! always too soon; and two workers, each of which holds what the other one needs for its own part,
+//! would both give up. So requests wait in a queue until there is room, and locks are taken in the
+//! order of the instances: a worker that asks a later instance keeps its own part free from then
+//! on, until the decision is told, and lets parts for others wait; one that asks an earlier
+//! instance takes what comes, since the earlier instance is what it waits for first. So of two that
+//! need each other's partition, the one that gets that of the earlier instance gets the other one
+//! too. A transaction that asks several instances asks them one after the other, earlier ones
+//! first, and its own part has its turn among them: there it waits until the parts of others have
+//! ended, and is kept free from then on. So whoever waits for a transaction waits for one that
+//! needs later instances alone, and no circle closes. Partitions that several workers of an
+//! instance lock are in no such order: so waits have an end.
 
 use engine::Procedure;
 use engine::dynamic::AnySession;
@@ -34,8 +38,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.released
     }
 
-    /// Whether a transaction over several instances can be submitted that will not have to give up soon: always, unless parts are
-    /// prepared in order.
+    /// Whether a transaction over several instances can be submitted that will not have to give up
+    /// soon: always, unless parts are prepared in order.
     pub fn can_ask(&self) -> bool {
         let is_next = self.queue.is_empty() || self.own_turn.is_next;
         !self.setting.in_order || is_next && !self.holds_part() && !self.is_asking()
@@ -46,13 +50,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.flights.iter().any(|flight| flight.coordinator.is_open())
     }
 
-    /// Says whether the caller has transactions to submit as soon as it [can](Self::can_ask): then parts for others and own transactions
-    /// take turns.
+    /// Says whether the caller has transactions to submit as soon as it [can](Self::can_ask): then
+    /// parts for others and own transactions take turns.
     pub fn wait_for_turn(&mut self, waits: bool) {
         self.own_turn.waits = waits;
     }
 
-    /// Whether what this worker has is taken: by a part of another worker, or for its own part of a transaction that asks a later instance.
+    /// Whether what this worker has is taken: by a part of another worker, or for its own part of a
+    /// transaction that asks a later instance.
     fn is_taken(&self) -> bool {
         let me = self.setting.me.instance;
         let is_later = |peer: usize| self.peers[peer].name.instance > me;
@@ -66,7 +71,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             })
     }
 
-    /// Goes on with transactions whose own part has its turn, once this worker holds no part of another one.
+    /// Goes on with transactions whose own part has its turn, once this worker holds no part of
+    /// another one.
     pub(crate) fn look_for_own_turns(
         &mut self,
         c: P::Core,

@@ -1,8 +1,9 @@
 //! The way to one worker of another instance: a stream of messages each way, over a link.
 //!
-//! What a worker has to say in a turn is collected here and leaves at the turn's end, so that many short messages are one
-//! message of the link. A link that is full keeps the rest here: every message waits for, or is, the answer to another one, and a
-//! worker has a bounded number of transactions under way, so what waits is bounded too.
+//! What a worker has to say in a turn is collected here and leaves at the turn's end, so that many
+//! short messages are one message of the link. A link that is full keeps the rest here: every
+//! message waits for, or is, the answer to another one, and a worker has a bounded number of
+//! transactions under way, so what waits is bounded too.
 
 use platform::link::{End, Limits, Links, Mechanism, Patience, ReceiveError, Receiver, SendError};
 
@@ -14,7 +15,8 @@ const TAKEN_A_TURN: usize = 4;
 /// Longest message of any link between workers.
 pub(crate) const LINK_BYTES_MAX: usize = 4088;
 
-/// Bounds of the links between workers: rings in shared memory are short, because there is one for each pair of workers.
+/// Bounds of the links between workers: rings in shared memory are short, because there is one for
+/// each pair of workers.
 pub fn limits(mechanism: Mechanism) -> Limits {
     match mechanism {
         Mechanism::SharedMemory => Limits { message_bytes_max: 1016, messages_max: 8 },
@@ -30,12 +32,14 @@ pub(crate) struct Peer<P: Links> {
     /// What this worker says, from `sent` on not sent.
     pub out: Vec<u8>,
     sent: usize,
-    /// Where the last part begins that the peer is to be asked for, until all of its transaction are said.
+    /// Where the last part begins that the peer is to be asked for, until all of its transaction
+    /// are said.
     mark: usize,
     pub inbox: Inbox,
     /// Whether the peer has said who it is.
     pub greeted: bool,
-    /// Whether the peer's instance was down when this worker began, so that it cannot have relied on what was read here before.
+    /// Whether the peer's instance was down when this worker began, so that it cannot have relied
+    /// on what was read here before.
     pub is_new: bool,
     /// Whether the peer has said goodbye.
     pub left: bool,
@@ -120,8 +124,8 @@ impl<P: Links> Peer<P> {
         said
     }
 
-    /// Sends as much as the link takes; the number of its messages. `survives`: a closed link is no error, and is heard of when
-    /// all is received that has come.
+    /// Sends as much as the link takes; the number of its messages. `survives`: a closed link is no
+    /// error, and is heard of when all is received that has come.
     pub(crate) fn flush(&mut self, c: P::Core, survives: bool) -> Result<u64, SendError> {
         let mut messages = 0;
         while self.has_more() {
@@ -152,7 +156,8 @@ impl<P: Links> Peer<P> {
             if self.closed {
                 return if some { Ok(true) } else { Err(ReceiveError::Closed) };
             }
-            // What does not ring is looked for again in the next turn: one more look would be a system call.
+            // What does not ring is looked for again in the next turn: one more look would be a
+            // system call.
             let asks = link.receiver.rings() || !link.receiver.calls();
             if some && !asks && !link.receiver.has_more() {
                 return Ok(some);

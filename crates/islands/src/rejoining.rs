@@ -1,20 +1,25 @@
-//! What a member does when the connection to a peer breaks, and when there is another one; and how an instance that went down comes
-//! back while others run on.
+//! What a member does when the connection to a peer breaks, and when there is another one; and how
+//! an instance that went down comes back while others run on.
 //!
-//! A peer is *lost* from the moment at which its link closes until the member [meets](Member::meet) it over another one. At both
-//! moments the state machines hear of it: coordinators abort what they have not decided, and tell again what was not acknowledged;
-//! participants roll back what they have not voted for, and ask for the end of what is in doubt. What was under way on the old link
-//! is gone with it. Whether the peer's instance was down or only the connection, makes no difference.
+//! A peer is *lost* from the moment at which its link closes until the member [meets](Member::meet)
+//! it over another one. At both moments the state machines hear of it: coordinators abort what they
+//! have not decided, and tell again what was not acknowledged; participants roll back what they
+//! have not voted for, and ask for the end of what is in doubt. What was under way on the old link
+//! is gone with it. Whether the peer's instance was down or only the connection, makes no
+//! difference.
 //!
-//! An instance that comes back has parts in doubt and decisions that are not forgotten ([`Adopted`]). Its first worker holds all
-//! those parts. Decisions are at the worker that made them, or at the first if there is no such worker any more: so
-//! participants know whom to ask ([`home`]). Coordinators know no more than the instance that has a part: the worker that they ask
-//! acknowledges when its instance has no part any more that could be in doubt (`AnySession::is_over`).
+//! An instance that comes back has parts in doubt and decisions that are not forgotten
+//! ([`Adopted`]). Its first worker holds all those parts. Decisions are at the worker that made
+//! them, or at the first if there is no such worker any more: so participants know whom to ask
+//! ([`home`]). Coordinators know no more than the instance that has a part: the worker that they
+//! ask acknowledges when its instance has no part any more that could be in doubt
+//! (`AnySession::is_over`).
 //!
-//! What a part has only read is locked by nobody when its instance comes back. So the members of the instance run nothing, and
-//! prepare nothing for others, until all workers of all other instances have greeted all of them (`gate.rs`): then those have
-//! heard that the instance was gone, and have aborted what they had not decided. Instances that are down at that moment have lost
-//! what they had not decided, and are not waited for: each comes back by itself.
+//! What a part has only read is locked by nobody when its instance comes back. So the members of
+//! the instance run nothing, and prepare nothing for others, until all workers of all other
+//! instances have greeted all of them (`gate.rs`): then those have heard that the instance was
+//! gone, and have aborted what they had not decided. Instances that are down at that moment have
+//! lost what they had not decided, and are not waited for: each comes back by itself.
 
 use engine::dynamic::{AnyPrepared, AnySession, Database};
 use engine::{Bounds, Decision, Epoch, PartOf, Procedure};
@@ -30,7 +35,8 @@ use crate::peer::Peer;
 use crate::protocol::{Coordinator, Event, Heard, Participant};
 use crate::setting::{Connection, MemberError};
 
-/// Which of `workers`, all of them or those of the coordinator's instance, knows how a transaction ends.
+/// Which of `workers`, all of them or those of the coordinator's instance, knows how a transaction
+/// ends.
 pub fn home(id: GlobalId, workers: impl Iterator<Item = WorkerName> + Clone) -> Option<WorkerName> {
     let here = workers.filter(|worker| worker.instance == id.coordinator.instance);
     here.clone().find(|worker| *worker == id.coordinator).or_else(|| here.min_by_key(|worker| worker.worker))
@@ -46,7 +52,8 @@ pub struct Adopted<'d> {
 }
 
 impl<'d> Adopted<'d> {
-    /// What a database has found, as far as it is for the worker `me` of these workers of its instance. Parts are found once.
+    /// What a database has found, as far as it is for the worker `me` of these workers of its
+    /// instance. Parts are found once.
     pub fn of<P: Platform>(
         c: P::Core,
         database: &'d Database<P>,
@@ -62,7 +69,8 @@ impl<'d> Adopted<'d> {
 }
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
-    /// Takes over what its instance has found, and keeps to itself until the gate is open. The first call after [`Self::new`].
+    /// Takes over what its instance has found, and keeps to itself until the gate is open. The
+    /// first call after [`Self::new`].
     ///
     /// # Errors
     /// Something is of an instance that there is not.
@@ -117,8 +125,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
-    /// Peers whose instances are down, and may come back: the first call after [`Self::new`], which has no connections to them.
-    /// Nobody waits for them: an instance that comes back serves, and says how its own transactions ended, while they are down.
+    /// Peers whose instances are down, and may come back: the first call after [`Self::new`], which
+    /// has no connections to them. Nobody waits for them: an instance that comes back serves, and
+    /// says how its own transactions ended, while they are down.
     pub fn expect(&mut self, missing: &[WorkerName]) {
         for name in missing {
             let worker = usize::from(name.worker);
@@ -217,7 +226,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.tell_of_loss(c, session, peer)
     }
 
-    /// The state machines hear of a loss: when the link is gone, and again when there is another one.
+    /// The state machines hear of a loss: when the link is gone, and again when there is another
+    /// one.
     fn tell_of_loss(
         &mut self,
         c: P::Core,

@@ -101,7 +101,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok((outputs, prepared, epoch))
     }
 
-    /// Does what a participant wants, and holds the part unless nothing needs to be known of it any more.
+    /// Does what a participant wants, and holds the part unless nothing needs to be known of it any
+    /// more.
     pub(crate) fn answer(
         &mut self,
         c: P::Core,
@@ -177,7 +178,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         (id, commit): (GlobalId, bool),
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
-        // A coordinator that there is no more has left its decisions to another worker of its instance.
+        // A coordinator that there is no more has left its decisions to another worker of its
+        // instance.
         if id.coordinator != from && home(id, self.peers.iter().map(|peer| peer.name)) != Some(from) {
             return Err(MemberError::Stranger { from, coordinator: id.coordinator });
         }
@@ -197,7 +199,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if !acknowledges {
             return Ok(());
         }
-        // An acknowledgement is the instance's: another worker may have the part, which was in doubt.
+        // An acknowledgement is the instance's: another worker may have the part, which was in
+        // doubt.
         if !session.is_over(id.number()) {
             self.late.push((id, peer));
             return Ok(());

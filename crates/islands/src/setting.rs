@@ -8,8 +8,8 @@ use crate::map::{Map, WorkerName};
 use crate::messages::{MessageError, Unsaid};
 use crate::protocol::{Illegal, Rules};
 
-/// Longest wait for a lock in one of several instances with so many workers, also of transactions that are no parts: who holds the lock may
-/// wait for other instances.
+/// Longest wait for a lock in one of several instances with so many workers, also of transactions
+/// that are no parts: who holds the lock may wait for other instances.
 pub fn wait_nanos_max(workers: usize) -> u64 {
     // Only the worker itself could let go, when it hears a decision.
     if workers == 1 { 0 } else { cc::WAIT_NANOS_MAX_PARTICIPANT }
@@ -25,12 +25,14 @@ pub struct Setting<'d, Q: Procedure> {
     pub map: &'d Map,
     /// [`crate::messages::fingerprint`] of the tables.
     pub fingerprint: u32,
-    /// A number that this instance had at no earlier start, below [`crate::messages::INCARNATIONS_MAX`].
+    /// A number that this instance had at no earlier start, below
+    /// [`crate::messages::INCARNATIONS_MAX`].
     pub incarnation: u64,
     /// Whether the instance is durable: then a peer whose link closes is lost, and may come back.
     pub durable: bool,
-    /// Whether a part locks all that its worker has, or partitions as wholes: then parts are prepared one after the other, and
-    /// transactions take what they need in the order of the instances.
+    /// Whether a part locks all that its worker has, or partitions as wholes: then parts are
+    /// prepared one after the other, and transactions take what they need in the order of the
+    /// instances.
     pub in_order: bool,
     /// The rules of the protocol.
     pub rules: Rules,
@@ -129,7 +131,8 @@ pub enum MemberError {
 pub struct Counts {
     /// Messages of the protocol that were sent, greetings left out.
     pub messages: u64,
-    /// Messages that attempts of its own transactions take by the protocol: over all members the same number.
+    /// Messages that attempts of its own transactions take by the protocol: over all members the
+    /// same number.
     pub expected: u64,
     /// Messages of links.
     pub packets: u64,

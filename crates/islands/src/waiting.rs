@@ -1,4 +1,5 @@
-//! What a member has that waits to be durable, and what it tells those who ask how a transaction ended.
+//! What a member has that waits to be durable, and what it tells those who ask how a transaction
+//! ended.
 
 use engine::Procedure;
 use engine::dynamic::AnySession;
@@ -21,7 +22,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<(), MemberError> {
         let (from, coordinator) = (self.peers[peer].name, id.coordinator);
         if let Some((flight, part)) = self.part_here(id, from.instance) {
-            // The worker that has found the part in doubt need not be the one that was asked for it.
+            // The worker that has found the part in doubt need not be the one that was asked for
+            // it.
             self.flights[flight].parts[part].peer = peer;
             return self.step(c, session, flight, Event::Inquired { from: part }, from);
         }

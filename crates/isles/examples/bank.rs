@@ -1,4 +1,5 @@
-//! A bank: threads transfer money between accounts at the same time, and audits see the same total at any moment.
+//! A bank: threads transfer money between accounts at the same time, and audits see the same total
+//! at any moment.
 //!
 //! Shows a session per thread, an error type of one's own, field access, and all schemes.
 // A program of a user has threads of its own.

@@ -1,7 +1,9 @@
-//! A cache with expiry: values by name, each until a moment; those that are over are never seen, and leave by and by. Several threads
-//! use it at the same time, and what is dear to compute is computed once.
+//! A cache with expiry: values by name, each until a moment; those that are over are never seen,
+//! and leave by and by. Several threads use it at the same time, and what is dear to compute is
+//! computed once.
 //!
-//! Shows an index over the moment of expiry, a bounded sweep over a range of it, `upsert`, and deletions that give the row.
+//! Shows an index over the moment of expiry, a bounded sweep over a range of it, `upsert`, and
+//! deletions that give the row.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -42,8 +44,8 @@ impl Cache {
         Ok(found.filter(|entry| entry.ends > now).map(|entry| entry.value))
     }
 
-    /// What is kept by this name, or else what `make` computes, which is kept from then on. Whoever asks at the same time gets the same:
-    /// the first commit counts, and the others see its value.
+    /// What is kept by this name, or else what `make` computes, which is kept from then on. Whoever
+    /// asks at the same time gets the same: the first commit counts, and the others see its value.
     pub fn get_or_make(
         self,
         session: &mut Session,

@@ -1,4 +1,5 @@
-//! What a read through the library costs beside the same by the engine's own verbs, compiled with their scheme and inlined.
+//! What a read through the library costs beside the same by the engine's own verbs, compiled with
+//! their scheme and inlined.
 //!
 //! ```sh
 //! cargo build --release -p isles --example gets
@@ -7,8 +8,8 @@
 //! done; done
 //! ```
 //!
-//! A transaction reads one field of ten rows by their keys, of 1,000 rows under `Silo` in memory. The difference between the two lengths of
-//! a way, by 10,000, is what a transaction costs.
+//! A transaction reads one field of ten rows by their keys, of 1,000 rows under `Silo` in memory.
+//! The difference between the two lengths of a way, by 10,000, is what a transaction costs.
 
 use std::process::ExitCode;
 

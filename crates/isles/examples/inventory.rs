@@ -1,8 +1,8 @@
-//! An inventory: items found by number, by a unique code, by shelf and by stock; orders that take from several items at
-//! once; a report over a range.
+//! An inventory: items found by number, by a unique code, by shelf and by stock; orders that take
+//! from several items at once; a report over a range.
 //!
-//! Shows unique and secondary indexes, groups of columns, prefixes of keys, changes of keys, and texts of fixed and of
-//! variable length.
+//! Shows unique and secondary indexes, groups of columns, prefixes of keys, changes of keys, and
+//! texts of fixed and of variable length.
 
 use std::ops::ControlFlow;
 
@@ -107,7 +107,8 @@ pub fn order(session: &mut Session, items: Table<Item>, wanted: &[(&str, i32)]) 
     })
 }
 
-/// Codes and stock of the items that have at most `stock` pieces, fewest first, and no more than `rows` of them.
+/// Codes and stock of the items that have at most `stock` pieces, fewest first, and no more than
+/// `rows` of them.
 pub fn low_stock(
     session: &mut Session,
     items: Table<Item>,

@@ -1,9 +1,10 @@
 //! Migrations: a program whose tables change from one version to the next, over the same directory.
 //!
-//! Version 2 adds a column and an index, which an opening does by itself: rows are converted as they are read, and indexes are made at
-//! every opening. Version 3 gives rows another key and other columns, which takes a table of its own: it is created while the
-//! database is open, rows are copied some at a time, and the old table goes. A table of steps says what is done, so that a program
-//! which is stopped at any moment goes on where it was.
+//! Version 2 adds a column and an index, which an opening does by itself: rows are converted as
+//! they are read, and indexes are made at every opening. Version 3 gives rows another key and other
+//! columns, which takes a table of its own: it is created while the database is open, rows are
+//! copied some at a time, and the old table goes. A table of steps says what is done, so that a
+//! program which is stopped at any moment goes on where it was.
 //!
 //! Run with `cargo run --release -p isles --example migrations`.
 

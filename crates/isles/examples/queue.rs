@@ -1,7 +1,8 @@
-//! A work queue: producers push jobs, workers take the oldest one of the most urgent class, and hand back what they could
-//! not do. Every job is done exactly once.
+//! A work queue: producers push jobs, workers take the oldest one of the most urgent class, and
+//! hand back what they could not do. Every job is done exactly once.
 //!
-//! Shows rows with text of variable length, keys of several columns, `scan(..).first()`, and per-call options.
+//! Shows rows with text of variable length, keys of several columns, `scan(..).first()`, and
+//! per-call options.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -89,11 +90,12 @@ impl Queue {
         })
     }
 
-    /// Takes the oldest job of the most urgent class and does it with `work`, which says whether it succeeded; if not, the
-    /// job goes to the end of its class. False if the queue is empty.
+    /// Takes the oldest job of the most urgent class and does it with `work`, which says whether it
+    /// succeeded; if not, the job goes to the end of its class. False if the queue is empty.
     ///
-    /// A job is taken in one transaction, done outside of any, since a closure may be called again, and ended in another one. A worker
-    /// that is gone in between leaves its job among those that are under way, for who looks after the queue.
+    /// A job is taken in one transaction, done outside of any, since a closure may be called again,
+    /// and ended in another one. A worker that is gone in between leaves its job among those that
+    /// are under way, for who looks after the queue.
     pub fn work(
         self,
         session: &mut Session,

@@ -1,4 +1,5 @@
-//! What a scan through the library costs beside the same by the engine's own verbs, compiled with their scheme and inlined.
+//! What a scan through the library costs beside the same by the engine's own verbs, compiled with
+//! their scheme and inlined.
 //!
 //! ```sh
 //! cargo build --release -p isles --example scans
@@ -7,8 +8,9 @@
 //! done; done
 //! ```
 //!
-//! A transaction reads 100 rows of 248 bytes that follow each other, of 2,000 rows under `Silo` in memory. The difference between the
-//! two lengths of a way, by 1,000,000, is what a row costs. Without `valgrind` it tells nanoseconds a row.
+//! A transaction reads 100 rows of 248 bytes that follow each other, of 2,000 rows under `Silo` in
+//! memory. The difference between the two lengths of a way, by 1,000,000, is what a row costs.
+//! Without `valgrind` it tells nanoseconds a row.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;

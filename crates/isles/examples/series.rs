@@ -1,7 +1,9 @@
-//! A time series: sensors report values, somebody asks for means of a time, old values are folded into hours and go.
+//! A time series: sensors report values, somebody asks for means of a time, old values are folded
+//! into hours and go.
 //!
-//! Shows a key of sensor and time, rows that are inserted together, iterators over one field of a range, and folding and deleting in
-//! one transaction, so that nobody sees a value twice or not at all. A directory keeps it over the end of the program.
+//! Shows a key of sensor and time, rows that are inserted together, iterators over one field of a
+//! range, and folding and deleting in one transaction, so that nobody sees a value twice or not at
+//! all. A directory keeps it over the end of the program.
 // A program of a user makes directories.
 #![allow(clippy::disallowed_methods)]
 

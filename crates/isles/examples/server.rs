@@ -1,7 +1,9 @@
-//! A server: threads that take requests from a queue, with a pool of sessions, transactions of clients that talk for longer, and
-//! acknowledgements that are sent when a commit is on disk, not before, by a thread of their own.
+//! A server: threads that take requests from a queue, with a pool of sessions, transactions of
+//! clients that talk for longer, and acknowledgements that are sent when a commit is on disk, not
+//! before, by a thread of their own.
 //!
-//! Shows what is owned: [`Session`]s, [`OwnedTransaction`]s and [`Ticket`]s live in structs, and go from thread to thread.
+//! Shows what is owned: [`Session`]s, [`OwnedTransaction`]s and [`Ticket`]s live in structs, and go
+//! from thread to thread.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -157,7 +159,8 @@ fn acknowledge(due: &Receiver<Due>, answers: &Sender<(u64, Answer)>) {
     }
 }
 
-/// Runs a server with some clients, and checks that no money was made or lost; then opens the directory again and checks it once more.
+/// Runs a server with some clients, and checks that no money was made or lost; then opens the
+/// directory again and checks it once more.
 pub fn run() -> Result<()> {
     let path = std::env::temp_dir().join(format!("isles-server-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -180,7 +183,8 @@ pub fn run() -> Result<()> {
                 0 => vec![Request::Take(from, 5), Request::Give(to, 5), Request::Commit],
                 _ => vec![Request::Transfer { from, to, amount: 3 }],
             };
-            // A client waits for an answer before it goes on; the next client does not wait for the acknowledgement.
+            // A client waits for an answer before it goes on; the next client does not wait for the
+            // acknowledgement.
             for step in steps {
                 let more = !matches!(step, Request::Commit | Request::Transfer { .. });
                 request.send((client, step)).expect("the server runs");
@@ -207,7 +211,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Waits for the answer to a step of a client; what others asked for earlier may be acknowledged, or may fail, before.
+/// Waits for the answer to a step of a client; what others asked for earlier may be acknowledged,
+/// or may fail, before.
 pub fn noted(answers: &Receiver<(u64, Answer)>, client: u64) -> bool {
     let own = answers.iter().find(|(of, _)| *of == client);
     own.is_some_and(|(_, answer)| answer == Answer::Noted)

@@ -1,7 +1,8 @@
-//! Ten thousand sessions in one process: what a server has that gives each connection its own. Each runs a transaction now and then, and
-//! is idle in between.
+//! Ten thousand sessions in one process: what a server has that gives each connection its own. Each
+//! runs a transaction now and then, and is idle in between.
 //!
-//! Shows `Builder::sessions`, and what sessions take: by the database's own figures, and by the operating system's.
+//! Shows `Builder::sessions`, and what sessions take: by the database's own figures, and by the
+//! operating system's.
 // A program of a user reads files.
 #![allow(clippy::disallowed_methods)]
 
@@ -40,7 +41,8 @@ pub struct Taken {
     pub by_system: u64,
 }
 
-/// Opens the sessions, and runs transactions in all of them; what they take when they have only read, and are idle.
+/// Opens the sessions, and runs transactions in all of them; what they take when they have only
+/// read, and are idle.
 ///
 /// # Errors
 /// The library's.

@@ -1,4 +1,5 @@
-//! A web service with axum and tokio: a pool of sessions, and answers that are sent when the commit is on disk.
+//! A web service with axum and tokio: a pool of sessions, and answers that are sent when the commit
+//! is on disk.
 //!
 //! ```text
 //! cargo run --release -p isles --example web -- DIRECTORY          serves 127.0.0.1:3000 until it is interrupted
@@ -6,8 +7,9 @@
 //! curl -H 'content-type: application/json' -d '{"from":1,"to":2,"amount":5}' localhost:3000/transfers
 //! ```
 //!
-//! Without a directory it serves itself: clients by the dozen, and a look at what is left. A transaction takes microseconds and waits for nobody, so it runs in the
-//! task; the disk takes longer, so tasks wait for it ([`isles::Ticket::on_disk_by`]), and threads serve others.
+//! Without a directory it serves itself: clients by the dozen, and a look at what is left. A
+//! transaction takes microseconds and waits for nobody, so it runs in the task; the disk takes
+//! longer, so tasks wait for it ([`isles::Ticket::on_disk_by`]), and threads serve others.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -219,7 +221,8 @@ fn client(at: SocketAddr, number: u64) -> std::io::Result<u64> {
     Ok(acknowledged)
 }
 
-/// Serves clients, and checks that no money was made or lost, also not by closing and opening the directory.
+/// Serves clients, and checks that no money was made or lost, also not by closing and opening the
+/// directory.
 pub fn run() -> std::io::Result<()> {
     let path = std::env::temp_dir().join(format!("isles-web-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);

@@ -1,5 +1,6 @@
-//! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its first error, and the steps
-//! on a row that was found. The verbs themselves are in `transaction.rs`.
+//! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its
+//! first error, and the steps on a row that was found. The verbs themselves are in
+//! `transaction.rs`.
 
 use std::borrow::Borrow;
 
@@ -43,7 +44,8 @@ pub(crate) struct State {
     pub(crate) fresh: Vec<u64>,
     /// Rows to insert together.
     pub(crate) batch: RowBatch,
-    /// After this moment there is no further attempt, as the thread may wait for itself; whether that ended the transaction.
+    /// After this moment there is no further attempt, as the thread may wait for itself; whether
+    /// that ended the transaction.
     pub(crate) patience_ends: Option<Nanos>,
     pub(crate) lost_patience: bool,
     /// Whether this is a snapshot.
@@ -67,15 +69,17 @@ impl State {
     }
 }
 
-/// A running transaction, which [`crate::Session::transaction`] gives to its body, and [`crate::OpenTransaction::verbs`] to
-/// functions that are written for bodies.
+/// A running transaction, which [`crate::Session::transaction`] gives to its body, and
+/// [`crate::OpenTransaction::verbs`] to functions that are written for bodies.
 ///
-/// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a verb is a [`Table`], or an
-/// [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction reads what it has written.
+/// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a
+/// verb is a [`Table`], or an [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction
+/// reads what it has written.
 ///
-/// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`], [`Error::TooLarge`] (more than
-/// about a million rows) and [`Error::Misuse`] (a table of another database, for example); other errors are named with
-/// the verb. After an error the attempt is over: every further verb returns the same error.
+/// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`],
+/// [`Error::TooLarge`] (more than about a million rows) and [`Error::Misuse`] (a table of another
+/// database, for example); other errors are named with the verb. After an error the attempt is
+/// over: every further verb returns the same error.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -128,7 +132,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Checks before each verb that the attempt goes on, and that the table belongs to the database and is there.
+    /// Checks before each verb that the attempt goes on, and that the table belongs to the database
+    /// and is there.
     #[inline]
     pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
         let number = table.inner.number();
@@ -156,7 +161,8 @@ impl Transaction<'_> {
         self.check_cancelled()
     }
 
-    /// Whether the transaction began before a table got other rows, and goes on with those that it had.
+    /// Whether the transaction began before a table got other rows, and goes on with those that it
+    /// had.
     fn keeps_form(&self, table: usize) -> bool {
         self.shared.is_changed(table) && self.verbs.keeps_form(table)
     }
@@ -189,8 +195,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Refuses changes within a snapshot, keys of parts that are not at hand, and changes of what is only read in one of several
-    /// instances.
+    /// Refuses changes within a snapshot, keys of parts that are not at hand, and changes of what
+    /// is only read in one of several instances.
     #[inline]
     pub(crate) fn check_share(&mut self, table: usize, part: Option<u16>, intent: Intent) -> Result<()> {
         if self.state.only_reads && intent == Intent::Write {
@@ -473,7 +479,8 @@ impl<R: Row, K: Key> Index<R, K> {
     }
 }
 
-/// The part of the data that a normalized primary key belongs to, where there are parts: its leading column.
+/// The part of the data that a normalized primary key belongs to, where there are parts: its
+/// leading column.
 pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
 }

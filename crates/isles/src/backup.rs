@@ -1,12 +1,16 @@
 //! Copies of directories, which may be open.
 //!
-//! A database can be copied while it is open, by this program or another, since a log is only appended to: a copy is what a crash at that
-//! moment would have left, and opening a copy is recovery. The manifest is read first, so that the segments have all that it takes for
-//! durable; if it has changed by the end, a checkpoint has taken files away meanwhile, and the copy is made anew.
+//! A database can be copied while it is open, by this program or another, since a log is only
+//! appended to: a copy is what a crash at that moment would have left, and opening a copy is
+//! recovery. The manifest is read first, so that the segments have all that it takes for durable;
+//! if it has changed by the end, a checkpoint has taken files away meanwhile, and the copy is made
+//! anew.
 //!
-//! The log is read from its last byte to its first. A block says which blocks were durable before it was written, so these are read after that
-//! was true, and a copy that lacks one of them is a copy of damage, which the storage manager's own reader tells. What lies behind the last
-//! block of a segment is cut off when that reader has seen it: space that was taken ahead, or an older life of the file.
+//! The log is read from its last byte to its first. A block says which blocks were durable before
+//! it was written, so these are read after that was true, and a copy that lacks one of them is a
+//! copy of damage, which the storage manager's own reader tells. What lies behind the last block of
+//! a segment is cut off when that reader has seen it: space that was taken ahead, or an older life
+//! of the file.
 // A copy is made by the calling thread, from files that the engine writes through its own port.
 #![allow(clippy::disallowed_methods)]
 
@@ -27,7 +31,8 @@ const ATTEMPTS: usize = 20;
 /// Nobody but the owner of a database looks into its directory.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made. [`Database::backup`] has an example.
+/// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made.
+/// [`Database::backup`] has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {
@@ -39,7 +44,8 @@ pub struct Backup {
     pub rows: u64,
     /// Records in the log since.
     pub records: u64,
-    /// Pages in use of a database whose rows lie in pages, of which opening the copy repeats the log; epochs and rows are not known then.
+    /// Pages in use of a database whose rows lie in pages, of which opening the copy repeats the
+    /// log; epochs and rows are not known then.
     pub pages: Option<u64>,
 }
 
@@ -97,13 +103,16 @@ fn words(path: &Path, what: &'static str) -> CopyError {
 }
 
 impl Database {
-    /// Copies the database to a directory that is new or empty, while transactions go on. The copy has all that was committed before the
-    /// call, and perhaps a little more; it is verified, and a database itself, which [`Database::at`] opens.
+    /// Copies the database to a directory that is new or empty, while transactions go on. The copy
+    /// has all that was committed before the call, and perhaps a little more; it is verified, and a
+    /// database itself, which [`Database::at`] opens.
     ///
-    /// The bytes of the directory are read and written once, by the calling thread. A copy that fails is removed again.
+    /// The bytes of the directory are read and written once, by the calling thread. A copy that
+    /// fails is removed again.
     ///
-    /// Errors: [`Error::Backup`] with the file that cannot be read or written; [`Error::Misuse`] in memory;
-    /// [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] within a transaction.
+    /// Errors: [`Error::Backup`] with the file that cannot be read or written; [`Error::Misuse`] in
+    /// memory; [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] within a
+    /// transaction.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -141,8 +150,8 @@ impl Database {
     }
 }
 
-/// Copies the directory of a database, which this program or another may have open, to a directory that is new or empty; verifies the
-/// copy.
+/// Copies the directory of a database, which this program or another may have open, to a directory
+/// that is new or empty; verifies the copy.
 ///
 /// Errors: [`Error::Backup`]; the copy is removed again.
 ///
@@ -218,8 +227,8 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
     Err(words(from, "it makes one checkpoint after the other: try again when it is less busy"))
 }
 
-/// Makes the directory, or finds it empty; whether it was made. It does not lie in the directory that is copied: no database has other
-/// directories inside.
+/// Makes the directory, or finds it empty; whether it was made. It does not lie in the directory
+/// that is copied: no database has other directories inside.
 pub(crate) fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
     let source = from.canonicalize().map_err(of_file(from))?;
     let absolute = std::path::absolute(to).map_err(of_file(to))?;
@@ -276,8 +285,8 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
             write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
         }
     }
-    // Segments that were made since: those before may name them, and have no end that they would go on from. They may also say how
-    // long a file has become since it was read.
+    // Segments that were made since: those before may name them, and have no end that they would go
+    // on from. They may also say how long a file has become since it was read.
     for name in names(from)?.iter().filter(|name| manifest.needs(name) && parse_segment_name(name).is_some())
     {
         let (path, copy) = (from.join(name), to.join(name));

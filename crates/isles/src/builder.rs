@@ -36,7 +36,8 @@ pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 /// Tells the databases of a process apart.
 static DATABASES: AtomicU64 = AtomicU64::new(1);
 
-/// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a builder.
+/// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a
+/// builder.
 ///
 /// ```
 /// use isles::{Database, Row, Scheme, TableOptions};
@@ -97,8 +98,8 @@ impl Builder {
         }
     }
 
-    /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. A transaction that needs more gets
-    /// [`Error::OutOfMemory`], and the database stays usable.
+    /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. A transaction that
+    /// needs more gets [`Error::OutOfMemory`], and the database stays usable.
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -116,9 +117,10 @@ impl Builder {
         self
     }
 
-    /// How many tables [`Database::create_table`] and [`Database::change_table`] can make before the database is opened again, up to
-    /// [`SPARE_TABLES_MAX`]; [`SPARE_TABLES_DEFAULT`] unless set. A place takes some hundred bytes, and is not given to another table when its own is dropped.
-    /// Without any, tables cannot be dropped or changed either while the database is open.
+    /// How many tables [`Database::create_table`] and [`Database::change_table`] can make before
+    /// the database is opened again, up to [`SPARE_TABLES_MAX`]; [`SPARE_TABLES_DEFAULT`] unless
+    /// set. A place takes some hundred bytes, and is not given to another table when its own is
+    /// dropped. Without any, tables cannot be dropped or changed either while the database is open.
     ///
     /// ```
     /// use isles::{Database, Error, Row};
@@ -138,12 +140,14 @@ impl Builder {
         self
     }
 
-    /// Has rows lie in the pages of a file, of which a pool of so many bytes is in memory, so that there may be more of them than memory
-    /// takes. A directory has rows in pages or in memory for good.
+    /// Has rows lie in the pages of a file, of which a pool of so many bytes is in memory, so that
+    /// there may be more of them than memory takes. A directory has rows in pages or in memory for
+    /// good.
     ///
-    /// Transactions are under two-phase locking then, whatever [`Self::scheme`] and [`Self::memory_limit`] say: a transaction that reads a row
-    /// waits for one that changes it. There are no snapshots ([`Error::NoSnapshots`]), tables cannot be dropped or changed, and the
-    /// pool has 64 KiB for each session at least. [`Self::open`] needs a directory.
+    /// Transactions are under two-phase locking then, whatever [`Self::scheme`] and
+    /// [`Self::memory_limit`] say: a transaction that reads a row waits for one that changes it.
+    /// There are no snapshots ([`Error::NoSnapshots`]), tables cannot be dropped or changed, and
+    /// the pool has 64 KiB for each session at least. [`Self::open`] needs a directory.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -176,7 +180,8 @@ impl Builder {
         self
     }
 
-    /// The concurrency control; [`Scheme::Silo`] unless set. Others than `Silo`, `Mvcc` and `NoWait` need the feature `all-schemes`.
+    /// The concurrency control; [`Scheme::Silo`] unless set. Others than `Silo`, `Mvcc` and
+    /// `NoWait` need the feature `all-schemes`.
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -185,8 +190,9 @@ impl Builder {
         self
     }
 
-    /// Sets a listener, which [`Self::open`] calls some times a second with its progress when there is much to recover. The
-    /// thread that opens the database calls the listener. There is no progress for an empty directory, or a database in memory.
+    /// Sets a listener, which [`Self::open`] calls some times a second with its progress when there
+    /// is much to recover. The thread that opens the database calls the listener. There is no
+    /// progress for an empty directory, or a database in memory.
     ///
     /// ```
     /// use isles::Database;
@@ -204,11 +210,13 @@ impl Builder {
         self
     }
 
-    /// Sets a listener that hears of what a program may want to write down: recovery, slow transactions, copies of all rows, a log that
-    /// has stopped. The thread that it happens to calls the listener, outside of any transaction. Without a listener nothing is
-    /// measured for it.
+    /// Sets a listener that hears of what a program may want to write down: recovery, slow
+    /// transactions, copies of all rows, a log that has stopped. The thread that it happens to
+    /// calls the listener, outside of any transaction. Without a listener nothing is measured for
+    /// it.
     ///
-    /// The library has no logging of its own: the listener is where `tracing`, `log` or a counter come in.
+    /// The library has no logging of its own: the listener is where `tracing`, `log` or a counter
+    /// come in.
     ///
     /// ```
     /// use isles::{Database, Event};
@@ -235,8 +243,8 @@ impl Builder {
         self
     }
 
-    /// How long a transaction takes that is slow: the listener of [`Self::on_event`] hears of those that take at least so long.
-    /// [`SLOW_DEFAULT`] unless set.
+    /// How long a transaction takes that is slow: the listener of [`Self::on_event`] hears of those
+    /// that take at least so long. [`SLOW_DEFAULT`] unless set.
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -245,16 +253,17 @@ impl Builder {
         self
     }
 
-    /// Whether it is counted how long transactions take, for [`Database::statistics`]; it is not unless set. It costs two readings of the
-    /// clock a transaction, some 40 ns together, and 3 KiB a session. [`Latencies::count`](crate::Latencies::count) has an example.
+    /// Whether it is counted how long transactions take, for [`Database::statistics`]; it is not
+    /// unless set. It costs two readings of the clock a transaction, some 40 ns together, and 3 KiB
+    /// a session. [`Latencies::count`](crate::Latencies::count) has an example.
     #[must_use]
     pub fn latencies(mut self, counted: bool) -> Self {
         self.latencies = counted;
         self
     }
 
-    /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table: a name that is taken, rows
-    /// that are too long.
+    /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table:
+    /// a name that is taken, rows that are too long.
     ///
     /// [`Builder`] has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
@@ -290,9 +299,10 @@ impl Builder {
         }
     }
 
-    /// Says that a table is not wanted any more: if the directory has a table of this name, the table is removed with its rows
-    /// when the database is opened. If not, nothing happens, so that a program can keep the line. A table that is declared
-    /// under the name in a later opening is a new table, and empty.
+    /// Says that a table is not wanted any more: if the directory has a table of this name, the
+    /// table is removed with its rows when the database is opened. If not, nothing happens, so that
+    /// a program can keep the line. A table that is declared under the name in a later opening is a
+    /// new table, and empty.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -331,15 +341,17 @@ impl Builder {
         self.schema.drop_table(name);
     }
 
-    /// Makes an empty database, or opens the database in the directory, whose tables are known by their names. The program has
-    /// to declare each of them, with the same rows, or to [drop](Self::drop_table) it. The program may declare further tables,
-    /// and other indexes than before: indexes are made of the rows at every opening.
+    /// Makes an empty database, or opens the database in the directory, whose tables are known by
+    /// their names. The program has to declare each of them, with the same rows, or to
+    /// [drop](Self::drop_table) it. The program may declare further tables, and other indexes than
+    /// before: indexes are made of the rows at every opening.
     ///
-    /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared and dropped;
-    /// [`Error::Misuse`] for a number of sessions or spare tables that is out of range; [`Error::NotCompiled`] for a scheme that needs the
-    /// feature `all-schemes`; [`Error::OutOfMemory`] if the tables do not fit into the
-    /// memory limit; [`Error::Open`] for a directory that holds other tables or no database, is in use, or is damaged. The
-    /// directory stays as it was then.
+    /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared
+    /// and dropped; [`Error::Misuse`] for a number of sessions or spare tables that is out of
+    /// range; [`Error::NotCompiled`] for a scheme that needs the feature `all-schemes`;
+    /// [`Error::OutOfMemory`] if the tables do not fit into the memory limit; [`Error::Open`] for a
+    /// directory that holds other tables or no database, is in use, or is damaged. The directory
+    /// stays as it was then.
     ///
     /// [`Builder`] has an example.
     pub fn open(self) -> Result<Database> {
@@ -449,9 +461,10 @@ impl Database {
         Builder::new(None)
     }
 
-    /// Declares a database that lives in a directory, which is made if it is not there. Rows are in memory, and every
-    /// transaction is on disk when the call that ran it returns, so that it survives a loss of power. One process at a time can
-    /// have the database open. [`Builder::open`] says what may change about tables from one opening to the next.
+    /// Declares a database that lives in a directory, which is made if it is not there. Rows are in
+    /// memory, and every transaction is on disk when the call that ran it returns, so that it
+    /// survives a loss of power. One process at a time can have the database open.
+    /// [`Builder::open`] says what may change about tables from one opening to the next.
     ///
     /// ```
     /// use isles::{Database, Row};

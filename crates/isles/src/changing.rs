@@ -10,21 +10,25 @@ use crate::error::{Cause, Error, Result};
 use crate::shared::Presence;
 use crate::table::{Table, TableOptions};
 
-/// How long [`Database::drop_table`] waits for transactions that began before; then sessions see to the rows.
+/// How long [`Database::drop_table`] waits for transactions that began before; then sessions see to
+/// the rows.
 const SWEEP_WAIT_NANOS: u64 = 20_000_000;
 /// Between two looks whether they have ended.
 const SWEEP_PAUSE_NANOS: u64 = 200_000;
 
 impl Database {
-    /// Makes a table while the database is in use, with ordered indexes. When this returns the table is on disk, in a directory, and
-    /// transactions that begin from then on can use it, in all sessions. At a later opening the program declares the table as those that
-    /// it has declared before ([`Builder::table`](crate::Builder::table)), or leaves it to
+    /// Makes a table while the database is in use, with ordered indexes. When this returns the
+    /// table is on disk, in a directory, and transactions that begin from then on can use it, in
+    /// all sessions. At a later opening the program declares the table as those that it has
+    /// declared before ([`Builder::table`](crate::Builder::table)), or leaves it to
     /// [`Builder::tables_of_directory`](crate::Builder::tables_of_directory).
     ///
-    /// Errors: [`Error::Declaration`] for a table that cannot be made, whose name is taken, or for which there is no place
-    /// ([`Builder::spare_tables`](crate::Builder::spare_tables)); [`Error::OutOfMemory`]; [`Error::NotDurable`] if the files refuse: then
-    /// there is no such table, but if the log has stopped an empty one may be found at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a
-    /// transaction; [`Error::Misuse`] in an instance of a deployment.
+    /// Errors: [`Error::Declaration`] for a table that cannot be made, whose name is taken, or for
+    /// which there is no place ([`Builder::spare_tables`](crate::Builder::spare_tables));
+    /// [`Error::OutOfMemory`]; [`Error::NotDurable`] if the files refuse: then there is no such
+    /// table, but if the log has stopped an empty one may be found at the next opening;
+    /// [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in an
+    /// instance of a deployment.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -76,19 +80,22 @@ impl Database {
         Ok(Table { inner: schema::Table::new(number), database: self.shared.id })
     }
 
-    /// Drops a table while the database is in use. When this returns the table is gone, on disk too, and another one may be created under
-    /// its name. Transactions that begin from then on get [`Error::NoSuchTable`] for it. Those that have begun may go on reading the
-    /// table; if they have changed it, their commits fail with [`Error::Misuse`] in a directory, and in memory they commit, and what
-    /// they have changed goes with the table.
+    /// Drops a table while the database is in use. When this returns the table is gone, on disk
+    /// too, and another one may be created under its name. Transactions that begin from then on get
+    /// [`Error::NoSuchTable`] for it. Those that have begun may go on reading the table; if they
+    /// have changed it, their commits fail with [`Error::Misuse`] in a directory, and in memory
+    /// they commit, and what they have changed goes with the table.
     ///
-    /// The rows go at once if no transaction is open that began before, or else little by little, by sessions that run transactions,
-    /// when none is any more. Their memory is used again.
+    /// The rows go at once if no transaction is open that began before, or else little by little,
+    /// by sessions that run transactions, when none is any more. Their memory is used again.
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] while the table gets other rows ([`Self::change_table`]); [`Error::NotDurable`] if the
-    /// files refuse: then the table is there with its rows as before, but if the log has stopped it may be gone at the next opening;
-    /// [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in
-    /// an instance of a deployment, or in a database that was opened without [`Builder::spare_tables`](crate::Builder::spare_tables).
-    /// [`Self::create_table`] has an example.
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] while the table gets other rows
+    /// ([`Self::change_table`]); [`Error::NotDurable`] if the files refuse: then the table is there
+    /// with its rows as before, but if the log has stopped it may be gone at the next opening;
+    /// [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in an
+    /// instance of a deployment, or in a database that was opened without
+    /// [`Builder::spare_tables`](crate::Builder::spare_tables). [`Self::create_table`] has an
+    /// example.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.check_changeable()?;
         let shared = &*self.shared;

@@ -8,7 +8,8 @@ use platform::Hardware;
 use crate::database::Database;
 use crate::error::{Error, OpenReason, Result};
 
-/// What is in a directory that is whole: what [`Database::check`] has found. [`Database::check`] has an example.
+/// What is in a directory that is whole: what [`Database::check`] has found. [`Database::check`]
+/// has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
@@ -16,18 +17,21 @@ pub struct Check {
     pub tables: Vec<(String, u64)>,
     /// The last epoch that counts.
     pub last_epoch: u64,
-    /// Whether the database was closed. If not, what was written last may be torn, which is not told from damage.
+    /// Whether the database was closed. If not, what was written last may be torn, which is not
+    /// told from damage.
     pub closed: bool,
     /// Parts of transactions over several instances that are in doubt.
     pub in_doubt: usize,
 }
 
 impl Database {
-    /// Reads the database in a directory, which nobody has open, and verifies everything: each checksum, that every record can be read,
-    /// that rows that change or go are there and new ones are not, and that unique indexes are. All rows are in memory meanwhile. To
-    /// check a database that is open, check a copy ([`Database::backup`]).
+    /// Reads the database in a directory, which nobody has open, and verifies everything: each
+    /// checksum, that every record can be read, that rows that change or go are there and new ones
+    /// are not, and that unique indexes are. All rows are in memory meanwhile. To check a database
+    /// that is open, check a copy ([`Database::backup`]).
     ///
-    /// Errors: [`Error::Open`] with the first damage, or the reason why the directory cannot be read.
+    /// Errors: [`Error::Open`] with the first damage, or the reason why the directory cannot be
+    /// read.
     ///
     /// ```
     /// use isles::{Database, Row};

@@ -15,7 +15,8 @@ use crate::options::{CancelToken, is_cancelled};
 use crate::shared::{Presence, Shared};
 use crate::table::{Table, TableOptions};
 
-/// How long [`Database::change_table`] waits for transactions that began before, unless told otherwise.
+/// How long [`Database::change_table`] waits for transactions that began before, unless told
+/// otherwise.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
 
 /// How [`Database::change_table`] gives a table rows of type `R`.
@@ -80,8 +81,8 @@ impl<'c, R: Row> TableChange<'c, R> {
         TableChange::default()
     }
 
-    /// What rows that are there get in columns that are new: what this row has there. Without it they get no value, which columns must
-    /// allow (`Option`).
+    /// What rows that are there get in columns that are new: what this row has there. Without it
+    /// they get no value, which columns must allow (`Option`).
     ///
     /// [`TableChange`] has an example.
     #[must_use]
@@ -117,7 +118,8 @@ impl<'c, R: Row> TableChange<'c, R> {
         self
     }
 
-    /// Hears how many rows have the new form, every few rows. The thread that changes the table calls it.
+    /// Hears how many rows have the new form, every few rows. The thread that changes the table
+    /// calls it.
     ///
     /// [`TableChange`] has an example.
     #[must_use]
@@ -128,23 +130,29 @@ impl<'c, R: Row> TableChange<'c, R> {
 }
 
 impl Database {
-    /// Gives a table rows of type `R` while the database is in use: with columns that are added or gone, in another order, and with other
-    /// indexes. Columns are known by their names. The primary key stays as it is, and so does the type of each column. When this returns,
-    /// the change is on disk, in a directory; a crash before leaves the table as it was. If the table has rows of this type, nothing
-    /// happens: a program may call this whenever it starts.
+    /// Gives a table rows of type `R` while the database is in use: with columns that are added or
+    /// gone, in another order, and with other indexes. Columns are known by their names. The
+    /// primary key stays as it is, and so does the type of each column. When this returns, the
+    /// change is on disk, in a directory; a crash before leaves the table as it was. If the table
+    /// has rows of this type, nothing happens: a program may call this whenever it starts.
     ///
-    /// Sessions go on meanwhile. Until the change is complete transactions use the table by the handles that they have, and those that have
-    /// begun go on so to their end; in transactions that begin later such handles give [`Error::NoSuchTable`], and [`Self::table`] gives
-    /// one for the new rows. A transaction that uses it and has begun before conflicts, and is tried again. A transaction that uses the
-    /// table while it changes does everything twice. If it makes two rows with one key in a new unique index, it gets [`Error::Duplicate`], as if the index were
-    /// there. Rows are copied: the table takes its memory twice until those that it had are gone, and one of the places for further
-    /// tables ([`Builder::spare_tables`](crate::Builder::spare_tables)).
+    /// Sessions go on meanwhile. Until the change is complete transactions use the table by the
+    /// handles that they have, and those that have begun go on so to their end; in transactions
+    /// that begin later such handles give [`Error::NoSuchTable`], and [`Self::table`] gives one for
+    /// the new rows. A transaction that uses it and has begun before conflicts, and is tried again.
+    /// A transaction that uses the table while it changes does everything twice. If it makes two
+    /// rows with one key in a new unique index, it gets [`Error::Duplicate`], as if the index were
+    /// there. Rows are copied: the table takes its memory twice until those that it had are gone,
+    /// and one of the places for further tables
+    /// ([`Builder::spare_tables`](crate::Builder::spare_tables)).
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if rows cannot get this form, if two of them have one key in an index that is to
-    /// be unique, or if transactions that began before do not end in time ([`TableChange::wait`]); [`Error::Cancelled`];
-    /// [`Error::Declaration`] and [`Error::OutOfMemory`], as [`Self::create_table`]; [`Error::NotDurable`] if the files refuse: then the
-    /// table is as it was, but if the log has stopped it may be found in either form at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction;
-    /// [`Error::Misuse`] in an instance of a deployment, and where rows lie in pages.
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if rows cannot get this form, if two
+    /// of them have one key in an index that is to be unique, or if transactions that began before
+    /// do not end in time ([`TableChange::wait`]); [`Error::Cancelled`]; [`Error::Declaration`] and
+    /// [`Error::OutOfMemory`], as [`Self::create_table`]; [`Error::NotDurable`] if the files
+    /// refuse: then the table is as it was, but if the log has stopped it may be found in either
+    /// form at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a
+    /// transaction; [`Error::Misuse`] in an instance of a deployment, and where rows lie in pages.
     ///
     /// [`TableChange`] has an example.
     pub fn change_table<R: Row>(&self, name: &str, change: TableChange<'_, R>) -> Result<Table<R>> {

@@ -20,8 +20,8 @@ use crate::shared::{Made, Shared};
 use crate::table::Table;
 use crate::ticket::Ticket;
 
-/// An open database. Clones are handles of the same database, which lives as long as any of its handles; clone a handle into
-/// each thread.
+/// An open database. Clones are handles of the same database, which lives as long as any of its
+/// handles; clone a handle into each thread.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -71,13 +71,15 @@ impl Database {
         Database { shared: Arc::new(Shared::new(made, path, watcher)) }
     }
 
-    /// Ends the database, and notes in the directory that the database was closed, so that any later damage to the files is noticed.
-    /// A database whose last handle is dropped instead loses nothing either, but commits of [`Durability::Async`](crate::Durability::Async)
-    /// that were not on disk.
+    /// Ends the database, and notes in the directory that the database was closed, so that any
+    /// later damage to the files is noticed. A database whose last handle is dropped instead loses
+    /// nothing either, but commits of [`Durability::Async`](crate::Durability::Async) that were not
+    /// on disk.
     ///
-    /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions, tickets and clones keep a database open, and
-    /// the error says how many of each there were. Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log
-    /// has stopped. [`Error::Forked`] in a child of `fork`, where nothing happens.
+    /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions,
+    /// tickets and clones keep a database open, and the error says how many of each there were.
+    /// Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log has
+    /// stopped. [`Error::Forked`] in a child of `fork`, where nothing happens.
     ///
     /// [`Database`] has an example.
     pub fn close(self) -> Result<()> {
@@ -98,10 +100,11 @@ impl Database {
         closed
     }
 
-    /// Returns when all that was committed before this call is on disk: commits of [`Durability::Async`](crate::Durability::Async) too.
-    /// In memory nothing happens.
+    /// Returns when all that was committed before this call is on disk: commits of
+    /// [`Durability::Async`](crate::Durability::Async) too. In memory nothing happens.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] inside a transaction.
+    /// Errors: [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] inside a
+    /// transaction.
     ///
     /// [`Database`] has an example.
     pub fn flush(&self) -> Result<()> {
@@ -122,7 +125,8 @@ impl Database {
         Session::new(&self.shared)
     }
 
-    /// Begins a transaction that lives as long as the program likes, with a session of its own: see [`OwnedTransaction`].
+    /// Begins a transaction that lives as long as the program likes, with a session of its own: see
+    /// [`OwnedTransaction`].
     ///
     /// Errors: as [`Session::begin`], and [`Error::TooManySessions`].
     ///
@@ -140,8 +144,9 @@ impl Database {
         self.session()?.snapshot(body)
     }
 
-    /// Runs one transaction in a session of its own: convenient for an occasional transaction. Programs with many transactions
-    /// keep a [`Session`] for each thread, which also keeps buffers and memory at hand.
+    /// Runs one transaction in a session of its own: convenient for an occasional transaction.
+    /// Programs with many transactions keep a [`Session`] for each thread, which also keeps buffers
+    /// and memory at hand.
     ///
     /// Errors: as [`Session::transaction`], and [`Error::TooManySessions`].
     ///
@@ -150,9 +155,11 @@ impl Database {
         self.session()?.transaction(body)
     }
 
-    /// The table of this name, for code that does not have the [`Table`] which [`Builder::table`](crate::Builder::table) gave.
+    /// The table of this name, for code that does not have the [`Table`] which
+    /// [`Builder::table`](crate::Builder::table) gave.
     ///
-    /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type than `R`.
+    /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type
+    /// than `R`.
     ///
     /// [`Database`] has an example.
     pub fn table<R: Row>(&self, name: &str) -> Result<Table<R>> {
@@ -162,8 +169,8 @@ impl Database {
         Ok(Table { inner, database: self.shared.id })
     }
 
-    /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its likes read and write rows by
-    /// that, without a Rust type.
+    /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`]
+    /// and its likes read and write rows by that, without a Rust type.
     ///
     /// [`Database`] has an example.
     pub fn tables(&self) -> Vec<&TableDescription> {
@@ -177,15 +184,18 @@ impl Database {
         self.shared.scheme
     }
 
-    /// Bytes taken from the machine for rows and indexes, at most [`Builder::memory_limit`](crate::Builder::memory_limit). Memory of deleted rows is
-    /// used again, and not given back before the database ends. Some of it is taken ahead of need, between transactions.
+    /// Bytes taken from the machine for rows and indexes, at most
+    /// [`Builder::memory_limit`](crate::Builder::memory_limit). Memory of deleted rows is used
+    /// again, and not given back before the database ends. Some of it is taken ahead of need,
+    /// between transactions.
     ///
     /// [`Database`] has an example.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.inner.memory_bytes(Hardware::core())
     }
 
-    /// Bytes of that in which rows and indexes are; sessions that are in a transaction have told some milliseconds ago.
+    /// Bytes of that in which rows and indexes are; sessions that are in a transaction have told
+    /// some milliseconds ago.
     ///
     /// [`Database`] has an example.
     pub fn memory_in_use(&self) -> u64 {

@@ -9,11 +9,11 @@ use crate::attempt::{Transaction, part_of, part_range};
 use crate::error::{Error, Result, key_taken};
 
 impl<'t> Transaction<'t> {
-    /// The row of a table with this primary key, as values, one a column: [`crate::Database::tables`] says which. `None` if there is no such
-    /// row.
+    /// The row of a table with this primary key, as values, one a column:
+    /// [`crate::Database::tables`] says which. `None` if there is no such row.
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::Row`] for a key that the table's keys cannot be. The transaction goes on after these
-    /// two.
+    /// Errors: [`Error::NoSuchTable`]; [`Error::Row`] for a key that the table's keys cannot be.
+    /// The transaction goes on after these two.
     ///
     /// ```
     /// use isles::{Database, Datum, Row};
@@ -47,8 +47,8 @@ impl<'t> Transaction<'t> {
 
     /// Inserts a row of values, one a column.
     ///
-    /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] for values that are none of the columns. The transaction
-    /// goes on after these two.
+    /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] for values that are none
+    /// of the columns. The transaction goes on after these two.
     ///
     /// [`Self::get_dynamic`] has an example.
     pub fn insert_dynamic(&mut self, table: &str, values: &[Datum]) -> Result<()> {
@@ -68,8 +68,8 @@ impl<'t> Transaction<'t> {
         self.check_inserted(inserted, taken)
     }
 
-    /// All rows of a table as values, in the order of the primary key: in a step of a procedure, those of its part. A table whose primary key hashes has no order:
-    /// [`Error::Misuse`].
+    /// All rows of a table as values, in the order of the primary key: in a step of a procedure,
+    /// those of its part. A table whose primary key hashes has no order: [`Error::Misuse`].
     ///
     /// Errors: [`Error::NoSuchTable`].
     ///
@@ -78,8 +78,9 @@ impl<'t> Transaction<'t> {
         self.scan_dynamic_after(table, None, usize::MAX)
     }
 
-    /// Rows of a table as values, in the order of the primary key: at most so many, from the first one behind this primary key on, or from
-    /// the first one of all. So a table of any size can be read, some rows a transaction.
+    /// Rows of a table as values, in the order of the primary key: at most so many, from the first
+    /// one behind this primary key on, or from the first one of all. So a table of any size can be
+    /// read, some rows a transaction.
     ///
     /// Errors: as [`Self::scan_dynamic`]; [`Error::Row`] for a key that the table's keys cannot be.
     ///

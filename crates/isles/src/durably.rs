@@ -1,9 +1,11 @@
 //! A transaction that is durable when its caller hears of it, as far as its options ask for that.
 //!
-//! The scheme is chosen when the database is opened, so types of this library do not name it: databases, sessions and verbs are
-//! objects ([`engine::dynamic`]). Reading one field by its key took some 75 ns that way, where the engine's own typed verbs,
-//! inlined, took some 50 (1,000 rows in cache, ten reads a transaction). In return the engine is compiled once a scheme, in
-//! another crate, and not again in every program for each type of row, and a transaction names neither scheme nor session.
+//! The scheme is chosen when the database is opened, so types of this library do not name it:
+//! databases, sessions and verbs are objects ([`engine::dynamic`]). Reading one field by its key
+//! took some 75 ns that way, where the engine's own typed verbs, inlined, took some 50 (1,000 rows
+//! in cache, ten reads a transaction). In return the engine is compiled once a scheme, in another
+//! crate, and not again in every program for each type of row, and a transaction names neither
+//! scheme nor session.
 
 use engine::dynamic::{AnySession, Body};
 use engine::{Bounds, Ending, Epoch};
@@ -13,7 +15,8 @@ use terms::{Abort, Mode};
 use crate::options::{CancelToken, Durability, is_cancelled};
 use crate::shared::Shared;
 
-/// How often a session that waits for the disk looks at its token, or whether others have made it durable.
+/// How often a session that waits for the disk looks at its token, or whether others have made it
+/// durable.
 const LOOK_NANOS: u64 = 1_000_000;
 
 /// How long a caller waits for the disk.
@@ -23,8 +26,8 @@ pub(crate) struct Patience<'p> {
     pub(crate) cancel: Option<&'p CancelToken>,
 }
 
-/// Runs a transaction, and waits until it is durable, or what its decision to roll back follows from. The epoch comes out with
-/// which it is: [`Durability::Async`] waits for no commit.
+/// Runs a transaction, and waits until it is durable, or what its decision to roll back follows
+/// from. The epoch comes out with which it is: [`Durability::Async`] waits for no commit.
 pub(crate) fn transact(
     session: &mut dyn AnySession<'_>,
     shared: &Shared,

@@ -12,7 +12,8 @@ use schema::{TableDescription, TableError};
 use storage::log::LogError;
 use terms::Abort;
 
-/// Results of this library; transactions with an error type of their own use `Result<T, E>`. [`Error`] has an example.
+/// Results of this library; transactions with an error type of their own use `Result<T, E>`.
+/// [`Error`] has an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What two transactions collided on.
@@ -20,8 +21,9 @@ pub use terms::Conflict;
 
 /// Why a transaction did not commit, or a database or session could not be opened.
 ///
-/// After any of these errors the session can be used for the next transaction. Nothing remains of the transaction that failed,
-/// except after [`Error::DurabilityUnknown`], and perhaps after [`Error::NotDurable`] and [`Error::OutcomeUnknown`].
+/// After any of these errors the session can be used for the next transaction. Nothing remains of
+/// the transaction that failed, except after [`Error::DurabilityUnknown`], and perhaps after
+/// [`Error::NotDurable`] and [`Error::OutcomeUnknown`].
 ///
 /// ```
 /// use isles::{Database, Error, Row};
@@ -51,8 +53,9 @@ pub use terms::Conflict;
 pub enum Error {
     /// Other transactions were in the way in every attempt that was allowed.
     ///
-    /// Inside a transaction this error says that the current attempt is over: pass the error on with `?`, and the transaction is
-    /// tried again as often as [`crate::TransactionOptions::attempts`] allows.
+    /// Inside a transaction this error says that the current attempt is over: pass the error on
+    /// with `?`, and the transaction is tried again as often as
+    /// [`crate::TransactionOptions::attempts`] allows.
     #[error(
         "conflict with other transactions in each of {attempts} attempts (last one: {reason:?}): allow more attempts, \
          or let transactions touch fewer rows that all others touch too"
@@ -70,8 +73,8 @@ pub enum Error {
         table: String,
         /// The unique index that has the key; `"primary key"` for the primary key.
         index: String,
-        /// The values of the key's columns, in their order, as text. `None` where several rows were inserted by one call, or a table
-        /// got another form.
+        /// The values of the key's columns, in their order, as text. `None` where several rows were
+        /// inserted by one call, or a table got another form.
         key: Option<String>,
     },
     /// The memory limit of the database, or the machine's memory, is used up.
@@ -87,29 +90,32 @@ pub enum Error {
         /// What refused: the limit, or the operating system's words.
         reason: String,
     },
-    /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or the rows that its own error follows from
-    /// were not on disk by then.
+    /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or the rows
+    /// that its own error follows from were not on disk by then.
     #[error(
         "the deadline passed before the transaction committed: allow more time, or split the transaction"
     )]
     Deadline,
-    /// The transaction has committed, and other transactions may see its changes, but its deadline passed, or its
-    /// [`crate::CancelToken`] was set, before the commit was on disk. A loss of power now may undo the transaction or not. To
-    /// learn what holds, read the rows in another transaction, which returns when what it has read is on disk. Trying again
-    /// would make the changes twice.
+    /// The transaction has committed, and other transactions may see its changes, but its deadline
+    /// passed, or its [`crate::CancelToken`] was set, before the commit was on disk. A loss of
+    /// power now may undo the transaction or not. To learn what holds, read the rows in another
+    /// transaction, which returns when what it has read is on disk. Trying again would make the
+    /// changes twice.
     #[error(
         "committed, but not known to be on disk when the deadline passed: it happened, and a crash now may lose it; do not \
          repeat it, read what is there"
     )]
     DurabilityUnknown,
-    /// A transaction of the same database is running on this thread already: the new transaction was called inside the closure
-    /// of the outer transaction, and could wait for the outer transaction for ever.
+    /// A transaction of the same database is running on this thread already: the new transaction
+    /// was called inside the closure of the outer transaction, and could wait for the outer
+    /// transaction for ever.
     #[error(
         "a transaction inside the closure of another one of the same database: use the `Transaction` that the closure is \
          given, or begin after it has returned"
     )]
     Nested,
-    /// Another process opened the database, and this one was forked from that: nothing that this process did would be in the database.
+    /// Another process opened the database, and this one was forked from that: nothing that this
+    /// process did would be in the database.
     #[error(
         "another process opened this database, and this one was forked from it: use it there, or open databases after the fork"
     )]
@@ -143,7 +149,8 @@ pub enum Error {
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),
-    /// The rows of a table do not get another form, or the table is not dropped while they do. The table is as it was.
+    /// The rows of a table do not get another form, or the table is not dropped while they do. The
+    /// table is as it was.
     #[error("table {table} stays as it is: {source}")]
     NotChanged {
         /// The table.
@@ -192,7 +199,8 @@ pub enum Error {
         /// Clones of the database, without the handle that was to close it.
         clones: usize,
     },
-    /// The log has stopped: nothing commits any more, and what committed since the last flush may be lost.
+    /// The log has stopped: nothing commits any more, and what committed since the last flush may
+    /// be lost.
     #[error("{0}")]
     NotDurable(String),
     /// The storage manager failed: what failed, and what to do.
@@ -223,8 +231,8 @@ pub enum Error {
         /// Its words.
         what: String,
     },
-    /// The steps of a procedure that work in one other instance, or the outputs that it gives back, are longer than a message may
-    /// be. Nothing has happened.
+    /// The steps of a procedure that work in one other instance, or the outputs that it gives back,
+    /// are longer than a message may be. Nothing has happened.
     #[error(
         "{bytes} bytes of steps or outputs of one instance, and at most {limit} travel in one message: divide the procedure, or \
          have its steps say less"
@@ -235,13 +243,15 @@ pub enum Error {
         /// Most bytes of a message.
         limit: u64,
     },
-    /// A procedure had begun when its deadline passed, or its token was set, and nothing was heard of it for a second longer: a
-    /// step does not end. It may commit yet. To learn what holds, read the rows later; trying again may make the changes twice.
+    /// A procedure had begun when its deadline passed, or its token was set, and nothing was heard
+    /// of it for a second longer: a step does not end. It may commit yet. To learn what holds, read
+    /// the rows later; trying again may make the changes twice.
     #[error(
         "the deadline passed, and a step has not ended: the procedure may commit yet; do not repeat it, read what is there"
     )]
     OutcomeUnknown,
-    /// The transaction's own decision: return this error to undo everything without a more telling error of your own.
+    /// The transaction's own decision: return this error to undo everything without a more telling
+    /// error of your own.
     #[error("rolled back by the transaction itself")]
     RollBack,
 }
@@ -278,7 +288,8 @@ fn advice(index: &str) -> &'static str {
 pub enum OpenReason {
     /// Another process, or another database of this one, has it open.
     InUse,
-    /// The operating system does not let the program: permissions, a read-only mount, no directory, none to make it in, or too long a name.
+    /// The operating system does not let the program: permissions, a read-only mount, no directory,
+    /// none to make it in, or too long a name.
     Denied,
     /// The disk is full, or no file may be as large as it has to be.
     DiskFull,
@@ -302,7 +313,8 @@ pub enum OpenReason {
     TooSmall,
 }
 
-/// The error below another one, as its source ([`std::error::Error::source`]) and in its words: [`Error::Open`] has one.
+/// The error below another one, as its source ([`std::error::Error::source`]) and in its words:
+/// [`Error::Open`] has one.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 

@@ -1,4 +1,5 @@
-//! What a program may want to write down: the listener of [`Builder::on_event`](crate::Builder::on_event) hears of it.
+//! What a program may want to write down: the listener of
+//! [`Builder::on_event`](crate::Builder::on_event) hears of it.
 // Threads of the program share the listener; its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -11,8 +12,9 @@ use storage::log::LogError;
 /// How long a transaction takes that is slow, unless told otherwise.
 pub const SLOW_DEFAULT: Duration = Duration::from_millis(100);
 
-/// Something to write down. The listener is called by the thread that it happened to, outside of any transaction, and may use the
-/// database. [`Builder::on_event`](crate::Builder::on_event) has an example.
+/// Something to write down. The listener is called by the thread that it happened to, outside of
+/// any transaction, and may use the database. [`Builder::on_event`](crate::Builder::on_event) has
+/// an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -27,9 +29,11 @@ pub enum Event {
         /// How long that took.
         took: Duration,
     },
-    /// A transaction took at least as long as [`Builder::slow_after`](crate::Builder::slow_after) says.
+    /// A transaction took at least as long as [`Builder::slow_after`](crate::Builder::slow_after)
+    /// says.
     SlowTransaction {
-        /// From its beginning to its end: all attempts, what the closure did meanwhile, and the wait for the disk.
+        /// From its beginning to its end: all attempts, what the closure did meanwhile, and the
+        /// wait for the disk.
         took: Duration,
         /// How often it was tried.
         attempts: u32,
@@ -40,7 +44,8 @@ pub enum Event {
     Checkpoint {
         /// How many have ended since the opening.
         ended: u64,
-        /// Why the last one has failed, if it has: the one before counts, and the log goes on growing.
+        /// Why the last one has failed, if it has: the one before counts, and the log goes on
+        /// growing.
         failed: Option<String>,
     },
     /// The log has stopped: nothing commits any more.

@@ -14,10 +14,11 @@ use crate::builder::Builder;
 use crate::error::{Error, OpenReason, Result};
 
 impl Builder {
-    /// Declares all tables that the directory has, as they are there, with ordered indexes, but for those that were declared or dropped
-    /// before; gives their names. For tools: rows are read
-    /// and written without a row type ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic) and its likes). A directory that is
-    /// new, or not there, has none. And for programs that create tables while they run: they find the tables again by their names
+    /// Declares all tables that the directory has, as they are there, with ordered indexes, but for
+    /// those that were declared or dropped before; gives their names. For tools: rows are read and
+    /// written without a row type ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic)
+    /// and its likes). A directory that is new, or not there, has none. And for programs that
+    /// create tables while they run: they find the tables again by their names
     /// ([`Database::table`](crate::Database::table)).
     ///
     /// Errors: [`Error::Open`] if its tables cannot be read; [`Error::Misuse`] in memory.

@@ -53,8 +53,9 @@ fn longest(bucket: usize) -> u64 {
     }
 }
 
-/// How long transactions took, from the call to its return: attempts, pauses between them, and the wait for the disk included.
-/// [`Statistics::latencies`](crate::Statistics::latencies) has it. [`Self::count`] has an example.
+/// How long transactions took, from the call to its return: attempts, pauses between them, and the
+/// wait for the disk included. [`Statistics::latencies`](crate::Statistics::latencies) has it.
+/// [`Self::count`] has an example.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Latencies {
     buckets: Box<[u64]>,
@@ -90,8 +91,9 @@ impl Latencies {
         self.buckets.iter().sum()
     }
 
-    /// A time that this share of the transactions did not take longer than, 0.0 to 1.0: 0.99 gives the 99th percentile. At most an eighth
-    /// more than the exact figure; `None` if there was no transaction. [`Self::count`] has an example.
+    /// A time that this share of the transactions did not take longer than, 0.0 to 1.0: 0.99 gives
+    /// the 99th percentile. At most an eighth more than the exact figure; `None` if there was no
+    /// transaction. [`Self::count`] has an example.
     pub fn at(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         let wanted = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));

@@ -1,5 +1,5 @@
-//! Who uses a database, and what its sessions have done: one set of counters a session, which nobody else writes, so that counting costs
-//! a transaction next to nothing.
+//! Who uses a database, and what its sessions have done: one set of counters a session, which
+//! nobody else writes, so that counting costs a transaction next to nothing.
 // Threads of the program share the ledger: its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -55,7 +55,8 @@ impl Counters {
         count(&self.failures);
     }
 
-    /// An attempt failed on another transaction: `verb` is what the verb said that failed, if one has.
+    /// An attempt failed on another transaction: `verb` is what the verb said that failed, if one
+    /// has.
     pub(crate) fn conflict(&self, verb: Option<&Abort>) {
         count(match verb {
             Some(Abort::Conflict(Conflict::ReadChanged)) => &self.read_changed,

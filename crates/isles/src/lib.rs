@@ -47,19 +47,23 @@
 //! # }
 //! ```
 //!
-//! The guide `docs/embedding.md` goes on from here, `docs/coming-from.md` has the calls of redb, fjall and rusqlite beside these; `examples/` has
-//! a bank, a queue, an inventory and a server.
+//! The guide `docs/embedding.md` goes on from here, `docs/coming-from.md` has the calls of redb,
+//! fjall and rusqlite beside these; `examples/` has a bank, a queue, an inventory and a server.
 //!
 //! # Rows
 //!
-//! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`, [`Text`], arrays of these, types with
-//! `#[derive(Value)]` (structs, structs around one value, enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their
-//! `Option`s, of any length. With the features `time` and `uuid`, types of these crates are values too. Its attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a constant for
-//! each field of fixed length (`Account::BALANCE`), for each index (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64
-//! bytes, of fixed length and without options. Keys of an index that is not unique are completed with the primary key, so a complete
-//! key always names one row; a [`prefix`] names many rows.
+//! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`,
+//! [`Text`], arrays of these, types with `#[derive(Value)]` (structs, structs around one value,
+//! enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their `Option`s, of
+//! any length. With the features `time` and `uuid`, types of these crates are values too. Its
+//! attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a
+//! constant for each field of fixed length (`Account::BALANCE`), for each index
+//! (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes, of fixed length and
+//! without options. Keys of an index that is not unique are completed with the primary key, so a
+//! complete key always names one row; a [`prefix`] names many rows.
 //!
-//! A program that calls this crate by another name says so: `#[row(crate = name::schema, key(..))]`.
+//! A program that calls this crate by another name says so:
+//! `#[row(crate = name::schema, key(..))]`.
 //!
 //! # What is guaranteed
 //!
@@ -97,28 +101,33 @@
 //!
 //! # Threads
 //!
-//! A [`Database`] is a handle: clone it into each thread. A [`Session`] serves one thread at a time; it has the database with it, so it
-//! can be kept in a struct, and sent to another thread. [`OwnedTransaction`]s can too. [`Table`]s are small values to copy. The
-//! threads that call the library do its work, and it pins none of them. A database in a directory has a few threads of its own besides,
-//! named `files`, that make system calls for whoever does not wait for them, and sleep otherwise; one in memory has none, and a
-//! [`Deployment`] has one for each worker. Between transactions a session holds nothing up.
+//! A [`Database`] is a handle: clone it into each thread. A [`Session`] serves one thread at a
+//! time; it has the database with it, so it can be kept in a struct, and sent to another thread.
+//! [`OwnedTransaction`]s can too. [`Table`]s are small values to copy. The threads that call the
+//! library do its work, and it pins none of them. A database in a directory has a few threads of
+//! its own besides, named `files`, that make system calls for whoever does not wait for them, and
+//! sleep otherwise; one in memory has none, and a [`Deployment`] has one for each worker. Between
+//! transactions a session holds nothing up.
 //!
-//! A database belongs to the process that opened it. A child of `fork` gets [`Error::Forked`] from every call; what it drops does no harm.
-//! Inside a transaction, however long, the session keeps the memory of rows deleted meanwhile from being used again, and holds
-//! up other transactions that need what it has read or written.
+//! A database belongs to the process that opened it. A child of `fork` gets [`Error::Forked`] from
+//! every call; what it drops does no harm. Inside a transaction, however long, the session keeps
+//! the memory of rows deleted meanwhile from being used again, and holds up other transactions that
+//! need what it has read or written.
 //!
 //! # Layers
 //!
-//! [`Session`], [`Transaction`], [`Table`] and [`Index`] of this library stand on those of the same names in `engine`, which
-//! programs do not see. This library's types do not name the scheme, check that a table belongs to the database at hand, and
-//! return an [`Error`] for every wrong use; the engine's types are generic over platform and scheme, and serve workloads that
-//! are compiled with them.
+//! [`Session`], [`Transaction`], [`Table`] and [`Index`] of this library stand on those of the same
+//! names in `engine`, which programs do not see. This library's types do not name the scheme, check
+//! that a table belongs to the database at hand, and return an [`Error`] for every wrong use; the
+//! engine's types are generic over platform and scheme, and serve workloads that are compiled with
+//! them.
 //!
 //! # Schemes
 //!
-//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`], which is optimistic,
-//! [`Scheme::Mvcc`], which is too and has snapshots, and [`Scheme::NoWait`], which locks. Types do not name the scheme. The choice
-//! costs one indirect call for each verb, and saves every program from compiling the engine for each of its row types and schemes.
+//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`],
+//! which is optimistic, [`Scheme::Mvcc`], which is too and has snapshots, and [`Scheme::NoWait`],
+//! which locks. Types do not name the scheme. The choice costs one indirect call for each verb, and
+//! saves every program from compiling the engine for each of its row types and schemes.
 //!
 //! # Features
 //!

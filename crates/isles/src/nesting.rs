@@ -1,5 +1,6 @@
-//! The databases in whose transactions a thread is. A transaction within another transaction of the same database is an error:
-//! the inner transaction would wait, in many cases for ever, for what the outer transaction holds.
+//! The databases in whose transactions a thread is. A transaction within another transaction of the
+//! same database is an error: the inner transaction would wait, in many cases for ever, for what
+//! the outer transaction holds.
 
 // Threads of the program count what they have open: the words are none of the engine's.
 #![allow(clippy::disallowed_types)]
@@ -13,7 +14,8 @@ use crate::error::{Error, Result};
 thread_local! {
     /// The databases in whose transactions the thread is.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Transactions that are objects, which the thread has begun, and which have not ended, wherever they are by now.
+    /// Transactions that are objects, which the thread has begun, and which have not ended,
+    /// wherever they are by now.
     static OPEN: Arc<AtomicU32> = Arc::default();
 }
 
@@ -42,13 +44,15 @@ impl Drop for Inside {
     }
 }
 
-/// Held by a transaction that is an object: the thread that has begun it cannot wait for ever for what it has locked.
+/// Held by a transaction that is an object: the thread that has begun it cannot wait for ever for
+/// what it has locked.
 pub(crate) struct OpenHere(Arc<AtomicU32>);
 
 impl OpenHere {
     pub(crate) fn new() -> Self {
         let open = OPEN.with(Arc::clone);
-        // Relaxed, as below: the thread itself reads it, and an object that ends elsewhere may count a moment longer.
+        // Relaxed, as below: the thread itself reads it, and an object that ends elsewhere may
+        // count a moment longer.
         open.fetch_add(1, Ordering::Relaxed);
         OpenHere(open)
     }

@@ -14,12 +14,14 @@ use crate::shared::Shared;
 use crate::ticket::{Ticket, wait_for_epoch};
 use crate::waiting::{Place, Seat, Waiting, with};
 
-/// A job that blocks the thread it runs on until a commit is on disk. [`Ticket::on_disk_by`] has an example.
+/// A job that blocks the thread it runs on until a commit is on disk. [`Ticket::on_disk_by`] has an
+/// example.
 pub type BlockingJob = Box<dyn FnOnce() + Send>;
 
 /// A commit on its way to the disk, as a [`Future`]: what [`Ticket::on_disk_by`] gives.
 ///
-/// Errors: as [`Ticket::wait`], but for [`Error::Nested`](crate::Error::Nested). [`Ticket::on_disk_by`] has an example.
+/// Errors: as [`Ticket::wait`], but for [`Error::Nested`](crate::Error::Nested).
+/// [`Ticket::on_disk_by`] has an example.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct OnDisk<B> {
     ticket: Ticket,
@@ -34,9 +36,10 @@ impl<B> std::fmt::Debug for OnDisk<B> {
 }
 
 impl Ticket {
-    /// A future that is ready when the commit is on disk. The library knows no runtime, and its own threads wait for no commit: `block` is given a job
-    /// that blocks, to run it where the program lets threads wait (`tokio::task::spawn_blocking`, or `std::thread::spawn`). One job at
-    /// a time is under way for a database, whatever number of commits tasks wait for.
+    /// A future that is ready when the commit is on disk. The library knows no runtime, and its own
+    /// threads wait for no commit: `block` is given a job that blocks, to run it where the program
+    /// lets threads wait (`tokio::task::spawn_blocking`, or `std::thread::spawn`). One job at a
+    /// time is under way for a database, whatever number of commits tasks wait for.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -108,7 +111,8 @@ impl<B> Drop for OnDisk<B> {
     }
 }
 
-/// The duty to wait for all tasks of a database. A job that is dropped before it has run hands it on.
+/// The duty to wait for all tasks of a database. A job that is dropped before it has run hands it
+/// on.
 struct Server {
     waiting: Arc<Waiting>,
     /// Tasks that wait keep the database open; the job alone does not.

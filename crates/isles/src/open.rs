@@ -25,13 +25,14 @@ use crate::shared::Shared;
 use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
 
-/// A thread that has a transaction open may wait for itself: so long it waits for a lock, so long it tries a closure again, and so often
-/// where a wait is an attempt.
+/// A thread that has a transaction open may wait for itself: so long it waits for a lock, so long
+/// it tries a closure again, and so often where a wait is an attempt.
 const OWN_WAIT_NANOS: u64 = 1_000_000;
 const OWN_PATIENCE_NANOS: u64 = 10_000_000;
 const OWN_ATTEMPTS: u32 = 10;
 
-/// Bounds what a thread waits that has a transaction open; the most attempts, if there is such a bound.
+/// Bounds what a thread waits that has a transaction open; the most attempts, if there is such a
+/// bound.
 pub(crate) fn bound_waits<'d>(session: &mut (dyn RoamingSession<'d> + 'd), state: &mut State) -> Option<u32> {
     state.lost_patience = false;
     let may_meet_itself = OpenHere::are_some();
@@ -95,7 +96,8 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// A running attempt, and what its verbs need of the session. The attempt comes first: it ends before the session is told.
+/// A running attempt, and what its verbs need of the session. The attempt comes first: it ends
+/// before the session is told.
 pub(crate) struct Active<'s> {
     pub(crate) attempt: Own<Box<dyn AnyAttempt + Send + 's>>,
     pub(crate) begun: Begun<'s>,
@@ -181,22 +183,27 @@ fn end(
     failed.map_or(Ok(outcome), Err)
 }
 
-/// A transaction that lives as long as the program likes, for code that cannot be a closure: what [`crate::Session::begin`] gives. Dropping it
-/// rolls back. An [`crate::OwnedTransaction`] has its session with it.
+/// A transaction that lives as long as the program likes, for code that cannot be a closure: what
+/// [`crate::Session::begin`] gives. Dropping it rolls back. An [`crate::OwnedTransaction`] has its
+/// session with it.
 ///
-/// It has the verbs of [`Transaction`]. It is *one attempt*: after [`Error::Conflict`] the program begins again. Closures
-/// ([`crate::Session::transaction`]) do that by themselves, and age under schemes that let the older go first: prefer closures where they
-/// will do. The error of a verb may follow from rows that another transaction has changed meanwhile; that of
-/// [`Self::commit`] is the one to rely on. The same holds for all that was read: it counts when `commit` has returned.
+/// It has the verbs of [`Transaction`]. It is *one attempt*: after [`Error::Conflict`] the program
+/// begins again. Closures ([`crate::Session::transaction`]) do that by themselves, and age under
+/// schemes that let the older go first: prefer closures where they will do. The error of a verb may
+/// follow from rows that another transaction has changed meanwhile; that of [`Self::commit`] is the
+/// one to rely on. The same holds for all that was read: it counts when `commit` has returned.
 ///
-/// While it is open, it keeps the memory of rows that are deleted meanwhile from being used again, and other transactions may fail on
-/// what it has locked: end it soon. The deadline of its options is looked at by verbs and by the commit. Two transactions that
-/// one thread has open may meet like those of two threads: the later one gets [`Error::Conflict`] then, after a millisecond under schemes
-/// that wait for locks, and over pages. A closure of a thread that has a transaction open is tried again for a few milliseconds only, and ends
-/// with [`Error::Conflict`], too, as what it waits for may be that one.
+/// While it is open, it keeps the memory of rows that are deleted meanwhile from being used again,
+/// and other transactions may fail on what it has locked: end it soon. The deadline of its options
+/// is looked at by verbs and by the commit. Two transactions that one thread has open may meet like
+/// those of two threads: the later one gets [`Error::Conflict`] then, after a millisecond under
+/// schemes that wait for locks, and over pages. A closure of a thread that has a transaction open
+/// is tried again for a few milliseconds only, and ends with [`Error::Conflict`], too, as what it
+/// waits for may be that one.
 ///
-/// A transaction that is forgotten (`std::mem::forget`) has not ended, and keeps what it has locked: over pages until its session is used again
-/// or dropped; in memory the session is of no use any more.
+/// A transaction that is forgotten (`std::mem::forget`) has not ended, and keeps what it has
+/// locked: over pages until its session is used again or dropped; in memory the session is of no
+/// use any more.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -230,19 +237,21 @@ impl<'s> OpenTransaction<'s> {
         OpenTransaction { active }
     }
 
-    /// The transaction as bodies of [`crate::Session::transaction`] get it, for functions that are written for them.
+    /// The transaction as bodies of [`crate::Session::transaction`] get it, for functions that are
+    /// written for them.
     ///
     /// [`OpenTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.active.verbs()
     }
 
-    /// Commits: all changes happen at once, if all that was read is still current. Returns when that is on disk, as far as the options
-    /// ask for it ([`Durability`]).
+    /// Commits: all changes happen at once, if all that was read is still current. Returns when
+    /// that is on disk, as far as the options ask for it ([`Durability`]).
     ///
-    /// Errors: [`Error::Conflict`] if another transaction was in the way: begin again; the error of a verb that failed before;
-    /// [`Error::Deadline`], [`Error::Cancelled`]; [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. Unless it
-    /// is one of the last two, nothing of the transaction remains.
+    /// Errors: [`Error::Conflict`] if another transaction was in the way: begin again; the error of
+    /// a verb that failed before; [`Error::Deadline`], [`Error::Cancelled`];
+    /// [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. Unless it is one of
+    /// the last two, nothing of the transaction remains.
     ///
     /// [`OpenTransaction`] has an example.
     pub fn commit(self) -> Result<()> {
@@ -250,18 +259,19 @@ impl<'s> OpenTransaction<'s> {
         self.active.end(decision).map(drop)
     }
 
-    /// As [`Self::commit`], but returns when the transaction has committed, with a ticket to wait for.
+    /// As [`Self::commit`], but returns when the transaction has committed, with a ticket to wait
+    /// for.
     ///
     /// [`OpenTransaction`] has an example.
     pub fn commit_async(self) -> Result<Ticket> {
         self.active.commit_async()
     }
 
-    /// Rolls back, and tells whether the decision can be relied on: all that was read was there at one moment, and is on disk.
-    /// Dropping the transaction rolls back too, and tells nothing.
+    /// Rolls back, and tells whether the decision can be relied on: all that was read was there at
+    /// one moment, and is on disk. Dropping the transaction rolls back too, and tells nothing.
     ///
-    /// Errors: [`Error::Conflict`] if what was read was never there at one moment; the error of a verb that failed before. The
-    /// transaction is rolled back then too.
+    /// Errors: [`Error::Conflict`] if what was read was never there at one moment; the error of a
+    /// verb that failed before. The transaction is rolled back then too.
     ///
     /// [`OpenTransaction`] has an example.
     pub fn roll_back(self) -> Result<()> {

@@ -1,5 +1,7 @@
-//! How long a transaction is tried, how another thread stops it, and when its commit is acknowledged.
-// A token is shared with threads of the program that the engine does not know: its word does not belong to the engine.
+//! How long a transaction is tried, how another thread stops it, and when its commit is
+//! acknowledged.
+// A token is shared with threads of the program that the engine does not know: its word does not
+// belong to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Arc;
@@ -11,8 +13,8 @@ pub const ATTEMPTS_DEFAULT: u32 = 10_000;
 /// Time that a transaction takes at most unless told otherwise.
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Bounds of a transaction: of all transactions of a session ([`crate::Session::set_options`]) or of one
-/// ([`crate::Session::with`]).
+/// Bounds of a transaction: of all transactions of a session ([`crate::Session::set_options`]) or
+/// of one ([`crate::Session::with`]).
 ///
 /// ```
 /// use isles::{Database, Durability, Error, TransactionOptions};
@@ -33,23 +35,27 @@ pub struct TransactionOptions {
     pub(crate) durability: Durability,
 }
 
-/// When a commit is acknowledged, in a database that is in a directory: when the call that ran the transaction returns.
+/// When a commit is acknowledged, in a database that is in a directory: when the call that ran the
+/// transaction returns.
 ///
-/// Whatever is chosen, what is found after a crash is a state that was there: a commit is never there without those that it has
-/// read from. So a commit that waits for the disk, or a transaction that only reads and waits, waits for what it has read too.
-/// [`TransactionOptions`] has an example.
+/// Whatever is chosen, what is found after a crash is a state that was there: a commit is never
+/// there without those that it has read from. So a commit that waits for the disk, or a transaction
+/// that only reads and waits, waits for what it has read too. [`TransactionOptions`] has an
+/// example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When the commit is on disk. The caller asks the disk at once; callers that wait at the same time share one flush.
+    /// When the commit is on disk. The caller asks the disk at once; callers that wait at the same
+    /// time share one flush.
     #[default]
     Immediate,
-    /// When the commit is on disk. The caller first waits this long for other commits, so that more of them share a flush: for
-    /// devices whose flushes are dear, and programs with many sessions.
+    /// When the commit is on disk. The caller first waits this long for other commits, so that more
+    /// of them share a flush: for devices whose flushes are dear, and programs with many sessions.
     Group(Duration),
-    /// At once. A crash loses what was not on disk yet; nothing says when it is there, but [`crate::Ticket::wait`],
-    /// [`crate::Database::flush`], any later transaction that waits, and [`crate::Database::close`]. Errors, and decisions to
-    /// roll back, are told when what they follow from is on disk.
+    /// At once. A crash loses what was not on disk yet; nothing says when it is there, but
+    /// [`crate::Ticket::wait`], [`crate::Database::flush`], any later transaction that waits, and
+    /// [`crate::Database::close`]. Errors, and decisions to roll back, are told when what they
+    /// follow from is on disk.
     Async,
 }
 
@@ -65,7 +71,8 @@ impl Default for TransactionOptions {
 }
 
 impl TransactionOptions {
-    /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token, [`Durability::Immediate`].
+    /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token,
+    /// [`Durability::Immediate`].
     ///
     /// [`TransactionOptions`] has an example.
     pub fn new() -> Self {
@@ -82,10 +89,11 @@ impl TransactionOptions {
         self
     }
 
-    /// Longest time from the call to the commit, all attempts together, before [`crate::Error::Deadline`]. The transaction
-    /// checks the time between attempts, every 64 verbs or rows of a scan, and before the commit. A commit that is not on disk
-    /// when the time is over is [`crate::Error::DurabilityUnknown`]. A session that is alone flushes its commit itself if a second or more is left:
-    /// a disk that hangs holds it for longer.
+    /// Longest time from the call to the commit, all attempts together, before
+    /// [`crate::Error::Deadline`]. The transaction checks the time between attempts, every 64 verbs
+    /// or rows of a scan, and before the commit. A commit that is not on disk when the time is over
+    /// is [`crate::Error::DurabilityUnknown`]. A session that is alone flushes its commit itself if
+    /// a second or more is left: a disk that hangs holds it for longer.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]
@@ -122,8 +130,9 @@ impl TransactionOptions {
     }
 }
 
-/// Stops transactions from another thread: transactions that were given the token end with [`crate::Error::Cancelled`] at their
-/// next verb, row of a scan, attempt or commit. Clones are the same token. A token that is set stays set.
+/// Stops transactions from another thread: transactions that were given the token end with
+/// [`crate::Error::Cancelled`] at their next verb, row of a scan, attempt or commit. Clones are the
+/// same token. A token that is set stays set.
 ///
 /// ```
 /// use isles::{CancelToken, Database, Error, TransactionOptions};

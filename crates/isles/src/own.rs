@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use platform::Hardware;
 
-/// A value that is dropped by the process that made it only. In a child of `fork` it is left as it is: its end would wait for threads that the child
-/// does not have, or for what they hold.
+/// A value that is dropped by the process that made it only. In a child of `fork` it is left as it
+/// is: its end would wait for threads that the child does not have, or for what they hold.
 pub(crate) struct Own<T> {
     value: Option<T>,
     process: u64,

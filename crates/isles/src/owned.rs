@@ -1,5 +1,5 @@
-//! Transactions that have their session with them: an attempt stands beside the session that it borrows in a cell (`Cell`), which can be
-//! kept anywhere: decision 0034.
+//! Transactions that have their session with them: an attempt stands beside the session that it
+//! borrows in a cell (`Cell`), which can be kept anywhere: decision 0034.
 
 use std::borrow::Borrow;
 
@@ -18,8 +18,8 @@ use crate::session::Session;
 use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
 
-/// An [`OpenTransaction`] that has its session with it: what [`crate::Database::begin`] and [`Session::into_transaction`] give. It can be
-/// kept in a struct, and sent to another thread.
+/// An [`OpenTransaction`] that has its session with it: what [`crate::Database::begin`] and
+/// [`Session::into_transaction`] give. It can be kept in a struct, and sent to another thread.
 ///
 /// ```
 /// use isles::{Database, OwnedTransaction, Row, Table};
@@ -73,8 +73,9 @@ const UNTIL_IT_ENDS: &str = "whoever ends the transaction consumes it";
 verbs!(OwnedTransaction);
 
 impl Session {
-    /// As [`Self::begin`], but the transaction has the session with it: it can be kept in a struct, and sent to another thread.
-    /// [`OwnedTransaction::commit_into_session`] gives the session back.
+    /// As [`Self::begin`], but the transaction has the session with it: it can be kept in a struct,
+    /// and sent to another thread. [`OwnedTransaction::commit_into_session`] gives the session
+    /// back.
     ///
     /// Errors: as [`Self::begin`]; the session is dropped then.
     ///

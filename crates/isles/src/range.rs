@@ -1,7 +1,7 @@
 //! Ranges of keys: what a scan visits.
 //!
-//! A range becomes two normalized keys, both included. Keys of one index have one length, so an excluded end is the
-//! included key just before it.
+//! A range becomes two normalized keys, both included. Keys of one index have one length, so an
+//! excluded end is the included key just before it.
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -10,21 +10,23 @@ use schema::{Key, KeyBuffer, key_words};
 
 type Words = [u64; KEY_WORDS_MAX];
 
-/// A normalized range, both ends included. What [`KeyRange::normalized`] gives; programs need not make one.
+/// A normalized range, both ends included. What [`KeyRange::normalized`] gives; programs need not
+/// make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormalizedRange {
     pub(crate) low: Words,
     pub(crate) high: Words,
 }
 
-/// A range of keys of type `K`: the ranges of the standard library over complete keys, or [`prefix`] and [`prefixes`] over
-/// their leading columns. [`prefix`] has an example.
+/// A range of keys of type `K`: the ranges of the standard library over complete keys, or
+/// [`prefix`] and [`prefixes`] over their leading columns. [`prefix`] has an example.
 pub trait KeyRange<K: Key> {
     /// The normalized range; `None` if no key can be in it.
     fn normalized(&self) -> Option<NormalizedRange>;
 }
 
-/// Leading columns of a key of type `K`: its first column, or a tuple of its first columns. [`prefix`] has an example.
+/// Leading columns of a key of type `K`: its first column, or a tuple of its first columns.
+/// [`prefix`] has an example.
 pub trait Prefix<K: Key>: Key {}
 
 impl NormalizedRange {
@@ -56,7 +58,8 @@ fn padded(key: &[u64]) -> Words {
     words
 }
 
-/// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`]. [`prefix`] has an example.
+/// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`]. [`prefix`] has an
+/// example.
 #[derive(Clone, Debug)]
 pub struct Prefixes<B> {
     range: B,
@@ -90,7 +93,8 @@ pub fn prefix<P: Key>(columns: P) -> Prefixes<RangeInclusive<P>> {
     Prefixes { range: columns.clone()..=columns }
 }
 
-/// All keys whose leading columns are in `range`: `prefixes(..=10)`, `prefixes((site, from)..(site, to))`. [`prefix`] has an example.
+/// All keys whose leading columns are in `range`: `prefixes(..=10)`,
+/// `prefixes((site, from)..(site, to))`. [`prefix`] has an example.
 pub fn prefixes<B>(range: B) -> Prefixes<B> {
     Prefixes { range }
 }

@@ -1,7 +1,8 @@
 //! Rows of a range, one after the other.
 //!
-//! A scan of the engine calls its visitor. An iterator is called: it scans some rows at a time, and goes on behind the last one. The ranges
-//! of these scans lie next to each other without a gap, so that they protect together what one scan would.
+//! A scan of the engine calls its visitor. An iterator is called: it scans some rows at a time, and
+//! goes on behind the last one. The ranges of these scans lie next to each other without a gap, so
+//! that they protect together what one scan would.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -22,12 +23,14 @@ use crate::select::Select;
 const ROWS_FIRST: u64 = 8;
 const ROWS_MOST: u64 = 256;
 
-/// What an iterator gives of each row: itself, or some of its fields. [`Scan::rows`] has an example.
+/// What an iterator gives of each row: itself, or some of its fields. [`Scan::rows`] has an
+/// example.
 pub trait Shown<R: Row> {
     /// That.
     type Item;
 
-    /// Reads the rows of the scan, behind those that are there. The last one, if the item does not say its keys.
+    /// Reads the rows of the scan, behind those that are there. The last one, if the item does not
+    /// say its keys.
     #[doc(hidden)]
     fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>)
     -> Result<Option<RowId>>;
@@ -93,9 +96,11 @@ impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
     }
 }
 
-/// The rows of a range, or some fields of them, in order: what [`Scan::rows`] and [`Scan::fields`] give. After an error there are no more.
+/// The rows of a range, or some fields of them, in order: what [`Scan::rows`] and [`Scan::fields`]
+/// give. After an error there are no more.
 ///
-/// Rows are read some at a time, up to 256 ahead. The range is protected as far as rows were read. [`Scan::rows`] has an example.
+/// Rows are read some at a time, up to 256 ahead. The range is protected as far as rows were read.
+/// [`Scan::rows`] has an example.
 #[must_use = "an iterator reads no rows before it is asked for them"]
 pub struct Rows<'a, R, K, S: Shown<R> = Whole>
 where
@@ -116,7 +121,8 @@ impl<'a, R: Row, K: Key, S: Shown<R>> Rows<'a, R, K, S> {
         Rows { scan, shown, left, batch: ROWS_FIRST, read: VecDeque::new() }
     }
 
-    /// The transaction, for verbs between two rows. Rows that were read ahead are shown as they were then.
+    /// The transaction, for verbs between two rows. Rows that were read ahead are shown as they
+    /// were then.
     ///
     /// ```
     /// # use isles::{Database, Row};

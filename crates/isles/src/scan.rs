@@ -13,14 +13,16 @@ use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
 
-/// Rows that a scan reads before the program sees the first of them, where the program can do nothing with the transaction meanwhile.
+/// Rows that a scan reads before the program sees the first of them, where the program can do
+/// nothing with the transaction meanwhile.
 pub(crate) const ROWS_AHEAD: usize = 16;
 
-/// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions and limits first, then call
-/// one of the methods that run the scan.
+/// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions
+/// and limits first, then call one of the methods that run the scan.
 ///
-/// The range is protected as far as the scan visited it, and up to fifteen rows further: no row of that part can appear, change or
-/// vanish before the transaction commits. A scan over a hash index fails with [`Error::Misuse`]; other errors are those of all verbs.
+/// The range is protected as far as the scan visited it, and up to fifteen rows further: no row of
+/// that part can appear, change or vanish before the transaction commits. A scan over a hash index
+/// fails with [`Error::Misuse`]; other errors are those of all verbs.
 ///
 /// ```
 /// use isles::{Database, Row, prefix};
@@ -64,8 +66,8 @@ pub struct Scan<'a, R, K> {
     pub(crate) direction: Direction,
     intent: Intent,
     pub(crate) limit: u64,
-    /// Whether it was checked that an instance may show the range. An iterator goes on with what is left of it, which may lie in the
-    /// part of another instance alone.
+    /// Whether it was checked that an instance may show the range. An iterator goes on with what is
+    /// left of it, which may lie in the part of another instance alone.
     admitted: bool,
 }
 
@@ -146,8 +148,9 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.read_again(ROWS_AHEAD, &mut |_, row| Ok(visit(row)))
     }
 
-    /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may use all verbs; whether the
-    /// scan shows rows that `visit` inserts into the rest of the range is not defined.
+    /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may
+    /// use all verbs; whether the scan shows rows that `visit` inserts into the rest of the range
+    /// is not defined.
     ///
     /// [`Scan`] has an example.
     pub fn try_for_each(
@@ -170,8 +173,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(count)
     }
 
-    /// Lets `change` change each row, keys included; gives the number of rows. The rows are those that the range had before the
-    /// first change.
+    /// Lets `change` change each row, keys included; gives the number of rows. The rows are those
+    /// that the range had before the first change.
     ///
     /// Errors: as [`Transaction::update`].
     ///
@@ -220,8 +223,9 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.end(scanned, shown.failed)
     }
 
-    /// Reads all rows, in order, up to `ahead` of them before `visit` sees the first one. Rows without a variable-length part are read as
-    /// the scan comes to them, and the engine need not remember how verbs name them.
+    /// Reads all rows, in order, up to `ahead` of them before `visit` sees the first one. Rows
+    /// without a variable-length part are read as the scan comes to them, and the engine need not
+    /// remember how verbs name them.
     pub(crate) fn read_again(
         &mut self,
         ahead: usize,

@@ -3,8 +3,9 @@
 use engine::dynamic::{Span, is_key_column};
 use schema::{Field, NullableField, Row, Value};
 
-/// Fields that are read together: one, such as `Account::BALANCE`, or a tuple of up to six. All that lies between the first and the last of
-/// them is copied. [`Transaction`](crate::Transaction) has an example.
+/// Fields that are read together: one, such as `Account::BALANCE`, or a tuple of up to six. All
+/// that lies between the first and the last of them is copied. [`Transaction`](crate::Transaction)
+/// has an example.
 pub trait Select<R: Row>: Copy + sealed::Sealed<R> {
     /// What comes out: the field's value, or a tuple of values.
     type Value;

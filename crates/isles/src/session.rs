@@ -1,12 +1,13 @@
-//! Sessions: a session runs transactions, and tries each of them again until it commits, within bounds.
+//! Sessions: a session runs transactions, and tries each of them again until it commits, within
+//! bounds.
 //!
-//! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows back; entering again costs
-//! a fence. Inside a transaction a session holds nothing else back, however long it stays: other sessions commit, and their
-//! commits become durable. A transaction without verbs takes some 50 ns, 20 more than one that stays in its epoch and has
-//! no deadline.
+//! Between transactions a session leaves its epoch, so that it holds no memory of deleted rows
+//! back; entering again costs a fence. Inside a transaction a session holds nothing else back,
+//! however long it stays: other sessions commit, and their commits become durable. A transaction
+//! without verbs takes some 50 ns, 20 more than one that stays in its epoch and has no deadline.
 //!
-//! A session of the engine borrows its database. A session of this library holds the database beside it (`Attached`), so that a
-//! struct, a pool or a task can have it: decision 0034.
+//! A session of the engine borrows its database. A session of this library holds the database
+//! beside it (`Attached`), so that a struct, a pool or a task can have it: decision 0034.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,8 @@ use crate::ticket::Ticket;
 
 /// Transactions of a session between two looks at the age of the epoch: each look reads the clock.
 const TRANSACTIONS_PER_TEND: u32 = 8;
-/// Pauses after which memory of deleted rows can be used again, if no transaction of another session lasts longer.
+/// Pauses after which memory of deleted rows can be used again, if no transaction of another
+/// session lasts longer.
 const PAUSES_FOR_MEMORY: u32 = 5;
 /// Times that a transaction waits for memory under a scheme with versions.
 const WAITS_WITH_VERSIONS: u32 = 3;
@@ -48,9 +50,9 @@ self_cell! {
     }
 }
 
-/// One thread's use of a database: a session runs one transaction after the other. A session keeps its database open, can be kept
-/// in a struct, and can be sent to another thread; between transactions it holds nothing up. Dropping a session gives its place
-/// back.
+/// One thread's use of a database: a session runs one transaction after the other. A session keeps
+/// its database open, can be kept in a struct, and can be sent to another thread; between
+/// transactions it holds nothing up. Dropping a session gives its place back.
 ///
 /// ```
 /// use isles::{Database, Row, TransactionOptions};
@@ -103,7 +105,8 @@ impl Drop for Resting<'_, '_> {
 
 /// How a transaction ended.
 enum Ended {
-    /// With the value or error that the body returned in its last attempt; the epoch with which that is durable.
+    /// With the value or error that the body returned in its last attempt; the epoch with which
+    /// that is durable.
     AsTheBodySaid(Epoch),
     /// With this error, whatever the body returned.
     Failed(Error),
@@ -159,25 +162,29 @@ impl Session {
         SessionWith { session: self, options }
     }
 
-    /// Runs `body` as one transaction: all changes of the body happen at once when the body returns `Ok`, and none of them
-    /// when the body returns an error or panics.
+    /// Runs `body` as one transaction: all changes of the body happen at once when the body returns
+    /// `Ok`, and none of them when the body returns an error or panics.
     ///
-    /// The body is called again after a collision with another transaction: it should have no effects but through the
-    /// transaction, and pass errors of its verbs on with `?`. The body may return any [`Error`] to roll back, such as
-    /// [`Error::RollBack`]. That decision, like a commit, counts only if what the body has read was current, so the caller
-    /// can rely on the decision. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated may read
-    /// rows that never were there at one moment: a panic over such rows is a panic of the program, so return errors instead.
+    /// The body is called again after a collision with another transaction: it should have no
+    /// effects but through the transaction, and pass errors of its verbs on with `?`. The body may
+    /// return any [`Error`] to roll back, such as [`Error::RollBack`]. That decision, like a
+    /// commit, counts only if what the body has read was current, so the caller can rely on the
+    /// decision. Until then, under [`crate::Scheme::Silo`], an attempt that is going to be repeated
+    /// may read rows that never were there at one moment: a panic over such rows is a panic of the
+    /// program, so return errors instead.
     ///
-    /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up, [`Error::Deadline`],
-    /// [`Error::Cancelled`], [`Error::DurabilityUnknown`] if the time is over after the commit, [`Error::Nested`] within a
-    /// closure of the same database. A verb that fails ends the transaction even if the body does not pass the error on.
+    /// Errors: those of the verbs, [`Error::Conflict`] when the attempts are used up,
+    /// [`Error::Deadline`], [`Error::Cancelled`], [`Error::DurabilityUnknown`] if the time is over
+    /// after the commit, [`Error::Nested`] within a closure of the same database. A verb that fails
+    /// ends the transaction even if the body does not pass the error on.
     ///
     /// [`Session`] has an example.
     pub fn transaction<T>(&mut self, body: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
         self.try_transaction(body)
     }
 
-    /// As [`Self::transaction`], for bodies with an error type of their own, which comes through unchanged.
+    /// As [`Self::transaction`], for bodies with an error type of their own, which comes through
+    /// unchanged.
     ///
     /// ```
     /// # use isles::{Database, Error, Row};
@@ -218,8 +225,9 @@ impl Session {
         self.run(Wish::of(&options), body).map(|(value, _)| value)
     }
 
-    /// As [`Self::transaction`], but returns when the transaction has committed, with a ticket to wait for: when its wait is over,
-    /// the commit is on disk. So a server can go on, and acknowledge later. An error is told when what it follows from is on disk.
+    /// As [`Self::transaction`], but returns when the transaction has committed, with a ticket to
+    /// wait for: when its wait is over, the commit is on disk. So a server can go on, and
+    /// acknowledge later. An error is told when what it follows from is on disk.
     ///
     /// ```
     /// # use isles::{Database, Row};
@@ -251,12 +259,13 @@ impl Session {
         self.with(options).transaction_async(body)
     }
 
-    /// Runs `body` over a snapshot: what was committed before the call, and nothing else, however long the body takes. The body
-    /// only reads, runs once, waits for no other transaction's locks and keeps no other waiting. It never fails with
-    /// [`Error::Conflict`].
+    /// Runs `body` over a snapshot: what was committed before the call, and nothing else, however
+    /// long the body takes. The body only reads, runs once, waits for no other transaction's locks
+    /// and keeps no other waiting. It never fails with [`Error::Conflict`].
     ///
-    /// Errors: [`Error::NoSnapshots`] unless the database was opened with [`crate::Scheme::Mvcc`]; [`Error::Misuse`] if the body
-    /// changes a row; those of [`Self::transaction`], without conflicts.
+    /// Errors: [`Error::NoSnapshots`] unless the database was opened with [`crate::Scheme::Mvcc`];
+    /// [`Error::Misuse`] if the body changes a row; those of [`Self::transaction`], without
+    /// conflicts.
     ///
     /// ```
     /// use isles::{Database, Row, Scheme};
@@ -287,10 +296,12 @@ impl Session {
         self.with(options).snapshot(body)
     }
 
-    /// Begins a transaction that lives as long as the caller likes, for code that cannot be a closure: see [`OpenTransaction`].
-    /// [`Self::into_transaction`] gives one that has its session with it.
+    /// Begins a transaction that lives as long as the caller likes, for code that cannot be a
+    /// closure: see [`OpenTransaction`]. [`Self::into_transaction`] gives one that has its session
+    /// with it.
     ///
-    /// Errors: [`Error::Nested`] within a closure of the same database; [`Error::NotDurable`] if the log has stopped.
+    /// Errors: [`Error::Nested`] within a closure of the same database; [`Error::NotDurable`] if
+    /// the log has stopped.
     ///
     /// [`Session`] has an example.
     pub fn begin(&mut self) -> Result<OpenTransaction<'_>> {
@@ -345,7 +356,8 @@ impl Session {
         }
     }
 
-    /// Counters of this session: commits, attempts that collided, transactions that rolled back by their own decision.
+    /// Counters of this session: commits, attempts that collided, transactions that rolled back by
+    /// their own decision.
     ///
     /// [`Session`] has an example.
     pub fn stats(&self) -> Stats {
@@ -439,7 +451,8 @@ fn try_attempts<'d>(
     (mode, attempts_max, patience): (Mode, u32, &Patience<'_>),
     body: &mut dyn FnMut(&mut Transaction<'_>) -> bool,
 ) -> Ended {
-    // With versions, a row that is deleted has to leave its indexes first, in a transaction that begins when no snapshot needs it.
+    // With versions, a row that is deleted has to leave its indexes first, in a transaction that
+    // begins when no snapshot needs it.
     let mut waits = if shared.inner.traits().snapshots { WAITS_WITH_VERSIONS } else { 1 };
     loop {
         let resting = Resting(session);
@@ -459,8 +472,8 @@ fn try_attempts<'d>(
                 let abort = Abort::Conflict(Conflict::Locked);
                 return Ended::Failed(Error::from_abort(&abort, shared.tables(), state.attempts));
             }
-            // The body's error counts unless it follows from rows that were never there at one moment (the engine reports
-            // a conflict then), or from rows that a crash may lose.
+            // The body's error counts unless it follows from rows that were never there at one
+            // moment (the engine reports a conflict then), or from rows that a crash may lose.
             Err(abort)
                 if state.passed_on
                     && !abort.is_conflict()

@@ -82,14 +82,15 @@ impl Shared {
         Shared { inner, presence, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
     }
 
-    /// Refuses a process that was forked from the one that opened the database: it has a copy of all rows, and what it did with them would
-    /// be lost with it.
+    /// Refuses a process that was forked from the one that opened the database: it has a copy of
+    /// all rows, and what it did with them would be lost with it.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.inner.is_of_parent() { Err(Error::Forked) } else { Ok(()) }
     }
 
-    /// Refuses what cannot be done inside a transaction of the database, or in another process than its own.
+    /// Refuses what cannot be done inside a transaction of the database, or in another process than
+    /// its own.
     pub(crate) fn check_outside(&self) -> Result<()> {
         self.check_process()?;
         check_outside(self.id)
@@ -109,7 +110,8 @@ impl Shared {
     /// Whether a table cannot be used: it was dropped, or has another form, or comes to be one.
     #[inline]
     pub(crate) fn is_absent(&self, table: usize) -> bool {
-        // Relaxed: who has heard of the change has heard of this; for others the transaction began before.
+        // Relaxed: who has heard of the change has heard of this; for others the transaction began
+        // before.
         self.presence
             .get(table)
             .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::There as u8)
@@ -124,8 +126,8 @@ impl Shared {
     /// Says of a table whether transactions that begin from now on can use it.
     pub(crate) fn set_presence(&self, table: usize, presence: Presence) {
         if let Some(now) = self.presence.get(table) {
-            // Release: before the epoch is read after which no transaction uses the table otherwise; a transaction of a later epoch
-            // has read that, with acquire.
+            // Release: before the epoch is read after which no transaction uses the table
+            // otherwise; a transaction of a later epoch has read that, with acquire.
             now.store(presence as u8, Ordering::Release);
         }
     }
@@ -186,7 +188,8 @@ impl Shared {
         }
     }
 
-    /// Who uses the database beside one handle of it, if `handles` are there of all kinds; and how many of them are clones.
+    /// Who uses the database beside one handle of it, if `handles` are there of all kinds; and how
+    /// many of them are clones.
     pub(crate) fn others(&self, handles: usize) -> (Users, usize) {
         let users = self.ledger.users();
         (users, handles.saturating_sub(1 + users.sessions + users.tickets))
@@ -214,7 +217,8 @@ impl Share {
         self.copied.get(table).copied().unwrap_or(false)
     }
 
-    /// What is wrong with the use of a key of a table, or of a range of keys; `part` is its part, if it has one.
+    /// What is wrong with the use of a key of a table, or of a range of keys; `part` is its part,
+    /// if it has one.
     pub(crate) fn refuses(
         &self,
         limit: Option<Limit>,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::latency::Latencies;
 
-/// What a database is doing: what [`Database::statistics`](crate::Database::statistics) gives. Counts begin with the opening. The figures are not of one moment: each
-/// was right at some moment during the call. [`Database::statistics`](crate::Database::statistics) has an example.
+/// What a database is doing: what [`Database::statistics`](crate::Database::statistics) gives.
+/// Counts begin with the opening. The figures are not of one moment: each was right at some moment
+/// during the call. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -15,8 +16,9 @@ pub struct Statistics {
     pub log: Option<LogStatistics>,
     /// The current epoch. It advances while sessions run transactions, by one in 1 to 10 ms.
     pub epoch: u64,
-    /// Copies of all rows that have ended, whether they were asked for ([`Database::checkpoint`](crate::Database::checkpoint)) or became due, and whether or not they
-    /// have succeeded.
+    /// Copies of all rows that have ended, whether they were asked for
+    /// ([`Database::checkpoint`](crate::Database::checkpoint)) or became due, and whether or not
+    /// they have succeeded.
     pub checkpoints: u64,
     /// How transactions ended.
     pub transactions: TransactionStatistics,
@@ -35,15 +37,18 @@ pub struct Statistics {
 pub struct MemoryStatistics {
     /// Most that may be reserved: [`Builder::memory_limit`](crate::Builder::memory_limit).
     pub limit: u64,
-    /// Taken from the machine, some of it ahead of need. What the machine gives it really is what was touched.
+    /// Taken from the machine, some of it ahead of need. What the machine gives it really is what
+    /// was touched.
     pub reserved: u64,
     /// Of that, what rows and indexes have ever been in.
     pub touched: u64,
-    /// Of that, what rows and indexes are in now, deleted rows included that some transaction may still read.
+    /// Of that, what rows and indexes are in now, deleted rows included that some transaction may
+    /// still read.
     pub used: u64,
 }
 
-/// What the log has done since the database was opened. [`Database::statistics`](crate::Database::statistics) has an example.
+/// What the log has done since the database was opened.
+/// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogStatistics {
@@ -57,8 +62,9 @@ pub struct LogStatistics {
     pub group_time: Duration,
 }
 
-/// How transactions ended: closures and objects, in all sessions, those included that are gone. Steps of a
-/// [`Deployment`](crate::Deployment)'s procedures are not among them. [`Database::statistics`](crate::Database::statistics) has an example.
+/// How transactions ended: closures and objects, in all sessions, those included that are gone.
+/// Steps of a [`Deployment`](crate::Deployment)'s procedures are not among them.
+/// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStatistics {
@@ -68,11 +74,13 @@ pub struct TransactionStatistics {
     pub rollbacks: u64,
     /// Transactions that ended with an error of this library.
     pub failures: u64,
-    /// Attempts that met another transaction. Most are followed by another attempt of the same transaction.
+    /// Attempts that met another transaction. Most are followed by another attempt of the same
+    /// transaction.
     pub conflicts: ConflictStatistics,
 }
 
-/// What attempts collided on: by what a verb found, or at the commit. [`Database::statistics`](crate::Database::statistics) has an example.
+/// What attempts collided on: by what a verb found, or at the commit.
+/// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConflictStatistics {

@@ -59,7 +59,8 @@ impl<R: Row> Table<R> {
 pub trait Lookup: Copy + sealed::Sealed {
     /// The rows.
     type Row: Row;
-    /// Their complete keys: those of an index that is not unique end with the primary key's columns.
+    /// Their complete keys: those of an index that is not unique end with the primary key's
+    /// columns.
     type Key: Key;
     /// The index itself.
     fn index(self) -> Index<Self::Row, Self::Key>;
@@ -125,8 +126,8 @@ impl<R: Row> TableOptions<R> {
         TableOptions::default()
     }
 
-    /// Makes an index a hash index: faster lookups, no scans. Keys have up to 8 bytes. The index keeps the size that
-    /// [`Self::expected_rows`] gives it.
+    /// Makes an index a hash index: faster lookups, no scans. Keys have up to 8 bytes. The index
+    /// keeps the size that [`Self::expected_rows`] gives it.
     ///
     /// [`TableOptions`] has an example.
     #[must_use]

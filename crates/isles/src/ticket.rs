@@ -13,11 +13,12 @@ use crate::ledger::TicketEntry;
 use crate::options::Durability;
 use crate::shared::Shared;
 
-/// A commit that need not be on disk yet: what [`crate::Session::transaction_async`] gives. Any thread may wait for it. A ticket keeps its
-/// database open.
+/// A commit that need not be on disk yet: what [`crate::Session::transaction_async`] gives. Any
+/// thread may wait for it. A ticket keeps its database open.
 ///
-/// The commit is there for all other transactions already. What a program tells the outside world of it before
-/// [`Self::wait`] has returned may not be true after a crash. A ticket that is dropped changes nothing.
+/// The commit is there for all other transactions already. What a program tells the outside world
+/// of it before [`Self::wait`] has returned may not be true after a crash. A ticket that is dropped
+/// changes nothing.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -68,7 +69,8 @@ impl Ticket {
         Ticket { shared, outcome, begun, _entry: entry }
     }
 
-    /// Whether the commit is on disk; always true in memory. Asking moves nothing on: [`Self::wait`] does, and so do transactions.
+    /// Whether the commit is on disk; always true in memory. Asking moves nothing on:
+    /// [`Self::wait`] does, and so do transactions.
     ///
     /// [`Ticket`] has an example.
     pub fn is_on_disk(&self) -> bool {
@@ -77,8 +79,8 @@ impl Ticket {
 
     /// Returns when the commit is on disk.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped: the commit is not to be acknowledged; [`Error::Nested`] within a
-    /// transaction's closure.
+    /// Errors: [`Error::NotDurable`] if the log has stopped: the commit is not to be acknowledged;
+    /// [`Error::Nested`] within a transaction's closure.
     ///
     /// [`Ticket`] has an example.
     pub fn wait(&self) -> Result<()> {

@@ -33,15 +33,17 @@ impl Transaction<'_> {
         self.find_row(index.index(), key, Intent::Read)
     }
 
-    /// The row with this key, which the transaction is going to change: under [`crate::Scheme::NoWait`] the row is locked for
-    /// writing at once, so that the change cannot collide any more.
+    /// The row with this key, which the transaction is going to change: under
+    /// [`crate::Scheme::NoWait`] the row is locked for writing at once, so that the change cannot
+    /// collide any more.
     ///
     /// [`Transaction`] has an example.
     pub fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         self.find_row(index.index(), key, Intent::Write)
     }
 
-    /// One field, or group of fields, or a tuple of them, of the row with this key: cheaper than the whole row.
+    /// One field, or group of fields, or a tuple of them, of the row with this key: cheaper than
+    /// the whole row.
     ///
     /// [`Transaction`] has an example.
     pub fn get_field<L: Lookup, F: Select<L::Row>>(
@@ -53,8 +55,8 @@ impl Transaction<'_> {
         self.find_fields(index.index(), key, field)
     }
 
-    /// The rows with these keys, in the order of the keys: faster than [`Self::get`] for each, as what one lookup waits for is under way
-    /// during the others.
+    /// The rows with these keys, in the order of the keys: faster than [`Self::get`] for each, as
+    /// what one lookup waits for is under way during the others.
     ///
     /// ```
     /// # use isles::{Database, Row};
@@ -78,16 +80,16 @@ impl Transaction<'_> {
         found.into_iter().map(|found| found.map(|found| self.read_row(found)).transpose()).collect()
     }
 
-    /// Whether there is a row with this key. The absence of a row is protected too: the answer still holds when the transaction
-    /// commits.
+    /// Whether there is a row with this key. The absence of a row is protected too: the answer
+    /// still holds when the transaction commits.
     ///
     /// [`Transaction`] has an example.
     pub fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
         Ok(self.find(index.index(), key, Intent::Read)?.is_some())
     }
 
-    /// The rows with keys in `range`, in the order of the index: see [`Scan`]. No row is read before a method of the scan is
-    /// called that runs it.
+    /// The rows with keys in `range`, in the order of the index: see [`Scan`]. No row is read
+    /// before a method of the scan is called that runs it.
     ///
     /// [`Transaction`] has an example.
     pub fn scan<L: Lookup>(&mut self, index: L, range: impl KeyRange<L::Key>) -> Scan<'_, L::Row, L::Key> {
@@ -96,7 +98,8 @@ impl Transaction<'_> {
 
     /// Inserts a row.
     ///
-    /// Errors: [`Error::Duplicate`] if its primary key or the key of a unique index is taken; [`Error::OutOfMemory`].
+    /// Errors: [`Error::Duplicate`] if its primary key or the key of a unique index is taken;
+    /// [`Error::OutOfMemory`].
     ///
     /// [`Transaction`] has an example.
     pub fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
@@ -104,9 +107,10 @@ impl Transaction<'_> {
         self.insert_row(table, row)
     }
 
-    /// Inserts several rows, as [`Self::insert`] each, in order, up to the first error. That is faster if their keys follow each other, like
-    /// those of the lines of an order: the index of a table that has one is changed once for several rows. (Rows with a variable-length part
-    /// are inserted one by one.)
+    /// Inserts several rows, as [`Self::insert`] each, in order, up to the first error. That is
+    /// faster if their keys follow each other, like those of the lines of an order: the index of a
+    /// table that has one is changed once for several rows. (Rows with a variable-length part are
+    /// inserted one by one.)
     ///
     /// Errors: as [`Self::insert`].
     ///
@@ -129,8 +133,9 @@ impl Transaction<'_> {
         self.check(inserted)
     }
 
-    /// Inserts a row, unless its primary key or the key of a unique index is taken; tells whether it was inserted. The transaction
-    /// goes on either way, and the answer still holds when it commits.
+    /// Inserts a row, unless its primary key or the key of a unique index is taken; tells whether
+    /// it was inserted. The transaction goes on either way, and the answer still holds when it
+    /// commits.
     ///
     /// Errors: [`Error::OutOfMemory`].
     ///
@@ -169,8 +174,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Lets `change` change the row with this key, keys included, and gives what `change` returned; `None` if there is no
-    /// such row.
+    /// Lets `change` change the row with this key, keys included, and gives what `change` returned;
+    /// `None` if there is no such row.
     ///
     /// Errors: as [`Self::insert`], if keys change.
     ///
@@ -188,9 +193,11 @@ impl Transaction<'_> {
         }
     }
 
-    /// Writes one field, or group of fields, of the row with this key, without reading the row; false if there is no such row.
+    /// Writes one field, or group of fields, of the row with this key, without reading the row;
+    /// false if there is no such row.
     ///
-    /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through [`Self::update`].
+    /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through
+    /// [`Self::update`].
     ///
     /// [`Transaction`] has an example.
     pub fn set_field<L: Lookup, F: Assign<L::Row>>(
@@ -206,8 +213,9 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Lets `change` change one field, or group of fields, of the row with this key, and gives what `change` returned; `None` if there
-    /// is no such row. The row is looked up once, and nothing else of it is read or written.
+    /// Lets `change` change one field, or group of fields, of the row with this key, and gives what
+    /// `change` returned; `None` if there is no such row. The row is looked up once, and nothing
+    /// else of it is read or written.
     ///
     /// Errors: as [`Self::set_field`].
     ///

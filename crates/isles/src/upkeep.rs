@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::statistics::{LogStatistics, MemoryStatistics, Statistics};
 
 impl Database {
-    /// What the database is doing, in figures. Asking costs some microseconds, and keeps no transaction waiting.
+    /// What the database is doing, in figures. Asking costs some microseconds, and keeps no
+    /// transaction waiting.
     ///
     /// ```
     /// use isles::{Database, Error, Row};
@@ -58,13 +59,15 @@ impl Database {
         }
     }
 
-    /// Copies all rows to the directory, in place of the log so far, while transactions go on; returns when the copy is complete.
-    /// The next opening reads the copy instead of that log. A program need not call this: sessions make such a copy little by
-    /// little when the log has grown by twice as many bytes as the previous copy has, and by at least 1 GiB. For a database in
-    /// memory nothing happens.
+    /// Copies all rows to the directory, in place of the log so far, while transactions go on;
+    /// returns when the copy is complete. The next opening reads the copy instead of that log. A
+    /// program need not call this: sessions make such a copy little by little when the log has
+    /// grown by twice as many bytes as the previous copy has, and by at least 1 GiB. For a database
+    /// in memory nothing happens.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse, as the message says: then the previous copy
-    /// counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction.
+    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse, as the message
+    /// says: then the previous copy counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a
+    /// transaction.
     ///
     /// ```
     /// use isles::{Database, Row};

@@ -1,4 +1,5 @@
-//! The tasks that wait for commits of a database: [`Ticket::on_disk_by`](crate::Ticket::on_disk_by).
+//! The tasks that wait for commits of a database:
+//! [`Ticket::on_disk_by`](crate::Ticket::on_disk_by).
 // The program's threads and tasks share who waits: its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -52,8 +53,9 @@ impl WaitingState {
         self.seats.first_key_value().map(|((epoch, _), _)| (*epoch, self.taken))
     }
 
-    /// Takes the seats of those who wait for this epoch, or for an earlier one, but for those who came after so many: what is on
-    /// disk before its epoch is durable has nothing that was committed in the epoch since.
+    /// Takes the seats of those who wait for this epoch, or for an earlier one, but for those who
+    /// came after so many: what is on disk before its epoch is durable has nothing that was
+    /// committed in the epoch since.
     pub(crate) fn rise(&mut self, (epoch, taken): (u64, u64)) -> BTreeMap<Place, Arc<Seat>> {
         let later = self.seats.split_off(&(epoch.saturating_add(1), 0));
         let all = std::mem::replace(&mut self.seats, later);

@@ -1,8 +1,9 @@
 //! From raw groups to a consistent topology.
 //!
-//! Groups are inserted from large to small into a tree ordered by containment; a group that overlaps another
-//! without being inside it is firmware nonsense and is dropped, as hwloc does. The leaves of the tree, taken depth
-//! first with the lowest processor number first, are the fill order.
+//! Groups are inserted from large to small into a tree ordered by containment; a group that
+//! overlaps another without being inside it is firmware nonsense and is dropped, as hwloc does. The
+//! leaves of the tree, taken depth first with the lowest processor number first, are the fill
+//! order.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +75,8 @@ impl Levels {
 pub(crate) struct Surroundings {
     /// Processor number and efficiency class, where cores differ.
     pub(crate) efficiency: BTreeMap<u32, u8>,
-    /// For each processor the node that it is next to, as any number, and the node that it allocates on.
+    /// For each processor the node that it is next to, as any number, and the node that it
+    /// allocates on.
     pub(crate) homes: BTreeMap<u32, (usize, Node)>,
     /// Allowed memories, ascending by number.
     pub(crate) memories: Vec<Memory>,
@@ -123,8 +125,8 @@ impl Topology {
         Some(topology)
     }
 
-    /// Builds the topology whose tree has these groups below one of level `root`, outer ones before those inside; `None` if
-    /// they do not make a tree.
+    /// Builds the topology whose tree has these groups below one of level `root`, outer ones before
+    /// those inside; `None` if they do not make a tree.
     pub(crate) fn of_parts(
         root: Level,
         processors: &CpuSet,
@@ -178,7 +180,8 @@ fn plant(raw: &RawMachine) -> Branch {
         cache_bytes: node.memory_bytes,
         line_bytes: 0,
     }));
-    // Sizes are compared before the cut: a socket with one allowed core left is still larger than its caches.
+    // Sizes are compared before the cut: a socket with one allowed core left is still larger than
+    // its caches.
     groups.sort_by_key(|group| (std::cmp::Reverse(group.processors.len()), group.level));
     let machine = RawGroup::plain(Level::Machine, raw.online.clone(), None);
     let mut root = Branch { group: machine, children: Vec::new() };
@@ -256,7 +259,8 @@ fn home_of(raw: &RawMachine, processor: u32) -> usize {
     raw.nodes.iter().position(|node| node.processors.contains(processor)).unwrap_or(0)
 }
 
-/// Position of the allowed node nearest to node `home`, preferring ordinary ones, and nodes with allowed processors.
+/// Position of the allowed node nearest to node `home`, preferring ordinary ones, and nodes with
+/// allowed processors.
 fn nearest(raw: &RawMachine, home: usize) -> usize {
     let rank = |position: usize| {
         let distance = raw.distances.as_ref().map_or(0, |matrix| matrix[home][position]);

@@ -15,7 +15,8 @@ impl CpuSet {
         Self(BTreeSet::from([number]))
     }
 
-    /// Parses a kernel list such as `0-3,5`; `None` if it is not one. The empty text is the empty set.
+    /// Parses a kernel list such as `0-3,5`; `None` if it is not one. The empty text is the empty
+    /// set.
     pub(crate) fn parse_list(text: &str) -> Option<Self> {
         let mut set = BTreeSet::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -34,7 +35,8 @@ impl CpuSet {
         Some(Self(set))
     }
 
-    /// Parses a kernel mask: 32-bit hexadecimal words separated by commas, the most significant first.
+    /// Parses a kernel mask: 32-bit hexadecimal words separated by commas, the most significant
+    /// first.
     pub(crate) fn parse_mask(text: &str) -> Option<Self> {
         let mut set = BTreeSet::new();
         for (position, word) in text.trim().rsplit(',').enumerate() {
@@ -45,8 +47,8 @@ impl CpuSet {
         Some(Self(set))
     }
 
-    /// Parses a bitmap of hwloc: hexadecimal words such as `0x0000000f`, separated by commas, the most significant
-    /// first, empty ones being zero; `None` if it is none, or infinite.
+    /// Parses a bitmap of hwloc: hexadecimal words such as `0x0000000f`, separated by commas, the
+    /// most significant first, empty ones being zero; `None` if it is none, or infinite.
     pub(crate) fn parse_bitmap(text: &str) -> Option<Self> {
         let words = text.trim().split(',').map(|word| match word.trim() {
             "" => Some("0"),

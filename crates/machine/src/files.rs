@@ -1,4 +1,5 @@
-//! Machines in files of several kinds: descriptions (TOML), hwloc's XML, core-to-core matrices (CSV).
+//! Machines in files of several kinds: descriptions (TOML), hwloc's XML, core-to-core matrices
+//! (CSV).
 
 use std::path::{Path, PathBuf};
 
@@ -65,11 +66,13 @@ impl Kind {
 }
 
 impl Description {
-    /// Reads the machine that a file describes: a description (see [`Description::from_toml`]), the XML of
-    /// `lstopo --of xml`, or a matrix of measured times of a line between hardware threads (CSV).
+    /// Reads the machine that a file describes: a description (see [`Description::from_toml`]), the
+    /// XML of `lstopo --of xml`, or a matrix of measured times of a line between hardware threads
+    /// (CSV).
     ///
-    /// XML gives structure and relative distances, a matrix the costs of lines and what structure shows in them; the
-    /// rest are estimates. The machine is named after the file if the file does not name it.
+    /// XML gives structure and relative distances, a matrix the costs of lines and what structure
+    /// shows in them; the rest are estimates. The machine is named after the file if the file does
+    /// not name it.
     ///
     /// # Errors
     /// [`FileError`]: the file cannot be read, or is no machine.
@@ -91,7 +94,8 @@ impl Description {
         }
     }
 
-    /// Reads the XML that `lstopo --of xml` writes. Latencies of memory follow its distances; all are estimates.
+    /// Reads the XML that `lstopo --of xml` writes. Latencies of memory follow its distances; all
+    /// are estimates.
     ///
     /// # Errors
     /// [`XmlError`]: no XML, or no machine in it.
@@ -102,10 +106,11 @@ impl Description {
         Ok(Description::of_measurements(&machine.topology, &measured))
     }
 
-    /// Reads a square matrix of times in ns that a line takes between hardware threads, one row a line, entries
-    /// separated by commas, those on and above the diagonal empty or not.
+    /// Reads a square matrix of times in ns that a line takes between hardware threads, one row a
+    /// line, entries separated by commas, those on and above the diagonal empty or not.
     ///
-    /// Cores, L3 domains and sockets are found by clustering the times; `name` helps where times are ambiguous.
+    /// Cores, L3 domains and sockets are found by clustering the times; `name` helps where times
+    /// are ambiguous.
     ///
     /// # Errors
     /// [`MatrixError`]: not a square matrix of positive numbers.

@@ -80,12 +80,12 @@ impl FromStr for Granularity {
     }
 }
 
-/// The islands of a machine at one granularity: every hardware thread in exactly one of them, islands and their
-/// members in fill order.
+/// The islands of a machine at one granularity: every hardware thread in exactly one of them,
+/// islands and their members in fill order.
 ///
-/// Where the machine does not show a level, see [`ThreadInfo`] for what stands in. `Instances(n)` gives one island
-/// a hardware thread if `n` is larger than their number, and one island if it is 0; in a cluster as many more as it takes for
-/// each to lie within one machine.
+/// Where the machine does not show a level, see [`ThreadInfo`] for what stands in. `Instances(n)`
+/// gives one island a hardware thread if `n` is larger than their number, and one island if it is
+/// 0; in a cluster as many more as it takes for each to lie within one machine.
 pub fn islands(topology: &Topology, granularity: Granularity) -> Vec<Vec<HardwareThread>> {
     let key: fn(&ThreadInfo) -> u32 = match granularity {
         Granularity::Core => |info| info.core,

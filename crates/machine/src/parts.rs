@@ -1,4 +1,5 @@
-//! A topology taken apart into flat lists, and put together again: what complete description files hold.
+//! A topology taken apart into flat lists, and put together again: what complete description files
+//! hold.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use terms::Node;
 pub(crate) struct PartMemory {
     pub(crate) node: Node,
     pub(crate) bytes: u64,
-    /// Processors, those that are next to one and the same memory in one set: several sets where some processors
-    /// must use this memory because the one next to them is not allowed.
+    /// Processors, those that are next to one and the same memory in one set: several sets where
+    /// some processors must use this memory because the one next to them is not allowed.
     pub(crate) processors: Vec<CpuSet>,
     pub(crate) kind: MemoryKind,
     /// Processors that it is beside, though another memory has them.
@@ -71,7 +72,8 @@ impl Parts {
         self.memories.iter().flat_map(|memory| &memory.processors).flat_map(CpuSet::iter).collect()
     }
 
-    /// Puts the parts of a machine together; `None` if groups overlap, or hold processors without memory.
+    /// Puts the parts of a machine together; `None` if groups overlap, or hold processors without
+    /// memory.
     pub(crate) fn topology(&self) -> Option<Topology> {
         self.below(Level::Machine)
     }

@@ -15,7 +15,8 @@ pub enum Peers {
     OtherMachine,
 }
 
-/// Two threads of one socket, on two cores if it has them, or the first of two sockets, or of two machines.
+/// Two threads of one socket, on two cores if it has them, or the first of two sockets, or of two
+/// machines.
 ///
 /// # Errors
 /// [`PlaceError::NoPeers`]: the machine has no two such threads.

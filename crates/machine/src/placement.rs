@@ -1,13 +1,15 @@
-//! Which hardware threads the workers of one or several instances get: [`place_workers`] chooses them, [`place`] divides them
-//! among instances. Machines of a cluster are filled one after the other, and each has whole instances.
+//! Which hardware threads the workers of one or several instances get: [`place_workers`] chooses
+//! them, [`place`] divides them among instances. Machines of a cluster are filled one after the
+//! other, and each has whole instances.
 //!
-//! *Island* placement. Instances take `q` or `q + 1` threads. Sockets that can be filled exactly by whole instances form
-//! a *component* of their own; within a component of several sockets the instances follow each other along a chain of
-//! close sockets. Summed over instances, the number of sockets spanned is `instances + sockets - components`, because
-//! every socket of a component beyond the first costs one instance that crosses over; so the components are made as
-//! many and as small as possible. Along a chain an instance spans at most one socket more than its size alone
-//! requires. A component that is one socket is split in the same way among its memory nodes, L3 domains, L2 groups
-//! and cores.
+//! *Island* placement. Instances take `q` or `q + 1` threads. Sockets that can be filled exactly by
+//! whole instances form a *component* of their own; within a component of several sockets the
+//! instances follow each other along a chain of close sockets. Summed over instances, the number of
+//! sockets spanned is `instances + sockets - components`, because every socket of a component
+//! beyond the first costs one instance that crosses over; so the components are made as many and as
+//! small as possible. Along a chain an instance spans at most one socket more than its size alone
+//! requires. A component that is one socket is split in the same way among its memory nodes, L3
+//! domains, L2 groups and cores.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,8 +25,9 @@ pub enum Placement {
     Island,
     /// Each instance on as many sockets as possible.
     Spread,
-    /// Left to the operating system: nothing is pinned. The sets then only say how many threads an instance has; as
-    /// a stand-in that knows nothing of the machine, threads are dealt in turn by the operating system's numbers.
+    /// Left to the operating system: nothing is pinned. The sets then only say how many threads an
+    /// instance has; as a stand-in that knows nothing of the machine, threads are dealt in turn by
+    /// the operating system's numbers.
     Os,
 }
 
@@ -118,9 +121,9 @@ pub struct WorkerRequest {
 
 /// Chooses a hardware thread for each worker of each instance.
 ///
-/// The threads are the first ones in fill order; with [`Placement::Spread`] they go round the sockets: the first thread of
-/// the first core of each socket, then of the second core, and the cores' other threads last. An instance's threads are in
-/// the order in which they were chosen.
+/// The threads are the first ones in fill order; with [`Placement::Spread`] they go round the
+/// sockets: the first thread of the first core of each socket, then of the second core, and the
+/// cores' other threads last. An instance's threads are in the order in which they were chosen.
 ///
 /// # Errors
 /// [`PlaceError`]: fewer threads than workers, no instances, more of them than workers.
@@ -161,8 +164,8 @@ fn shares(topology: &Topology, workers: usize, smt: usize) -> Result<Vec<usize>,
     Ok(shares)
 }
 
-/// The first `count` threads of a machine when its sockets are filled in turn: first one thread of each core, then their
-/// siblings.
+/// The first `count` threads of a machine when its sockets are filled in turn: first one thread of
+/// each core, then their siblings.
 fn round_the_sockets(topology: &Topology, machine: usize, count: usize, smt: usize) -> Vec<HardwareThread> {
     let threads = topology.threads();
     let rank = |info: &ThreadInfo| {
@@ -179,8 +182,9 @@ fn round_the_sockets(topology: &Topology, machine: usize, count: usize, smt: usi
 
 /// Divides hardware threads among instances.
 ///
-/// Every thread goes to exactly one instance and sizes differ by at most one. Instances are ordered by their first
-/// thread in fill order, except for [`Placement::Os`]; their members are in fill order.
+/// Every thread goes to exactly one instance and sizes differ by at most one. Instances are ordered
+/// by their first thread in fill order, except for [`Placement::Os`]; their members are in fill
+/// order.
 ///
 /// # Errors
 /// [`PlaceError`]: no instances, more of them than threads, unknown or repeated threads.
@@ -273,7 +277,8 @@ struct Component {
     instances: usize,
 }
 
-/// How many instances of `small` or `small + 1` threads can fill exactly `threads`: a range, empty if none can.
+/// How many instances of `small` or `small + 1` threads can fill exactly `threads`: a range, empty
+/// if none can.
 fn fitting(threads: usize, small: usize) -> (usize, usize) {
     (threads.div_ceil(small + 1), threads / small)
 }
@@ -308,7 +313,8 @@ impl<'a> Divider<'a> {
         sets
     }
 
-    /// Finds many small groups of close units that whole instances fill exactly; what is left over is the last one.
+    /// Finds many small groups of close units that whole instances fill exactly; what is left over
+    /// is the last one.
     fn components(&self, mut rest: Vec<Unit>, instances: usize) -> Vec<Component> {
         let total: usize = rest.iter().map(|unit| unit.threads.len()).sum();
         let small = total / instances;
@@ -343,7 +349,8 @@ impl<'a> Divider<'a> {
         settle(found, instances)
     }
 
-    /// Indices of `size` units close to each other, grown from `seed` so that neighbours in the list are close.
+    /// Indices of `size` units close to each other, grown from `seed` so that neighbours in the
+    /// list are close.
     fn close_group(&self, units: &[Unit], seed: usize, size: usize) -> Vec<usize> {
         let mut group = vec![seed];
         while group.len() < size {
@@ -403,7 +410,8 @@ fn cut(sequence: &[usize], instances: usize) -> Vec<Positions> {
     runs
 }
 
-/// Gives every instance in turn threads of as many sockets as it can, always from those with the most left.
+/// Gives every instance in turn threads of as many sockets as it can, always from those with the
+/// most left.
 fn spread(topology: &Topology, positions: Positions, instances: usize) -> Vec<Positions> {
     let bundle = bundle_size(topology, &positions, instances);
     let mut sockets: BTreeMap<u32, Vec<Positions>> = BTreeMap::new();
@@ -431,7 +439,8 @@ fn spread(topology: &Topology, positions: Positions, instances: usize) -> Vec<Po
     sets
 }
 
-/// Whole cores are dealt if that keeps sizes equal, so that instances do not share cores; single threads otherwise.
+/// Whole cores are dealt if that keeps sizes equal, so that instances do not share cores; single
+/// threads otherwise.
 fn bundle_size(topology: &Topology, positions: &[usize], instances: usize) -> usize {
     let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
     for &position in positions {

@@ -1,5 +1,6 @@
-//! What discovery and descriptions hand to the topology: groups of processors that may still contradict
-//! each other, and memories. `Topology::assemble` makes an immutable, consistent value of it.
+//! What discovery and descriptions hand to the topology: groups of processors that may still
+//! contradict each other, and memories. `Topology::assemble` makes an immutable, consistent value
+//! of it.
 
 use crate::cpu_set::CpuSet;
 use crate::topology::{Level, MemoryKind};

@@ -1,4 +1,5 @@
-//! The machine as a plain, immutable value: hardware threads in fill order, what they share, and memories.
+//! The machine as a plain, immutable value: hardware threads in fill order, what they share, and
+//! memories.
 
 use std::collections::BTreeMap;
 
@@ -63,9 +64,10 @@ impl Level {
 
 /// A hardware thread and the numbers of the groups it belongs to.
 ///
-/// Group numbers are logical: dense from zero, in fill order. Where the machine does not show a level, the
-/// group of the nearest level that it shows stands in (a missing socket is the whole machine, a missing die is
-/// the socket, a missing L2 is the core, a missing L3 is the L2); [`Topology::counts`] tells which levels exist.
+/// Group numbers are logical: dense from zero, in fill order. Where the machine does not show a
+/// level, the group of the nearest level that it shows stands in (a missing socket is the whole
+/// machine, a missing die is the socket, a missing L2 is the core, a missing L3 is the L2);
+/// [`Topology::counts`] tells which levels exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadInfo {
     /// The operating system's number.
@@ -92,7 +94,8 @@ pub struct ThreadInfo {
     pub(crate) neighbourhood: u32,
 }
 
-/// What a memory is made of, where that sets it apart from the memory that processors use by default.
+/// What a memory is made of, where that sets it apart from the memory that processors use by
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemoryKind {
     /// DRAM, or not told.
@@ -138,11 +141,13 @@ pub struct MemoryNode {
     pub node: Node,
     /// Capacity; 0 where unknown.
     pub memory_bytes: u64,
-    /// Hardware threads that have this as their nearest memory, in fill order; empty for memory without processors.
+    /// Hardware threads that have this as their nearest memory, in fill order; empty for memory
+    /// without processors.
     pub threads: Vec<HardwareThread>,
     /// What it is made of.
     pub kind: MemoryKind,
-    /// Hardware threads that it is beside although another memory is their nearest, ascending; empty where unknown.
+    /// Hardware threads that it is beside although another memory is their nearest, ascending;
+    /// empty where unknown.
     pub beside: Vec<HardwareThread>,
 }
 
@@ -212,7 +217,8 @@ const DISTANCE_LOCAL: u32 = 10;
 const DISTANCE_REMOTE: u32 = 20;
 
 impl Topology {
-    /// All hardware threads in fill order: core by core (SMT siblings of a core first), socket by socket.
+    /// All hardware threads in fill order: core by core (SMT siblings of a core first), socket by
+    /// socket.
     pub fn threads(&self) -> &[ThreadInfo] {
         &self.threads
     }
@@ -247,8 +253,8 @@ impl Topology {
         &self.nodes
     }
 
-    /// Allowed memory nodes without any allowed hardware thread (memory expanders, memories beside the ordinary one,
-    /// restricted cpusets). No placement puts rows there.
+    /// Allowed memory nodes without any allowed hardware thread (memory expanders, memories beside
+    /// the ordinary one, restricted cpusets). No placement puts rows there.
     pub fn memory_only_nodes(&self) -> &[MemoryNode] {
         &self.memory_only
     }
@@ -263,12 +269,14 @@ impl Topology {
         self.nodes.iter().position(|memory| memory.node == node)
     }
 
-    /// The machine's distance matrix over [`Topology::nodes`]; `None` if it reports none or nonsense.
+    /// The machine's distance matrix over [`Topology::nodes`]; `None` if it reports none or
+    /// nonsense.
     pub fn distances(&self) -> Option<&[Vec<u32>]> {
         self.distances.as_deref()
     }
 
-    /// Relative distance between two nodes of [`Topology::nodes`]: the firmware's, or 10 to itself and 20 to others.
+    /// Relative distance between two nodes of [`Topology::nodes`]: the firmware's, or 10 to itself
+    /// and 20 to others.
     pub fn distance(&self, from: Node, to: Node) -> u32 {
         let reported = self
             .distances
@@ -312,8 +320,8 @@ impl Topology {
         self.threads.iter().map(|info| info.sibling as usize + 1).max().unwrap_or(0)
     }
 
-    /// Total bytes of the allowed memories that rows may come to without being asked for: all but those of a kind of
-    /// their own that no hardware thread has as its nearest.
+    /// Total bytes of the allowed memories that rows may come to without being asked for: all but
+    /// those of a kind of their own that no hardware thread has as its nearest.
     pub fn memory_bytes(&self) -> u64 {
         let expanders = self.memory_only.iter().filter(|memory| memory.kind == MemoryKind::Ordinary);
         self.nodes.iter().chain(expanders).map(|memory| memory.memory_bytes).sum()

@@ -1,20 +1,28 @@
 //! What all workers share of the state of transactions: which are active, and the lock of the map.
 //!
-//! Each transaction takes the lock to share it, and is known as active, from its beginning to its end. Whoever changes the map takes the lock alone,
-//! which waits until no transaction is active; so a transaction sees one version of the map, wherever its actions run.
+//! Each transaction takes the lock to share it, and is known as active, from its beginning to its
+//! end. Whoever changes the map takes the lock alone, which waits until no transaction is active;
+//! so a transaction sees one version of the map, wherever its actions run.
 //!
-//! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are in one [`List`] behind one latch. All workers write these
-//!   two lines, twice in each transaction, as PLP does with the state of Shore-MT that it inherits.
-//! - [`Sharing::PerSocket`]: a worker has a line of its own that says whether a transaction may be active there, and nobody else writes it. To share the lock is
-//!   to announce that, and then to look at the word of the worker's socket, which is written only when the map changes. Whoever takes the lock alone
-//!   writes the words of all sockets, and then looks at the lines of all workers. ATraPos (section IV) has a list and a count for each socket, which all
-//!   of its workers write; decision 0052 says what that costs. An announcement stays from transaction to transaction: each looks at the word of
-//!   the socket when it begins and when it ends, and takes the announcement back if the map changes; so does a worker that will have no transaction for a while.
+//! - [`Sharing::Central`]: one word counts those that share the lock, and active transactions are
+//!   in one [`List`] behind one latch. All workers write these two lines, twice in each
+//!   transaction, as PLP does with the state of Shore-MT that it inherits.
+//! - [`Sharing::PerSocket`]: a worker has a line of its own that says whether a transaction may be
+//!   active there, and nobody else writes it. To share the lock is to announce that, and then to
+//!   look at the word of the worker's socket, which is written only when the map changes. Whoever
+//!   takes the lock alone writes the words of all sockets, and then looks at the lines of all
+//!   workers. ATraPos (section IV) has a list and a count for each socket, which all of its workers
+//!   write; decision 0052 says what that costs. An announcement stays from transaction to
+//!   transaction: each looks at the word of the socket when it begins and when it ends, and takes
+//!   the announcement back if the map changes; so does a worker that will have no transaction for a
+//!   while.
 //!
-//! Concurrency: a worker announces and then looks whether the map changes; the changer says so and then looks for announcements. Both put a SeqCst fence
-//! between (Dekker's pattern), so one of them sees the other. A worker that sees a change takes its announcement back, so a changer that has seen a worker's
-//! line empty need not look there again. A transaction that relies on an earlier one's announcement needs no fence: the changer waits until that is gone,
-//! whatever the worker has seen of the change.
+//! Concurrency: a worker announces and then looks whether the map changes; the changer says so and
+//! then looks for announcements. Both put a SeqCst fence between (Dekker's pattern), so one of them
+//! sees the other. A worker that sees a change takes its announcement back, so a changer that has
+//! seen a worker's line empty need not look there again. A transaction that relies on an earlier
+//! one's announcement needs no fence: the changer waits until that is gone, whatever the worker has
+//! seen of the change.
 
 use std::sync::atomic::Ordering;
 
@@ -37,12 +45,14 @@ const CHANGES: u64 = 1;
 /// One transaction, where transactions are counted.
 const ONE: u64 = 2;
 
-/// In a worker's own line, where transactions are announced: the number of the one with which it began that some may be active; 0: none is.
+/// In a worker's own line, where transactions are announced: the number of the one with which it
+/// began that some may be active; 0: none is.
 const ACTIVE: usize = 0;
 
 /// The state of transactions.
 pub(crate) struct Central<P: Platform> {
-    /// A word each: whether the map changes, and where transactions are counted, how many are active.
+    /// A word each: whether the map changes, and where transactions are counted, how many are
+    /// active.
     locks: Vec<P::Region>,
     /// By worker: its lock.
     lock_of: Vec<usize>,
@@ -111,7 +121,8 @@ impl<P: Platform> Central<P> {
         P::word_of(&self.entries[worker], ACTIVE)
     }
 
-    /// A transaction of this worker begins, which has none; false if the map changes, and the worker has to try again. `number`, which others can see, is not 0.
+    /// A transaction of this worker begins, which has none; false if the map changes, and the
+    /// worker has to try again. `number`, which others can see, is not 0.
     pub(crate) fn begin(&self, c: P::Core, seat: &mut Seat<P>, number: u64) -> bool {
         let lock = self.lock_of(seat.worker);
         match &self.list {
@@ -167,7 +178,8 @@ impl<P: Platform> Central<P> {
         }
     }
 
-    /// Begins to take the lock alone; false if somebody else has it, or wants it. Pre: the worker has no transaction, and has left.
+    /// Begins to take the lock alone; false if somebody else has it, or wants it. Pre: the worker
+    /// has no transaction, and has left.
     pub(crate) fn try_claim(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
         for number in 0..self.locks.len() {
             let word = self.lock(number);
@@ -230,7 +242,8 @@ impl<P: Platform> Central<P> {
         }
     }
 
-    /// The numbers of all active transactions, by worker; where transactions are announced, those with which workers began.
+    /// The numbers of all active transactions, by worker; where transactions are announced, those
+    /// with which workers began.
     #[cfg(test)]
     fn active(&self, c: P::Core, seat: &mut Seat<P>) -> Vec<(u16, u64)> {
         if let Some(list) = &self.list {

@@ -5,7 +5,8 @@ use schema::Route;
 
 use crate::map::Map;
 
-/// One in so many is measured. A prime: transactions of two or four runs of actions are not always measured in the same one.
+/// One in so many is measured. A prime: transactions of two or four runs of actions are not always
+/// measured in the same one.
 pub(crate) const SAMPLE: u64 = 7;
 
 /// For whom an action runs.
@@ -49,7 +50,8 @@ pub(crate) fn empty(map: &Map) -> Arrays {
     Arrays::new(map.version(), (map.sub_partitions(), classes), MEETINGS_MAX)
 }
 
-/// The class of an action: even for the worker's own transactions, odd for those of others ([`Arrays`]).
+/// The class of an action: even for the worker's own transactions, odd for those of others
+/// ([`Arrays`]).
 #[inline]
 pub(crate) fn class(home: &Route, whose: For) -> usize {
     2 * home.table + whose as usize

@@ -1,8 +1,10 @@
-//! What a worker's session and its procedures do for it, as one object: the worker itself is compiled once, whatever it runs.
+//! What a worker's session and its procedures do for it, as one object: the worker itself is
+//! compiled once, whatever it runs.
 //!
-//! The object knows the type of the actions. It keeps those of the phase that the worker coordinates, and those of each other worker's request, from
-//! the moment on at which they have come until they have run; it runs them in a branch of the session, through the engine's dynamic boundary or compiled
-//! with the engine ([`Acting`]).
+//! The object knows the type of the actions. It keeps those of the phase that the worker
+//! coordinates, and those of each other worker's request, from the moment on at which they have
+//! come until they have run; it runs them in a branch of the session, through the engine's dynamic
+//! boundary or compiled with the engine ([`Acting`]).
 
 use engine::dynamic::{AnyVerbs, Branches, Transaction};
 use engine::{Plan, Procedure, Verbs};
@@ -165,7 +167,8 @@ impl<Q: Procedure> Actions<Q> {
     }
 }
 
-/// The hands of a worker: how actions run, the actions, and the transaction that the worker coordinates, if there is one.
+/// The hands of a worker: how actions run, the actions, and the transaction that the worker
+/// coordinates, if there is one.
 pub struct Typed<'h, Q: Procedure, A: Acting<Q>> {
     acting: A,
     tables: &'h Q::Tables,

@@ -1,17 +1,21 @@
 //! A worker's inbox: a ring of words that all other workers fill and the worker empties.
 //!
-//! Layout, in lines: the count of slots that were claimed, the count of slots that were emptied, whether the worker sleeps; then the slots. A
-//! slot is a header and [`SLOT_WORDS`] words. A message takes one slot or several that follow each other, of which the first one's header has
-//! its number (counted from 1) and its length, so a message announces itself: announcement and first words come with one line.
+//! Layout, in lines: the count of slots that were claimed, the count of slots that were emptied,
+//! whether the worker sleeps; then the slots. A slot is a header and [`SLOT_WORDS`] words. A
+//! message takes one slot or several that follow each other, of which the first one's header has
+//! its number (counted from 1) and its length, so a message announces itself: announcement and
+//! first words come with one line.
 //!
-//! Senders claim slots by adding to the count, fill them side by side, and announce the message with the header. So messages
-//! of one sender arrive in their order. There is room for all that workers can have to say to one of them ([`slots_for`]); a sender that finds none all
-//! the same has its slots, and empties its own inbox until they are empty. The message that a receiver takes next is in slots that are empty for its
-//! sender, so no circle of workers waits.
+//! Senders claim slots by adding to the count, fill them side by side, and announce the message
+//! with the header. So messages of one sender arrive in their order. There is room for all that
+//! workers can have to say to one of them ([`slots_for`]); a sender that finds none all the same
+//! has its slots, and empties its own inbox until they are empty. The message that a receiver takes
+//! next is in slots that are empty for its sender, so no circle of workers waits.
 //!
-//! Concurrency: any number of senders, one receiver. The receiver waits on the header of the next slot, by spinning and then by sleeping; before
-//! it sleeps it says so, and looks once more; a sender announces its message, and then looks whether the receiver sleeps. Both put a
-//! SeqCst fence between (Dekker's pattern), so no message is slept through.
+//! Concurrency: any number of senders, one receiver. The receiver waits on the header of the next
+//! slot, by spinning and then by sleeping; before it sleeps it says so, and looks once more; a
+//! sender announces its message, and then looks whether the receiver sleeps. Both put a SeqCst
+//! fence between (Dekker's pattern), so no message is slept through.
 
 use std::sync::atomic::Ordering;
 
@@ -78,15 +82,18 @@ impl<P: Platform> Inbox<P> {
         P::words_of(&self.region, self.slot(number) + 8, words)
     }
 
-    /// Claims the slots of a message of so many words, which is neither empty nor too long: the first of them. They are to be filled.
+    /// Claims the slots of a message of so many words, which is neither empty nor too long: the
+    /// first of them. They are to be filled.
     #[inline]
     pub(crate) fn claim(&self, c: P::Core, words: usize) -> u64 {
         assert!(words > 0 && words <= MESSAGE_BYTES_MAX / 8, "a message of {words} words");
-        // Relaxed: only numbers are handed out; headers announce what is in slots. Without a look before, so that the line comes once.
+        // Relaxed: only numbers are handed out; headers announce what is in slots. Without a look
+        // before, so that the line comes once.
         P::fetch_add(c, self.word(CLAIMED), slots_of(words), Ordering::Relaxed)
     }
 
-    /// Whether the slots of a message of so many words are empty that were claimed from `first` on. `emptied` is what the sender remembers of this inbox.
+    /// Whether the slots of a message of so many words are empty that were claimed from `first` on.
+    /// `emptied` is what the sender remembers of this inbox.
     #[inline]
     pub(crate) fn has_room(&self, c: P::Core, emptied: &mut u64, (first, words): (u64, usize)) -> bool {
         let end = first + slots_of(words);
@@ -121,7 +128,8 @@ impl<P: Platform> Inbox<P> {
         (header, (header >> LENGTH_BITS == number + 1).then_some(bytes as usize))
     }
 
-    /// Takes the message that begins with slot `next`, if it is there: its bytes; its words are in `words` then.
+    /// Takes the message that begins with slot `next`, if it is there: its bytes; its words are in
+    /// `words` then.
     ///
     /// Concurrency: the receiver only.
     #[inline]

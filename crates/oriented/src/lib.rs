@@ -1,15 +1,21 @@
-//! Data-oriented execution: workers own partitions of the data, and actions go to the owners of what they touch.
+//! Data-oriented execution: workers own partitions of the data, and actions go to the owners of
+//! what they touch.
 //!
-//! After DORA (Pandis, Johnson, Hardavellas, Ailamaki, "Data-oriented transaction execution", PVLDB 2010), PLP (Pandis, Tözün, Johnson,
-//! Ailamaki, "PLP: page latch-free shared-everything OLTP", PVLDB 2011) and ATraPos (Porobic, Liarou, Tözün, Ailamaki, "ATraPos: adaptive
-//! transaction processing on hardware islands", ICDE 2014). Decision 0041 says what is built, and docs/atrapos.md what differs.
+//! After DORA (Pandis, Johnson, Hardavellas, Ailamaki, "Data-oriented transaction execution", PVLDB
+//! 2010), PLP (Pandis, Tözün, Johnson, Ailamaki, "PLP: page latch-free shared-everything OLTP",
+//! PVLDB 2011) and ATraPos (Porobic, Liarou, Tözün, Ailamaki, "ATraPos: adaptive transaction
+//! processing on hardware islands", ICDE 2014). Decision 0041 says what is built, and
+//! docs/atrapos.md what differs.
 //!
-//! - One database, and any number of owners. The [`Map`] says which worker owns which partition of which table.
-//! - The worker that draws a transaction coordinates it. The actions of a phase go to the owners of the partitions that they touch; those of the
-//!   coordinator's own partitions run in place. The end of a phase is a synchronization point: all of its actions have been answered.
-//! - What one owner does for a transaction is a branch ([`engine::dynamic::Branches`]). Branches are kept apart by locks of routes, in a table
-//!   that only the owner looks at (`locks`). A transaction of one owner alone runs from its beginning to its end without a message and without
-//!   a lock: it only looks whether somebody else has one.
+//! - One database, and any number of owners. The [`Map`] says which worker owns which partition of
+//!   which table.
+//! - The worker that draws a transaction coordinates it. The actions of a phase go to the owners of
+//!   the partitions that they touch; those of the coordinator's own partitions run in place. The
+//!   end of a phase is a synchronization point: all of its actions have been answered.
+//! - What one owner does for a transaction is a branch ([`engine::dynamic::Branches`]). Branches
+//!   are kept apart by locks of routes, in a table that only the owner looks at (`locks`). A
+//!   transaction of one owner alone runs from its beginning to its end without a message and
+//!   without a lock: it only looks whether somebody else has one.
 //! - What all workers share is in [`Sharing`]'s sections: one, or one a socket.
 //!
 //! ```text

@@ -1,14 +1,17 @@
 //! The lock table of one worker: which routes are locked, and who waits.
 //!
-//! What is locked is what actions say they touch ([`schema::Routes`]): ranges of primary keys of a table, to read or to write. That holds
-//! for absent keys and gaps as well, as routes are true. All of what a request touches is locked at once, before its first action runs, so no action ever waits
-//! in its midst. The table is plain memory of its worker.
+//! What is locked is what actions say they touch ([`schema::Routes`]): ranges of primary keys of a
+//! table, to read or to write. That holds for absent keys and gaps as well, as routes are true. All
+//! of what a request touches is locked at once, before its first action runs, so no action ever
+//! waits in its midst. The table is plain memory of its worker.
 //!
-//! **Deadlocks** are prevented by ages (wait-die: Rosenkrantz, Stearns, Lewis, TODS 1978): a request waits for what is locked by younger
-//! transactions only, else it is refused, and its transaction tries again with its age. Requests are served in the order of their arrival: one
-//! that another waiting one excludes waits behind it, if it is older, and is refused, if it is not. So every wait is that of an older
-//! transaction for a younger one, and there are no circles, over whichever workers. A transaction that has locked something here already may pass
-//! an older one that waits: that one has to wait for it anyway.
+//! **Deadlocks** are prevented by ages (wait-die: Rosenkrantz, Stearns, Lewis, TODS 1978): a
+//! request waits for what is locked by younger transactions only, else it is refused, and its
+//! transaction tries again with its age. Requests are served in the order of their arrival: one
+//! that another waiting one excludes waits behind it, if it is older, and is refused, if it is not.
+//! So every wait is that of an older transaction for a younger one, and there are no circles, over
+//! whichever workers. A transaction that has locked something here already may pass an older one
+//! that waits: that one has to wait for it anyway.
 
 use std::collections::VecDeque;
 
@@ -74,8 +77,8 @@ impl Locks {
         routes * (self.held.len() + self.wishes.iter().map(|wish| wish.routes.len()).sum::<usize>())
     }
 
-    /// Whether nobody else has locked, nor waits for, what excludes these routes: a transaction that ends before anybody else is served may use them as
-    /// they are.
+    /// Whether nobody else has locked, nor waits for, what excludes these routes: a transaction
+    /// that ends before anybody else is served may use them as they are.
     pub(crate) fn is_free(&self, whose: Coordinator, routes: &[Route]) -> bool {
         let is_held =
             |held: &Held| held.whose != whose && routes.iter().any(|route| exclude(route, &held.route));
@@ -100,7 +103,8 @@ impl Locks {
             some_younger |= wish.age > age;
         }
         waits |= some_younger;
-        // Behind an older one it would wait for that; in front of it, the older one waits for this one, as it may.
+        // Behind an older one it would wait for that; in front of it, the older one waits for this
+        // one, as it may.
         meets_older |= some_older && (waits || !is_known);
         match (waits, meets_older) {
             (_, true) => Answer::Refused,

@@ -1,11 +1,14 @@
 //! Who owns what: the partitions of each table, and their owners.
 //!
-//! A table is divided by the leading 16 bits of its primary keys, as its indexes are. A partition is a range of these columns, and belongs to one
-//! worker. Tables that are never written belong to nobody: whoever needs them reads them.
+//! A table is divided by the leading 16 bits of its primary keys, as its indexes are. A partition
+//! is a range of these columns, and belongs to one worker. Tables that are never written belong to
+//! nobody: whoever needs them reads them.
 //!
-//! Tables that are divided into the same columns are one *division*: a partition is a range of columns of all of them. An action may touch several
-//! tables and has one owner, so what has one leading column has one owner. What a division's partitions are, and how they are split, merged and moved, is
-//! [`adapt`]'s, to which a division is a table; here is what finds the owner of an action in a few steps.
+//! Tables that are divided into the same columns are one *division*: a partition is a range of
+//! columns of all of them. An action may touch several tables and has one owner, so what has one
+//! leading column has one owner. What a division's partitions are, and how they are split, merged
+//! and moved, is [`adapt`]'s, to which a division is a table; here is what finds the owner of an
+//! action in a few steps.
 
 use adapt::{Change, Core, Grid, Partition, PartitionMap, Range, SubPartition, Table, TablePartitions};
 use engine::TableDivision;
@@ -77,8 +80,8 @@ const CROSSES: Abort = Abort::Misuse(
 );
 
 impl Map {
-    /// Of these tables, among so many workers: `owner` has the owner of each part, the first of which is part 0. Parts that follow each other
-    /// and have one owner are one partition.
+    /// Of these tables, among so many workers: `owner` has the owner of each part, the first of
+    /// which is part 0. Parts that follow each other and have one owner are one partition.
     ///
     /// # Errors
     /// [`MapError`]: the tables cannot be divided.
@@ -167,7 +170,8 @@ impl Map {
         Ok(Map::of(self.workers, self.divisions, partitions))
     }
 
-    /// Some change of the first division, which may not fit: for tests. `below` draws a number below another one.
+    /// Some change of the first division, which may not fit: for tests. `below` draws a number
+    /// below another one.
     pub fn any_change(&self, below: &mut dyn FnMut(u64) -> u64) -> Change {
         let (table, domain) = (Table(0), self.partitions.tables().first().map(TablePartitions::domain));
         let at = domain.map_or(0, |domain| domain.low + below(domain.len()));
@@ -234,7 +238,8 @@ impl Map {
         self.columns_of(route.table).map(|columns| columns.place(column).sub)
     }
 
-    /// The owner of all that an action with these routes touches; none if it touches only what is never written.
+    /// The owner of all that an action with these routes touches; none if it touches only what is
+    /// never written.
     ///
     /// # Errors
     /// [`Abort::Misuse`]: it touches what several workers own.
@@ -321,7 +326,8 @@ mod tests {
         assert_eq!((sub(0, 1), sub(1, 1), sub(1, 4)), (None, Some(SubPartition(0)), Some(SubPartition(3))));
     }
 
-    /// What an action touches has one owner whatever is moved: tables with the same columns are one division.
+    /// What an action touches has one owner whatever is moved: tables with the same columns are one
+    /// division.
     #[test]
     fn tables_that_are_divided_alike_move_together() {
         let alike = |name| table(name, Some((0, 6)), false);
@@ -352,7 +358,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done, the columns have the owners and the sub-partitions that the partitions say.
+        /// Whatever is done, the columns have the owners and the sub-partitions that the partitions
+        /// say.
         #[test]
         fn columns_follow_partitions(
             steps in prop::collection::vec((0u8..3, 0u64..30, 0u16..4), 0..60),

@@ -37,7 +37,8 @@ impl Refusal {
 /// What workers say. Some of it is followed by a body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Said {
-    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. So many of them follow.
+    /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. So
+    /// many of them follow.
     Request {
         /// Of the transaction: smaller is older.
         age: u64,

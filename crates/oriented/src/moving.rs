@@ -19,7 +19,8 @@ const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
 const DRAIN_LOOK_NANOS: u64 = 200;
 
 impl<P: Platform> Worker<'_, P> {
-    /// Changes the map, between two transactions of this worker: waits until no transaction is active, and serves others meanwhile.
+    /// Changes the map, between two transactions of this worker: waits until no transaction is
+    /// active, and serves others meanwhile.
     ///
     /// # Errors
     /// The map cannot be changed so, in words; the database has stopped, or a worker is gone.
@@ -46,7 +47,8 @@ impl<P: Platform> Worker<'_, P> {
                     self.ask_fences()?;
                 }
                 State::Drained if self.fences == 0 || self.shared.broken.drains => {
-                    // What was said to this worker came before the answers, or before the last transaction was over.
+                    // What was said to this worker came before the answers, or before the last
+                    // transaction was over.
                     while self.hear(hands)? {}
                     rearrangement.advance(Event::Fence);
                 }
@@ -82,7 +84,8 @@ impl<P: Platform> Worker<'_, P> {
     fn next_map(&self, changes: &[Change]) -> (u64, Result<Map, MapError>) {
         let map = self.shared.map(self.c);
         let partitions = map.partitions().partitions().count();
-        // Each change looks for its partition, and those behind it move; at the end the map is copied, a word a leading column and partition.
+        // Each change looks for its partition, and those behind it move; at the end the map is
+        // copied, a word a leading column and partition.
         let words = changes.len() * partitions * PARTITION_WORDS / 2 + map.columns() + partitions;
         P::work(self.c, Work::CopyWord, words as u32);
         P::work(self.c, Work::Step, changes.len() as u32 * partitions.max(1).ilog2());

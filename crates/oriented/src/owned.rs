@@ -72,7 +72,8 @@ impl Owned {
         (answer, None)
     }
 
-    /// The next request whose locks are granted now; none of its actions, if it is the worker's own.
+    /// The next request whose locks are granted now; none of its actions, if it is the worker's
+    /// own.
     pub(crate) fn next_granted(&mut self) -> Option<(u16, Option<Request>)> {
         let whose = self.locks.grant_next()?;
         Some((whose, self.places[usize::from(whose)].waiting.take()))

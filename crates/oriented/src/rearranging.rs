@@ -1,18 +1,23 @@
 //! How a map changes while transactions run: what is asked for, and in which order it happens.
 //!
-//! A rearrangement goes through [`State`]s, one after the other, as [`Rearrangement::advance`] is told what has happened. The worker that makes it
-//! does what the state asks for, and serves others meanwhile, because transactions that are active may need it:
+//! A rearrangement goes through [`State`]s, one after the other, as [`Rearrangement::advance`] is
+//! told what has happened. The worker that makes it does what the state asks for, and serves others
+//! meanwhile, because transactions that are active may need it:
 //!
 //! ```text
 //! Asked ─► Claimed ─► Drained ─► Quiet ─► Changed ─► Over
 //! ```
 //!
-//! - `Asked`: the worker claims the lock of the map; if somebody else has it, the worker tries again.
+//! - `Asked`: the worker claims the lock of the map; if somebody else has it, the worker tries
+//!   again.
 //! - `Claimed`: no transaction begins any more. Those that are active end.
-//! - `Drained`: no transaction is active, so nobody waits for an answer. But owners may not have heard yet how the last transactions have ended,
-//!   and have branches and locks of them. The worker asks all others, and each answers when it has done all that was said before: inboxes are
-//!   emptied in the order in which they are filled, by whomever, and what a transaction says was said before it was over.
-//! - `Quiet`: nobody has a branch or a lock. The map is exchanged, unless it cannot be changed as asked.
+//! - `Drained`: no transaction is active, so nobody waits for an answer. But owners may not have
+//!   heard yet how the last transactions have ended, and have branches and locks of them. The
+//!   worker asks all others, and each answers when it has done all that was said before: inboxes
+//!   are emptied in the order in which they are filled, by whomever, and what a transaction says
+//!   was said before it was over.
+//! - `Quiet`: nobody has a branch or a lock. The map is exchanged, unless it cannot be changed as
+//!   asked.
 //! - `Changed`: transactions may begin again; each sees the new version.
 
 /// Where a rearrangement is.

@@ -1,8 +1,11 @@
-//! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions meet in transactions.
+//! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions
+//! meet in transactions.
 //!
-//! The arrays ([`adapt::Arrays`]; ATraPos, section V) are the worker's own: nobody else looks at them, and whoever wants them asks the worker, which
-//! gives them away and begins anew. All actions are counted, by the table that they belong to and by who has asked for them; one run of actions in [`SAMPLE`]
-//! is measured by the clock. Of transactions that touch several sub-partitions one in so many is a synchronization point of all of these.
+//! The arrays ([`adapt::Arrays`]; ATraPos, section V) are the worker's own: nobody else looks at
+//! them, and whoever wants them asks the worker, which gives them away and begins anew. All actions
+//! are counted, by the table that they belong to and by who has asked for them; one run of actions
+//! in [`SAMPLE`] is measured by the clock. Of transactions that touch several sub-partitions one in
+//! so many is a synchronization point of all of these.
 
 use adapt::{Arrays, MEETINGS_MAX};
 use platform::{LINE_BYTES, Nanos, Platform, Work};
@@ -12,7 +15,8 @@ use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
 use crate::map::Map;
 use crate::worker::{Attempt, Worker};
 
-/// What takes place at a synchronization point: a request, an answer, and how the transaction has ended, each a line.
+/// What takes place at a synchronization point: a request, an answer, and how the transaction has
+/// ended, each a line.
 const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
@@ -23,7 +27,8 @@ impl<P: Platform> Worker<'_, P> {
         self.counting = Some(Counting::of(&self.map));
     }
 
-    /// What it has counted since it was last asked, or since the map changed; `None` if it does not count.
+    /// What it has counted since it was last asked, or since the map changed; `None` if it does not
+    /// count.
     pub fn take_arrays(&mut self) -> Option<Arrays> {
         let counting = self.counting.as_mut()?;
         // New ones are made, and these are handed over.
@@ -46,7 +51,8 @@ impl<P: Platform> Worker<'_, P> {
         is_due(&mut counting.until_run).then(|| P::now(self.c))
     }
 
-    /// When a look for a message begins, if what comes next is to be measured: to take a message is part of what it costs.
+    /// When a look for a message begins, if what comes next is to be measured: to take a message is
+    /// part of what it costs.
     #[inline]
     pub(crate) fn begin_look(&self) -> Option<Nanos> {
         let counting = self.counting.as_ref()?;
@@ -60,7 +66,8 @@ impl<P: Platform> Worker<'_, P> {
         is_due(&mut counting.until_message).then_some(looked).flatten()
     }
 
-    /// The end of another worker's transaction began then and is over: its time belongs to the actions of the transaction, by the class of which it is known.
+    /// The end of another worker's transaction began then and is over: its time belongs to the
+    /// actions of the transaction, by the class of which it is known.
     pub(crate) fn end_their_end(&mut self, began: Option<Nanos>, class: Option<usize>) {
         if let (Some(began), Some(class), Some(counting)) = (began, class, &mut self.counting) {
             counting.arrays.measure(class, 0, P::now(self.c).since(began));
@@ -137,8 +144,8 @@ impl<P: Platform> Worker<'_, P> {
     }
 }
 
-/// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has two, and one by sub-partition of what is asked for; and the sets
-/// that met.
+/// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has
+/// two, and one by sub-partition of what is asked for; and the sets that met.
 fn words(map: &Map) -> u32 {
     let counts = map.sub_partitions() * (2 * map.tables() + 1);
     (counts.div_ceil(2) + MEETINGS_MAX * MEETING_WORDS) as u32

@@ -1,4 +1,5 @@
-//! What a worker does for others: it takes what they have said, runs their actions in branches, and ends these.
+//! What a worker does for others: it takes what they have said, runs their actions in branches, and
+//! ends these.
 
 use engine::dynamic::BranchName;
 use platform::{Nanos, Platform, Work};
@@ -13,8 +14,10 @@ use crate::owned::{Request, owned_routes};
 use crate::worker::{Attempt, WORKER_BITS, Worker};
 
 impl<P: Platform> Worker<'_, P> {
-    /// Does what others have asked for, and says that its time is no part of a transaction's. Of an owner that is asked for more than it can do it is no more than each
-    /// of the others may have asked for at the beginning: else its own transactions would never run, nor would it be heard of.
+    /// Does what others have asked for, and says that its time is no part of a transaction's. Of an
+    /// owner that is asked for more than it can do it is no more than each of the others may have
+    /// asked for at the beginning: else its own transactions would never run, nor would it be heard
+    /// of.
     pub(crate) fn serve(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
         let looked = self.begin_look();
         let Some(heard) = self.post.take(&mut self.body)? else { return Ok(()) };
@@ -86,7 +89,8 @@ impl<P: Platform> Worker<'_, P> {
         }
     }
 
-    /// A request has come: its actions run if what they touch can be locked. `began`: when it began to cost this worker something, if that is measured.
+    /// A request has come: its actions run if what they touch can be locked. `began`: when it began
+    /// to cost this worker something, if that is measured.
     fn accept(
         &mut self,
         hands: &mut dyn Hands,
@@ -135,7 +139,8 @@ impl<P: Platform> Worker<'_, P> {
         self.post.say(to, &Said::Reply(Err(refusal)))
     }
 
-    /// Runs the actions of another worker's transaction, and tells what came of them. `began`: when that began which it costs the owner, if it is measured.
+    /// Runs the actions of another worker's transaction, and tells what came of them. `began`: when
+    /// that began which it costs the owner, if it is measured.
     fn run_theirs(
         &mut self,
         hands: &mut dyn Hands,

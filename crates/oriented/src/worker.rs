@@ -1,8 +1,11 @@
-//! One worker: it coordinates its own transactions, and does for others' what belongs to its partitions.
+//! One worker: it coordinates its own transactions, and does for others' what belongs to its
+//! partitions.
 //!
-//! A worker does one thing at a time. It serves others before each of its own transactions, while it waits for answers, and while it pauses; never
-//! between the actions of a phase. So a transaction that needs nobody else is never interrupted, and locks nothing: it only looks
-//! whether it may go on. One that needs others locks what it has touched so far before it sends its first message.
+//! A worker does one thing at a time. It serves others before each of its own transactions, while
+//! it waits for answers, and while it pauses; never between the actions of a phase. So a
+//! transaction that needs nobody else is never interrupted, and locks nothing: it only looks
+//! whether it may go on. One that needs others locks what it has touched so far before it sends its
+//! first message.
 
 use std::sync::Arc;
 
@@ -24,7 +27,8 @@ use crate::shared::{Shared, Site};
 
 /// Bits of an age that name the worker: no two transactions have the same.
 pub(crate) const WORKER_BITS: u32 = 16;
-/// How long a worker that has no transactions any more waits for a message before it looks whether the others are there.
+/// How long a worker that has no transactions any more waits for a message before it looks whether
+/// the others are there.
 const LEAVING_LOOK_NANOS: u64 = 50_000;
 
 /// What is said of a session that has no branches.
@@ -38,7 +42,8 @@ pub struct Counts {
     pub messages: u64,
     /// Commits of transactions that needed other workers.
     pub shared: u64,
-    /// Transactions that needed other workers because of another transaction's locks, or would have.
+    /// Transactions that needed other workers because of another transaction's locks, or would
+    /// have.
     pub waits: u64,
 }
 
@@ -161,7 +166,8 @@ impl<'d, P: Platform> Worker<'d, P> {
         Counts { messages: self.post.sent, ..self.counts }
     }
 
-    /// Runs a transaction until it commits, rolls back, or fails for good, after what others have asked for meanwhile.
+    /// Runs a transaction until it commits, rolls back, or fails for good, after what others have
+    /// asked for meanwhile.
     ///
     /// # Errors
     /// See [`Abort`].
@@ -190,7 +196,8 @@ impl<'d, P: Platform> Worker<'d, P> {
         self.check_others()
     }
 
-    /// The same, where no worker runs transactions of its own: the time that passes is none that others could use better, and is not counted.
+    /// The same, where no worker runs transactions of its own: the time that passes is none that
+    /// others could use better, and is not counted.
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
@@ -247,7 +254,8 @@ impl<'d, P: Platform> Worker<'d, P> {
         Ok(())
     }
 
-    /// Gets the map, if it has changed. Pre: a transaction is active, so that it does not change now.
+    /// Gets the map, if it has changed. Pre: a transaction is active, so that it does not change
+    /// now.
     #[inline]
     pub(crate) fn look_at_map(&mut self) {
         let version = self.shared.version(self.c);
@@ -337,7 +345,8 @@ impl<'d, P: Platform> Worker<'d, P> {
         }
     }
 
-    /// Commits the transaction everywhere: the record of the log that names all branches is the commit.
+    /// Commits the transaction everywhere: the record of the log that names all branches is the
+    /// commit.
     fn commit(&mut self, hands: &mut dyn Hands) -> Result<Commit, Abort> {
         let own = *self.owned.branch(self.me);
         let branches = hands.branches();

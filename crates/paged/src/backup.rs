@@ -1,12 +1,16 @@
 //! Copies of directories with rows in pages, which a program may have open.
 //!
-//! What the checkpoint says is read first, then the pages, and the log last. So a page that is copied has no change that the copied log does not
-//! have, as no page is written before its log; and the first change of each page since the checkpoint brings an image along, so a page that is
-//! copied while it is written is made anew when the copy is opened. Opening a copy is a restart after a crash.
+//! What the checkpoint says is read first, then the pages, and the log last. So a page that is
+//! copied has no change that the copied log does not have, as no page is written before its log;
+//! and the first change of each page since the checkpoint brings an image along, so a page that is
+//! copied while it is written is made anew when the copy is opened. Opening a copy is a restart
+//! after a crash.
 //!
-//! Meanwhile the database makes checkpoints of its own, and removes files of the log that the copy needs. They are opened before pages are
-//! copied, and those that are made later between pages: what is open can be read, whatever becomes of its name. They are read from their last byte to
-//! their first (`read_backwards`), so that what is missing in them is damage, and nothing that was written meanwhile.
+//! Meanwhile the database makes checkpoints of its own, and removes files of the log that the copy
+//! needs. They are opened before pages are copied, and those that are made later between pages:
+//! what is open can be read, whatever becomes of its name. They are read from their last byte to
+//! their first (`read_backwards`), so that what is missing in them is damage, and nothing that was
+//! written meanwhile.
 // A copy is made by the calling thread, from files that the database writes through its own port.
 #![allow(clippy::disallowed_methods)]
 
@@ -63,7 +67,8 @@ fn of_file(path: &Path) -> impl FnOnce(io::Error) -> CopyError {
     move |source| CopyError::File { path: path.to_owned(), source }
 }
 
-/// Copies the files of a database to a directory that is empty, and makes them durable; how many files there are.
+/// Copies the files of a database to a directory that is empty, and makes them durable; how many
+/// files there are.
 ///
 /// # Errors
 /// A file cannot be read or written, or the log is damaged. What was copied stays.
@@ -115,7 +120,8 @@ impl Segments {
         let (mut copied, mut last) = (0, 0);
         loop {
             self.open_new(from)?;
-            // One that has become full meanwhile has another one behind it, which was made before that.
+            // One that has become full meanwhile has another one behind it, which was made before
+            // that.
             let behind: Vec<u64> = self.0.range(last..).map(|(first, _)| *first).collect();
             let Some(newest) = behind.last() else { return Ok(copied) };
             last = newest + 1;
@@ -152,8 +158,9 @@ impl Segments {
     }
 }
 
-/// All bytes of a file, of which later ones are read before earlier ones: in a file that is only appended to, what is read of an earlier place has
-/// all that had to be there for what was read of a later one.
+/// All bytes of a file, of which later ones are read before earlier ones: in a file that is only
+/// appended to, what is read of an earlier place has all that had to be there for what was read of
+/// a later one.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -181,7 +188,8 @@ fn copy_file(from: &Path, to: &Path, now_and_then: &mut dyn FnMut() -> Copied<()
     target.sync_all().map_err(of_file(to))
 }
 
-/// Makes a file of these bytes, which only its owner can read, and makes it durable, its name aside.
+/// Makes a file of these bytes, which only its owner can read, and makes it durable, its name
+/// aside.
 ///
 /// # Errors
 /// There is such a file, or it cannot be written.

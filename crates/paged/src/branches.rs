@@ -1,9 +1,12 @@
-//! Branches: what the session of a worker that owns partitions does for transactions of several workers.
+//! Branches: what the session of a worker that owns partitions does for transactions of several
+//! workers.
 //!
-//! A branch has what is to be undone and a place in the log of its own, under a number of its own: so each is taken back by its owner, and
-//! several are open in a session at a time. It locks nothing ([`engine::dynamic::Branches`] says who sees to that). What commits a transaction
-//! is one record, which names all of its branches that have changed something. All of their records lie before it, because they were written
-//! before the actions were answered; so a restart that finds the record finds them, and one that does not undoes all branches.
+//! A branch has what is to be undone and a place in the log of its own, under a number of its own:
+//! so each is taken back by its owner, and several are open in a session at a time. It locks
+//! nothing ([`engine::dynamic::Branches`] says who sees to that). What commits a transaction is one
+//! record, which names all of its branches that have changed something. All of their records lie
+//! before it, because they were written before the actions were answered; so a restart that finds
+//! the record finds them, and one that does not undoes all branches.
 
 use engine::dynamic::{Body, BranchName};
 use engine::{Commit, Epoch};
@@ -47,7 +50,8 @@ impl OpenBranches {
         self.all.len() == self.free.len()
     }
 
-    /// Goes on with a branch: its changes are those of the session's transaction, until [`Self::lay_aside`].
+    /// Goes on with a branch: its changes are those of the session's transaction, until
+    /// [`Self::lay_aside`].
     fn resume<P: Files>(&mut self, context: &mut Context<'_, P>, number: usize) {
         let branch = &mut self.all[number];
         std::mem::swap(&mut context.owner.undo, &mut branch.undo);

@@ -1,7 +1,8 @@
-//! The file of pages, and a worker's way to it. A worker waits for its own operations; in the virtual machine that takes virtual time.
+//! The file of pages, and a worker's way to it. A worker waits for its own operations; in the
+//! virtual machine that takes virtual time.
 //!
-//! What is written or read goes through a buffer of the worker: the frame is copied, so that a page is sealed and verified outside of
-//! memory that others read, and files need not take frames.
+//! What is written or read goes through a buffer of the worker: the frame is copied, so that a page
+//! is sealed and verified outside of memory that others read, and files need not take frames.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,8 @@ pub(crate) struct About {
     pub page_bytes: usize,
     /// That of the database.
     pub identity: u64,
-    /// The lives that the database has had, ascending: what the log does not have between two of them no page has.
+    /// The lives that the database has had, ascending: what the log does not have between two of
+    /// them no page has.
     pub lives: Vec<Life>,
 }
 
@@ -63,7 +65,8 @@ impl<P: Files> PageFile<P> {
         Ok(PageFile { directory, file, path: path.to_path_buf(), about, bytes, is_only_read: false })
     }
 
-    /// The error of a page that lay behind the end of the file when that was opened, and was not written since.
+    /// The error of a page that lay behind the end of the file when that was opened, and was not
+    /// written since.
     pub(crate) fn beyond(&self, number: u64) -> Option<PagedError> {
         if self.offset(number) < self.bytes {
             return None;
@@ -96,8 +99,8 @@ impl<P: Files> PageFile<P> {
         stride(self.about.page_bytes)
     }
 
-    /// Fills a frame with a page that has come, once it has been verified: it has all changes up to `oldest`, and none that
-    /// the log has lost.
+    /// Fills a frame with a page that has come, once it has been verified: it has all changes up to
+    /// `oldest`, and none that the log has lost.
     pub(crate) fn fill(
         &self,
         c: P::Core,

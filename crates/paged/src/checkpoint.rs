@@ -1,13 +1,15 @@
 //! Checkpoints: from one on, a restart need not look at earlier changes.
 //!
-//! A checkpoint begins at an LSN: every change that ends later brings an image of its page, if it is the page's first. All pages that had
-//! changed by then are written, in copies, while transactions go on, and made durable. Then the [`Master`] says where repetition begins,
-//! and which transactions were under way; it takes the place of the one before when the log has everything that it knows of. Log from
-//! before goes.
+//! A checkpoint begins at an LSN: every change that ends later brings an image of its page, if it
+//! is the page's first. All pages that had changed by then are written, in copies, while
+//! transactions go on, and made durable. Then the [`Master`] says where repetition begins, and
+//! which transactions were under way; it takes the place of the one before when the log has
+//! everything that it knows of. Log from before goes.
 //!
-//! A checkpoint that something refuses is tried again later: pages that were not written count as changed still, and the log keeps all that is
-//! needed. One whose flush of the pages fails is the last one of its life: a later one could take pages for written whose writes were lost. A
-//! restart writes every page again that has changed since the last checkpoint that counts.
+//! A checkpoint that something refuses is tried again later: pages that were not written count as
+//! changed still, and the log keeps all that is needed. One whose flush of the pages fails is the
+//! last one of its life: a later one could take pages for written whose writes were lost. A restart
+//! writes every page again that has changed since the last checkpoint that counts.
 //!
 //! Sessions make checkpoints between transactions, a few pages at a time.
 
@@ -25,13 +27,15 @@ use crate::options::{Broken, PagedError};
 use crate::pool::{Copies, Pool, Sent};
 use crate::undecided::{Carried, Undecided};
 
-/// Copies on their way at a time: more in a larger pool, of which they are no more than a part, as pages stay meanwhile.
+/// Copies on their way at a time: more in a larger pool, of which they are no more than a part, as
+/// pages stay meanwhile.
 const COPIES: usize = 16;
 const COPIES_MAX: usize = 128;
 const POOL_PART: usize = 8;
 /// Neighbours in the file that are written at once.
 const RUN_MAX: usize = 32;
-/// A checkpoint that was refused is due again when the log has grown by this part of what makes one due.
+/// A checkpoint that was refused is due again when the log has grown by this part of what makes one
+/// due.
 const AGAIN_PART: u64 = 16;
 /// Frames that a session looks at between two transactions.
 const FRAMES_PER_TURN: usize = 4096;
@@ -99,7 +103,8 @@ impl<P: Files> Checkpoints<P> {
     /// Goes on with a checkpoint, or begins one, if it is time. To be called between transactions.
     ///
     /// # Errors
-    /// A flush has failed: nothing that counts is lost, but the log grows. What else is refused is tried again later.
+    /// A flush has failed: nothing that counts is lost, but the log grows. What else is refused is
+    /// tried again later.
     pub(crate) fn tend(&self, c: P::Core, pool: &Pool<P>, log: &Log<P>) -> Result<(), PagedError> {
         // Relaxed: only a hint.
         let last = P::load(c, self.last(), Ordering::Relaxed);
@@ -138,7 +143,8 @@ impl<P: Files> Checkpoints<P> {
         })
     }
 
-    /// Goes on with the checkpoint that is being made: looks at so many frames. Whether it is complete.
+    /// Goes on with the checkpoint that is being made: looks at so many frames. Whether it is
+    /// complete.
     fn work(
         &self,
         c: P::Core,
@@ -229,7 +235,8 @@ impl<P: Files> Checkpoints<P> {
                 return Ok(false);
             }
             if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
-                // What is under way, by whomever, need not be the last change. It may be from a checkpoint that was refused.
+                // What is under way, by whomever, need not be the last change. It may be from a
+                // checkpoint that was refused.
                 copies.submit(c, store);
                 copies.land(c, store, waits)?;
                 pool.land(c, waits)?;

@@ -1,4 +1,5 @@
-//! What a session has at hand for its transaction: locks, rows, changes; and how the transaction ends.
+//! What a session has at hand for its transaction: locks, rows, changes; and how the transaction
+//! ends.
 
 use cc::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use engine::{Commit, Epoch};
@@ -109,8 +110,9 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
-    /// Waits for what the attempt before was refused, and has it then. The transaction has nothing else yet: nobody waits for it, so it can wait for anybody,
-    /// and comes back when it can go on. Otherwise it would take again what others want, only to be refused again.
+    /// Waits for what the attempt before was refused, and has it then. The transaction has nothing
+    /// else yet: nobody waits for it, so it can wait for anybody, and comes back when it can go on.
+    /// Otherwise it would take again what others want, only to be refused again.
     pub(crate) fn wait_for_refused(&mut self) -> Result<(), Abort> {
         match self.owner.locks.refused() {
             Some((table, name, mode)) if !self.owner.locks.locks_nothing() => self.lock(table, name, mode),
@@ -118,7 +120,8 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
-    /// Locks a place, and waits for it no longer than this; what was not granted by then is refused.
+    /// Locks a place, and waits for it no longer than this; what was not granted by then is
+    /// refused.
     fn acquire_soon(&mut self, place: (usize, u64, LockMode), longest: u64) -> Answer {
         let answer = self.acquire(place, None);
         if answer != Answer::Refused || longest == 0 {
@@ -153,7 +156,8 @@ impl<'d, P: Files> Context<'d, P> {
         Wish { table, name, mode, age: self.owner.age }
     }
 
-    /// Begins an attempt; of a part, or of a transaction of this database alone, which waits for a lock no longer than `wait_nanos_max`.
+    /// Begins an attempt; of a part, or of a transaction of this database alone, which waits for a
+    /// lock no longer than `wait_nanos_max`.
     ///
     /// Pre: none is open.
     pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool, wait_nanos_max: Option<u64>) {
@@ -173,8 +177,8 @@ impl<'d, P: Files> Context<'d, P> {
     /// No row is known that was found before.
     pub(crate) fn begin_rows(&mut self, deadline: Option<Nanos>) {
         self.rows.clear();
-        // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among them. 0 marks handles that no attempt
-        // has made.
+        // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among
+        // them. 0 marks handles that no attempt has made.
         self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);
         self.deadline = deadline;
     }
@@ -211,12 +215,14 @@ impl<'d, P: Files> Context<'d, P> {
         self.shared.end_session(self.worker.c, number, (&mut self.owner, &mut self.spare));
     }
 
-    /// Commits: changes are there already. With a log its locks are given back before the commit is durable: whoever sees what the
-    /// transaction has done has a later place in the log, and is durable only with it (early lock release: Johnson et al., "Aether",
-    /// PVLDB 2010), unless [`storage::Optimisation::Aether`] is left out.
+    /// Commits: changes are there already. With a log its locks are given back before the commit is
+    /// durable: whoever sees what the transaction has done has a later place in the log, and is
+    /// durable only with it (early lock release: Johnson et al., "Aether", PVLDB 2010), unless
+    /// [`storage::Optimisation::Aether`] is left out.
     ///
     /// # Errors
-    /// The log has stopped: whether the transaction commits is not known, and it is not to be acknowledged.
+    /// The log has stopped: whether the transaction commits is not known, and it is not to be
+    /// acknowledged.
     pub(crate) fn commit(&mut self) -> Result<Commit, PagedError> {
         let c = self.worker.c;
         let before = self.meter.enter::<P>(c, Category::Commit);

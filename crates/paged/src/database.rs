@@ -45,8 +45,8 @@ impl<P: Files> PagedDatabase<P> {
         self.shared.failure(c)
     }
 
-    /// Looks whether all pages are in their places, and all indexes agree with the rows, while no transaction runs. Gives what is
-    /// wrong, in words.
+    /// Looks whether all pages are in their places, and all indexes agree with the rows, while no
+    /// transaction runs. Gives what is wrong, in words.
     ///
     /// # Errors
     /// A page cannot be read.

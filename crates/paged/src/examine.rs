@@ -1,4 +1,5 @@
-//! What the files of a closed directory say, without a program's tables, and without changing anything: for checks and inspection.
+//! What the files of a closed directory say, without a program's tables, and without changing
+//! anything: for checks and inspection.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,8 +48,8 @@ pub struct Examined {
     pub in_doubt: Vec<PartOf>,
     /// Decisions of such transactions that are not forgotten.
     pub decisions: Vec<Decision>,
-    /// Each table, with pages and rows of the trees of its indexes, and then pages and pieces of that of long rows, if it has one: as the next
-    /// opening has them. Empty if pages are damaged.
+    /// Each table, with pages and rows of the trees of its indexes, and then pages and pieces of
+    /// that of long rows, if it has one: as the next opening has them. Empty if pages are damaged.
     pub tables: Vec<(TableDescription, Vec<ExaminedTree>)>,
     /// Pages in use that are damaged, and that the log does not make anew.
     pub damaged: Vec<u64>,
@@ -120,7 +121,8 @@ pub fn holds_pages(path: &Path) -> bool {
 /// Reads everything that a directory has. No program has it open.
 ///
 /// # Errors
-/// Files cannot be read, or what says what there is is damaged. What is wrong with pages is in the result.
+/// Files cannot be read, or what says what there is is damaged. What is wrong with pages is in the
+/// result.
 pub fn examine<P: Files>(c: P::Core, path: &Path) -> Result<Examined, PagedError> {
     let Directory { directory, mut queue, master, files } = Directory::<P>::open(c, path)?;
     head::check::<P>(c, &mut queue, master.identity)?;
@@ -232,7 +234,8 @@ impl<P: Files> Pages<'_, P> {
         }
     }
 
-    /// Looks at all trees: that each page in use is in one place of one tree, and that the indexes of a table have as many rows.
+    /// Looks at all trees: that each page in use is in one place of one tree, and that the indexes
+    /// of a table have as many rows.
     fn walk(&self, pool: &Pool<P>, trees: &[TableTrees], examined: &mut Examined) -> Result<(), PagedError> {
         let mut worker = pool.worker(self.c, 0);
         let mut seen = BTreeSet::new();

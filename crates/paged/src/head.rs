@@ -1,11 +1,13 @@
-//! The head of the file of pages: the block in which page 0 would lie, which there is none of. It says whose file it is.
+//! The head of the file of pages: the block in which page 0 would lie, which there is none of. It
+//! says whose file it is.
 //!
 //! ```text
 //! word 0..3     magic; version of the format; identity of the database; checksum (CRC-32C) of all before
 //! ```
 //!
-//! The checksum of each page has the identity as well, so no page of another database is ever served; but a file that is another's
-//! has to be known before a restart writes to it. The head is written once, and is on disk with the first checkpoint.
+//! The checksum of each page has the identity as well, so no page of another database is ever
+//! served; but a file that is another's has to be known before a restart writes to it. The head is
+//! written once, and is on disk with the first checkpoint.
 
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
 use storage::log::LogError;

@@ -32,9 +32,10 @@ impl TableTrees {
     }
 }
 
-/// Checks the trees of a table: those of its indexes, and that of pieces of long rows, if there is one. Every page is in one place, the indexes
-/// have as many entries, and the pieces that rows have are those that are there. What there is; what is wrong goes to `wrong`. `seen` has the
-/// pages of other tables.
+/// Checks the trees of a table: those of its indexes, and that of pieces of long rows, if there is
+/// one. Every page is in one place, the indexes have as many entries, and the pieces that rows have
+/// are those that are there. What there is; what is wrong goes to `wrong`. `seen` has the pages of
+/// other tables.
 ///
 /// # Errors
 /// A page cannot be read.

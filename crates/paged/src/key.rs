@@ -1,4 +1,5 @@
-//! Keys: normalized words, compared word by word; and words of which few need no memory of their own.
+//! Keys: normalized words, compared word by word; and words of which few need no memory of their
+//! own.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,8 +1,10 @@
-//! The paged storage manager: rows in pages of B+trees, in a buffer pool over one file, under two-phase locking.
+//! The paged storage manager: rows in pages of B+trees, in a buffer pool over one file, under
+//! two-phase locking.
 //!
-//! The crate stands beside `storage` and `cc`, not on top of their records: its leaves hold rows, its locks live in a lock manager,
-//! and every verb can fail with an error of the file. It shares what is below (platform, files, version latches) and what is above
-//! (descriptions, procedures, drivers), to which it is a database, sessions and verbs as objects ([`engine::dynamic`]).
+//! The crate stands beside `storage` and `cc`, not on top of their records: its leaves hold rows,
+//! its locks live in a lock manager, and every verb can fail with an error of the file. It shares
+//! what is below (platform, files, version latches) and what is above (descriptions, procedures,
+//! drivers), to which it is a database, sessions and verbs as objects ([`engine::dynamic`]).
 //!
 //! ```text
 //! opening, restart           what a directory holds, and what its log says; whether pages know more (lost_end)
@@ -23,17 +25,22 @@
 //!             channel        the file, and a worker's way to it; whose file it is (head)
 //! ```
 //!
-//! **Two-phase locking** (strict): a transaction locks each key that it looks up, whether it is there or not, to share it or to
-//! have it alone; a scan also locks the gaps of its range, each named by the key or fence above. An insertion asks, with the leaf
-//! latched, whether another transaction relies on the gap that it splits (next-key locking: Mohan, "ARIES/KVL", VLDB 1990; locks of gaps
-//! and keys apart as in Lomet, "Key range locking strategies", VLDB 1993). A deleted record stays as a ghost until the commit; then it
-//! leaves, unless another transaction relies on the gap below it, which would be joined with the one above. All locks are kept to the end.
-//! Before keys and gaps the database and the table are locked, with the intention; many locks of a table become one of the table.
+//! **Two-phase locking** (strict): a transaction locks each key that it looks up, whether it is
+//! there or not, to share it or to have it alone; a scan also locks the gaps of its range, each
+//! named by the key or fence above. An insertion asks, with the leaf latched, whether another
+//! transaction relies on the gap that it splits (next-key locking: Mohan, "ARIES/KVL", VLDB 1990;
+//! locks of gaps and keys apart as in Lomet, "Key range locking strategies", VLDB 1993). A deleted
+//! record stays as a ghost until the commit; then it leaves, unless another transaction relies on
+//! the gap below it, which would be joined with the one above. All locks are kept to the end.
+//! Before keys and gaps the database and the table are locked, with the intention; many locks of a
+//! table become one of the table.
 //!
-//! Where workers own partitions, transactions are made of branches, which lock nothing (`branches`; decision 0041).
+//! Where workers own partitions, transactions are made of branches, which lock nothing (`branches`;
+//! decision 0041).
 //!
-//! With a log (`PagedOptions::log`), what is committed survives crashes (decision 0036); without, nothing of the database survives its
-//! process. What a transaction has changed is undone from its own memory, or by the restart from the log.
+//! With a log (`PagedOptions::log`), what is committed survives crashes (decision 0036); without,
+//! nothing of the database survives its process. What a transaction has changed is undone from its
+//! own memory, or by the restart from the log.
 
 #![forbid(unsafe_code)]
 

@@ -2,8 +2,8 @@
 
 use crate::lsn::Lsn;
 
-/// A life of a database, from one opening to the next. A copy has the lives of its original; each of the two has its own from its next
-/// opening on.
+/// A life of a database, from one opening to the next. A copy has the lives of its original; each
+/// of the two has its own from its next opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     /// No other one has it, in whichever directory.

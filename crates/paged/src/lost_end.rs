@@ -1,9 +1,11 @@
 //! Whether the log has lost its end, as far as pages know it.
 //!
-//! A page is written when its last change is durable in the log. So a page in the file with a change of which the log that was found
-//! says nothing shows that the log had more once: what is there would be shown by half. A restart looks at pages that the log
-//! changes before it writes anything, if something that is no record lies behind the end: most often that is what a crash has left of a
-//! write that was under way. Any other such page is refused when it is read, in this life and later ones ([`crate::channel::PageFile`]).
+//! A page is written when its last change is durable in the log. So a page in the file with a
+//! change of which the log that was found says nothing shows that the log had more once: what is
+//! there would be shown by half. A restart looks at pages that the log changes before it writes
+//! anything, if something that is no record lies behind the end: most often that is what a crash
+//! has left of a write that was under way. Any other such page is refused when it is read, in this
+//! life and later ones ([`crate::channel::PageFile`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What a directory says of its database: the file that a checkpoint leaves, which takes the place of the one before in one step.
+//! What a directory says of its database: the file that a checkpoint leaves, which takes the place
+//! of the one before in one step.
 //!
 //! ```text
 //! word 0..9     magic; version of the format (32 bits), bytes of a page (32); identity of the database; generation of the log; the LSN from
@@ -210,8 +211,9 @@ impl Master {
         Start { identity, life: self.life(), low, durable }
     }
 
-    /// The last byte of the file of pages that must be there: pages that had changed by the time the checkpoint began were on disk when it
-    /// ended, and the log has images of all others. Pages lie so many bytes apart.
+    /// The last byte of the file of pages that must be there: pages that had changed by the time
+    /// the checkpoint began were on disk when it ended, and the log has images of all others. Pages
+    /// lie so many bytes apart.
     pub(crate) fn pages_end(&self, stride: u64) -> u64 {
         let states = (1..).zip(&self.states);
         let written = states.filter(|(_, state)| (2..=self.redo.0).contains(*state));
@@ -224,8 +226,9 @@ impl Master {
         all().skip(all().count().saturating_sub(LIVES_MAX)).collect()
     }
 
-    /// Up to where the log of a copy may go, if the copy is what the database was once: behind that the two have lives of their own. `None`: it
-    /// is a copy of another database, or its last life is one that only the copy has had.
+    /// Up to where the log of a copy may go, if the copy is what the database was once: behind that
+    /// the two have lives of their own. `None`: it is a copy of another database, or its last life
+    /// is one that only the copy has had.
     pub(crate) fn agrees_up_to(&self, copy: &Master) -> Option<Lsn> {
         let last = copy.lives.last()?;
         let at = self.lives.iter().position(|life| life.name == last.name)?;

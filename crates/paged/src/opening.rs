@@ -70,10 +70,12 @@ impl<P: Files> PagedDatabase<P> {
         Ok(PagedDatabase { shared, descriptions })
     }
 
-    /// Opens the database that the directory of the options holds, or makes a new one there; changes are logged.
+    /// Opens the database that the directory of the options holds, or makes a new one there;
+    /// changes are logged.
     ///
     /// # Errors
-    /// The directory holds something else, or other tables; files are damaged or cannot be read or written; there is no memory.
+    /// The directory holds something else, or other tables; files are damaged or cannot be read or
+    /// written; there is no memory.
     pub fn open(
         c: P::Core,
         options: &PagedOptions,
@@ -119,7 +121,8 @@ impl<P: Files> PagedDatabase<P> {
     }
 }
 
-/// Whether a directory with these files has a database; one that was never made as a whole counts as none: nothing was ever logged in it.
+/// Whether a directory with these files has a database; one that was never made as a whole counts
+/// as none: nothing was ever logged in it.
 fn exists<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
@@ -149,8 +152,8 @@ fn lost_pages(what: &'static str) -> PagedError {
     LogError::Damaged { file: head::NAME.to_owned(), offset: 0, what }.into()
 }
 
-/// Notes, durably, that a database is being made, and removes what an earlier attempt has left: in a directory with that note, and without a
-/// checkpoint, nothing was ever acknowledged.
+/// Notes, durably, that a database is being made, and removes what an earlier attempt has left: in
+/// a directory with that note, and without a checkpoint, nothing was ever acknowledged.
 fn begin_making<P: Files>(c: P::Core, queue: &mut P::Queue, left: &[Entry]) -> Result<(), PagedError> {
     if left.iter().all(|entry| entry.name != MAKING) {
         let (existence, access) = (Existence::New, Access::Cached);

@@ -11,13 +11,16 @@ use terms::Abort;
 
 use crate::page::{PAGE_BYTES, PageFault};
 
-/// Most owners of locks, which are sessions and prepared parts: so many each mode of a lock can be counted.
+/// Most owners of locks, which are sessions and prepared parts: so many each mode of a lock can be
+/// counted.
 pub(crate) const OWNERS_MAX: usize = (1 << 12) - 1;
 
-/// Frames that a session may have to itself at one moment: those of a split of the root, of what it reads, and of what it evicts.
+/// Frames that a session may have to itself at one moment: those of a split of the root, of what it
+/// reads, and of what it evicts.
 pub const FRAMES_PER_SESSION: usize = 8;
 
-/// Pages that a record takes as much room as, at most: images of three pages, what two new ones hold, and what is said of them.
+/// Pages that a record takes as much room as, at most: images of three pages, what two new ones
+/// hold, and what is said of them.
 pub(crate) const RECORD_PAGES_MAX: u64 = 6;
 
 /// What is made.
@@ -25,12 +28,14 @@ pub(crate) const RECORD_PAGES_MAX: u64 = 6;
 pub struct PagedOptions {
     /// Most sessions at a time.
     pub sessions_max: usize,
-    /// Most parts of transactions over several databases that are prepared at a time; 0: there are none.
+    /// Most parts of transactions over several databases that are prepared at a time; 0: there are
+    /// none.
     pub parts_max: usize,
-    /// Most branches of transactions that a session has open at a time, where workers own partitions of the data; 0: there are none.
+    /// Most branches of transactions that a session has open at a time, where workers own
+    /// partitions of the data; 0: there are none.
     pub branches_max: usize,
-    /// Longest wait for a lock; `None`: as long as the transaction may take. Where parts can be, whoever has the lock may wait for another
-    /// database.
+    /// Longest wait for a lock; `None`: as long as the transaction may take. Where parts can be,
+    /// whoever has the lock may wait for another database.
     pub wait_nanos_max: Option<u64>,
     /// Bytes of all frames: a bound that nothing exceeds.
     pub pool_bytes: u64,
@@ -38,17 +43,21 @@ pub struct PagedOptions {
     pub page_bytes: usize,
     /// Most pages that the database may have.
     pub pages_max: u64,
-    /// Where pages go that have no room in the pool: a directory, which may be there, with no database in it. `None`: nowhere.
+    /// Where pages go that have no room in the pool: a directory, which may be there, with no
+    /// database in it. `None`: nowhere.
     pub directory: Option<PathBuf>,
     /// Memory nodes that have a part of the frames each.
     pub nodes: Vec<Node>,
     /// Lists of locks that are held or waited for.
     pub lock_lists: usize,
-    /// Most locks of rows and gaps that a transaction has at a time: with so many it takes whole tables.
+    /// Most locks of rows and gaps that a transaction has at a time: with so many it takes whole
+    /// tables.
     pub locks_max: usize,
-    /// Locks of rows and gaps in one table from which on a transaction takes the table instead, if nobody is in the way.
+    /// Locks of rows and gaps in one table from which on a transaction takes the table instead, if
+    /// nobody is in the way.
     pub escalation: usize,
-    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`], [`Optimisation::Aether`].
+    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`],
+    /// [`Optimisation::Aether`].
     pub optimisations: Optimisations,
     /// How changes are logged; `None`: nothing outlives the process. There is a directory then.
     pub log: Option<PagedLogOptions>,
@@ -120,8 +129,8 @@ pub struct Broken {
 }
 
 impl Default for PagedOptions {
-    /// 64 sessions and no parts, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no file, 65,536 lists, 8,192 locks, 1,024 in one
-    /// table.
+    /// 64 sessions and no parts, 256 MiB of frames of 8 KiB, as many as 64 times the pages, no
+    /// file, 65,536 lists, 8,192 locks, 1,024 in one table.
     fn default() -> Self {
         PagedOptions::with_pool(256 << 20)
     }
@@ -165,7 +174,8 @@ impl PagedOptions {
         (self.pool_bytes / self.page_bytes as u64) as usize
     }
 
-    /// Whether sessions inherit locks of the database and of tables from transaction to transaction.
+    /// Whether sessions inherit locks of the database and of tables from transaction to
+    /// transaction.
     pub(crate) fn inherits_locks(&self) -> bool {
         self.optimisations.has(Optimisation::InheritedLocks)
     }
@@ -175,8 +185,8 @@ impl PagedOptions {
         self.optimisations.has(Optimisation::Aether)
     }
 
-    /// Whether one session is all there can be, so that nothing is locked as long as no part is prepared: a part has its locks between two
-    /// transactions of the session.
+    /// Whether one session is all there can be, so that nothing is locked as long as no part is
+    /// prepared: a part has its locks between two transactions of the session.
     pub(crate) fn has_one_session(&self) -> bool {
         self.sessions_max <= 1 && self.optimisations.has(Optimisation::PlainLocks)
     }

@@ -1,12 +1,16 @@
-//! Long rows: what of a row does not fit a record lies in pieces, in the pages of another tree of the table.
+//! Long rows: what of a row does not fit a record lies in pieces, in the pages of another tree of
+//! the table.
 //!
-//! A record takes a quarter of a page at most, so that leaves hold several. The record of a longer row has the row's first words, and the
-//! length of its tail; the others are divided into pieces, each an entry of the table's *overflow tree*. The key of a piece is the row's primary
-//! key with the number of the piece behind it, so the pieces of a row lie beside each other, and whoever knows the row finds each of them.
-//! That is how PostgreSQL keeps long values (TOAST), with the row's key in place of a number of the value.
+//! A record takes a quarter of a page at most, so that leaves hold several. The record of a longer
+//! row has the row's first words, and the length of its tail; the others are divided into pieces,
+//! each an entry of the table's *overflow tree*. The key of a piece is the row's primary key with
+//! the number of the piece behind it, so the pieces of a row lie beside each other, and whoever
+//! knows the row finds each of them. That is how PostgreSQL keeps long values (TOAST), with the
+//! row's key in place of a number of the value.
 //!
-//! Pieces are entries like any other: their changes are logged, taken back and repeated, their pages are split, given back, checked and
-//! written, without a rule of their own. Nobody locks them: whoever has locked a row has its pieces.
+//! Pieces are entries like any other: their changes are logged, taken back and repeated, their
+//! pages are split, given back, checked and written, without a rule of their own. Nobody locks
+//! them: whoever has locked a row has its pieces.
 
 use schema::TableDescription;
 
@@ -35,8 +39,8 @@ pub(crate) struct Span {
     pub words: usize,
 }
 
-/// Whether a table needs an overflow tree, in pages of so many words. It does not depend on what rows there are: whoever reads a directory
-/// knows by it which trees there are.
+/// Whether a table needs an overflow tree, in pages of so many words. It does not depend on what
+/// rows there are: whoever reads a directory knows by it which trees there are.
 pub(crate) fn is_needed(description: &TableDescription, page_words: usize) -> bool {
     let width = schema::key_words(description.indexes()[0].key_bits);
     description.has_tail() || description.row_bytes() / 8 > record_words_max(page_words, width)
@@ -48,7 +52,8 @@ pub(crate) fn piece_key(key: &[u64], piece: u64) -> KeyWords {
 }
 
 impl Division {
-    /// Of rows with fixed parts of so many words, and primary keys of `width` words, in pages of so many words.
+    /// Of rows with fixed parts of so many words, and primary keys of `width` words, in pages of so
+    /// many words.
     pub(crate) fn new(fixed: usize, width: usize, page_words: usize) -> Self {
         let (record_max, piece) =
             (record_words_max(page_words, width), record_words_max(page_words, width + 1));
@@ -105,8 +110,8 @@ impl Division {
     }
 }
 
-/// Pieces as a check counts them: those that rows have, or those that are there. Two that are equal are the same pieces, by all odds: what is
-/// added is a hash of each.
+/// Pieces as a check counts them: those that rows have, or those that are there. Two that are equal
+/// are the same pieces, by all odds: what is added is a hash of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     pub count: u64,

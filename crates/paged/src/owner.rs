@@ -1,8 +1,9 @@
 //! Owners: what a transaction has until it ends, whoever ends it.
 //!
-//! A session has an owner for its transactions. When a part of a transaction over several databases is prepared the owner goes to the part,
-//! with all locks, all that is to be undone, and its place in the log; the session goes on with another owner. Whichever session finishes the
-//! part gives the owner back.
+//! A session has an owner for its transactions. When a part of a transaction over several databases
+//! is prepared the owner goes to the part, with all locks, all that is to be undone, and its place
+//! in the log; the session goes on with another owner. Whichever session finishes the part gives
+//! the owner back.
 
 use std::sync::atomic::Ordering;
 
@@ -47,14 +48,16 @@ impl Owner {
         self.locks.begin_anew();
     }
 
-    /// The number in the log of a transaction that begins: of the log's generation, the owner, and a counter.
+    /// The number in the log of a transaction that begins: of the log's generation, the owner, and
+    /// a counter.
     pub(crate) fn next_transaction(&mut self, generation: u64) -> u64 {
         self.transactions += 1;
         let count = self.transactions & ((1 << COUNT_BITS) - 1);
         generation << (OWNER_BITS + COUNT_BITS) | (self.number as u64) << COUNT_BITS | count
     }
 
-    /// Ends a transaction that has committed, or whose changes are undone: ghosts leave, then all locks are given back.
+    /// Ends a transaction that has committed, or whose changes are undone: ghosts leave, then all
+    /// locks are given back.
     pub(crate) fn end<P: Files>(&mut self, worker: &mut Worker<'_, P>, manager: &LockManager<P>) {
         let c = worker.c;
         let Owner { locks, undo, .. } = self;
@@ -102,7 +105,8 @@ impl<P: Files> Owners<P> {
         Ok(Owners { free, prepared: P::region(c, None, LINE_BYTES, "prepared parts")? })
     }
 
-    /// An owner for a session that begins; `None` if sessions have ended that could not undo what they had changed.
+    /// An owner for a session that begins; `None` if sessions have ended that could not undo what
+    /// they had changed.
     pub(crate) fn take(&self, c: P::Core) -> Option<Box<Owner>> {
         self.free.with(c, |free| match free.owners.len() > free.parts_left {
             true => free.owners.pop(),
@@ -110,7 +114,8 @@ impl<P: Files> Owners<P> {
         })
     }
 
-    /// An owner for a session whose own goes to a part; `None` if there are as many parts as may be.
+    /// An owner for a session whose own goes to a part; `None` if there are as many parts as may
+    /// be.
     pub(crate) fn take_for_part(&self, c: P::Core) -> Option<Box<Owner>> {
         self.free.with(c, |free| {
             free.parts_left = free.parts_left.checked_sub(1)?;

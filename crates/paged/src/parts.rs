@@ -1,9 +1,12 @@
-//! Parts of transactions over several databases: how a session prepares them, and how some session finishes them.
+//! Parts of transactions over several databases: how a session prepares them, and how some session
+//! finishes them.
 //!
-//! A part that is prepared takes the session's [owner](crate::owner) along: its locks, what is to be undone, its age. So it is as a
-//! transaction that takes its time, and never asks for anything again: whoever waits for one of its locks waits for the decision. With a log,
-//! a part that has changed something and says which transaction it belongs to leaves a record, which the vote waits for; a part that has
-//! only read leaves none, and its locks do not survive a crash (decision 0022 says why they need not).
+//! A part that is prepared takes the session's [owner](crate::owner) along: its locks, what is to
+//! be undone, its age. So it is as a transaction that takes its time, and never asks for anything
+//! again: whoever waits for one of its locks waits for the decision. With a log, a part that has
+//! changed something and says which transaction it belongs to leaves a record, which the vote waits
+//! for; a part that has only read leaves none, and its locks do not survive a crash (decision 0022
+//! says why they need not).
 
 use engine::{Commit, Decision, Epoch, GlobalId, Outcome, PartOf, Vote};
 use platform::Work;
@@ -115,7 +118,8 @@ impl<'d, P: Files> Context<'d, P> {
         let lsn = match undone.and_then(|()| self.log_end(end)) {
             Ok(lsn) => lsn,
             Err(error) => {
-                // Locks stay, so that nobody sees what may be lost, or is not undone. Such a commit is never durable.
+                // Locks stay, so that nobody sees what may be lost, or is not undone. Such a commit
+                // is never durable.
                 shared.fail(c, if commits { error } else { PagedError::NotUndone(error.to_string()) });
                 return commits.then_some(Commit { stamp, durable_with: Epoch(u64::MAX) });
             }

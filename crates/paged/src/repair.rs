@@ -1,9 +1,10 @@
 //! Damaged pages, made anew from a backup.
 //!
-//! The last checkpoint says with which change each page was written last. A backup has a page as it was then, if that was before the backup, or
-//! its log has the changes up to there. A page whose changes came later is nowhere: the log from before a checkpoint goes, so only the whole
-//! database can be restored then, to what the backup has. Pages that have changed since the last checkpoint need no backup: the next
-//! opening makes them anew from the log.
+//! The last checkpoint says with which change each page was written last. A backup has a page as it
+//! was then, if that was before the backup, or its log has the changes up to there. A page whose
+//! changes came later is nowhere: the log from before a checkpoint goes, so only the whole database
+//! can be restored then, to what the backup has. Pages that have changed since the last checkpoint
+//! need no backup: the next opening makes them anew from the log.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +18,8 @@ use crate::log::record::Logged;
 use crate::master::Master;
 use crate::options::PagedError;
 
-/// Most pages that are made anew at a time: they stay in the pool of an examination, which writes nothing then.
+/// Most pages that are made anew at a time: they stay in the pool of an examination, which writes
+/// nothing then.
 const PAGES_MAX: usize = 256;
 
 /// What became of damaged pages.
@@ -29,7 +31,8 @@ pub struct Repaired {
     pub left: Vec<u64>,
 }
 
-/// Makes damaged pages of a database anew, as far as a backup of it has them. No program has either open.
+/// Makes damaged pages of a database anew, as far as a backup of it has them. No program has either
+/// open.
 ///
 /// # Errors
 /// A directory cannot be read or written; they are not of one database; the backup is damaged.

@@ -1,13 +1,17 @@
-//! Restart: what the log says after the last checkpoint is repeated, then transactions that have not ended are undone.
+//! Restart: what the log says after the last checkpoint is repeated, then transactions that have
+//! not ended are undone.
 //!
-//! After ARIES. *Analysis* reads the log from the oldest transaction that the checkpoint knows of: it finds where the log ends, what each
-//! transaction has changed and not taken back, and which pages are in use. *Redo* makes all changes again that pages do not have. *Undo*
-//! takes back what transactions have changed that have not ended, by key, and logs that as any transaction does. Changes that were taken
-//! back are counted, not named: a compensation takes back the last change of its transaction that counts. A restart
-//! that is interrupted is repeated: what it has logged is a generation of the log, too.
+//! After ARIES. *Analysis* reads the log from the oldest transaction that the checkpoint knows of:
+//! it finds where the log ends, what each transaction has changed and not taken back, and which
+//! pages are in use. *Redo* makes all changes again that pages do not have. *Undo* takes back what
+//! transactions have changed that have not ended, by key, and logs that as any transaction does.
+//! Changes that were taken back are counted, not named: a compensation takes back the last change
+//! of its transaction that counts. A restart that is interrupted is repeated: what it has logged is
+//! a generation of the log, too.
 //!
-//! A transaction that was prepared as a part of one over several databases is *in doubt* if the log has no end of it: its changes stay, and are
-//! locked again before anybody else is there. If it has taken back some of its changes it was told to, and is undone like others.
+//! A transaction that was prepared as a part of one over several databases is *in doubt* if the log
+//! has no end of it: its changes stay, and are locked again before anybody else is there. If it has
+//! taken back some of its changes it was told to, and is undone like others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,7 +154,8 @@ impl Analysis {
         let prepared = std::mem::take(&mut self.prepared).into_iter();
         let doubted = prepared.map(|(transaction, part)| {
             let undo = self.transactions.remove(&transaction).unwrap_or_default();
-            // What earlier transactions have left as ghosts may be there again, and deleted by the part, which may come to nothing.
+            // What earlier transactions have left as ghosts may be there again, and deleted by the
+            // part, which may come to nothing.
             undo.keys().for_each(|(tree, key)| _ = self.ghosts.remove(&(tree.number, key.to_vec())));
             Doubted { transaction, part, undo }
         });
@@ -165,7 +170,8 @@ impl Analysis {
             .collect()
     }
 
-    /// Takes back what transactions have changed that have not ended, where nothing is logged. Ghosts stay: nobody counts them.
+    /// Takes back what transactions have changed that have not ended, where nothing is logged.
+    /// Ghosts stay: nobody counts them.
     ///
     /// # Errors
     /// A page cannot be read.

@@ -89,7 +89,8 @@ impl<P: Files> Shared<P> {
         self.owners.take(c).map(|owner| (number, owner)).ok_or(too_many)
     }
 
-    /// Takes the number of a session back, and its owners: that of its transactions, and perhaps one of a part.
+    /// Takes the number of a session back, and its owners: that of its transactions, and perhaps
+    /// one of a part.
     pub(crate) fn end_session(
         &self,
         c: P::Core,
@@ -132,7 +133,8 @@ impl<P: Files> Shared<P> {
         self.failure.with(c, |failure| failure.clone())
     }
 
-    /// Keeps a part that was found in doubt: what it has changed is locked again, before anybody else is there.
+    /// Keeps a part that was found in doubt: what it has changed is locked again, before anybody
+    /// else is there.
     pub(crate) fn adopt(&self, c: P::Core, doubted: Doubted) -> Result<(), PagedError> {
         let Doubted { transaction, part, undo } = doubted;
         let refused =

@@ -13,7 +13,8 @@ use crate::page::record_words_max;
 use crate::pool::Worker;
 use crate::tree::Tree;
 
-/// A table. Its rows lie in the leaves of the tree of its primary key, long ones by their first words; other trees have the primary keys.
+/// A table. Its rows lie in the leaves of the tree of its primary key, long ones by their first
+/// words; other trees have the primary keys.
 pub(crate) struct Table {
     /// Words of the fixed part of a row.
     pub fixed_words: usize,
@@ -41,7 +42,8 @@ const TAIL_LENGTH: Abort = Abort::Misuse("a tail of more than 1 MiB");
 const _: () = assert!(TAIL_BYTES_MAX == 1 << 20);
 
 impl Table {
-    /// Makes a table, whose trees are these, or are made, empty: `first` is the number of the first one then.
+    /// Makes a table, whose trees are these, or are made, empty: `first` is the number of the first
+    /// one then.
     pub(crate) fn create<P: Files>(
         worker: &mut Worker<'_, P>,
         (description, shape): (&TableDescription, TableShape),
@@ -77,7 +79,8 @@ impl Table {
         Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees, overflow, division })
     }
 
-    /// Those of its indexes, then that of pieces of rows, if there is one: the order of their numbers.
+    /// Those of its indexes, then that of pieces of rows, if there is one: the order of their
+    /// numbers.
     pub(crate) fn all_trees(&self) -> impl Iterator<Item = Tree> {
         self.trees.iter().copied().chain(self.overflow)
     }

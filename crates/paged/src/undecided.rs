@@ -1,15 +1,19 @@
-//! Parts of transactions over several databases that the log knows to be prepared and not to have ended, and decisions that are not
-//! forgotten.
+//! Parts of transactions over several databases that the log knows to be prepared and not to have
+//! ended, and decisions that are not forgotten.
 //!
-//! Parts and decisions may stay for long, and the log need not be kept for them: checkpoints say all of it. What a part has changed
-//! it has changed when it is prepared, so a copy of what takes that back is made then.
+//! Parts and decisions may stay for long, and the log need not be kept for them: checkpoints say
+//! all of it. What a part has changed it has changed when it is prepared, so a copy of what takes
+//! that back is made then.
 //!
-//! **What a checkpoint has to say, and what the log.** A checkpoint finds out where the oldest transaction under way begins in the log, from
-//! which on a restart reads, and *then* copies what is here. Whoever logs something of a part or a decision follows this order: its [owner]
-//! (crate::owner) says that it is under way; the record; the entry here comes or goes; the owner is under way no more. So a record that
-//! the restart does not read is one whose entry had come or gone when the copy was made; and whichever it does read, it may follow once
-//! more: the last record of a part or decision says how it is. A restart takes a part that the checkpoint has as it is there: of the
-//! part's records before the end only compensations count, which are all behind the place from which it reads.
+//! **What a checkpoint has to say, and what the log.** A checkpoint finds out where the oldest
+//! transaction under way begins in the log, from which on a restart reads, and *then* copies what
+//! is here. Whoever logs something of a part or a decision follows this order: its [owner]
+//! (crate::owner) says that it is under way; the record; the entry here comes or goes; the owner is
+//! under way no more. So a record that the restart does not read is one whose entry had come or
+//! gone when the copy was made; and whichever it does read, it may follow once more: the last
+//! record of a part or decision says how it is. A restart takes a part that the checkpoint has as
+//! it is there: of the part's records before the end only compensations count, which are all behind
+//! the place from which it reads.
 
 use engine::{Decision, GlobalId, PartOf};
 use platform::OutOfMemory;
@@ -42,7 +46,8 @@ struct State {
     carried: Carried,
     /// Parts that have ended, and where their ends are in the log.
     ended: Vec<(Lsn, GlobalId)>,
-    /// With so many of them those that are durable are forgotten: looking costs a constant time a part.
+    /// With so many of them those that are durable are forgotten: looking costs a constant time a
+    /// part.
     forget_at: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What a transaction has changed, to be taken back from the last change to the first. Pages may have been split since: entries are found
-//! by their keys.
+//! What a transaction has changed, to be taken back from the last change to the first. Pages may
+//! have been split since: entries are found by their keys.
 
 use platform::files::{FileErrorKind, Files};
 
@@ -113,8 +113,9 @@ impl Undo {
         self.ghosts.drain(..)
     }
 
-    /// Takes all changes back. Records that were inserted become ghosts. A page that the system refuses to bring is asked for again for a
-    /// while, since the database stops with a transaction that is not undone.
+    /// Takes all changes back. Records that were inserted become ghosts. A page that the system
+    /// refuses to bring is asked for again for a while, since the database stops with a transaction
+    /// that is not undone.
     ///
     /// # Errors
     /// A page cannot be read, or the log has stopped; an entry is not there.
@@ -143,7 +144,8 @@ impl Undo {
         Ok(())
     }
 
-    /// Takes the last change back; false if its entry is not there. One that fails has changed nothing.
+    /// Takes the last change back; false if its entry is not there. One that fails has changed
+    /// nothing.
     fn take_back_last<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<bool, PagedError> {
         let Some(Step { tree, key, what }) = self.steps.last() else { return Ok(true) };
         let (tree, key) = (*tree, *key);
@@ -168,8 +170,9 @@ impl Undo {
         })
     }
 
-    /// The transaction is over: its ghosts leave, as far as `may_join` says that the gap below a key of a tree may be joined with the one
-    /// above. A ghost that cannot leave stays, which harms nobody.
+    /// The transaction is over: its ghosts leave, as far as `may_join` says that the gap below a
+    /// key of a tree may be joined with the one above. A ghost that cannot leave stays, which harms
+    /// nobody.
     pub(crate) fn bury<P: Files>(
         &mut self,
         worker: &mut Worker<'_, P>,

@@ -1,4 +1,5 @@
-//! A connection between two processes that carries bytes, secured or not: what is no link between workers.
+//! A connection between two processes that carries bytes, secured or not: what is no link between
+//! workers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

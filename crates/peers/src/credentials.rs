@@ -1,8 +1,9 @@
 //! Who a process is, and whom it believes.
 //!
-//! An authority has signed a certificate for the name of each process. A process has its own certificate with its key, and the
-//! authority's certificate; it believes another process to be the one of a name if that has a certificate of this authority for this
-//! name, and its key. Both sides of a connection prove it. TLS 1.3 alone, without resumption: each connection proves it anew.
+//! An authority has signed a certificate for the name of each process. A process has its own
+//! certificate with its key, and the authority's certificate; it believes another process to be the
+//! one of a name if that has a certificate of this authority for this name, and its key. Both sides
+//! of a connection prove it. TLS 1.3 alone, without resumption: each connection proves it anew.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -117,8 +118,8 @@ impl Credentials {
         self.expires.as_ref()
     }
 
-    /// These: of the authorities, and the certificate with those between it and an authority, and its key. Also the last moment at
-    /// which the certificate counts for this name.
+    /// These: of the authorities, and the certificate with those between it and an authority, and
+    /// its key. Also the last moment at which the certificate counts for this name.
     fn of(
         authorities: Vec<CertificateDer<'static>>,
         (chain, key): (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),

@@ -172,7 +172,8 @@ fn damage_on_sockets_is_noticed_and_closes_them() {
     }
 }
 
-/// A sender and a receiver that have proved who they are, with what the one writes to and what the other one reads from.
+/// A sender and a receiver that have proved who they are, with what the one writes to and what the
+/// other one reads from.
 fn over_tls(credentials: &Credentials) -> (FileSender, UnixStream, UnixStream, End<Hardware>) {
     let pair = || UnixStream::pair().expect("sockets");
     let ((near, mut from), (far, mut to)) = (pair(), pair());
@@ -229,7 +230,8 @@ fn damage_under_tls_is_noticed_and_closes_the_link() {
             let some = from.read(&mut record).expect("open");
             bytes.extend_from_slice(&record[..some]);
         }
-        // A connection that ends as it should is not damaged: neither is this one, in one round of four.
+        // A connection that ends as it should is not damaged: neither is this one, in one round of
+        // four.
         let is_whole = random.below(4) == 0;
         let mut damaged = bytes.clone();
         while !is_whole && damaged == bytes {
@@ -239,7 +241,8 @@ fn damage_under_tls_is_noticed_and_closes_the_link() {
             drop(sender);
             from.read_to_end(&mut damaged).expect("open");
         }
-        // All of it has to lie in the socket, which has room for some hundred pieces, however small.
+        // All of it has to lie in the socket, which has room for some hundred pieces, however
+        // small.
         let least = damaged.len().div_ceil(64);
         for piece in damaged.chunks(least.max(1 + random.below(300))) {
             // The receiver may have given up.

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a process can be reached: text with a slash in it is a path, any other an address with a port.
+/// Where a process can be reached: text with a slash in it is a path, any other an address with a
+/// port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A socket of this machine's file system.

@@ -70,8 +70,8 @@ pub struct Connection {
     pub peer: Hello,
 }
 
-/// Says where the worker waits that a process looks for, and how many messages of which length that worker takes, or why the
-/// process is not wanted.
+/// Says where the worker waits that a process looks for, and how many messages of which length that
+/// worker takes, or why the process is not wanted.
 pub type Door<'a> = dyn FnMut(&Hello) -> Result<(Doorbell, Limits), String> + 'a;
 
 /// A process that others connect to.
@@ -227,7 +227,8 @@ fn check_mechanism(endpoint: &Endpoint, mechanism: Mechanism) -> Result<(), Faul
 }
 
 impl Listener {
-    /// Listens at an endpoint. A path is this process's from now on, also if another process has left it behind.
+    /// Listens at an endpoint. A path is this process's from now on, also if another process has
+    /// left it behind.
     ///
     /// # Errors
     /// The operating system refuses it, for instance because another process listens there.
@@ -249,7 +250,8 @@ impl Listener {
         Ok(Listener { bound, endpoint, identity, trust: None, connected: Vec::new(), reception })
     }
 
-    /// The same with guests that come one at a time, so that each waits for all before it: what tests have to notice.
+    /// The same with guests that come one at a time, so that each waits for all before it: what
+    /// tests have to notice.
     #[doc(hidden)]
     #[must_use]
     pub fn one_at_a_time(mut self) -> Listener {
@@ -269,11 +271,13 @@ impl Listener {
         &self.endpoint
     }
 
-    /// The next process that connects and says who it is, `None` if none did in time. Those that say nothing are not waited for.
+    /// The next process that connects and says who it is, `None` if none did in time. Those that
+    /// say nothing are not waited for.
     ///
     /// # Errors
-    /// [`PeerError::Refused`], [`PeerError::RefusedThere`], [`PeerError::Silent`] and [`PeerError::Gone`]: a process came and was sent
-    /// away, or went. The listener goes on listening, whatever the error.
+    /// [`PeerError::Refused`], [`PeerError::RefusedThere`], [`PeerError::Silent`] and
+    /// [`PeerError::Gone`]: a process came and was sent away, or went. The listener goes on
+    /// listening, whatever the error.
     pub fn accept(
         &mut self,
         c: HardwareCore,
@@ -306,7 +310,8 @@ impl Listener {
     fn receive(&mut self) -> io::Result<()> {
         let socket = match self.bound.accept() {
             Ok(socket) => socket,
-            // Nobody, or somebody who has gone again. Where nothing is left to hear anybody with, guests give it back soon.
+            // Nobody, or somebody who has gone again. Where nothing is left to hear anybody with,
+            // guests give it back soon.
             Err(error) if may_accept_later(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -413,10 +418,11 @@ fn check_same(hello: &Hello, version: u32, deployment: u64) -> Result<(), Fault>
     Ok(())
 }
 
-/// Connects to a process that listens at `endpoint`, or will before the patience ends. `hello` says who asks, and the bounds
-/// of the messages to this side, whose worker waits at `doorbell`.
+/// Connects to a process that listens at `endpoint`, or will before the patience ends. `hello` says
+/// who asks, and the bounds of the messages to this side, whose worker waits at `doorbell`.
 ///
-/// Two processes that connect to each other before they accept wait in vain: of each two, one listens.
+/// Two processes that connect to each other before they accept wait in vain: of each two, one
+/// listens.
 ///
 /// # Errors
 /// Nobody is there, one of the two refuses the other, or the operating system refuses.
@@ -430,8 +436,8 @@ pub fn connect(
     connect_trusting(c, endpoint, hello, (doorbell, None), patience)
 }
 
-/// As [`connect`], to an endpoint of a network whose process has to prove that it is the instance that is looked for, and that
-/// demands the same of this one.
+/// As [`connect`], to an endpoint of a network whose process has to prove that it is the instance
+/// that is looked for, and that demands the same of this one.
 ///
 /// # Errors
 /// As [`connect`].
@@ -446,7 +452,8 @@ pub fn connect_trusting(
         .map_err(|fault| PeerError::Refused { endpoint: endpoint.clone(), fault })?;
     loop {
         match ask(c, endpoint, hello, (doorbell, trust), patience) {
-            // The other side has too many guests, or looks after somebody else: later it may have time.
+            // The other side has too many guests, or looks after somebody else: later it may have
+            // time.
             Err(PeerError::Silent(_) | PeerError::Gone(_)) if !patience.is_over::<Hardware>(c) => {
                 Hardware::rest(c, RETRY_NANOS);
             }

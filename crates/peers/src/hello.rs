@@ -1,8 +1,8 @@
 //! What two processes say when they meet, and the bytes of it.
 //!
-//! Each of the three messages (hello, welcome, refusal) begins with a mark, the version of these messages, and which of them
-//! it is; a process of another version reads that much and can say why it refuses. Numbers begin with the least significant
-//! byte.
+//! Each of the three messages (hello, welcome, refusal) begins with a mark, the version of these
+//! messages, and which of them it is; a process of another version reads that much and can say why
+//! it refuses. Numbers begin with the least significant byte.
 
 use platform::link::{Limits, Mechanism};
 
@@ -22,7 +22,8 @@ const MARK: [u8; 4] = *b"ISLE";
 pub struct Hello {
     /// Version of the messages that will be exchanged.
     pub version: u32,
-    /// What both sides have to agree on besides, as a number: a fingerprint of the deployment and of its tables.
+    /// What both sides have to agree on besides, as a number: a fingerprint of the deployment and
+    /// of its tables.
     pub deployment: u64,
     /// The speaker.
     pub from: Peer,

@@ -1,8 +1,9 @@
 //! Guests: connections whose other side has not said yet, or not proved, who it is.
 //!
-//! Each guest is heard on a thread of its own, so that nobody waits for another one, and what is made of it comes back to whoever
-//! receives. There are [`GUESTS_MAX`] at a time. When one more comes, the one goes that has been there longest: a friend proves who
-//! it is within milliseconds, and a guest that is silent has had its time. A friend that was sent away tries again.
+//! Each guest is heard on a thread of its own, so that nobody waits for another one, and what is
+//! made of it comes back to whoever receives. There are [`GUESTS_MAX`] at a time. When one more
+//! comes, the one goes that has been there longest: a friend proves who it is within milliseconds,
+//! and a guest that is silent has had its time. A friend that was sent away tries again.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -87,7 +88,8 @@ impl<T: Send + 'static> Reception<T> {
         self.guests_max = 1;
     }
 
-    /// Hears a guest. One for whom there is no room, descriptor or thread is sent away, and may come again.
+    /// Hears a guest. One for whom there is no room, descriptor or thread is sent away, and may
+    /// come again.
     pub fn receive<S: AsFd + Send + 'static>(
         &mut self,
         socket: S,

@@ -1,10 +1,13 @@
-//! A TCP connection whose bytes nobody else reads, changes or invents: TLS 1.3, in which both sides have a certificate.
+//! A TCP connection whose bytes nobody else reads, changes or invents: TLS 1.3, in which both sides
+//! have a certificate.
 //!
-//! Both ways of a connection share one state of TLS. A call has it for as long as it computes or asks the kernel for what is there
-//! already, and never while it waits: so one thread can wait for what comes while another one sends.
+//! Both ways of a connection share one state of TLS. A call has it for as long as it computes or
+//! asks the kernel for what is there already, and never while it waits: so one thread can wait for
+//! what comes while another one sends.
 //!
 //! What ends without being announced was cut, by whoever can cut it, and counts as damage
-//! ([`FrameError::Cut`](platform::link::frame::FrameError::Cut)); a side that is done says so when it is dropped.
+//! ([`FrameError::Cut`](platform::link::frame::FrameError::Cut)); a side that is done says so when
+//! it is dropped.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -69,8 +72,8 @@ impl Write for Raw<'_> {
     }
 }
 
-/// Lets the other side read what was said last, before its connection is closed: a socket that is closed with bytes unread takes
-/// back what it has sent.
+/// Lets the other side read what was said last, before its connection is closed: a socket that is
+/// closed with bytes unread takes back what it has sent.
 pub(crate) fn linger(socket: &OwnedFd) {
     // Whatever fails here, the connection is over.
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
@@ -137,7 +140,8 @@ impl Secured {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the other side's certificate is one for this name. Before, it was only seen to be of the same authority.
+    /// Whether the other side's certificate is one for this name. Before, it was only seen to be of
+    /// the same authority.
     pub(crate) fn check_name(&self, name: &rustls::pki_types::ServerName<'_>) -> Result<(), rustls::Error> {
         let tls = self.tls();
         let first = tls.peer_certificates().and_then(|certificates| certificates.first());
@@ -181,7 +185,8 @@ impl Secured {
         };
         let state = tls.process_new_packets();
         if tls.wants_write() && !tls.is_handshaking() || state.is_err() {
-            // An answer of TLS to what has come; what does not leave now leaves with the next message.
+            // An answer of TLS to what has come; what does not leave now leaves with the next
+            // message.
             while tls.wants_write() && tls.write_tls(&mut Raw(&self.socket)).is_ok() {}
         }
         let has_ended = state.map_err(Unread::Refused)?.peer_has_closed();

@@ -1,4 +1,5 @@
-//! The sockets over which processes meet: messages of the handshake, and descriptors that go with them.
+//! The sockets over which processes meet: messages of the handshake, and descriptors that go with
+//! them.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -34,8 +35,8 @@ const BACKLOG: i32 = 128;
 pub(super) const HANDSHAKE_NANOS: u64 = 1_000_000_000;
 /// After so long without an answer to what was sent the other machine is gone.
 const SILENCE: Duration = Duration::from_millis(700);
-/// After so long in which nothing is sent or comes the other machine is asked, and after as long again it is gone: the kernel counts
-/// seconds.
+/// After so long in which nothing is sent or comes the other machine is asked, and after as long
+/// again it is gone: the kernel counts seconds.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// Why nothing was heard.
@@ -114,7 +115,8 @@ pub(super) fn fault_of(error: &rustls::Error) -> Fault {
     }
 }
 
-/// Whether it is not TLS, of a process that demands it. No message is as long as TLS would announce.
+/// Whether it is not TLS, of a process that demands it. No message is as long as TLS would
+/// announce.
 fn check_plain(heard: &[u8]) -> Result<(), Unheard> {
     match heard {
         [22, 3, ..] => Err(Unheard::Refused(Fault::Secured)),
@@ -309,7 +311,8 @@ impl Socket {
         }
     }
 
-    /// Says something, with descriptors that go with it on sockets of this machine. A fresh socket has room for it.
+    /// Says something, with descriptors that go with it on sockets of this machine. A fresh socket
+    /// has room for it.
     pub(super) fn say(&self, said: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), Unheard> {
         let mut framed = Vec::new();
         frame::seal(said, &mut framed);

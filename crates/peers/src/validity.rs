@@ -9,7 +9,8 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 const SECONDS_A_DAY: u64 = 86_400;
-/// The end of the year 9999, which is what a certificate says that never expires (RFC 5280, section 4.1.2.5).
+/// The end of the year 9999, which is what a certificate says that never expires (RFC 5280, section
+/// 4.1.2.5).
 const NEVER: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(253_402_300_799));
 
 /// A day, in UTC.
@@ -39,8 +40,9 @@ impl Day {
         self.0.saturating_sub(other.0)
     }
 
-    /// Year, month and day of the Gregorian calendar (Hinnant, "chrono-compatible low-level date algorithms", 2021): of years that
-    /// begin in March, so that the day that some years have more comes last.
+    /// Year, month and day of the Gregorian calendar (Hinnant, "chrono-compatible low-level date
+    /// algorithms", 2021): of years that begin in March, so that the day that some years have more
+    /// comes last.
     pub fn date(self) -> (i32, u8, u8) {
         let day = self.0 + 719_468;
         let (era, of_era) = (day / 146_097, day % 146_097);
@@ -70,8 +72,8 @@ pub struct Validity {
     pub last_day: Day,
 }
 
-/// The last moment of a certificate, or of one between it and its authority: `None` if it never expires, or if something else is
-/// wrong with it, of which others will tell.
+/// The last moment of a certificate, or of one between it and its authority: `None` if it never
+/// expires, or if something else is wrong with it, of which others will tell.
 pub(super) fn last_moment(
     verifier: &dyn ServerCertVerifier,
     chain: &[CertificateDer<'static>],

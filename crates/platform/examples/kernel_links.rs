@@ -1,5 +1,6 @@
-//! What the kernel's mechanisms cost one thread that sends 256 bytes to itself and receives them: system calls, ways
-//! through the kernel and copies, without sleeping, waking or another core. The virtual machine's costs come from here.
+//! What the kernel's mechanisms cost one thread that sends 256 bytes to itself and receives them:
+//! system calls, ways through the kernel and copies, without sleeping, waking or another core. The
+//! virtual machine's costs come from here.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use platform::{Hardware, Platform};
 const MESSAGE_BYTES: usize = 256;
 const REPETITIONS: usize = 20_001;
 
-/// Median nanoseconds of sending, of receiving a message that is there, and of looking for one that is not.
+/// Median nanoseconds of sending, of receiving a message that is there, and of looking for one that
+/// is not.
 fn costs(mechanism: Mechanism) -> Result<[u64; 3], Box<dyn std::error::Error>> {
     let c = Hardware::core();
     let bell = Arc::new(Bell::<Hardware>::new(c, None)?);

@@ -7,7 +7,8 @@ pub const LINE_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(pub u64);
 
-/// A moment or a duration in nanoseconds of the platform's own time (virtual in the virtual machine).
+/// A moment or a duration in nanoseconds of the platform's own time (virtual in the virtual
+/// machine).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub u64);
 

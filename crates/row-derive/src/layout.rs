@@ -1,5 +1,6 @@
-//! Code that rows and groups share. Offsets become constants `OFFSET_0`, `OFFSET_1`, .. and `END`, `ALIGN`, in the scope of
-//! the generated implementation, because only the compiler knows how long a field's type is.
+//! Code that rows and groups share. Offsets become constants `OFFSET_0`, `OFFSET_1`, .. and `END`,
+//! `ALIGN`, in the scope of the generated implementation, because only the compiler knows how long
+//! a field's type is.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -88,8 +89,8 @@ pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
     quote!(#(#constants)*)
 }
 
-/// Statements that write all fields of `self` to `to`, which has `#length` bytes, and zeros between them: equal values
-/// have equal bytes.
+/// Statements that write all fields of `self` to `to`, which has `#length` bytes, and zeros between
+/// them: equal values have equal bytes.
 pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
     let schema = &declared.schema;
     let mut end = quote!(0);
@@ -128,7 +129,8 @@ pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
     }
 }
 
-/// The number of a column's bit among those that say which columns have no value, if it may have none.
+/// The number of a column's bit among those that say which columns have no value, if it may have
+/// none.
 fn null_bit(declared: &Struct, position: usize) -> Option<usize> {
     let nullable = |column: &&crate::model::Column| column.nullable;
     nullable(&&declared.columns[position])

@@ -1,12 +1,15 @@
-//! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `schema::row` documents both.
+//! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `schema::row`
+//! documents both.
 //!
 //! - `model`: what the struct and its attributes say, and what is wrong with them;
-//! - `layout`: the code that both derives share: offsets, columns, field constants, storing and fetching;
+//! - `layout`: the code that both derives share: offsets, columns, field constants, storing and
+//!   fetching;
 //! - `row`, `value`: the implementations.
 //!
-//! The generated code names the crate `schema` as `::schema`, or as `::isles::schema` where the embedded library gave the derive:
-//! its users depend on `isles` alone, which re-exports [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as `Row` and
-//! `Value`. `#[row(crate = path)]` names any other path.
+//! The generated code names the crate `schema` as `::schema`, or as `::isles::schema` where the
+//! embedded library gave the derive: its users depend on `isles` alone, which re-exports
+//! [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as `Row` and `Value`. `#[row(crate = path)]`
+//! names any other path.
 
 #![forbid(unsafe_code)]
 
@@ -36,12 +39,14 @@ fn embedded() -> Path {
 /// - `unique_index(name(column, ..), ..)`: unique indexes;
 /// - `crate = path`: where the schema crate is, `::schema` by default.
 ///
-/// Fields are values of fixed length, `Option`s of these, and `String`, `Vec<u8>` and their `Option`s, which have any length: the derive knows
-/// these three by their names. Columns of keys have a fixed length and always a value. The last field may be marked `#[row(tail)]`:
-/// a `Vec<u8>` that is all of the variable-length part, without a directory, which saves 4 bytes a row.
+/// Fields are values of fixed length, `Option`s of these, and `String`, `Vec<u8>` and their
+/// `Option`s, which have any length: the derive knows these three by their names. Columns of keys
+/// have a fixed length and always a value. The last field may be marked `#[row(tail)]`: a `Vec<u8>`
+/// that is all of the variable-length part, without a directory, which saves 4 bytes a row.
 ///
-/// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`), one `Field` for each field of
-/// the fixed part (`NullableField` for an `Option`), as visible as the field, and one `IndexId` for each index.
+/// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`), one
+/// `Field` for each field of the fixed part (`NullableField` for an `Option`), as visible as the
+/// field, and one `IndexId` for each index.
 ///
 /// Wrong structs do not compile:
 ///
@@ -65,13 +70,15 @@ pub fn derive_row(input: TokenStream) -> TokenStream {
 /// Implements `schema::Value` for
 /// - a struct with named fields, each of them a value: a group of columns;
 /// - a struct with one field without a name, a value: the same bytes, another type;
-/// - an enum without fields: a number, of one byte or as `#[repr(..)]` says. A number that no variant has is read as the variant that is
-///   marked `#[row(other)]`, and a panic if there is none.
+/// - an enum without fields: a number, of one byte or as `#[repr(..)]` says. A number that no
+///   variant has is read as the variant that is marked `#[row(other)]`, and a panic if there is
+///   none.
 ///
 /// `#[row(key)]` makes the latter two a `Key` too: they can be columns of keys.
 ///
-/// Besides the trait, the struct gets one constant `Field<Self, T>` for each field, for `schema::Field::then`.
-/// `#[row(crate = path)]` says where the schema crate is, `::schema` by default.
+/// Besides the trait, the struct gets one constant `Field<Self, T>` for each field, for
+/// `schema::Field::then`. `#[row(crate = path)]` says where the schema crate is, `::schema` by
+/// default.
 #[proc_macro_derive(Value, attributes(row))]
 pub fn derive_value(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

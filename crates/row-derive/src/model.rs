@@ -56,7 +56,8 @@ impl Column {
 pub struct Index {
     pub name: Ident,
     pub unique: bool,
-    /// Positions of the key's columns in [`Struct::columns`], completed with the primary key where it is not unique.
+    /// Positions of the key's columns in [`Struct::columns`], completed with the primary key where
+    /// it is not unique.
     pub columns: Vec<usize>,
 }
 

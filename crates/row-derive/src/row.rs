@@ -166,7 +166,8 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
     }
 }
 
-/// How the variable-length part is read, the fields of a struct expression that have it, and how it is written.
+/// How the variable-length part is read, the fields of a struct expression that have it, and how it
+/// is written.
 fn tail(declared: &Struct) -> (TokenStream, TokenStream, TokenStream) {
     let schema = &declared.schema;
     match &declared.tail {

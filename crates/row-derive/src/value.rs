@@ -1,5 +1,5 @@
-//! `#[derive(Value)]`: of a struct with named fields, a group of columns; of a struct with one field without a name, what that field
-//! is; of an enum without fields, a number.
+//! `#[derive(Value)]`: of a struct with named fields, a group of columns; of a struct with one
+//! field without a name, what that field is; of an enum without fields, a number.
 
 use proc_macro2::TokenStream;
 use quote::quote;

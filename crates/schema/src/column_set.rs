@@ -1,12 +1,15 @@
 //! Sets of columns of a row type, and columns that are never written.
 //!
-//! A table can be declared to have columns that no transaction writes after loading ([`TableOptions::constant`]): those that
-//! are left when the columns that a program's procedures write are taken away. Such a table has always the same rows. A
-//! transaction that reads constant columns only (`find_constant`) needs no concurrency control for that: nobody can
-//! make what it reads untrue. The engine refuses to write a constant column, and to insert rows into such a table or delete
-//! them, whoever asks: a program that was declared wrongly fails, and reads nothing wrong.
+//! A table can be declared to have columns that no transaction writes after loading
+//! ([`TableOptions::constant`]): those that are left when the columns that a program's procedures
+//! write are taken away. Such a table has always the same rows. A transaction that reads constant
+//! columns only (`find_constant`) needs no concurrency control for that: nobody can make what it
+//! reads untrue. The engine refuses to write a constant column, and to insert rows into such a
+//! table or delete them, whoever asks: a program that was declared wrongly fails, and reads nothing
+//! wrong.
 //!
-//! Sets are of whole words of 8 bytes: a column that shares a word with a column that is written is not constant.
+//! Sets are of whole words of 8 bytes: a column that shares a word with a column that is written is
+//! not constant.
 //!
 //! [`TableOptions::constant`]: crate::TableOptions::constant
 
@@ -74,7 +77,8 @@ impl<R: Row> ColumnSet<R> {
     }
 }
 
-/// Columns of a table that are never written: those that remain of [`ColumnSet::others_are_constant`].
+/// Columns of a table that are never written: those that remain of
+/// [`ColumnSet::others_are_constant`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConstantColumns(u64);
 

@@ -1,4 +1,5 @@
-//! How a workload or program declares, fills and inspects its tables, whatever executor and scheme run them.
+//! How a workload or program declares, fills and inspects its tables, whatever executor and scheme
+//! run them.
 
 use terms::Abort;
 
@@ -21,8 +22,9 @@ pub enum IndexKind {
 pub enum HashPlan {
     /// By a hash function.
     Mixed,
-    /// By a perfect hash: the function maps each normalized key word to a different small number, dense from 0 to the
-    /// expected rows of the partition. Keys beyond are still found, more slowly.
+    /// By a perfect hash: the function maps each normalized key word to a different small number,
+    /// dense from 0 to the expected rows of the partition. Keys beyond are still found, more
+    /// slowly.
     Dense(fn(u64) -> u64),
 }
 
@@ -32,8 +34,8 @@ impl PartialEq for HashPlan {
     }
 }
 
-/// Division of all indexes of a table by the leading 16-bit column of their keys (a warehouse, a branch, a site): one
-/// root per partition, so that partitions share no index line.
+/// Division of all indexes of a table by the leading 16-bit column of their keys (a warehouse, a
+/// branch, a site): one root per partition, so that partitions share no index line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partitioning {
     /// Value of the leading column in partition 0.
@@ -53,14 +55,15 @@ pub struct TableOptions {
     pub kinds: Vec<IndexKind>,
     /// Never written after loading: may be replicated, and needs no concurrency control.
     pub read_only: bool,
-    /// Columns that are never written after loading, and need no concurrency control. A table that has some has always the same
-    /// rows after loading.
+    /// Columns that are never written after loading, and need no concurrency control. A table that
+    /// has some has always the same rows after loading.
     pub constant: ConstantColumns,
 }
 
 /// A catalog under construction.
 pub trait Schema {
-    /// Declares a table. Panics if the name is taken or the options contradict the row type: a bug of the caller.
+    /// Declares a table. Panics if the name is taken or the options contradict the row type: a bug
+    /// of the caller.
     fn table<R: Row>(&mut self, name: &str, options: TableOptions) -> Table<R>;
 }
 
@@ -72,7 +75,8 @@ pub trait Loader {
 
 /// Reads a database in which no transaction is running: for consistency checks.
 pub trait Inspector {
-    /// Visits all rows with keys from `low` to `high`, both included, in ascending order of an ordered index.
+    /// Visits all rows with keys from `low` to `high`, both included, in ascending order of an
+    /// ordered index.
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, visit: &mut dyn FnMut(&R));
     /// One row.
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R>;

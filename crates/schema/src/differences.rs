@@ -5,7 +5,8 @@ use crate::row::Row;
 use crate::table_limits::Difference;
 
 impl TableDescription {
-    /// The first difference between the rows of this table and those that another description of it declares.
+    /// The first difference between the rows of this table and those that another description of it
+    /// declares.
     pub fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
         let in_words = |table: &TableDescription, number| {
             table.column_in_words(number).unwrap_or_else(|| match table.columns.get(number) {
@@ -54,8 +55,8 @@ impl TableDescription {
         Some(format!("{}: {}{null}{place}{absent}", column.name, column.kind))
     }
 
-    /// Whether each row of this table is a row of `to` too, but for columns that rows can do without, and for the places of
-    /// columns.
+    /// Whether each row of this table is a row of `to` too, but for columns that rows can do
+    /// without, and for the places of columns.
     pub fn is_extended_by(&self, to: &TableDescription) -> bool {
         let mut kept = 0;
         let fits = to.columns.iter().enumerate().all(|(number, column)| match self.counterpart(to, number) {
@@ -79,8 +80,8 @@ impl TableDescription {
         self.column(&to.columns[number].name)
     }
 
-    /// The first difference between this table and what rows of type `R` look like. The table may have room for columns that are
-    /// added to it, and the type none.
+    /// The first difference between this table and what rows of type `R` look like. The table may
+    /// have room for columns that are added to it, and the type none.
     pub fn difference_to<R: Row>(&self) -> Option<Difference> {
         let declared = match TableDescription::of::<R>(self.name.clone()) {
             Ok(declared) => declared,
@@ -116,8 +117,8 @@ impl TableDescription {
         Some(Difference { part: format!("index {number}"), found, declared })
     }
 
-    /// What is in the way of giving rows of this table the form of `to`, if anything is; `has_template`: columns that are new have
-    /// values.
+    /// What is in the way of giving rows of this table the form of `to`, if anything is;
+    /// `has_template`: columns that are new have values.
     pub fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
         let key = |table: &TableDescription| {
             let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);

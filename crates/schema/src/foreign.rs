@@ -1,4 +1,5 @@
-//! Types of other crates as values and keys: `uuid::Uuid` (feature `uuid`), and dates and times of the crate `time` (feature `time`).
+//! Types of other crates as values and keys: `uuid::Uuid` (feature `uuid`), and dates and times of
+//! the crate `time` (feature `time`).
 
 #![cfg(any(feature = "uuid", feature = "time"))]
 
@@ -43,10 +44,12 @@ like! {
     uuid::Uuid as u128: |id: uuid::Uuid| id.as_u128(), uuid::Uuid::from_u128;
 }
 
-// What is stored was a value of the type once: numbers that are none are damage, and end the transaction by a panic.
+// What is stored was a value of the type once: numbers that are none are damage, and end the
+// transaction by a panic.
 #[cfg(feature = "time")]
 like! {
-    // Nanoseconds since 1970: the moment, without the offset in which it was told. What is read is in UTC.
+    // Nanoseconds since 1970: the moment, without the offset in which it was told. What is read is
+    // in UTC.
     time::OffsetDateTime as i128: |moment: time::OffsetDateTime| moment.unix_timestamp_nanos(),
         |nanos| time::OffsetDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
     time::UtcDateTime as i128: |moment: time::UtcDateTime| moment.unix_timestamp_nanos(),

@@ -1,5 +1,5 @@
-//! Keys of up to 64 bytes, normalized: comparing their words as unsigned numbers, first to last, gives the order of the
-//! columns, and equals comparing their bytes with memcmp.
+//! Keys of up to 64 bytes, normalized: comparing their words as unsigned numbers, first to last,
+//! gives the order of the columns, and equals comparing their bytes with memcmp.
 
 use std::marker::PhantomData;
 
@@ -10,7 +10,8 @@ pub const KEY_WORDS_MAX: usize = 8;
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = KEY_WORDS_MAX * 8;
 
-/// A normalized key under construction: columns are appended, most significant first, and the rest is zero.
+/// A normalized key under construction: columns are appended, most significant first, and the rest
+/// is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyBuffer {
     words: [u64; KEY_WORDS_MAX],
@@ -66,7 +67,8 @@ impl KeyBuffer {
     }
 }
 
-/// A key as words, of a number that its type says: of most keys one, and no more is written down then.
+/// A key as words, of a number that its type says: of most keys one, and no more is written down
+/// then.
 #[derive(Clone, Copy)]
 pub enum KeyOf<K> {
     /// Of a key of one word.
@@ -124,7 +126,8 @@ macro_rules! signed_keys {
             const BITS: u32 = <$integer>::BITS;
             #[inline(always)]
             fn append(&self, to: &mut KeyBuffer) {
-                // Flipping the sign bit makes the order of two's complement that of unsigned numbers.
+                // Flipping the sign bit makes the order of two's complement that of unsigned
+                // numbers.
                 to.push(u64::from(self.cast_unsigned() ^ (1 << (Self::BITS - 1))), Self::BITS);
             }
         }
@@ -146,7 +149,8 @@ impl<const N: usize> Key for Text<N> {
     const BITS: u32 = 8 * N as u32;
     #[inline(always)]
     fn append(&self, to: &mut KeyBuffer) {
-        // Padded with zero bytes, which no text contains: shorter texts sort before their continuations.
+        // Padded with zero bytes, which no text contains: shorter texts sort before their
+        // continuations.
         self.padded().append(to);
     }
 }
@@ -173,8 +177,8 @@ tuple_keys!(A, B, C, D, E, F);
 tuple_keys!(A, B, C, D, E, F, G);
 tuple_keys!(A, B, C, D, E, F, G, H);
 
-/// Words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8. (Two names with a place before and a number after
-/// are 5.)
+/// Words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8. (Two names with a place
+/// before and a number after are 5.)
 #[inline]
 pub const fn key_words(bits: u32) -> usize {
     assert!(bits > 0 && bits as usize <= KEY_BYTES_MAX * 8, "a key has 1 to 64 bytes");

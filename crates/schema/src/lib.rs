@@ -1,15 +1,19 @@
-//! Schemas: types of values, keys and rows, descriptions of tables, and the format of rows in bytes. No engine.
+//! Schemas: types of values, keys and rows, descriptions of tables, and the format of rows in
+//! bytes. No engine.
 //!
-//! A program declares a table by a row type (`#[derive(Row)]`, module [`row`]) or by a description at run time
-//! ([`TableBuilder`]). Both give the same [`TableDescription`], and rows of both have the same bytes ([`RowBytes`]).
+//! A program declares a table by a row type (`#[derive(Row)]`, module [`row`]) or by a description
+//! at run time ([`TableBuilder`]). Both give the same [`TableDescription`], and rows of both have
+//! the same bytes ([`RowBytes`]).
 //!
 //! - `value_type`, `datum`, `text`: types of columns, and values whose type is known at run time;
 //! - `key`: keys in normalized form, whose order is that of their bytes;
-//! - `row`, `column_set`, `foreign`: typed rows, their columns, and types of other crates as columns;
-//! - `description`, `stored`, `differences`, `table_limits`: what a table is, as a file says it, how two descriptions differ,
-//!   and the bounds;
+//! - `row`, `column_set`, `foreign`: typed rows, their columns, and types of other crates as
+//!   columns;
+//! - `description`, `stored`, `differences`, `table_limits`: what a table is, as a file says it,
+//!   how two descriptions differ, and the bounds;
 //! - `row_format`, `row_keys`: rows in bytes, and the keys of a row;
-//! - `table`, `declaring`: typed names of tables, and how a program declares, fills and inspects them;
+//! - `table`, `declaring`: typed names of tables, and how a program declares, fills and inspects
+//!   them;
 //! - `routes`: the ranges of keys that an action reads and writes.
 
 #![forbid(unsafe_code)]

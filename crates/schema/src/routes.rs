@@ -1,21 +1,26 @@
 //! Routes: what an action touches, before it runs.
 //!
-//! A route is a list of (table, range of primary keys, intent). It is *true* if everything that the action looks up, scans,
-//! inserts, deletes or changes lies inside of it; it may say more than the action does, which costs concurrency and nothing
-//! else. Executors that send actions to the owners of partitions or to other instances, and schemes that lock before they
-//! touch, rely on routes; `testing::run_shuffled` asserts that they are true.
+//! A route is a list of (table, range of primary keys, intent). It is *true* if everything that the
+//! action looks up, scans, inserts, deletes or changes lies inside of it; it may say more than the
+//! action does, which costs concurrency and nothing else. Executors that send actions to the owners
+//! of partitions or to other instances, and schemes that lock before they touch, rely on routes;
+//! `testing::run_shuffled` asserts that they are true.
 //!
-//! - **Home.** The first entry says where the action belongs: with the owner of the partition, and in the instance, that holds
-//!   the entry's lowest key. It names no table that is only read, because all instances have those.
-//! - **Reads and writes.** Insertions, deletions, changes and lookups with [`Intent::Write`] are writes. Absent keys that the
-//!   action relies on, and the gaps that it scans, count as read. Prefetching is no touch.
+//! - **Home.** The first entry says where the action belongs: with the owner of the partition, and
+//!   in the instance, that holds the entry's lowest key. It names no table that is only read,
+//!   because all instances have those.
+//! - **Reads and writes.** Insertions, deletions, changes and lookups with [`Intent::Write`] are
+//!   writes. Absent keys that the action relies on, and the gaps that it scans, count as read.
+//!   Prefetching is no touch.
 //! - **Tables that are only read** are named like all others.
-//! - **Other indexes.** Owners know ranges of primary keys only. An action that looks up another index names all primary keys
-//!   that agree with the keys it looks up in the columns with which both indexes begin; none in common: the whole table.
-//!   So it names every row that it may find, and conflicts with whatever could insert one more, although an insertion or a
-//!   deletion names the row's primary key alone. Entries of the other index lie in the row's partition, and belong to its
-//!   owner, if that index too begins with the column by which the table is partitioned; a table of which an index does not
-//!   can be looked up by this index only where all of the table is at hand.
+//! - **Other indexes.** Owners know ranges of primary keys only. An action that looks up another
+//!   index names all primary keys that agree with the keys it looks up in the columns with which
+//!   both indexes begin; none in common: the whole table. So it names every row that it may find,
+//!   and conflicts with whatever could insert one more, although an insertion or a deletion names
+//!   the row's primary key alone. Entries of the other index lie in the row's partition, and belong
+//!   to its owner, if that index too begins with the column by which the table is partitioned; a
+//!   table of which an index does not can be looked up by this index only where all of the table is
+//!   at hand.
 
 use std::fmt;
 
@@ -28,7 +33,8 @@ use crate::table::Table;
 /// Bits of the column that tables are partitioned by.
 const PARTITION_BITS: u32 = 16;
 
-/// All keys whose leading columns are not below `low` and not above `high`, which may have different numbers of columns.
+/// All keys whose leading columns are not below `low` and not above `high`, which may have
+/// different numbers of columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyRange {
     low: KeyBuffer,
@@ -58,7 +64,8 @@ impl KeyRange {
         KeyRange { low, high }
     }
 
-    /// The primary keys that an action names to look up keys from `low` to `high` in the index of this number: see the module.
+    /// The primary keys that an action names to look up keys from `low` to `high` in the index of
+    /// this number: see the module.
     pub fn looked_up<R: Row>(index: usize, low: &KeyBuffer, high: &KeyBuffer) -> Self {
         let bits = common_bits::<R>(index);
         KeyRange { low: leading(low, bits), high: leading(high, bits) }
@@ -84,7 +91,8 @@ impl KeyRange {
         lowest(&self.low) <= highest(&other.high) && lowest(&other.low) <= highest(&self.high)
     }
 
-    /// The values of the leading 16-bit column, by which tables are partitioned, of the lowest and of the highest key.
+    /// The values of the leading 16-bit column, by which tables are partitioned, of the lowest and
+    /// of the highest key.
     #[inline]
     pub fn partition_columns(&self) -> (u16, u16) {
         let leading = |key: &KeyBuffer| (key.words(1)[0] >> (u64::BITS - PARTITION_BITS)) as u16;
@@ -175,8 +183,8 @@ impl Routes {
         Routes::default()
     }
 
-    /// None, for readers that care about partitions and not about keys or intents: an entry in the same partitions of the same
-    /// table as the one before is left out.
+    /// None, for readers that care about partitions and not about keys or intents: an entry in the
+    /// same partitions of the same table as the one before is left out.
     pub fn by_partition() -> Self {
         Routes { entries: Vec::new(), by_partition: true }
     }
@@ -202,7 +210,8 @@ impl Routes {
         self.entries.first()
     }
 
-    /// Adds the row with this primary key, or all rows whose primary keys have these leading columns, to what is read.
+    /// Adds the row with this primary key, or all rows whose primary keys have these leading
+    /// columns, to what is read.
     #[inline]
     pub fn read<R: Row, K: Key>(&mut self, table: Table<R>, key: &K) {
         self.add::<R, K, K>(table, KeyRange::of(key), Intent::Read);
@@ -214,7 +223,8 @@ impl Routes {
         self.add::<R, K, K>(table, KeyRange::of(key), Intent::Write);
     }
 
-    /// Adds the rows with primary keys, or leading columns of them, from `low` to `high`, both included.
+    /// Adds the rows with primary keys, or leading columns of them, from `low` to `high`, both
+    /// included.
     #[inline]
     pub fn between<R: Row, L: Key, H: Key>(&mut self, table: Table<R>, low: &L, high: &H, intent: Intent) {
         self.add::<R, L, H>(table, KeyRange::between(low, high), intent);

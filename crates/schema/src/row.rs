@@ -1,4 +1,5 @@
-//! Typed rows: a fixed layout known at compile time, so that reading a field is a copy of bytes at a constant place.
+//! Typed rows: a fixed layout known at compile time, so that reading a field is a copy of bytes at
+//! a constant place.
 //!
 //! `#[derive(Row)]` (crate `row-derive`) writes the implementation from a struct:
 //!
@@ -14,13 +15,17 @@
 //! }
 //! ```
 //!
-//! The derive gives `Order::KEY`, and a constant for each field and each index: `Order::ENTRY: Field<Order, OrderEntry>`,
-//! `Order::BY_CUSTOMER: IndexId<Order, (u16, u8, u16, u32)>` (the key of an index that is not unique is completed with
-//! the primary-key columns that it lacks), `Order::BY_TOKEN: IndexId<Order, u64>`.
+//! The derive gives `Order::KEY`, and a constant for each field and each index:
+//! `Order::ENTRY: Field<Order, OrderEntry>`,
+//! `Order::BY_CUSTOMER: IndexId<Order, (u16, u8, u16, u32)>` (the key of an index that is not
+//! unique is completed with the primary-key columns that it lacks),
+//! `Order::BY_TOKEN: IndexId<Order, u64>`.
 //!
-//! Layout: fields of fixed length in the order of declaration, each at the next multiple of its alignment; a bit for each that may be
-//! without a value; rows are padded to 8 bytes; little-endian. All others are in the tail, behind a directory. A row with one field of
-//! variable length, the last and marked `#[row(tail)]`, a `Vec<u8>`, has its bytes alone there, which is shorter. [`crate::TableDescription::of`] describes the same bytes at run time.
+//! Layout: fields of fixed length in the order of declaration, each at the next multiple of its
+//! alignment; a bit for each that may be without a value; rows are padded to 8 bytes;
+//! little-endian. All others are in the tail, behind a directory. A row with one field of variable
+//! length, the last and marked `#[row(tail)]`, a `Vec<u8>`, has its bytes alone there, which is
+//! shorter. [`crate::TableDescription::of`] describes the same bytes at run time.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -32,14 +37,16 @@ use crate::value_type::ValueType;
 pub use crate::row_format::{TAIL_BYTES_MAX, TailColumns, TailWriter};
 pub use crate::value_type::align_up;
 
-/// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes a struct of values a value.
+/// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes a struct of
+/// values a value.
 pub trait Value: Sized {
     /// Length in bytes, a multiple of [`Self::ALIGN`].
     const BYTES: usize;
     /// Alignment within the row: 1, 2, 4 or 8.
     const ALIGN: usize;
-    /// The type of the value, for descriptions of tables. A type that is a [`Key`] too has the normalized form that integers,
-    /// texts and bytes have, if that is its type here: keys are made of described rows also.
+    /// The type of the value, for descriptions of tables. A type that is a [`Key`] too has the
+    /// normalized form that integers, texts and bytes have, if that is its type here: keys are made
+    /// of described rows also.
     fn value_type() -> ValueType;
     /// Writes `BYTES` bytes to the start of `to`.
     fn store(&self, to: &mut [u8]);
@@ -102,7 +109,8 @@ pub trait Row: Sized {
     const HAS_TAIL: bool;
     /// The name of the variable-length part, if there is one.
     const TAIL_NAME: &'static str = "tail";
-    /// Columns of the variable-length part, if it has a directory: none if it is the bytes of one field.
+    /// Columns of the variable-length part, if it has a directory: none if it is the bytes of one
+    /// field.
     const TAIL_COLUMNS: &'static [TailColumn] = &[];
     /// The primary key.
     type Key: Key;
@@ -162,7 +170,8 @@ impl<R, V: Value, const N: usize> Field<R, [V; N]> {
     }
 }
 
-/// The place of a field that may be without a value, in rows of type `R`: as a [`Field`], and the bit that says so.
+/// The place of a field that may be without a value, in rows of type `R`: as a [`Field`], and the
+/// bit that says so.
 pub struct NullableField<R, V> {
     field: Field<R, V>,
     /// The byte with the bit.
@@ -179,7 +188,8 @@ impl<R, V> Clone for NullableField<R, V> {
 impl<R, V> Copy for NullableField<R, V> {}
 
 impl<R, V: Value> NullableField<R, V> {
-    /// For `#[derive(Row)]`: a field `offset` bytes from the start of the row, whose bit is number `bit` from byte `nulls_at` on.
+    /// For `#[derive(Row)]`: a field `offset` bytes from the start of the row, whose bit is number
+    /// `bit` from byte `nulls_at` on.
     pub const fn new(offset: usize, nulls_at: usize, bit: usize) -> Self {
         NullableField { field: Field::new(offset), byte: (nulls_at + bit / 8) as u32, mask: 1 << (bit % 8) }
     }
@@ -250,7 +260,8 @@ number_values!(
     i32 => ValueType::Signed(4), i64 => ValueType::Signed(8), f32 => ValueType::Float(4), f64 => ValueType::Float(8),
 );
 
-/// Integers of 16 bytes lie in rows with the highest byte first and the sign's bit turned round, so that their bytes sort as the numbers do.
+/// Integers of 16 bytes lie in rows with the highest byte first and the sign's bit turned round, so
+/// that their bytes sort as the numbers do.
 macro_rules! long_values {
     ($($number:ty, $kind:expr => $to:expr, $from:expr;)*) => { $(
         impl Value for $number {

@@ -11,8 +11,8 @@ const KEY_COLUMNS_MAX: usize = 32;
 #[inline(always)]
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
-    // Most tables have one or two indexes: making room for more would cost more than the keys. The number is a constant where this
-    // is compiled, so `body` is compiled for one of the three.
+    // Most tables have one or two indexes: making room for more would cost more than the keys. The
+    // number is a constant where this is compiled, so `body` is compiled for one of the three.
     match const { R::INDEXES.len() } {
         1 => with_some_keys::<R, 1, T>(row, body),
         2 => with_some_keys::<R, 2, T>(row, body),
@@ -75,7 +75,8 @@ const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     ranges
 }
 
-/// Whether bytes `start..end` of a row are part of a key. The compiler evaluates this where the field is constant.
+/// Whether bytes `start..end` of a row are part of a key. The compiler evaluates this where the
+/// field is constant.
 #[inline(always)]
 pub fn touches_key<R: Row>(start: usize, end: usize) -> bool {
     let ranges = const { &key_columns::<R>() };

@@ -20,9 +20,10 @@ pub struct Index<R, K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A row that one attempt of a transaction has found, by the row's number there. Only the attempt makes such names, so each of
-/// them names one of its rows. To use the name in any other attempt, or in another database, is an error
-/// ([`terms::Abort::Misuse`]), but for one chance in four thousand million that the name stands for another row there.
+/// A row that one attempt of a transaction has found, by the row's number there. Only the attempt
+/// makes such names, so each of them names one of its rows. To use the name in any other attempt,
+/// or in another database, is an error ([`terms::Abort::Misuse`]), but for one chance in four
+/// thousand million that the name stands for another row there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId {
     number: u32,
@@ -74,8 +75,8 @@ impl<R: Row> Table<R> {
         Table { number: number as u32, kind: PhantomData }
     }
 
-    /// Table number `number` of its catalog, which is described like this: a typed view of a table that may have been described at
-    /// run time.
+    /// Table number `number` of its catalog, which is described like this: a typed view of a table
+    /// that may have been described at run time.
     ///
     /// # Errors
     /// The first difference between the description and the row type.
@@ -120,8 +121,8 @@ impl<R: Row, K: Key> Index<R, K> {
 }
 
 impl<R> Handle<R> {
-    /// Row number `access` among those that the transaction has found: for implementations of `Verbs` outside of the
-    /// engine. No transaction of the engine knows such a row.
+    /// Row number `access` among those that the transaction has found: for implementations of
+    /// `Verbs` outside of the engine. No transaction of the engine knows such a row.
     #[inline(always)]
     pub fn new(access: u32) -> Self {
         Handle::of(RowId::new(access, 0))

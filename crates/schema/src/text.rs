@@ -12,7 +12,8 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    /// The text, cut at the last whole character that fits; zero bytes are dropped. `TryFrom` cuts nothing.
+    /// The text, cut at the last whole character that fits; zero bytes are dropped. `TryFrom` cuts
+    /// nothing.
     pub fn truncated(text: &str) -> Self {
         let mut end = text.len().min(N);
         while !text.is_char_boundary(end) {
@@ -25,8 +26,9 @@ impl<const N: usize> Text<N> {
         Text { bytes }
     }
 
-    /// A text that is known when the program is compiled, for constants: `const { Text::literal("ada") }` does not compile if the text
-    /// does not fit. See [`crate::text!`].
+    /// A text that is known when the program is compiled, for constants:
+    /// `const { Text::literal("ada") }` does not compile if the text does not fit. See
+    /// [`crate::text!`].
     ///
     /// # Panics
     /// If the text does not fit, when it is not used in a constant.
@@ -151,7 +153,8 @@ impl<const N: usize> PartialEq<&str> for Text<N> {
     }
 }
 
-/// A [`Text`](crate::Text) that is known when the program is compiled. One that does not fit does not compile:
+/// A [`Text`](crate::Text) that is known when the program is compiled. One that does not fit does
+/// not compile:
 ///
 /// ```
 /// let town: schema::Text<8> = schema::text!("Paris");

@@ -1,9 +1,11 @@
-//! The types of columns as values: what tools and SQL know of a column, and what a directory says of it in words.
+//! The types of columns as values: what tools and SQL know of a column, and what a directory says
+//! of it in words.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest value of fixed length in bytes: more than a row has room for, so that rows which are too long can be told how long.
+/// Longest value of fixed length in bytes: more than a row has room for, so that rows which are too
+/// long can be told how long.
 const VALUE_BYTES_MAX: usize = 1 << 24;
 /// Bytes of the longest integers.
 pub(crate) const LONG: usize = 16;
@@ -13,10 +15,12 @@ const DEPTH_MAX: usize = 16;
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueType {
-    /// Unsigned integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the highest byte first.
+    /// Unsigned integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the
+    /// highest byte first.
     Unsigned(usize),
-    /// Signed integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the highest byte first and the sign's bit turned
-    /// round, so that their bytes sort as the numbers do.
+    /// Signed integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the
+    /// highest byte first and the sign's bit turned round, so that their bytes sort as the numbers
+    /// do.
     Signed(usize),
     /// IEEE 754 number of this many bytes.
     Float(usize),
@@ -26,7 +30,8 @@ pub enum ValueType {
     Text(usize),
     /// This many values of one type, one after the other.
     Array(Box<ValueType>, usize),
-    /// A struct of values with names, laid out as a row is: each at the next multiple of its alignment.
+    /// A struct of values with names, laid out as a row is: each at the next multiple of its
+    /// alignment.
     Group(Vec<(String, ValueType)>),
     /// Bytes of any number.
     Bytes,
@@ -61,7 +66,8 @@ impl ValueType {
         }
     }
 
-    /// Where the members of a group begin, and where the last one ends; `None` if one has no fixed length.
+    /// Where the members of a group begin, and where the last one ends; `None` if one has no fixed
+    /// length.
     pub fn offsets(members: &[(String, ValueType)]) -> Option<Vec<usize>> {
         let mut offsets = Vec::with_capacity(members.len() + 1);
         let mut end = 0_usize;
@@ -74,8 +80,8 @@ impl ValueType {
         Some(offsets)
     }
 
-    /// Whether numbers, groups and arrays are such as rows can have: what is of no fixed length, or too long, is not inside
-    /// another type.
+    /// Whether numbers, groups and arrays are such as rows can have: what is of no fixed length, or
+    /// too long, is not inside another type.
     pub fn is_sound(&self) -> bool {
         self.is_sound_within(DEPTH_MAX)
     }

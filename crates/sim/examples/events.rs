@@ -1,8 +1,9 @@
-//! How many events a second one host core simulates: `cargo run --release -p sim --example events [threads]`.
+//! How many events a second one host core simulates:
+//! `cargo run --release -p sim --example events [threads]`.
 //!
-//! A synthetic mix like a transaction: reads of random rows of a large table, a few writes, a counter of its own, now and
-//! then a shared lock. One event is one atomic operation or one line of a touch. Take the best of the rounds: the host
-//! has other things to do too.
+//! A synthetic mix like a transaction: reads of random rows of a large table, a few writes, a
+//! counter of its own, now and then a shared lock. One event is one atomic operation or one line of
+//! a touch. Take the best of the rounds: the host has other things to do too.
 
 // A measurement of the host: it needs the host's clock.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -20,7 +21,8 @@ const ACCESSES: u64 = 16;
 const LOCKS: u64 = 64;
 
 fn words(region: &VirtualRegion) -> &[VirtualWord] {
-    // SAFETY: zeroed memory of this length, which is a valid slice of words, and lives as long as the region.
+    // SAFETY: zeroed memory of this length, which is a valid slice of words, and lives as long as
+    // the region.
     unsafe { std::slice::from_raw_parts(region.base().cast(), region.bytes() / 8) }
 }
 

@@ -1,4 +1,5 @@
-//! Large zeroed arrays of which only the touched pages are committed, and hints to the host that they are needed soon.
+//! Large zeroed arrays of which only the touched pages are committed, and hints to the host that
+//! they are needed soon.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -47,7 +48,8 @@ impl Reservation {
         let length = bytes
             .checked_add(HUGE_PAGE_BYTES)
             .ok_or_else(|| refused("larger than the address space".into()))?;
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no other mapping.
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no
+        // other mapping.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -63,10 +65,12 @@ impl Reservation {
         }
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| refused("mapped at address 0".into()))?;
         let skip = start.as_ptr().align_offset(HUGE_PAGE_BYTES);
-        // SAFETY: `skip` is less than a huge page, and that many more bytes than needed were mapped.
+        // SAFETY: `skip` is less than a huge page, and that many more bytes than needed were
+        // mapped.
         let base = unsafe { start.add(skip) };
         let advice = if pages == Pages::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs speed or memory only.
+        // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs
+        // speed or memory only.
         unsafe { libc::madvise(base.as_ptr().cast(), bytes, advice) };
         Ok(Reservation { base, bytes, mapped: (start, length) })
     }
@@ -85,7 +89,8 @@ impl Reservation {
     /// Whole 4 KiB pages inside the reservation, to which no reference is held.
     pub(crate) unsafe fn discard(&self, offset: usize, bytes: usize) {
         assert!(offset.is_multiple_of(4096) && bytes.is_multiple_of(4096) && offset + bytes <= self.bytes);
-        // SAFETY: inside our private anonymous mapping by the assertion; unreferenced by the caller's promise.
+        // SAFETY: inside our private anonymous mapping by the assertion; unreferenced by the
+        // caller's promise.
         let failed =
             unsafe { libc::madvise(self.base.as_ptr().add(offset).cast(), bytes, libc::MADV_DONTNEED) };
         assert_eq!(failed, 0, "the host does not take back memory: {}", std::io::Error::last_os_error());
@@ -120,7 +125,8 @@ impl<T: Zeroed> Deref for Arena<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: mapped, aligned, of this length, zeroed at first and zero is a valid `T`; only `self` refers to it.
+        // SAFETY: mapped, aligned, of this length, zeroed at first and zero is a valid `T`; only
+        // `self` refers to it.
         unsafe { std::slice::from_raw_parts(self.reservation.base().cast(), self.length) }
     }
 }

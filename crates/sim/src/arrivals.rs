@@ -1,7 +1,8 @@
-//! From when on the L3s can hand on the lines that are on their way to them, or that they are handing on.
+//! From when on the L3s can hand on the lines that are on their way to them, or that they are
+//! handing on.
 //!
-//! The tags of an L3 have a line from the request on, so that later requests find out that it is coming; what is not here is
-//! there already. Lines that have arrived are forgotten.
+//! The tags of an L3 have a line from the request on, so that later requests find out that it is
+//! coming; what is not here is there already. Lines that have arrived are forgotten.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,7 +33,8 @@ pub(crate) struct Arrivals {
     crowd: Crowd,
 }
 
-/// Lines for which their bucket had no room: where ports are full, as many as all cores may ask for.
+/// Lines for which their bucket had no room: where ports are full, as many as all cores may ask
+/// for.
 struct Crowd {
     /// Of each bucket: lines and moments, oldest first.
     lists: Vec<Vec<(LineNumber, u64)>>,
@@ -92,7 +94,8 @@ impl Arrivals {
         prefetch(&raw const self.buckets[Self::bucket(group, line)]);
     }
 
-    /// From when on the L3 of this group can hand on a line; a moment that has passed, or 0, if it can now.
+    /// From when on the L3 of this group can hand on a line; a moment that has passed, or 0, if it
+    /// can now.
     #[inline]
     pub(crate) fn ready_ps(&self, group: usize, line: LineNumber, now_ps: u64) -> u64 {
         let number = Self::bucket(group, line);

@@ -1,8 +1,9 @@
 //! Memory controllers and link ports: how long a line waits for its turn.
 //!
-//! A port serves one line at a time. Requests come with start times that are nearly, not quite, in order, so that a
-//! single "free from" would make early ones wait for late ones. Time is cut into buckets instead: each holds as much
-//! service as it is long, and a line takes the first one with room from its own moment on.
+//! A port serves one line at a time. Requests come with start times that are nearly, not quite, in
+//! order, so that a single "free from" would make early ones wait for late ones. Time is cut into
+//! buckets instead: each holds as much service as it is long, and a line takes the first one with
+//! room from its own moment on.
 
 use crate::model::Model;
 
@@ -139,7 +140,8 @@ impl Ports {
         for from in 0..nodes {
             let near = |to: &usize| model.near_nodes[from * nodes + to];
             let mut inside: Vec<usize> = (0..nodes).filter(|to| *to != from && near(to)).collect();
-            // The nearest are direct neighbours, each behind a link of its own; farther ones are reached through them.
+            // The nearest are direct neighbours, each behind a link of its own; farther ones are
+            // reached through them.
             inside.sort_by_key(|to| (model.memory(from, *to), *to));
             let lanes = (model.lanes as usize).min(inside.len());
             let first = ports.len();

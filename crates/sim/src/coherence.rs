@@ -1,13 +1,14 @@
 //! Where a line is and when it arrives elsewhere: coherence, caches, distances and queues.
 //!
-//! States, in MESI's terms: an entry with an owner is M (dirty) or E, an entry without owner and with sharers is S, an
-//! entry with neither is in memory only. Where a line is found is looked up in the tags of the caches: what has fallen out
-//! of all of them is in memory.
+//! States, in MESI's terms: an entry with an owner is M (dirty) or E, an entry without owner and
+//! with sharers is S, an entry with neither is in memory only. Where a line is found is looked up
+//! in the tags of the caches: what has fallen out of all of them is in memory.
 //!
-//! Requests for one line are served in the order in which they are made. The next transfer starts when the one before has
-//! arrived; half of its latency later the request reaches the holder, which has the line from its own arrival until then (a
-//! *lease*), and after the whole of it the line is there. Readers of a clean line keep its home busy only for
-//! [`crate::Costs::reader_ps`], and a reader whose own L3 has the line, or has asked for it, asks nobody else. See
+//! Requests for one line are served in the order in which they are made. The next transfer starts
+//! when the one before has arrived; half of its latency later the request reaches the holder, which
+//! has the line from its own arrival until then (a *lease*), and after the whole of it the line is
+//! there. Readers of a clean line keep its home busy only for [`crate::Costs::reader_ps`], and a
+//! reader whose own L3 has the line, or has asked for it, asks nobody else. See
 //! `docs/decisions/0008-arbitration-and-costs.md`.
 
 use std::sync::Arc;
@@ -75,7 +76,8 @@ pub(crate) struct Coherence {
     nodes: Arena<u16>,
     pub(crate) model: Model,
     pub(crate) ports: Ports,
-    /// Of each group the tag that its L3 dropped last: looked at when the next one is dropped, when the host has its entry.
+    /// Of each group the tag that its L3 dropped last: looked at when the next one is dropped, when
+    /// the host has its entry.
     dropped: Vec<Tag>,
     /// Lines that had many coherence misses.
     hot: Vec<LineNumber>,
@@ -124,7 +126,8 @@ impl Coherence {
         self.arrivals.announce(group, line);
     }
 
-    /// Has the host bring what an access of this core to this line will ask others for. The line's entry should be there.
+    /// Has the host bring what an access of this core to this line will ask others for. The line's
+    /// entry should be there.
     #[inline(always)]
     pub(crate) fn announce_holders(&self, core: usize, line: LineNumber) {
         let entry = &self.lines[line as usize];
@@ -175,7 +178,8 @@ impl Coherence {
         kept.is_some_and(|version| self.holds(core, tag(line, version)))
     }
 
-    /// Appends a request to the line's queue: when its line arrives. `lease`: readers keep their copies until then.
+    /// Appends a request to the line's queue: when its line arrives. `lease`: readers keep their
+    /// copies until then.
     pub(crate) fn fetch(
         &mut self,
         core: usize,
@@ -233,9 +237,10 @@ impl Coherence {
         panic!("a core of machine {here} touches memory of machine {there}: {name}, byte {offset}")
     }
 
-    /// Brings a clean line from the L3 of the core's own group, which asks no other: half of the latency until the request is
-    /// there, half of it until the line is here. The L3 serves those who read one line one after the other, and a line that
-    /// is on its way to it when that has come.
+    /// Brings a clean line from the L3 of the core's own group, which asks no other: half of the
+    /// latency until the request is there, half of it until the line is here. The L3 serves those
+    /// who read one line one after the other, and a line that is on its way to it when that has
+    /// come.
     fn read_from_l3(&mut self, core: usize, group: usize, node: usize, tag: Tag, now_ps: u64) -> u64 {
         let costs = &self.model.costs;
         let (half_ps, reader_ps) = (costs.l3_ps / 2, costs.l3_reader_ps);
@@ -368,7 +373,8 @@ impl Coherence {
             let readers = owner.is_none() && entry.sharers != 0;
             entry.own(core, group, arrival_ps, true, lease && readers);
         } else if transfer.source == Source::Memory && (owner.is_some() || alone) {
-            // No other cache has it. A new version: what a cache may have kept unnoticed is no copy any more.
+            // No other cache has it. A new version: what a cache may have kept unnoticed is no copy
+            // any more.
             entry.own(core, group, arrival_ps, false, false);
         } else if owner == Some(core) {
             entry.stay_busy(served_ps);

@@ -22,17 +22,21 @@ pub enum Crash {
     DiskOperation(u64),
 }
 
-/// When some workers end while all others run on: as the threads of processes that are killed, or of one of several machines.
+/// When some workers end while all others run on: as the threads of processes that are killed, or
+/// of one of several machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fall {
-    /// The workers: those that have [joined](crate::VirtualMachine::join_crew) these crews, none of which is 0. They end together.
+    /// The workers: those that have [joined](crate::VirtualMachine::join_crew) these crews, none of
+    /// which is 0. They end together.
     pub crews: Vec<u16>,
-    /// When so many times one of them was resumed that had waited for its turn, since
-    /// [falls are allowed](crate::VirtualMachine::allow_falls) to it; later, if they are not allowed to all of them then.
+    /// When so many times one of them was resumed that had waited for its turn, since [falls are
+    /// allowed](crate::VirtualMachine::allow_falls) to it; later, if they are not allowed to all of
+    /// them then.
     pub event: u64,
 }
 
-/// A hardware thread that the program may not use for a while: [`platform::Platform::usable`] says so, and what runs there goes on all the same.
+/// A hardware thread that the program may not use for a while: [`platform::Platform::usable`] says
+/// so, and what runs there goes on all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Which.
@@ -48,21 +52,27 @@ pub struct Taken {
 pub struct Config {
     /// The machine.
     pub model: Model,
-    /// Decides between cores with equal clocks, what the operating system does, and everything random under `perturb`.
+    /// Decides between cores with equal clocks, what the operating system does, and everything
+    /// random under `perturb`.
     pub seed: u64,
-    /// Explore schedules: costs get jitter and rare long stalls, ties are broken anew each time, all by the seed.
+    /// Explore schedules: costs get jitter and rare long stalls, ties are broken anew each time,
+    /// all by the seed.
     pub perturb: bool,
-    /// Remember the last events of each core; a deadlock shows them. It makes the host slower, the run stays the same.
+    /// Remember the last events of each core; a deadlock shows them. It makes the host slower, the
+    /// run stays the same.
     pub trace: bool,
     /// Stack of each fiber.
     pub stack_bytes: usize,
-    /// Address space for regions, committed as it is touched; half as much again for what is known about each line.
+    /// Address space for regions, committed as it is touched; half as much again for what is known
+    /// about each line.
     pub memory_bytes: usize,
-    /// What the program is known to need of it, 0 if unknown: the run is refused if the host does not have as much.
+    /// What the program is known to need of it, 0 if unknown: the run is refused if the host does
+    /// not have as much.
     pub expected_bytes: usize,
     /// The run fails with [`SimError::TimeLimit`] when all cores have passed this moment.
     pub time_limit: Option<Nanos>,
-    /// The disk: what is on it is there in the next run that has it. Of a cluster, the first machine's.
+    /// The disk: what is on it is there in the next run that has it. Of a cluster, the first
+    /// machine's.
     pub disk: Option<Disk>,
     /// The disks of the other machines, in their order.
     pub more_disks: Vec<Disk>,
@@ -70,7 +80,8 @@ pub struct Config {
     pub network: NetworkFaults,
     /// The machine crashes: all its processes end at one moment.
     pub crash: Option<Crash>,
-    /// Some workers end before the others. Others may have begun again in their place, which may fall as well.
+    /// Some workers end before the others. Others may have begun again in their place, which may
+    /// fall as well.
     pub falls: Vec<Fall>,
     /// Hardware threads that may not be used for a while.
     pub taken: Vec<Taken>,

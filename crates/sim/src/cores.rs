@@ -4,7 +4,8 @@ use crate::line::LineNumber;
 use crate::model::{FILL_BUFFERS_MAX, STORE_BUFFER_MAX};
 use crate::recent::{Passing, Recent};
 
-/// A line that another core has asked for: its holder has it from its arrival until the request reaches it.
+/// A line that another core has asked for: its holder has it from its arrival until the request
+/// reaches it.
 #[derive(Clone, Copy)]
 struct Lease {
     line: LineNumber,
@@ -12,7 +13,8 @@ struct Lease {
     until_ps: u64,
 }
 
-/// A line under way to a core, asked for by a load, an atomic, a buffered store or a prefetch of any of its hardware threads.
+/// A line under way to a core, asked for by a load, an atomic, a buffered store or a prefetch of
+/// any of its hardware threads.
 #[derive(Clone, Copy)]
 struct Miss {
     line: LineNumber,
@@ -105,14 +107,16 @@ impl CoreState {
         self.pending_until_ps = self.pending_until_ps.max(arrival_ps);
     }
 
-    /// When a line arrives that is under way to this core, with the right to write it if it is needed; 0 if none is.
+    /// When a line arrives that is under way to this core, with the right to write it if it is
+    /// needed; 0 if none is.
     #[inline]
     pub(crate) fn arrival_ps(&self, line: LineNumber, write: bool, now_ps: u64) -> u64 {
         let brings = |miss: &Miss| miss.arrival_ps > now_ps && (miss.owned || !write);
         self.misses.newest(line, now_ps, brings).map_or(0, |miss| miss.arrival_ps)
     }
 
-    /// The fill buffer that is free first of this many: its number, and the moment at which a miss may start.
+    /// The fill buffer that is free first of this many: its number, and the moment at which a miss
+    /// may start.
     #[inline]
     pub(crate) fn fill_buffer(&self, limit: usize, now_ps: u64) -> (usize, u64) {
         let (mut first, mut free_ps) = (0, u64::MAX);
@@ -147,8 +151,9 @@ impl StoreBuffer {
         StoreBuffer { drained_ps: 0, arrivals: [0; STORE_BUFFER_MAX], oldest: 0, stored: 0 }
     }
 
-    /// A store leaves for the buffer at `now_ps` and its line arrives at `arrival_ps`; stores become visible in order.
-    /// Returns the moment at which the core goes on: now, or when the oldest store has left the full buffer.
+    /// A store leaves for the buffer at `now_ps` and its line arrives at `arrival_ps`; stores
+    /// become visible in order. Returns the moment at which the core goes on: now, or when the
+    /// oldest store has left the full buffer.
     pub(crate) fn push(&mut self, capacity: usize, now_ps: u64, arrival_ps: u64) -> u64 {
         while self.stored > 0 && self.arrivals[self.oldest] <= now_ps {
             self.pop();

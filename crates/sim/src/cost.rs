@@ -1,7 +1,7 @@
 //! What an access costs its core: hits, store buffers, prefetches, and lines on their way.
 //!
-//! When a line arrives that the core has not got is a question to [`Coherence`]; whether the core waits for it is decided
-//! here.
+//! When a line arrives that the core has not got is a question to [`Coherence`]; whether the core
+//! waits for it is decided here.
 
 use crate::coherence::Coherence;
 use crate::cores::StoreBuffer;
@@ -18,7 +18,8 @@ pub(crate) enum Ready {
     Now(u64),
     /// The line is under way: the access takes effect at this moment, and then the core goes on.
     Arrives(u64),
-    /// Not now: the core's stores must have arrived first, or a fill buffer must be free. Ask again at this moment.
+    /// Not now: the core's stores must have arrived first, or a fill buffer must be free. Ask again
+    /// at this moment.
     Later(u64),
 }
 
@@ -27,7 +28,8 @@ pub(crate) struct CostModel {
     pub(crate) coherence: Coherence,
     /// By hardware thread.
     stores: Vec<StoreBuffer>,
-    /// Of each store buffer the arrival of its last store: asked for more often than all else of it.
+    /// Of each store buffer the arrival of its last store: asked for more often than all else of
+    /// it.
     drained_ps: Vec<u64>,
     /// Stores that one hardware thread may have waiting: siblings divide the buffer.
     store_buffer: usize,
@@ -80,7 +82,8 @@ impl CostModel {
         self.share_out(core);
     }
 
-    /// What those that compute get of a core's issue slots: their shares of what those that pause leave.
+    /// What those that compute get of a core's issue slots: their shares of what those that pause
+    /// leave.
     fn share_out(&mut self, core: usize) {
         let model = &self.coherence.model;
         let state = &mut self.coherence.cores[core];
@@ -91,7 +94,8 @@ impl CostModel {
         state.stretch = model.smt_stretch[siblings] * 1024 / left;
     }
 
-    /// When an access that is made now takes effect and when the core goes on; the new state of the line.
+    /// When an access that is made now takes effect and when the core goes on; the new state of the
+    /// line.
     #[inline(always)]
     pub(crate) fn access(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64) -> Ready {
         let core = seat.core as usize;
@@ -144,7 +148,8 @@ impl CostModel {
         let state = &self.coherence.cores[core];
         let own_ps = now_ps + self.own_ps(core, access);
         let leased = state.holds(line, now_ps);
-        // What brings the line to a sibling, or to an earlier operation of this thread, brings it to this one too.
+        // What brings the line to a sibling, or to an earlier operation of this thread, brings it
+        // to this one too.
         let arrival_ps = if leased { 0 } else { state.arrival_ps(line, write, now_ps) };
         if arrival_ps > 0 {
             self.coherence.counts.events += 1;
@@ -158,8 +163,9 @@ impl CostModel {
         }
         // A copy that is under way must be here before the right to write it can be asked for.
         let asked_ps = now_ps.max(self.coherence.cores[core].arrival_ps(line, false, now_ps));
-        // A store to a line that rests elsewhere waits in the buffer. One to a line that goes from core to core must not
-        // take effect before those of cores that asked earlier: the core waits with it.
+        // A store to a line that rests elsewhere waits in the buffer. One to a line that goes from
+        // core to core must not take effect before those of cores that asked earlier: the core
+        // waits with it.
         let rests = entry.busy_until_ps() <= now_ps;
         let buffered = access == Access::Write && rests;
         let fill_buffers = self.coherence.model.costs.fill_buffers;
@@ -173,7 +179,8 @@ impl CostModel {
         if buffered { self.buffer(seat, now_ps, arrival_ps) } else { Ready::Arrives(arrival_ps) }
     }
 
-    /// The core has the line and may do what it wants, but the line, or stores before this one, may be under way.
+    /// The core has the line and may do what it wants, but the line, or stores before this one, may
+    /// be under way.
     fn hit(&mut self, seat: Seat, line: LineNumber, access: Access, now_ps: u64, second: bool) -> Ready {
         let core = seat.core as usize;
         let entry = &mut self.coherence.lines[line as usize];
@@ -212,7 +219,8 @@ impl CostModel {
         Ready::Now(free_ps + self.own_ps(core, Access::Write))
     }
 
-    /// Starts a miss and returns the moment when the core goes on: at once, unless too many misses are under way.
+    /// Starts a miss and returns the moment when the core goes on: at once, unless too many misses
+    /// are under way.
     pub(crate) fn prefetch(&mut self, core: usize, line: LineNumber, access: Access, now_ps: u64) -> u64 {
         let entry = &self.coherence.lines[line as usize];
         let may = access == Access::Read || entry.is_owned_by(core);

@@ -77,7 +77,8 @@ impl Line {
         self.busy_until_ps.saturating_sub(u64::from(self.owned_before_ps))
     }
 
-    /// A core gets the line for itself, in a new version, at this moment. `lease`: readers keep their copies until then.
+    /// A core gets the line for itself, in a new version, at this moment. `lease`: readers keep
+    /// their copies until then.
     pub(crate) fn own(&mut self, core: usize, group: usize, arrival_ps: u64, dirty: bool, lease: bool) {
         let flags = if dirty { DIRTY } else { 0 } | if lease { LEASED_TO_READERS } else { 0 };
         self.version = self.version.wrapping_add(1);
@@ -102,9 +103,11 @@ impl Line {
     }
 }
 
-/// Copies that readers keep although two writers or more have asked for their line: until the first of these has it.
+/// Copies that readers keep although two writers or more have asked for their line: until the first
+/// of these has it.
 ///
-/// A line's entry knows the lease of its last version only; all of them are rare, and forgotten when they have ended.
+/// A line's entry knows the lease of its last version only; all of them are rare, and forgotten
+/// when they have ended.
 pub(crate) struct OldLeases {
     buckets: Vec<Vec<OldLease>>,
     /// None lasts longer.

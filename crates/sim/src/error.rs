@@ -74,7 +74,8 @@ pub struct Waiting {
     pub thread: Option<HardwareThread>,
     /// How it waits.
     pub reason: WaitReason,
-    /// Name of the region that holds the word; `None` for private memory and for [`WaitReason::Join`].
+    /// Name of the region that holds the word; `None` for private memory and for
+    /// [`WaitReason::Join`].
     pub region: Option<&'static str>,
     /// The word's offset in its region, in bytes.
     pub offset: u64,

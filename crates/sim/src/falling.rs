@@ -1,9 +1,10 @@
 //! Workers that end while others run on.
 //!
-//! As when a process is killed, its workers end between two of their events, and what they held in memory stays as it was. Their
-//! destructors run without effects on the machine, as those of all workers do when the whole machine crashes. What becomes of the
-//! files that they wrote is said by [`crate::VirtualMachine::lose_directory`]. When one of several machines crashes, the crews of all
-//! processes on it end at one moment.
+//! As when a process is killed, its workers end between two of their events, and what they held in
+//! memory stays as it was. Their destructors run without effects on the machine, as those of all
+//! workers do when the whole machine crashes. What becomes of the files that they wrote is said by
+//! [`crate::VirtualMachine::lose_directory`]. When one of several machines crashes, the crews of
+//! all processes on it end at one moment.
 
 use std::cell::{Cell, RefCell};
 
@@ -53,7 +54,8 @@ impl Falling {
         self.waits.set(false);
     }
 
-    /// A worker of some crew is about to be resumed: the crews that fall instead. `may` says whether a crew may.
+    /// A worker of some crew is about to be resumed: the crews that fall instead. `may` says
+    /// whether a crew may.
     #[inline(always)]
     pub(crate) fn due(&self, fiber: &Fiber, may: impl Fn(u16) -> bool) -> Option<Vec<u16>> {
         if !self.waits.get() || !fiber.may_fall.get() { None } else { self.count_down(fiber.crew.get(), may) }

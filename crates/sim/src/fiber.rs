@@ -1,7 +1,7 @@
 //! The state of one simulated core: a fiber with a clock.
 //!
-//! What a fiber does with the machine (events, turns, sleep) is in `virtual_core.rs`; what the machine does with its
-//! fibers is in `simulation/`.
+//! What a fiber does with the machine (events, turns, sleep) is in `virtual_core.rs`; what the
+//! machine does with its fibers is in `simulation/`.
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 
@@ -43,7 +43,8 @@ pub(crate) struct Group {
 
 /// State of a simulated core. It lives as long as the machine and serves one worker after another.
 ///
-/// What each turn needs stands first: two lines of the host, which the run loop asks for ahead of time.
+/// What each turn needs stands first: two lines of the host, which the run loop asks for ahead of
+/// time.
 #[repr(C, align(64))]
 pub(crate) struct Fiber {
     pub(crate) clock_ps: Cell<u64>,
@@ -51,7 +52,8 @@ pub(crate) struct Fiber {
     pub(crate) order: Cell<u64>,
     /// Where the worker runs.
     pub(crate) seat: Cell<Seat>,
-    /// When the operating system next looks where the worker should run; never if it has a place of its own.
+    /// When the operating system next looks where the worker should run; never if it has a place of
+    /// its own.
     pub(crate) balance_ps: Cell<u64>,
     pub(crate) yielder: Cell<*const Yielder<(), ()>>,
     pub(crate) id: u32,

@@ -1,4 +1,5 @@
-//! All fibers of one machine, those that run and those that may be used again; their stacks; and the lists of those that wait.
+//! All fibers of one machine, those that run and those that may be used again; their stacks; and
+//! the lists of those that wait.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -52,7 +53,8 @@ impl Fibers {
 
     /// Takes back a fiber that no longer runs, and its stack.
     pub(crate) fn recycle(&self, fiber: &Fiber) {
-        // SAFETY: the fiber has finished or was never to run again; no frame is inside its coroutine.
+        // SAFETY: the fiber has finished or was never to run again; no frame is inside its
+        // coroutine.
         let coroutine = unsafe { (*fiber.coroutine.get()).take() };
         if let Some(coroutine) = coroutine.filter(Stackful::done) {
             self.free_stacks.borrow_mut().push(coroutine.into_stack());
@@ -101,7 +103,8 @@ impl Fibers {
 impl Drop for Fibers {
     fn drop(&mut self) {
         for fiber in self.all.get_mut().drain(..) {
-            // SAFETY: made by `Box::leak` in `take`, freed here only; all fibers have finished or were discarded.
+            // SAFETY: made by `Box::leak` in `take`, freed here only; all fibers have finished or
+            // were discarded.
             drop(unsafe { Box::from_raw(fiber.as_ptr()) });
         }
     }

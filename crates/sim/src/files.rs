@@ -1,7 +1,7 @@
 //! Files on the virtual machine: operations on its [disk](crate::Disk).
 //!
-//! Submitting costs a core what waking a thread costs; the operations themselves occupy no simulated core, and waiting for
-//! one costs what parking costs.
+//! Submitting costs a core what waking a thread costs; the operations themselves occupy no
+//! simulated core, and waiting for one costs what parking costs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,8 +38,9 @@ pub struct VirtualQueue {
 }
 
 impl VirtualMachine {
-    /// Nobody has the directory open any more, whose users have [fallen](crate::Fall): operations that were not begun do not happen.
-    /// With `power` the disk forgets what was not flushed, of this directory, as in [`Disk::lose_power`].
+    /// Nobody has the directory open any more, whose users have [fallen](crate::Fall): operations
+    /// that were not begun do not happen. With `power` the disk forgets what was not flushed, of
+    /// this directory, as in [`Disk::lose_power`].
     pub fn lose_directory(c: VirtualCore, path: &Path, power: bool) {
         if !c.turn() {
             return;

@@ -10,7 +10,8 @@ const TAG_BYTES: usize = 8;
 /// Every host has as much: a small run does not ask.
 const NEEDED_BYTES_MIN: usize = 64 << 20;
 
-/// Refuses a run that needs more memory than the host can give now. A host that does not tell is believed to have enough.
+/// Refuses a run that needs more memory than the host can give now. A host that does not tell is
+/// believed to have enough.
 pub(crate) fn check(config: &Config) -> Result<(), SimError> {
     let needed = needed_bytes(config);
     if needed < NEEDED_BYTES_MIN {
@@ -32,7 +33,8 @@ pub(crate) fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What the run is known to commit: what the program said, what is known about each line of that, and tags.
+/// What the run is known to commit: what the program said, what is known about each line of that,
+/// and tags.
 fn needed_bytes(config: &Config) -> usize {
     let model = &config.model;
     let line = model.line_bytes();

@@ -22,10 +22,12 @@ use crate::word::VirtualWord;
 /// Lines of a copy that are asked for together.
 const BATCH: usize = 32;
 
-/// Address of everything outside regions: one for all, because host addresses differ from run to run.
+/// Address of everything outside regions: one for all, because host addresses differ from run to
+/// run.
 pub const PRIVATE_ADDRESS: Address = Address(1 << 63);
 
-/// An atomic operation on a word: waits for the core's turn, performs it, wakes the cores that waited for the change.
+/// An atomic operation on a word: waits for the core's turn, performs it, wakes the cores that
+/// waited for the change.
 #[inline(always)]
 fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl FnOnce() -> T) -> Option<T> {
     let fiber = c.fiber();
@@ -35,8 +37,8 @@ fn modify<T>(c: VirtualCore, word: &VirtualWord, access: Access, change: impl Fn
     Some(result)
 }
 
-/// Cuts words into runs that lie in one line each. Private memory is one run whatever its size: host addresses must not
-/// decide how many.
+/// Cuts words into runs that lie in one line each. Private memory is one run whatever its size:
+/// host addresses must not decide how many.
 fn runs<'a>(
     simulation: &'a Simulation,
     words: &'a [VirtualWord],
@@ -55,7 +57,8 @@ fn runs<'a>(
     })
 }
 
-/// Accesses that overlap: one issue after another, each as soon as the core has a fill buffer for it.
+/// Accesses that overlap: one issue after another, each as soon as the core has a fill buffer for
+/// it.
 struct Overlap {
     next_ps: u64,
     issue_ps: u64,
@@ -95,7 +98,8 @@ fn read_run(c: VirtualCore, from: &[VirtualWord], to: &mut [u64], line: LineNumb
     }
 }
 
-/// First and last line of a range of bytes in the machine's memory; `None` for private memory and for no bytes.
+/// First and last line of a range of bytes in the machine's memory; `None` for private memory and
+/// for no bytes.
 fn lines(simulation: &Simulation, at: usize, bytes: usize) -> Option<(LineNumber, LineNumber)> {
     let first = simulation.offset(at)?;
     let last = first.checked_add(bytes.checked_sub(1)?)?.min(simulation.memory.bytes() - 1);
@@ -204,7 +208,8 @@ impl Platform for VirtualMachine {
             word.set(new);
             Ok(seen)
         });
-        // A fiber that is being unwound is told that it succeeded, so that it does not try for ever.
+        // A fiber that is being unwound is told that it succeeded, so that it does not try for
+        // ever.
         swapped.unwrap_or(Ok(current))
     }
 
@@ -361,7 +366,8 @@ impl Platform for VirtualMachine {
             latest_ps = latest_ps.max(ready_ps);
         }
         fiber.clock_ps.set(latest_ps);
-        // What is read or written takes effect when the last line has arrived, or now if nothing is waited for.
+        // What is read or written takes effect when the last line has arrived, or now if nothing is
+        // waited for.
         if waits {
             c.turn();
         }

@@ -1,9 +1,11 @@
-//! A machine that does not exist: the engine's cores, memory and time, simulated on one host thread.
+//! A machine that does not exist: the engine's cores, memory and time, simulated on one host
+//! thread.
 //!
-//! [`VirtualMachine`] implements [`platform::Platform`]. Each simulated core is a fiber with a clock of its own; the
-//! fiber with the smallest clock runs, so shared memory changes in the order of virtual time. Every atomic operation and
-//! every declared line of data is an event: the fiber waits until it is the smallest, asks the cost model when the line
-//! will have arrived, and goes on at that moment.
+//! [`VirtualMachine`] implements [`platform::Platform`]. Each simulated core is a fiber with a
+//! clock of its own; the fiber with the smallest clock runs, so shared memory changes in the order
+//! of virtual time. Every atomic operation and every declared line of data is an event: the fiber
+//! waits until it is the smallest, asks the cost model when the line will have arrived, and goes on
+//! at that moment.
 //!
 //! ```
 //! use platform::{Nanos, Place, Platform, SharedWord};
@@ -26,19 +28,20 @@
 //!
 //! # When an operation takes effect
 //!
-//! A hit takes effect, in the host's memory, when it is issued: at the moment when its core has the smallest clock. A load
-//! or atomic that misses takes effect when its line has arrived; the core waits for that moment and its turn in it. A
-//! store to a line at rest takes effect when it is issued and waits for its line in the store buffer; a core that
-//! wants the line queues behind that store. All effects form one order that agrees with each core's program order: the
-//! machine is sequentially consistent and cannot show weak memory.
+//! A hit takes effect, in the host's memory, when it is issued: at the moment when its core has the
+//! smallest clock. A load or atomic that misses takes effect when its line has arrived; the core
+//! waits for that moment and its turn in it. A store to a line at rest takes effect when it is
+//! issued and waits for its line in the store buffer; a core that wants the line queues behind that
+//! store. All effects form one order that agrees with each core's program order: the machine is
+//! sequentially consistent and cannot show weak memory.
 //!
 //! The rules of cost and arbitration, and their sources, are in `docs/cost-model.md`.
 //!
 //! # Determinism
 //!
-//! The same program, configuration and seed give the same clocks, counters and results. The cost model sees offsets in
-//! the machine's own reservation, never host addresses; a fiber's stack and heap are outside the model, where every
-//! access is a hit.
+//! The same program, configuration and seed give the same clocks, counters and results. The cost
+//! model sees offsets in the machine's own reservation, never host addresses; a fiber's stack and
+//! heap are outside the model, where every access is a hit.
 //!
 //! # Rooms
 //!

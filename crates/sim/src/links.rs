@@ -1,15 +1,17 @@
 //! The kernel's mechanisms on the virtual machine.
 //!
-//! A message goes through a buffer of the kernel: a ring in shared memory, whose lines travel between the cores of sender
-//! and receiver like all others. The mechanism's own state (locks, counts, queues of buffers) is some more lines that both
-//! sides change. So distance between sockets costs what those transfers cost, and no factor says so. On top come the
-//! mechanism's [`KernelCosts`], and for a receiver that sleeps the machine's costs of waking and being woken.
+//! A message goes through a buffer of the kernel: a ring in shared memory, whose lines travel
+//! between the cores of sender and receiver like all others. The mechanism's own state (locks,
+//! counts, queues of buffers) is some more lines that both sides change. So distance between
+//! sockets costs what those transfers cost, and no factor says so. On top come the mechanism's
+//! [`KernelCosts`], and for a receiver that sleeps the machine's costs of waking and being woken.
 //!
-//! Fault model: within a machine none. No message is lost, repeated or reordered. A full link refuses; an end that is gone is not
-//! noticed.
+//! Fault model: within a machine none. No message is lost, repeated or reordered. A full link
+//! refuses; an end that is gone is not noticed.
 //!
-//! Deviations: buffers are those of the connection, not fresh ones from the kernel's allocator; time slices, softirq threads and
-//! interrupts have no cores. Peers on two machines are connected by `passages.rs`, with costs of their own.
+//! Deviations: buffers are those of the connection, not fresh ones from the kernel's allocator;
+//! time slices, softirq threads and interrupts have no cores. Peers on two machines are connected
+//! by `passages.rs`, with costs of their own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,14 +44,15 @@ pub struct KernelCosts {
 impl KernelCosts {
     /// The costs of a mechanism.
     ///
-    /// Times: one thread that sends 256 bytes to itself and receives them, Linux 6.18 with mitigations on a virtual machine
-    /// of an AMD EPYC of the fourth generation, 2026-11-21; medians, which repeat within 3 %, rounded (the example
-    /// `kernel_links` of `platform` prints them). They are not scaled by the clock of the described machine. State lines:
-    /// read off the Linux 6.1 sources; what a call writes besides the data: `pipe_inode_info` with its mutex, and the wait
-    /// queue (`fs/pipe.c`); the queue's lock and counts, the tree of messages, and the node of the message
-    /// (`ipc/mqueue.c`); the receive queue with its lock, the sender's memory account, and the buffer's head
-    /// (`net/unix/af_unix.c`); both sockets' locks, sequence numbers and memory accounts, and the heads of data and
-    /// acknowledgement (`net/ipv4/tcp*.c`).
+    /// Times: one thread that sends 256 bytes to itself and receives them, Linux 6.18 with
+    /// mitigations on a virtual machine of an AMD EPYC of the fourth generation, 2026-11-21;
+    /// medians, which repeat within 3 %, rounded (the example `kernel_links` of `platform` prints
+    /// them). They are not scaled by the clock of the described machine. State lines: read off the
+    /// Linux 6.1 sources; what a call writes besides the data: `pipe_inode_info` with its mutex,
+    /// and the wait queue (`fs/pipe.c`); the queue's lock and counts, the tree of messages, and the
+    /// node of the message (`ipc/mqueue.c`); the receive queue with its lock, the sender's memory
+    /// account, and the buffer's head (`net/unix/af_unix.c`); both sockets' locks, sequence numbers
+    /// and memory accounts, and the heads of data and acknowledgement (`net/ipv4/tcp*.c`).
     pub fn of(mechanism: KernelMechanism) -> KernelCosts {
         let (send_nanos, receive_nanos, look_nanos, state_lines) = match mechanism {
             KernelMechanism::Pipe => (400, 340, 380, 2),
@@ -114,8 +117,9 @@ struct LocalReceiver {
     state: Arc<State>,
     messages_max: u64,
     received: u64,
-    /// Whether a worker at work learns from its bell that something has come: as on hardware, of sockets of one machine, and not over a
-    /// wire, where the bell rings before the message arrives.
+    /// Whether a worker at work learns from its bell that something has come: as on hardware, of
+    /// sockets of one machine, and not over a wire, where the bell rings before the message
+    /// arrives.
     rings: bool,
 }
 

@@ -1,7 +1,8 @@
 //! The machine's memory: one reservation of address space from which regions are carved.
 //!
-//! A place is its offset in the reservation, so it is the same in every run. Space is handed out by a bump pointer and a
-//! list of returned ranges (first fit, neighbours joined); returned pages go back to the host and are zero again.
+//! A place is its offset in the reservation, so it is the same in every run. Space is handed out by
+//! a bump pointer and a list of returned ranges (first fit, neighbours joined); returned pages go
+//! back to the host and are zero again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -143,8 +144,9 @@ pub struct VirtualRegion {
     node: Node,
 }
 
-// `VirtualRegion` is `Send` and `Sync` because `Memory` is: the reservation is a mapping without an owning thread, and the
-// map of regions is behind a lock. What is behind `base` is reached through `SharedWord`, atomic on the host.
+// `VirtualRegion` is `Send` and `Sync` because `Memory` is: the reservation is a mapping without an
+// owning thread, and the map of regions is behind a lock. What is behind `base` is reached through
+// `SharedWord`, atomic on the host.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<VirtualRegion>();
@@ -184,7 +186,8 @@ impl RegionBytes for VirtualRegion {
 
 impl Drop for VirtualRegion {
     fn drop(&mut self) {
-        // SAFETY: whole pages that belong to this region alone; its owner keeps no reference into it when it drops it.
+        // SAFETY: whole pages that belong to this region alone; its owner keeps no reference into
+        // it when it drops it.
         unsafe { self.memory.reservation.discard(self.offset, self.bytes) };
         let mut map = self.memory.map();
         let live = map.live.remove(&self.offset);

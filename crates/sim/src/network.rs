@@ -1,15 +1,18 @@
 //! The network between machines: when a message arrives, and whose interrupt brings it.
 //!
-//! Each machine has one port, which sends and receives at the same time, each way one message after the other at the
-//! port's rate. What a port sends is at the receiver's port after the latency of the wire, and occupies that one as long; a message
-//! that finds no queue passes through both at once. The switch between them is never the bottleneck.
+//! Each machine has one port, which sends and receives at the same time, each way one message after
+//! the other at the port's rate. What a port sends is at the receiver's port after the latency of
+//! the wire, and occupies that one as long; a message that finds no queue passes through both at
+//! once. The switch between them is never the bottleneck.
 //!
-//! A network card interrupts the core of the worker that a message is for (receive flow steering), and one interrupt brings all
-//! that has arrived for that core by then, as Linux's NAPI does. So a core under load is interrupted less often.
+//! A network card interrupts the core of the worker that a message is for (receive flow steering),
+//! and one interrupt brings all that has arrived for that core by then, as Linux's NAPI does. So a
+//! core under load is interrupted less often.
 //!
-//! Fault model (`faults.rs`): links that are slower than others, so that messages of different pairs overtake each other; pairs
-//! of machines that are cut off from each other for a time; and messages that are lost or come twice. TCP repairs the latter:
-//! within a connection nothing is lost, repeated or reordered, and a lost message is late, with all behind it.
+//! Fault model (`faults.rs`): links that are slower than others, so that messages of different
+//! pairs overtake each other; pairs of machines that are cut off from each other for a time; and
+//! messages that are lost or come twice. TCP repairs the latter: within a connection nothing is
+//! lost, repeated or reordered, and a lost message is late, with all behind it.
 
 use std::collections::VecDeque;
 
@@ -34,7 +37,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Takes the first gap of this length from `from_ps` on; its beginning. Nothing is asked for before `now_ps` any more.
+    /// Takes the first gap of this length from `from_ps` on; its beginning. Nothing is asked for
+    /// before `now_ps` any more.
     fn reserve(&mut self, from_ps: u64, length_ps: u64, bytes: usize, now_ps: u64) -> u64 {
         while self.busy.front().is_some_and(|(_, end)| *end <= now_ps) {
             self.busy.pop_front();
@@ -132,7 +136,8 @@ impl Network {
         }
     }
 
-    /// When links between two machines that were made at this moment are cut, as far as that is planned.
+    /// When links between two machines that were made at this moment are cut, as far as that is
+    /// planned.
     pub(crate) fn cut_ps(&self, machines: [usize; 2], made_ps: u64) -> u64 {
         let hit = self.cuts.iter().find(|planned| planned.hits(machines, made_ps));
         hit.map_or(u64::MAX, |planned| picoseconds(planned.cut.at))
@@ -167,8 +172,9 @@ impl Network {
         one_in > 0 && self.random.below(one_in) == 0
     }
 
-    /// A message leaves one machine for another now, on a link that is `delay_ps` slower than others and whose last message
-    /// began to arrive at `after_ps`: when it begins to arrive, and when it has arrived.
+    /// A message leaves one machine for another now, on a link that is `delay_ps` slower than
+    /// others and whose last message began to arrive at `after_ps`: when it begins to arrive, and
+    /// when it has arrived.
     pub(crate) fn pass(
         &mut self,
         [from, to]: [usize; 2],
@@ -195,7 +201,8 @@ impl Network {
         (begins_ps, begins_ps + passing_ps)
     }
 
-    /// Whether the core must be interrupted for a message that arrived at `arrival_ps` and is taken now.
+    /// Whether the core must be interrupted for a message that arrived at `arrival_ps` and is taken
+    /// now.
     pub(crate) fn interrupts(&mut self, core: usize, arrival_ps: u64, now_ps: u64) -> bool {
         let brought = &mut self.interrupted_ps[core];
         let interrupts = arrival_ps > *brought;

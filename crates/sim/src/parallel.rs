@@ -1,8 +1,8 @@
 //! Starting workers and waiting for them.
 //!
-//! A panic of any fiber ends the whole run: the other fibers are unwound with effects suppressed and the panic goes on
-//! out of [`crate::VirtualMachine::run`]. (On hardware `parallel` waits for the other workers first; here they might wait
-//! for the worker that panicked.)
+//! A panic of any fiber ends the whole run: the other fibers are unwound with effects suppressed
+//! and the panic goes on out of [`crate::VirtualMachine::run`]. (On hardware `parallel` waits for
+//! the other workers first; here they might wait for the worker that panicked.)
 
 use std::cell::Cell;
 
@@ -13,7 +13,8 @@ use crate::fiber::Group;
 use crate::trace::Ring;
 use crate::virtual_core::{self, VirtualCore};
 
-/// Ends the call of `parallel`, also when the caller is unwound: workers that still run borrow from its stack.
+/// Ends the call of `parallel`, also when the caller is unwound: workers that still run borrow from
+/// its stack.
 struct Workers<'a> {
     caller: VirtualCore,
     group: &'a Group,
@@ -79,7 +80,8 @@ fn start<'a>(caller: VirtualCore, group: &Group, place: Place, body: impl FnOnce
             panic!("a worker is placed on hardware thread {}, which {} does not have", thread.0, model.name)
         }),
     };
-    // SAFETY: `Workers` discards the fiber before the caller's frame, which `body` borrows from, ends.
+    // SAFETY: `Workers` discards the fiber before the caller's frame, which `body` borrows from,
+    // ends.
     let spawned = unsafe { virtual_core::spawn(simulation, group, body) };
     let worker = spawned.unwrap_or_else(|error| panic!("a simulated core cannot start: {error}")).fiber();
     simulation.seat(worker, seat);

@@ -1,10 +1,12 @@
 //! Connections between machines: one direction each.
 //!
-//! A message is copied into the kernel of the sender's machine, passes the [network](crate::network), and is copied out of the
-//! kernel of the receiver's machine. No memory is shared: the kernels' buffers are outside the model, and what they cost is in
-//! the costs of sending and receiving, which are the description's.
+//! A message is copied into the kernel of the sender's machine, passes the
+//! [network](crate::network), and is copied out of the kernel of the receiver's machine. No memory
+//! is shared: the kernels' buffers are outside the model, and what they cost is in the costs of
+//! sending and receiving, which are the description's.
 //!
-//! Deviations: acknowledgements cost nothing; a sender knows at once that the receiver has taken messages from a full link.
+//! Deviations: acknowledgements cost nothing; a sender knows at once that the receiver has taken
+//! messages from a full link.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,7 +104,8 @@ impl Passage {
         Ok(())
     }
 
-    /// When there is something to receive, a message or the end of the link: rounded up to the clock's nanoseconds.
+    /// When there is something to receive, a message or the end of the link: rounded up to the
+    /// clock's nanoseconds.
     pub(crate) fn next(&self, c: VirtualCore) -> Option<Nanos> {
         let arrival = self.transit().messages.front().map(|(arrival_ps, _)| *arrival_ps);
         let next_ps = arrival.unwrap_or(u64::MAX).min(self.cut_ps(c));

@@ -1,4 +1,5 @@
-//! What a sleeping fiber will touch when it goes on: the host is told just before, while another fiber runs.
+//! What a sleeping fiber will touch when it goes on: the host is told just before, while another
+//! fiber runs.
 
 use std::cell::UnsafeCell;
 
@@ -44,8 +45,8 @@ impl Plans {
     #[expect(clippy::mut_from_ref, reason = "private; no reference outlives the method that takes it")]
     #[inline(always)]
     fn plan(&self, fiber: u32) -> &mut Plan {
-        // SAFETY: plans belong to one host thread (`UnsafeCell` is not `Sync`), and each method below ends before the next
-        // one begins: none calls foreign code.
+        // SAFETY: plans belong to one host thread (`UnsafeCell` is not `Sync`), and each method
+        // below ends before the next one begins: none calls foreign code.
         unsafe { &mut (&mut *self.0.get())[fiber as usize] }
     }
 

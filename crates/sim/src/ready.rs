@@ -1,12 +1,13 @@
 //! Which fiber runs next: a calendar of the fibers' keys.
 //!
-//! The next few fibers stand in a short sorted array, the front. Behind the front comes a ring of buckets: each is a list of
-//! fibers whose clocks lie in the same small span, in no order. What lies beyond the ring is in one more list. When the
-//! front runs short the first bucket that is not empty is sorted into it. So a fiber goes to sleep and wakes up in
-//! constant time, and the run loop knows which fibers come after the next one ([`ReadyQueue::ahead`]).
+//! The next few fibers stand in a short sorted array, the front. Behind the front comes a ring of
+//! buckets: each is a list of fibers whose clocks lie in the same small span, in no order. What
+//! lies beyond the ring is in one more list. When the front runs short the first bucket that is not
+//! empty is sorted into it. So a fiber goes to sleep and wakes up in constant time, and the run
+//! loop knows which fibers come after the next one ([`ReadyQueue::ahead`]).
 //!
-//! A sleeping fiber has the key of its deadline, or [`NEVER`]: then it is in no list. A fiber that is given another key
-//! leaves its list: there are no stale entries.
+//! A sleeping fiber has the key of its deadline, or [`NEVER`]: then it is in no list. A fiber that
+//! is given another key leaves its list: there are no stale entries.
 
 use platform::Nanos;
 
@@ -52,7 +53,8 @@ const BUCKETS_PER_WORD: u64 = u64::BITS as u64;
 /// log2 of the span of a bucket in picoseconds at first, and its bounds.
 const SPAN_SHIFT: u32 = 12;
 const SPAN_SHIFTS: std::ops::RangeInclusive<u32> = 4..=30;
-/// After so many buckets the span is doubled or halved if they held fewer or more fibers than these on average.
+/// After so many buckets the span is doubled or halved if they held fewer or more fibers than these
+/// on average.
 const BUCKETS_JUDGED: u32 = 1024;
 const HELD_MIN: u32 = 3;
 const HELD_MAX: u32 = 14;
@@ -93,7 +95,8 @@ pub(crate) struct ReadyQueue {
     occupied: Vec<u64>,
     /// Number of the first bucket of the ring: no key behind the front lies in an earlier one.
     floor: u64,
-    /// First of the fibers beyond the ring, and the number of the earliest bucket that any of them may be in.
+    /// First of the fibers beyond the ring, and the number of the earliest bucket that any of them
+    /// may be in.
     late: u32,
     late_from: u64,
     /// log2 of the span of a bucket.
@@ -333,7 +336,8 @@ impl ReadyQueue {
         self.scratch = keys;
     }
 
-    /// Moves the fibers beyond the ring into it that have come near. `first`: the first bucket that is not empty.
+    /// Moves the fibers beyond the ring into it that have come near. `first`: the first bucket that
+    /// is not empty.
     #[cold]
     fn sort_late(&mut self, first: Option<u64>) {
         if first.is_none() {
@@ -381,7 +385,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// The queue does what a scan does, with clocks drawn by `clock` from the latest clock taken out.
+    /// The queue does what a scan does, with clocks drawn by `clock` from the latest clock taken
+    /// out.
     fn agrees_with_a_scan(fibers: u64, clock: impl Fn(&Random, u64) -> u64) {
         let random = Random::new(1);
         let mut queue = ReadyQueue::new();

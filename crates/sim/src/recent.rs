@@ -2,7 +2,8 @@
 
 use crate::line::LineNumber;
 
-/// What has ended is remembered so long: lines of one touch are asked for ahead of the core's clock.
+/// What has ended is remembered so long: lines of one touch are asked for ahead of the core's
+/// clock.
 const REMEMBERED_PS: u64 = 1_000_000;
 
 /// Whether what ends at `end_ps` must still be known.
@@ -11,10 +12,11 @@ pub(crate) fn is_remembered(end_ps: u64, now_ps: u64) -> bool {
     end_ps + REMEMBERED_PS > now_ps
 }
 
-/// How many entries a list holds before it forgets what has ended; twice as many as before if all of them must be known.
+/// How many entries a list holds before it forgets what has ended; twice as many as before if all
+/// of them must be known.
 ///
-/// When entries are forgotten decides what an access finds that was asked for long before its turn, so it is a rule
-/// of the machine, and no matter of how the host's vectors grow.
+/// When entries are forgotten decides what an access finds that was asked for long before its turn,
+/// so it is a rule of the machine, and no matter of how the host's vectors grow.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Room(usize);
 
@@ -47,11 +49,13 @@ struct Link<T> {
     older: u32,
 }
 
-/// The list of one core, oldest first. Entries of lines that have the same lowest bits form a chain, so that a question looks at few.
+/// The list of one core, oldest first. Entries of lines that have the same lowest bits form a
+/// chain, so that a question looks at few.
 #[derive(Clone)]
 pub(crate) struct Recent<T> {
     links: Vec<Link<T>>,
-    /// The newest entry of each chain: its place plus 1, or 0. As many as there is room for entries, a power of two.
+    /// The newest entry of each chain: its place plus 1, or 0. As many as there is room for
+    /// entries, a power of two.
     chains: Vec<u32>,
     room: Room,
     /// The latest end.

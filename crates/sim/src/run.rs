@@ -1,4 +1,5 @@
-//! A machine from its beginning to its end, and what programs ask of it beside the platform's calls.
+//! A machine from its beginning to its end, and what programs ask of it beside the platform's
+//! calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -18,13 +19,14 @@ use crate::{
 const HOT_LINES: usize = 32;
 
 impl VirtualMachine {
-    /// Builds the machine and runs `main` on it, as a supervisor: its events cost no time, and it starts workers with
-    /// [`Platform::parallel`]. All of it happens on the calling host thread; several machines may run on several threads.
+    /// Builds the machine and runs `main` on it, as a supervisor: its events cost no time, and it
+    /// starts workers with [`Platform::parallel`]. All of it happens on the calling host thread;
+    /// several machines may run on several threads.
     ///
     /// The result is `Send`, so that it cannot hold a handle of a core.
     ///
-    /// A panic of any fiber goes on out of this call after all fibers are unwound, with their operations on shared memory
-    /// suppressed.
+    /// A panic of any fiber goes on out of this call after all fibers are unwound, with their
+    /// operations on shared memory suppressed.
     pub fn run<R: Send>(
         config: &Config,
         main: impl FnOnce(VirtualCore) -> R,
@@ -32,7 +34,8 @@ impl VirtualMachine {
         let simulation = Simulation::new(config)?;
         let mut value = None;
         let slot = &mut value;
-        // SAFETY: `main` and `slot` are borrowed until the fiber finishes in `drive`, or is discarded below.
+        // SAFETY: `main` and `slot` are borrowed until the fiber finishes in `drive`, or is
+        // discarded below.
         let core = unsafe { spawn(&simulation, std::ptr::null(), |c| *slot = Some(main(c))) }?;
         core.set_supervisor(true);
         let first = core.fiber();
@@ -67,13 +70,14 @@ impl VirtualMachine {
         c.simulation().all_events()
     }
 
-    /// Processor time of the host in seconds since counting began, with the run or at [`Self::count_from_here`]: what else the
-    /// host does meanwhile is not in it.
+    /// Processor time of the host in seconds since counting began, with the run or at
+    /// [`Self::count_from_here`]: what else the host does meanwhile is not in it.
     pub fn host_seconds(c: VirtualCore) -> f64 {
         processor_seconds() - c.simulation().host_counted_from.get()
     }
 
-    /// The worker belongs to a crew, not 0, which may [fall](crate::Fall) once that is allowed to all of its workers.
+    /// The worker belongs to a crew, not 0, which may [fall](crate::Fall) once that is allowed to
+    /// all of its workers.
     pub fn join_crew(c: VirtualCore, crew: u16) {
         c.fiber().crew.set(crew);
     }
@@ -99,7 +103,8 @@ impl VirtualMachine {
         c.simulation().network().cut(number, c.fiber().clock_ps.get())
     }
 
-    /// Counts from zero from now on: what was loaded and warmed up before is not part of the measurement.
+    /// Counts from zero from now on: what was loaded and warmed up before is not part of the
+    /// measurement.
     pub fn count_from_here(c: VirtualCore) {
         if c.turn() {
             c.simulation().counted_from.set(c.fiber().now());

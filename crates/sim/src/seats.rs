@@ -1,13 +1,16 @@
-//! Which worker sits on which hardware thread, and where the operating system puts workers without a place.
+//! Which worker sits on which hardware thread, and where the operating system puts workers without
+//! a place.
 //!
-//! A worker without a place runs on the first machine. It starts as Linux's wake-up balancing would have it: on the node with
-//! the fewest workers, there on the core with the fewest, there on the thread with the fewest. From then on every
-//! [`crate::Costs::balance_ps`] it is moved to an idle hardware thread of the machine with a probability of one in
-//! [`crate::Costs::move_rarity`], if there is one: a stand-in for load balancing, daemons and interrupts. Its caches are cold
-//! there, and the move costs a wake-up. Interval and probability are estimates.
+//! A worker without a place runs on the first machine. It starts as Linux's wake-up balancing would
+//! have it: on the node with the fewest workers, there on the core with the fewest, there on the
+//! thread with the fewest. From then on every [`crate::Costs::balance_ps`] it is moved to an idle
+//! hardware thread of the machine with a probability of one in [`crate::Costs::move_rarity`], if
+//! there is one: a stand-in for load balancing, daemons and interrupts. Its caches are cold there,
+//! and the move costs a wake-up. Interval and probability are estimates.
 //!
-//! Workers of one hardware thread take turns: while `m` of them are not parked, everything that they do takes `m` times as
-//! long. A worker that spins keeps its share, so a preempted holder of a lock is not shown.
+//! Workers of one hardware thread take turns: while `m` of them are not parked, everything that
+//! they do takes `m` times as long. A worker that spins keeps its share, so a preempted holder of a
+//! lock is not shown.
 
 use std::cell::RefCell;
 

@@ -1,6 +1,7 @@
 //! When a core that spins looks at its word again.
 
-/// A loop that spins: looks, and pauses, and now and then offers the processor to the operating system.
+/// A loop that spins: looks, and pauses, and now and then offers the processor to the operating
+/// system.
 #[derive(Clone, Copy)]
 pub(crate) struct SpinLoop {
     /// From one look to the next.
@@ -17,7 +18,8 @@ impl SpinLoop {
         let round_ps = self.turns * self.turn_ps + self.yield_ps;
         let spun_ps = from_ps.saturating_sub(since_ps);
         let rounds_ps = spun_ps / round_ps * round_ps;
-        // Never before the first turn is over; after the last turn of a round the processor is offered.
+        // Never before the first turn is over; after the last turn of a round the processor is
+        // offered.
         let turns = (spun_ps - rounds_ps).div_ceil(self.turn_ps).max(u64::from(rounds_ps == 0));
         let within_ps = if turns > self.turns - 1 { round_ps } else { turns * self.turn_ps };
         since_ps + rounds_ps + within_ps

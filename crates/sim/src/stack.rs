@@ -9,8 +9,9 @@ const COLOURS: usize = 64;
 const COLOUR_BYTES: usize = 64;
 const _: () = assert!(COLOUR_BYTES.is_multiple_of(STACK_ALIGNMENT));
 
-/// A stack that begins a few lines below its mapping's end, another number of lines for each fiber: otherwise the hot
-/// frames of all fibers would compete for the same few sets of the host's nearest cache.
+/// A stack that begins a few lines below its mapping's end, another number of lines for each fiber:
+/// otherwise the hot frames of all fibers would compete for the same few sets of the host's nearest
+/// cache.
 pub(crate) struct ColouredStack {
     mapping: DefaultStack,
     skipped: usize,
@@ -33,8 +34,9 @@ impl ColouredStack {
     }
 }
 
-// SAFETY: the guard page is the mapping's; `new` asked for as many bytes more as are skipped, so at least the minimum
-// remains; the base stays aligned, because a colour is a multiple of the alignment.
+// SAFETY: the guard page is the mapping's; `new` asked for as many bytes more as are skipped, so at
+// least the minimum remains; the base stays aligned, because a colour is a multiple of the
+// alignment.
 unsafe impl Stack for ColouredStack {
     #[inline]
     fn base(&self) -> StackPointer {

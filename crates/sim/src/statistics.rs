@@ -20,7 +20,8 @@ pub struct Outcome<R> {
 pub struct Statistics {
     /// Counts of events.
     pub counts: Counts,
-    /// Lines that the L3 of the core's group did not have, in bytes over links: each line once, however far it went.
+    /// Lines that the L3 of the core's group did not have, in bytes over links: each line once,
+    /// however far it went.
     pub interconnect_bytes: u64,
     /// Bytes over all memory controllers, write-backs included.
     pub memory_bytes: u64,

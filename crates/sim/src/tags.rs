@@ -1,7 +1,8 @@
 //! Tags of caches: which lines, in which version, lie in which cache.
 //!
-//! A tag is a line's number and the version that was current when the line came. Taking a line to write raises its version,
-//! which invalidates all copies at once, wherever they are. A set holds one tag for each of its ways, most recently used first.
+//! A tag is a line's number and the version that was current when the line came. Taking a line to
+//! write raises its version, which invalidates all copies at once, wherever they are. A set holds
+//! one tag for each of its ways, most recently used first.
 
 use crate::SimError;
 use crate::arena::{Arena, Pages, prefetch};
@@ -26,9 +27,11 @@ pub(crate) fn line_of(tag: Tag) -> LineNumber {
 pub(crate) struct Tags<const WAYS: usize> {
     tags: Arena<u64>,
     sets: u32,
-    /// 2^64 / `sets`, rounded up: Lemire, Kaser, Kurz, "Faster remainder by direct computation", 2019.
+    /// 2^64 / `sets`, rounded up: Lemire, Kaser, Kurz, "Faster remainder by direct
+    /// computation", 2019.
     reciprocal: u64,
-    /// Scatters lines over the sets, as shared caches do; private ones are indexed by the line's lowest bits.
+    /// Scatters lines over the sets, as shared caches do; private ones are indexed by the line's
+    /// lowest bits.
     hashed: bool,
 }
 
@@ -90,8 +93,8 @@ impl<const WAYS: usize> Tags<WAYS> {
         self.tags[start..start + WAYS].contains(&tag)
     }
 
-    /// Puts a tag first; an older version of the same line makes room for it, or else the least recently used one,
-    /// which is returned.
+    /// Puts a tag first; an older version of the same line makes room for it, or else the least
+    /// recently used one, which is returned.
     #[inline]
     pub(crate) fn insert(&mut self, cache: usize, tag: Tag) -> Option<Tag> {
         let start = self.set(cache, line_of(tag));

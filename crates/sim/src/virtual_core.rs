@@ -22,9 +22,9 @@ const SUPPRESSED_EVENTS_MAX: u32 = 1 << 24;
 
 /// A simulated core, or a supervisor: the capability that every call of the platform takes.
 ///
-/// The handle is valid inside the call of [`crate::VirtualMachine::run`] that handed it out, and only in the worker that
-/// it was given to; it is neither `Send` nor `Sync`, so it can only leave through thread-local storage, which simulated
-/// programs do not use.
+/// The handle is valid inside the call of [`crate::VirtualMachine::run`] that handed it out, and
+/// only in the worker that it was given to; it is neither `Send` nor `Sync`, so it can only leave
+/// through thread-local storage, which simulated programs do not use.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualCore {
     simulation: NonNull<Simulation>,
@@ -50,8 +50,9 @@ pub(crate) unsafe fn spawn(
 impl VirtualCore {
     #[inline(always)]
     pub(crate) fn fiber<'a>(self) -> &'a Fiber {
-        // SAFETY: fibers live as long as their machine, which outlives all code that has a handle (see the type), and are
-        // only ever borrowed shared; the handle does not leave the machine's host thread.
+        // SAFETY: fibers live as long as their machine, which outlives all code that has a handle
+        // (see the type), and are only ever borrowed shared; the handle does not leave the
+        // machine's host thread.
         unsafe { self.fiber.as_ref() }
     }
 
@@ -61,7 +62,8 @@ impl VirtualCore {
         unsafe { self.simulation.as_ref() }
     }
 
-    /// The machine that the core belongs to; of one that belongs to none, the machine that it works for.
+    /// The machine that the core belongs to; of one that belongs to none, the machine that it works
+    /// for.
     pub(crate) fn machine(self) -> usize {
         let (fiber, simulation) = (self.fiber(), self.simulation());
         match fiber.thread.get() {
@@ -70,8 +72,9 @@ impl VirtualCore {
         }
     }
 
-    /// One event: waits for this core's turn, charges the access, waits for the line's arrival, and returns the line; the
-    /// caller then performs the operation. `None`: the fiber is being unwound, perform nothing.
+    /// One event: waits for this core's turn, charges the access, waits for the line's arrival, and
+    /// returns the line; the caller then performs the operation. `None`: the fiber is being
+    /// unwound, perform nothing.
     #[inline(always)]
     pub(crate) fn step(self, at: usize, access: Access) -> Option<LineNumber> {
         let (fiber, simulation) = (self.fiber(), self.simulation());
@@ -119,7 +122,8 @@ impl VirtualCore {
         }
     }
 
-    /// The next event will touch these data, of this line: the host brings them when the fiber's turn comes near.
+    /// The next event will touch these data, of this line: the host brings them when the fiber's
+    /// turn comes near.
     #[inline(always)]
     pub(crate) fn announce(self, at: usize, line: LineNumber) {
         let fiber = self.fiber();
@@ -133,7 +137,8 @@ impl VirtualCore {
         lines.for_each(|line| self.simulation().cost().coherence.announce(core, line));
     }
 
-    /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's turn.
+    /// When an access that starts at `start_ps` takes effect and is complete. Call it in the core's
+    /// turn.
     #[inline]
     pub(crate) fn charge(self, line: LineNumber, access: Access, start_ps: u64) -> Ready {
         let fiber = self.fiber();
@@ -156,7 +161,8 @@ impl VirtualCore {
         }
     }
 
-    /// Lets all fibers with a smaller key go first. `false`: the fiber is being unwound, do nothing.
+    /// Lets all fibers with a smaller key go first. `false`: the fiber is being unwound, do
+    /// nothing.
     pub(crate) fn turn(self) -> bool {
         let fiber = self.fiber();
         let mode = fiber.mode.get();
@@ -179,8 +185,8 @@ impl VirtualCore {
         true
     }
 
-    /// A supervisor's events are free, so one that polls would never let time pass: after some events at one moment its
-    /// clock moves on to the next moment at which anything happens.
+    /// A supervisor's events are free, so one that polls would never let time pass: after some
+    /// events at one moment its clock moves on to the next moment at which anything happens.
     #[cold]
     fn supervisor_turn(self) {
         let (fiber, simulation) = (self.fiber(), self.simulation());
@@ -194,7 +200,8 @@ impl VirtualCore {
             fiber.free_events.set(0);
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first_other)));
         } else if simulation.limit() != NEVER {
-            // The others only wait. The supervisor may be at work, or poll for ever: then it gets to the time limit this way.
+            // The others only wait. The supervisor may be at work, or poll for ever: then it gets
+            // to the time limit this way.
             fiber.free_events.set(0);
             fiber.clock_ps.set(fiber.clock_ps.get() + ALONE_PS);
         }
@@ -210,8 +217,9 @@ impl VirtualCore {
         );
     }
 
-    /// Goes to sleep under this key until the run loop finds it the smallest; `false` if that is not possible now. A
-    /// thread that is panicking does not switch: its panic would seem to be the next fiber's.
+    /// Goes to sleep under this key until the run loop finds it the smallest; `false` if that is
+    /// not possible now. A thread that is panicking does not switch: its panic would seem to be the
+    /// next fiber's.
     fn switch(self, key: u128) -> bool {
         let fiber = self.fiber();
         if std::thread::panicking() {
@@ -222,7 +230,8 @@ impl VirtualCore {
         simulation.ready().set(fiber.id, key);
         fiber.free_events.set(0);
         simulation.plans.suspended(fiber.id, std::ptr::from_ref(&key).addr());
-        // SAFETY: set when the fiber started; it lives on the fiber's stack, on which this call runs.
+        // SAFETY: set when the fiber started; it lives on the fiber's stack, on which this call
+        // runs.
         unsafe { (*fiber.yielder.get()).suspend(()) };
         true
     }
@@ -282,7 +291,8 @@ impl VirtualCore {
         self.simulation().set_supervisor(self.fiber(), supervisor);
     }
 
-    /// Sleeps until another fiber wakes this one, or the deadline. `false` if the fiber cannot wait now.
+    /// Sleeps until another fiber wakes this one, or the deadline. `false` if the fiber cannot wait
+    /// now.
     pub(crate) fn sleep(
         self,
         reason: WaitReason,

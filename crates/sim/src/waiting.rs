@@ -1,8 +1,9 @@
 //! What a sleeping fiber waits for, and the lists of sleepers on a line.
 //!
-//! Sleepers of one line form a list through their fibers, newest first. A write of the line, of whatever word, takes the line
-//! from all that spin on it: each looks again when its loop comes round, which brings the line to it, and goes on
-//! spinning if its word has not changed. Those that are parked do not look.
+//! Sleepers of one line form a list through their fibers, newest first. A write of the line, of
+//! whatever word, takes the line from all that spin on it: each looks again when its loop comes
+//! round, which brings the line to it, and goes on spinning if its word has not changed. Those that
+//! are parked do not look.
 
 use std::cell::Cell;
 
@@ -16,7 +17,8 @@ pub(crate) struct Wait {
     /// `None` while the fiber is not asleep.
     pub(crate) reason: Cell<Option<WaitReason>>,
     pub(crate) line: Cell<LineNumber>,
-    /// The word waited for; it outlives the wait, because the sleeping call holds a reference to it.
+    /// The word waited for; it outlives the wait, because the sleeping call holds a reference to
+    /// it.
     pub(crate) word: Cell<*const VirtualWord>,
     pub(crate) seen: Cell<u64>,
     /// Order of arrival: `unpark` is first come, first served.
@@ -44,7 +46,8 @@ impl Wait {
 
     /// Whether the word has another value than the sleeper saw.
     pub(crate) fn changed(&self) -> bool {
-        // SAFETY: only asked of sleepers in a list, whose call of `spin_while` or `park` borrows the word.
+        // SAFETY: only asked of sleepers in a list, whose call of `spin_while` or `park` borrows
+        // the word.
         unsafe { (*self.word.get()).get() != self.seen.get() }
     }
 }

@@ -6,8 +6,9 @@ use platform::SharedWord;
 
 /// An 8-byte word that several simulated cores may touch.
 ///
-/// All cores of a machine run on one host thread, so the order of operations is the order of execution. The word is
-/// atomic on the host only because [`SharedWord`] is `Sync`: a program may hand it to another machine's host thread.
+/// All cores of a machine run on one host thread, so the order of operations is the order of
+/// execution. The word is atomic on the host only because [`SharedWord`] is `Sync`: a program may
+/// hand it to another machine's host thread.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct VirtualWord(AtomicU64);

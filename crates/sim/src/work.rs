@@ -1,8 +1,9 @@
 //! What computation between touches costs: cycles of one core that has its issue slots for itself.
 //!
-//! One table for all machines, scaled by the machine's clock. Calibrated by the example `calibrate` of `workloads` from
-//! primitives on one core (`docs/calibration.md`): a virtual machine of AMD EPYC of the fourth generation at 3.69 GHz as
-//! `isles probe` describes it, 2026-11-21. No benchmark took part in the fit.
+//! One table for all machines, scaled by the machine's clock. Calibrated by the example `calibrate`
+//! of `workloads` from primitives on one core (`docs/calibration.md`): a virtual machine of AMD
+//! EPYC of the fourth generation at 3.69 GHz as `isles probe` describes it, 2026-11-21. No
+//! benchmark took part in the fit.
 
 use platform::Work;
 
@@ -19,7 +20,8 @@ const fn centicycles(work: Work) -> u64 {
     }
 }
 
-/// Picoseconds of one unit of each kind, in the order of [`Work::ALL`], at this many picoseconds a cycle.
+/// Picoseconds of one unit of each kind, in the order of [`Work::ALL`], at this many picoseconds a
+/// cycle.
 pub(crate) fn work_ps(cycle_ps: f64) -> [u64; Work::ALL.len()] {
     Work::ALL.map(|work| (centicycles(work) as f64 / 100.0 * cycle_ps).round() as u64)
 }

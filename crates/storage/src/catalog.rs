@@ -1,9 +1,10 @@
 //! The catalog: descriptors of tables, of their indexes, and of the partitions of these.
 //!
-//! Every lookup goes through the descriptor of a partition, which says where its root or buckets are. Descriptors never
-//! change, so that each memory node can have a catalog of its own, whose partitions are the same trees and buckets ("index
-//! pointers replicated per socket": Bang et al., VLDB Journal 2022, section 4). The descriptor of a partition is a line of
-//! its own, and each use of the descriptor is a touch of that line. The descriptors of tables and indexes are few, and
+//! Every lookup goes through the descriptor of a partition, which says where its root or buckets
+//! are. Descriptors never change, so that each memory node can have a catalog of its own, whose
+//! partitions are the same trees and buckets ("index pointers replicated per socket": Bang et al.,
+//! VLDB Journal 2022, section 4). The descriptor of a partition is a line of its own, and each use
+//! of the descriptor is a touch of that line. The descriptors of tables and indexes are few, and
 //! always in the caches of cores that run transactions: the virtual machine does not see them.
 
 use platform::Platform;
@@ -20,13 +21,14 @@ pub struct Table<P: Platform> {
     pub has_tail: bool,
     /// Whether the table is not written any more, and so needs no concurrency control.
     pub read_only: bool,
-    /// The words of rows that are not written any more, as [`word_set`] names them, and so need no concurrency control. A table
-    /// that has such words has always the same rows.
+    /// The words of rows that are not written any more, as [`word_set`] names them, and so need no
+    /// concurrency control. A table that has such words has always the same rows.
     pub constant: u64,
-    /// Whether the table has always the same rows: whether it is read-only, or has words that are not written any more.
+    /// Whether the table has always the same rows: whether it is read-only, or has words that are
+    /// not written any more.
     pub closed: bool,
-    /// Bytes of a row that belong to keys: where each column begins, and where it ends. An empty list leaves it to the
-    /// writers of rows to keep their keys.
+    /// Bytes of a row that belong to keys: where each column begins, and where it ends. An empty
+    /// list leaves it to the writers of rows to keep their keys.
     pub key_bytes: Listed<(usize, usize)>,
     /// Index 0 is the primary key.
     pub indexes: Listed<Index<P>>,

@@ -1,11 +1,12 @@
-//! The chunks of one database: their limit, those that were taken ahead of need, free blocks on their way from one arena to
-//! another, and how much of all that is used.
+//! The chunks of one database: their limit, those that were taken ahead of need, free blocks on
+//! their way from one arena to another, and how much of all that is used.
 //!
-//! A chunk is address space, of which the machine gives nothing before it is touched. To touch it is what takes long: the
-//! operating system clears each page first. So an arena takes a *spare* chunk while it still has memory, between two
-//! transactions, and has a part of it provided at once ([`Chunks::take_ahead`]). Spares belong to nobody: whichever arena needs
-//! a chunk gets one, also one of another node before the limit refuses a chunk. None are taken within the last eighth
-//! of the limit.
+//! A chunk is address space, of which the machine gives nothing before it is touched. To touch it
+//! is what takes long: the operating system clears each page first. So an arena takes a *spare*
+//! chunk while it still has memory, between two transactions, and has a part of it provided at once
+//! ([`Chunks::take_ahead`]). Spares belong to nobody: whichever arena needs a chunk gets one, also
+//! one of another node before the limit refuses a chunk. None are taken within the last eighth of
+//! the limit.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -13,13 +14,16 @@ use std::sync::atomic::Ordering;
 
 use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, RegionBytes};
 
-/// First chunk of an arena or a heap; each further one is twice as large, up to [`CHUNK_BYTES_MAX`].
+/// First chunk of an arena or a heap; each further one is twice as large, up to
+/// [`CHUNK_BYTES_MAX`].
 pub(crate) const CHUNK_BYTES_FIRST: usize = 64 << 10;
-/// Largest chunk of an arena or a heap with little in it, but for blocks that are larger themselves.
+/// Largest chunk of an arena or a heap with little in it, but for blocks that are larger
+/// themselves.
 pub(crate) const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// Part of the limit in which nothing is taken ahead.
 const NOT_AHEAD_PART: u64 = 8;
-/// Memory is provided ahead in such steps: in chunks that have huge pages one of these, in others what takes about as long.
+/// Memory is provided ahead in such steps: in chunks that have huge pages one of these, in others
+/// what takes about as long.
 const STEP_BYTES: usize = 2 << 20;
 const STEP_BYTES_SMALL: usize = 256 << 10;
 
@@ -41,7 +45,8 @@ pub(crate) struct Fresh {
 pub struct MemoryUse {
     /// Bytes in chunks, which count for the limit.
     pub reserved: u64,
-    /// Of these, bytes that blocks were ever cut from: what is beyond them was not touched, but for what is provided ahead.
+    /// Of these, bytes that blocks were ever cut from: what is beyond them was not touched, but for
+    /// what is provided ahead.
     pub touched: u64,
     /// Bytes in blocks that are in use, those included that wait for their epoch to pass.
     pub used: u64,
@@ -76,15 +81,18 @@ struct Pool<P: Platform> {
 /// Lines before those of the workers.
 const SHARED_LINES: usize = 4;
 
-/// The chunks that all arenas of one database draw from. They are never given back before the database ends.
+/// The chunks that all arenas of one database draw from. They are never given back before the
+/// database ends.
 ///
-/// Concurrency: chunks and batches are taken rarely (they are large), so one test-and-set word protects both.
+/// Concurrency: chunks and batches are taken rarely (they are large), so one test-and-set word
+/// protects both.
 pub(crate) struct Chunks<P: Platform> {
     /// Limit in bytes over all chunks.
     bytes_max: u64,
-    /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line 2: number of batches, at
-    /// which every allocation of a new block looks. Line 3: number of spares. Then a line for each worker: bytes that its
-    /// arena has cut, and bytes that it has handed out and not got back.
+    /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line
+    /// 2: number of batches, at which every allocation of a new block looks. Line 3: number of
+    /// spares. Then a line for each worker: bytes that its arena has cut, and bytes that it has
+    /// handed out and not got back.
     shared: P::Region,
     workers: usize,
     pool: UnsafeCell<Pool<P>>,
@@ -142,7 +150,8 @@ impl<P: Platform> Chunks<P> {
         while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
             P::spin_while(c, self.word(0), 1, None);
         }
-        // SAFETY: the latch is held, and `body` cannot get here again: it has no access to the memory.
+        // SAFETY: the latch is held, and `body` cannot get here again: it has no access to the
+        // memory.
         let result = body(unsafe { &mut *self.pool.get() });
         // Release: pairs with the acquire of the next holder.
         P::store(c, self.word(0), 0, Ordering::Release);
@@ -223,8 +232,8 @@ impl<P: Platform> Chunks<P> {
         Ok(base)
     }
 
-    /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room: a spare if there is one, best
-    /// of this node.
+    /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room: a
+    /// spare if there is one, best of this node.
     pub(crate) fn chunk_of_about(
         &self,
         c: P::Core,
@@ -263,8 +272,8 @@ impl<P: Platform> Chunks<P> {
         Some(Fresh { base, bytes, unready: bytes })
     }
 
-    /// Takes a spare chunk and has `ready` of its bytes provided, or a step. Nothing happens near the limit, or if the machine
-    /// refuses: false.
+    /// Takes a spare chunk and has `ready` of its bytes provided, or a step. Nothing happens near
+    /// the limit, or if the machine refuses: false.
     pub(crate) fn take_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize, ready: usize) -> bool {
         let Some(Fresh { base, .. }) = self.chunk_ahead(c, node, bytes) else { return false };
         let ready = ready.next_multiple_of(step_bytes(bytes)).min(bytes);

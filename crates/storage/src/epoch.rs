@@ -1,34 +1,41 @@
-//! Epochs: one clock that all workers of a database share, for commit order and for the reclamation of memory.
+//! Epochs: one clock that all workers of a database share, for commit order and for the reclamation
+//! of memory.
 //!
-//! Silo (SOSP 2013, section 4.1) uses one announcement a worker for both purposes, so that a worker that is long inside a
-//! transaction holds up the commits of all others. Here a worker announces two things, in two words of its line:
+//! Silo (SOSP 2013, section 4.1) uses one announcement a worker for both purposes, so that a worker
+//! that is long inside a transaction holds up the commits of all others. Here a worker announces
+//! two things, in two words of its line:
 //!
-//! - the epoch that it *entered* in, from [`Participant::enter`] to [`Participant::leave`]. What was unlinked is not reused
-//!   while a worker is inside that could have found it (quiescent-state based reclamation; Fraser, "Practical
-//!   lock-freedom", 2004). This announcement does not hold the global epoch;
-//! - the epoch that it *commits* in, from the moment at which its commit draws its epoch until the commit has left all that
-//!   it has to leave ([`Participant::announce_commit`], [`Participant::retract_commit`]). The global epoch advances from
-//!   `g` to `g + 1` only when no worker commits in an epoch before `g`. So while it is `g`, commits are under way in
-//!   `g - 1` and `g` only, and all that commit in `g - 2` or before are over, for ever.
+//! - the epoch that it *entered* in, from [`Participant::enter`] to [`Participant::leave`]. What
+//!   was unlinked is not reused while a worker is inside that could have found it (quiescent-state
+//!   based reclamation; Fraser, "Practical lock-freedom", 2004). This announcement does not hold
+//!   the global epoch;
+//! - the epoch that it *commits* in, from the moment at which its commit draws its epoch until the
+//!   commit has left all that it has to leave ([`Participant::announce_commit`],
+//!   [`Participant::retract_commit`]). The global epoch advances from `g` to `g + 1` only when no
+//!   worker commits in an epoch before `g`. So while it is `g`, commits are under way in `g - 1`
+//!   and `g` only, and all that commit in `g - 2` or before are over, for ever.
 //!
-//! An advance also publishes the *horizon*: the smallest epoch that a worker which is inside has entered in, or the global
-//! epoch if no worker is inside. A block that was unlinked is dated, with a global epoch that was read after the unlinking,
-//! and reused when the horizon is later than its date.
+//! An advance also publishes the *horizon*: the smallest epoch that a worker which is inside has
+//! entered in, or the global epoch if no worker is inside. A block that was unlinked is dated, with
+//! a global epoch that was read after the unlinking, and reused when the horizon is later than its
+//! date.
 //!
-//! Why no reader has a block that is reused. There are three fences, all SeqCst: `R` of the reader, between its announcement
-//! and its first look; `D` of the worker that unlinked the block, between that and the reading of the date `d`; `H` of the
-//! advance, between its reading of the global epoch `g` and of the announcements. If `D` comes before `R`, the reader does
-//! not find the block. Otherwise the reader has read the global epoch that it announces before `R`, so `R` comes before `D`
-//! and the announcement is at most `d`. If `R` comes before `H`, the advance sees that announcement, or that the reader has
-//! left since, and the horizon is at most `d`. If `H` comes before `R`, and so before `D`, then `g` is at most `d`, and the
-//! horizon at most `g`. In no case is it later than `d`.
+//! Why no reader has a block that is reused. There are three fences, all SeqCst: `R` of the reader,
+//! between its announcement and its first look; `D` of the worker that unlinked the block, between
+//! that and the reading of the date `d`; `H` of the advance, between its reading of the global
+//! epoch `g` and of the announcements. If `D` comes before `R`, the reader does not find the block.
+//! Otherwise the reader has read the global epoch that it announces before `R`, so `R` comes before
+//! `D` and the announcement is at most `d`. If `R` comes before `H`, the advance sees that
+//! announcement, or that the reader has left since, and the horizon is at most `d`. If `H` comes
+//! before `R`, and so before `D`, then `g` is at most `d`, and the horizon at most `g`. In no case
+//! is it later than `d`.
 //!
-//! Why no worker enters in an epoch before the horizon: a worker is inside once it has read, after `R`, the epoch that it
-//! announces. If `H` comes before `R`, what it reads is at least `g`, hence at least the horizon; otherwise the advance
-//! sees what it has announced.
+//! Why no worker enters in an epoch before the horizon: a worker is inside once it has read, after
+//! `R`, the epoch that it announces. If `H` comes before `R`, what it reads is at least `g`, hence
+//! at least the horizon; otherwise the advance sees what it has announced.
 //!
-//! A worker that notices that the current epoch is older than the configured length claims the advance. No thread exists
-//! for this purpose, on hardware or in the virtual machine.
+//! A worker that notices that the current epoch is older than the configured length claims the
+//! advance. No thread exists for this purpose, on hardware or in the virtual machine.
 
 use std::sync::atomic::Ordering;
 use terms::Epoch;
@@ -37,26 +44,27 @@ use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 
 /// What a worker announces that is not inside, or does not commit.
 const IDLE: u64 = u64::MAX;
-/// Announcements that are brought closer ahead of the one that is looked at: each lies in the cache of its worker.
+/// Announcements that are brought closer ahead of the one that is looked at: each lies in the cache
+/// of its worker.
 const AHEAD: usize = 16;
 /// Words of a worker's line: the epoch that it entered in, and the one that it commits in.
 const ENTERED: usize = 0;
 const COMMITTING: usize = 1;
 const ANNOUNCEMENTS: usize = 2;
 
-/// Before this epoch they are [drawn](Epochs::draw) as fast as anybody needs them. A database that draws 200,000 a second without a
-/// pause gets there after 127 days.
+/// Before this epoch they are [drawn](Epochs::draw) as fast as anybody needs them. A database that
+/// draws 200,000 a second without a pause gets there after 127 days.
 const LIMITED: u64 = 1 << 41;
-/// Epochs from [`LIMITED`] on that are drawn take so long each in the long run: with those of each millisecond less than 4,800 a
-/// second, so that they last for a century.
+/// Epochs from [`LIMITED`] on that are drawn take so long each in the long run: with those of each
+/// millisecond less than 4,800 a second, so that they last for a century.
 const DRAWN_NANOS: u64 = 265_000;
 /// Epochs that are drawn at once may be ahead of that by so long.
 const AHEAD_NANOS_MAX: u64 = 1_000_000_000;
 
 /// The global epoch and the announcements of all workers.
 ///
-/// Concurrency: line 0 holds the global epoch, the horizon, and the time that drawn epochs account for, line 1 the time of the last advance and the length, then one
-/// line a worker.
+/// Concurrency: line 0 holds the global epoch, the horizon, and the time that drawn epochs account
+/// for, line 1 the time of the last advance and the length, then one line a worker.
 pub struct Epochs<P: Platform> {
     region: P::Region,
     workers: usize,
@@ -130,7 +138,8 @@ impl<P: Platform> Epochs<P> {
     /// No worker that is inside has entered in an epoch before this one, nor will any.
     #[inline]
     pub fn horizon(&self, c: P::Core) -> Epoch {
-        // Acquire: pairs with the release in `raise_horizon`, for what the workers did that have left.
+        // Acquire: pairs with the release in `raise_horizon`, for what the workers did that have
+        // left.
         Epoch(P::load(c, self.horizon_word(), Ordering::Acquire))
     }
 
@@ -143,8 +152,9 @@ impl<P: Platform> Epochs<P> {
         P::store(c, self.word(0), epoch, Ordering::Relaxed);
     }
 
-    /// Advances the global epoch if it is old enough and no worker commits in an earlier one. To be called now and then
-    /// with the current time: a call costs one shared load when there is nothing to do.
+    /// Advances the global epoch if it is old enough and no worker commits in an earlier one. To be
+    /// called now and then with the current time: a call costs one shared load when there is
+    /// nothing to do.
     pub fn tend(&self, c: P::Core, now: Nanos) {
         // Relaxed: only a hint; the compare and swap decides which worker claims the advance.
         let last = P::load(c, self.word(1), Ordering::Relaxed);
@@ -152,19 +162,22 @@ impl<P: Platform> Epochs<P> {
             return;
         }
         if P::cas(c, self.word(1), last, now.0, Ordering::Relaxed).is_ok() && !self.try_advance(c) {
-            // A worker is long at a commit: the next attempt comes after a part of the length. Relaxed: as above.
+            // A worker is long at a commit: the next attempt comes after a part of the length.
+            // Relaxed: as above.
             let sooner = now.0.saturating_sub(self.length(c) / 4 * 3);
             P::store(c, self.word(1), sooner, Ordering::Relaxed);
         }
     }
 
-    /// As [`Self::try_advance`], for who waits for the end of an epoch whose time has not come. From [`LIMITED`] on a while of such
-    /// epochs at once, and later no more than make them last for a century.
+    /// As [`Self::try_advance`], for who waits for the end of an epoch whose time has not come.
+    /// From [`LIMITED`] on a while of such epochs at once, and later no more than make them last
+    /// for a century.
     pub fn draw(&self, c: P::Core) -> bool {
         if self.current(c).0 < LIMITED {
             return self.try_advance(c);
         }
-        // Relaxed: figures, here and below. One of two that are drawn at the same moment may count for both.
+        // Relaxed: figures, here and below. One of two that are drawn at the same moment may count
+        // for both.
         let (now, accounted) = (P::now(c).0, P::load(c, self.word_at(0, 2), Ordering::Relaxed));
         let draws = accounted <= now.saturating_add(AHEAD_NANOS_MAX) && self.try_advance(c);
         if draws {
@@ -173,10 +186,11 @@ impl<P: Platform> Epochs<P> {
         draws
     }
 
-    /// Whether no commit is under way at this moment: all that were announced before have left what they have to leave.
+    /// Whether no commit is under way at this moment: all that were announced before have left what
+    /// they have to leave.
     pub fn no_commit_is_under_way(&self, c: P::Core) -> bool {
-        // SeqCst: pairs with the fence in `Participant::announce_commit`: a commit that is not seen here has yet to look at anything
-        // that it validates.
+        // SeqCst: pairs with the fence in `Participant::announce_commit`: a commit that is not seen
+        // here has yet to look at anything that it validates.
         P::fence(c, Ordering::SeqCst);
         let idle = (0..self.workers).all(|worker| {
             // Relaxed: the fence below.
@@ -190,9 +204,9 @@ impl<P: Platform> Epochs<P> {
     /// Advances the global epoch if no worker commits in an earlier one, and publishes the horizon.
     pub fn try_advance(&self, c: P::Core) -> bool {
         let Epoch(epoch) = self.current(c);
-        // SeqCst: pairs with the fences in `Participant::enter` and `Participant::announce_commit`: either the advance sees
-        // the announcement, or the worker sees this epoch, and what was unlinked in it. This fence is `H` of the module's
-        // text.
+        // SeqCst: pairs with the fences in `Participant::enter` and `Participant::announce_commit`:
+        // either the advance sees the announcement, or the worker sees this epoch, and what was
+        // unlinked in it. This fence is `H` of the module's text.
         P::fence(c, Ordering::SeqCst);
         let (mut commits, mut horizon) = (IDLE, epoch);
         for worker in 0..self.workers {
@@ -204,7 +218,8 @@ impl<P: Platform> Epochs<P> {
             horizon = horizon.min(announced[ENTERED]);
             commits = commits.min(announced[COMMITTING]);
         }
-        // Acquire: pairs with the release of announcements: what the workers did before them is over.
+        // Acquire: pairs with the release of announcements: what the workers did before them is
+        // over.
         P::fence(c, Ordering::Acquire);
         self.raise_horizon(c, horizon);
         commits >= epoch
@@ -217,7 +232,8 @@ impl<P: Platform> Epochs<P> {
         // Relaxed: the compare and swap decides.
         let mut seen = P::load(c, self.horizon_word(), Ordering::Relaxed);
         while seen < horizon {
-            // Release: hands on what the announcements carried; pairs with the acquire in `horizon`.
+            // Release: hands on what the announcements carried; pairs with the acquire in
+            // `horizon`.
             match P::cas(c, self.horizon_word(), seen, horizon, Ordering::AcqRel) {
                 Ok(_) => return,
                 Err(other) => seen = other,
@@ -226,8 +242,8 @@ impl<P: Platform> Epochs<P> {
     }
 }
 
-/// One worker's announcements. A worker that is inside (between [`Self::enter`] and [`Self::leave`]) keeps all that it can
-/// reach from being reused.
+/// One worker's announcements. A worker that is inside (between [`Self::enter`] and
+/// [`Self::leave`]) keeps all that it can reach from being reused.
 pub struct Participant {
     worker: usize,
     entered: u64,
@@ -258,8 +274,8 @@ impl Participant {
         Epoch(self.entered)
     }
 
-    /// Announces the current epoch; true if the epoch has moved since the last announcement. The caller keeps no reference
-    /// from before this call. Ends what [`Self::announce_commit`] began.
+    /// Announces the current epoch; true if the epoch has moved since the last announcement. The
+    /// caller keeps no reference from before this call. Ends what [`Self::announce_commit`] began.
     #[inline]
     pub fn enter<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> bool {
         self.retract_commit(c, epochs);
@@ -271,29 +287,34 @@ impl Participant {
         true
     }
 
-    /// Becomes idle: what was found before may be reused. Ends what [`Self::announce_commit`] began.
+    /// Becomes idle: what was found before may be reused. Ends what [`Self::announce_commit`]
+    /// began.
     pub fn leave<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) {
         self.retract_commit(c, epochs);
-        // Release: what the worker has read and written happens before the worker's absence is seen.
+        // Release: what the worker has read and written happens before the worker's absence is
+        // seen.
         P::store(c, epochs.announcement(self.worker, ENTERED), IDLE, Ordering::Release);
         self.entered = IDLE;
     }
 
-    /// A commit draws its epoch. No epoch later than the next begins before [`Self::retract_commit`].
+    /// A commit draws its epoch. No epoch later than the next begins before
+    /// [`Self::retract_commit`].
     ///
-    /// The epoch `e` that comes out was read both before and after one SeqCst fence, which is all that the order of
-    /// conflicting commits needs. Let `A` have locked what it writes before its fence, and validate what it has only read
-    /// afterwards; let `B` be a commit that overwrites what `A` has read, and that locks the row before a fence of its own.
-    /// If `B`'s fence comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s fence comes first, `B` reads its
-    /// epoch after its own fence, and `A` had read its epoch before that: the epoch of `B` is not earlier. Reading the
-    /// epoch only after the fence would not do: `A` could read a new epoch after both fences, then validate with a value
-    /// from before `B`'s lock, which nothing orders after that reading; and `B`, having read the epoch before it advanced,
-    /// would have an earlier one.
+    /// The epoch `e` that comes out was read both before and after one SeqCst fence, which is all
+    /// that the order of conflicting commits needs. Let `A` have locked what it writes before its
+    /// fence, and validate what it has only read afterwards; let `B` be a commit that overwrites
+    /// what `A` has read, and that locks the row before a fence of its own. If `B`'s fence comes
+    /// first, `A`'s validation sees the lock and `A` aborts. If `A`'s fence comes first, `B` reads
+    /// its epoch after its own fence, and `A` had read its epoch before that: the epoch of `B` is
+    /// not earlier. Reading the epoch only after the fence would not do: `A` could read a new epoch
+    /// after both fences, then validate with a value from before `B`'s lock, which nothing orders
+    /// after that reading; and `B`, having read the epoch before it advanced, would have an earlier
+    /// one.
     ///
-    /// Why no commit is left behind in an epoch that is complete: consider the advances from `e` to `e + 1` and then to
-    /// `e + 2`. The second advance has read `e + 1` before its fence. If that fence came before this one, the reading after
-    /// this one would have given `e + 1` at least. So the fence of the advance comes later, and the advance sees the
-    /// announcement, or a later one.
+    /// Why no commit is left behind in an epoch that is complete: consider the advances from `e` to
+    /// `e + 1` and then to `e + 2`. The second advance has read `e + 1` before its fence. If that
+    /// fence came before this one, the reading after this one would have given `e + 1` at least. So
+    /// the fence of the advance comes later, and the advance sees the announcement, or a later one.
     #[inline]
     pub fn announce_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> Epoch {
         self.committing = self.announce(c, epochs, COMMITTING, self.known);
@@ -320,7 +341,8 @@ impl Participant {
     fn announce<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>, which: usize, read: u64) -> u64 {
         let mut epoch = read;
         loop {
-            // Release: what the worker did in its former epoch happens before the new announcement is seen.
+            // Release: what the worker did in its former epoch happens before the new announcement
+            // is seen.
             P::store(c, epochs.announcement(self.worker, which), epoch, Ordering::Release);
             // SeqCst: pairs with the fence in `try_advance`, and with that of other committers.
             P::fence(c, Ordering::SeqCst);

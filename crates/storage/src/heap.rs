@@ -1,11 +1,13 @@
-//! One heap for all workers of an instance: where memory comes from when each worker is not to have an arena of its own
-//! ([`crate::Optimisation::ThreadAlloc`]).
+//! One heap for all workers of an instance: where memory comes from when each worker is not to have
+//! an arena of its own ([`crate::Optimisation::ThreadAlloc`]).
 //!
-//! The heap does what the general-purpose heap behind a research prototype does: one latch protects it, and blocks of all
-//! workers follow each other at multiples of 16 bytes, so that rows and nodes of different workers share lines, and lie on
-//! the memory node of the worker that needed a new chunk. A free block holds the address of the next free block of its
-//! size, so that the line of a block moves to the worker that takes it or gives it back. The latch is a queue latch, so
-//! waiting is as cheap as it can be; without [`crate::Optimisation::QueueLatch`] all waiting workers look at one word.
+//! The heap does what the general-purpose heap behind a research prototype does: one latch protects
+//! it, and blocks of all workers follow each other at multiples of 16 bytes, so that rows and nodes
+//! of different workers share lines, and lie on the memory node of the worker that needed a new
+//! chunk. A free block holds the address of the next free block of its size, so that the line of a
+//! block moves to the worker that takes it or gives it back. The latch is a queue latch, so waiting
+//! is as cheap as it can be; without [`crate::Optimisation::QueueLatch`] all waiting workers look
+//! at one word.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -23,8 +25,8 @@ const LINEAR_BYTES_MAX: usize = 4096;
 /// Sizes of whole units, and powers of two up to 2^47.
 const CLASSES: usize = LINEAR_BYTES_MAX / UNIT_BYTES + 36;
 
-/// Words of the first line behind the latch's: where the next new block begins, where its chunk ends, bytes of the next chunk,
-/// bytes cut so far.
+/// Words of the first line behind the latch's: where the next new block begins, where its chunk
+/// ends, bytes of the next chunk, bytes cut so far.
 const NEXT: usize = LINE_BYTES / 8;
 const END: usize = NEXT + 1;
 const CHUNK_BYTES: usize = NEXT + 2;
@@ -121,7 +123,8 @@ impl<P: Platform> Heap<P> {
             else {
                 return self.cut(c, chunks, rounded, UNIT_BYTES);
             };
-            // SAFETY: a free block, which begins with a word that only the holder of the latch uses.
+            // SAFETY: a free block, which begins with a word that only the holder of the latch
+            // uses.
             let next = P::load(c, unsafe { block.cast::<P::Word>().as_ref() }, Ordering::Relaxed);
             P::store(c, head, next, Ordering::Relaxed);
             Ok(block)
@@ -173,8 +176,8 @@ impl<P: Platform> Heap<P> {
     /// Takes blocks and their sizes back, all at once.
     ///
     /// # Safety
-    /// As [`Self::with_latch`]; the blocks came from this heap with these sizes, no core can reach them any more, and they
-    /// are not used again.
+    /// As [`Self::with_latch`]; the blocks came from this heap with these sizes, no core can reach
+    /// them any more, and they are not used again.
     pub(crate) unsafe fn free(
         &self,
         c: P::Core,
@@ -273,7 +276,8 @@ mod tests {
                 held.push((block, bytes, value));
                 if held.len() > 5 {
                     let (block, bytes, value) = held.swap_remove(round as usize % 5);
-                    // SAFETY: allocated above with this size; written above, and not used afterwards.
+                    // SAFETY: allocated above with this size; written above, and not used
+                    // afterwards.
                     unsafe {
                         assert_eq!(block.cast::<u64>().add(1).read(), value);
                         local.free(c, block, bytes);

@@ -1,13 +1,15 @@
 //! Latches: the version word of optimistic readers, and the queue lock.
 //!
-//! [`VersionLatch`] is the latch of optimistic lock coupling (Leis, Scheibner, Kemper, Neumann, "The ART of practical
-//! synchronization", DaMoN 2016): writers exclude each other by a bit of a word that also counts changes; readers write
-//! nothing, and compare the word before and after. Bit 0 says latched, bit 1 says that the protected object was
-//! unlinked and never changes again, the bits above count.
+//! [`VersionLatch`] is the latch of optimistic lock coupling (Leis, Scheibner, Kemper, Neumann,
+//! "The ART of practical synchronization", DaMoN 2016): writers exclude each other by a bit of a
+//! word that also counts changes; readers write nothing, and compare the word before and after. Bit
+//! 0 says latched, bit 1 says that the protected object was unlinked and never changes again, the
+//! bits above count.
 //!
-//! [`QueueLatch`] is the queue lock of Mellor-Crummey and Scott ("Algorithms for scalable synchronization on shared-memory
-//! multiprocessors", ACM TOCS 1991, algorithm 5): each waiter spins on a line of its own, in order of arrival. The engine
-//! uses this latch wherever several cores may wait.
+//! [`QueueLatch`] is the queue lock of Mellor-Crummey and Scott ("Algorithms for scalable
+//! synchronization on shared-memory multiprocessors", ACM TOCS 1991, algorithm 5): each waiter
+//! spins on a line of its own, in order of arrival. The engine uses this latch wherever several
+//! cores may wait.
 
 use std::sync::atomic::Ordering;
 
@@ -24,9 +26,10 @@ pub struct Obsolete;
 
 /// A version word: zeroed memory is an unlatched one.
 ///
-/// Concurrency: data is read with relaxed loads between [`Self::read_begin`] and [`Self::validate`], and written with
-/// relaxed stores between [`Self::try_upgrade`] and one of the `unlock`s. A reader that saw any of those stores sees in
-/// `validate` that the word has changed, because both sides have a fence between word and data.
+/// Concurrency: data is read with relaxed loads between [`Self::read_begin`] and
+/// [`Self::validate`], and written with relaxed stores between [`Self::try_upgrade`] and one of the
+/// `unlock`s. A reader that saw any of those stores sees in `validate` that the word has changed,
+/// because both sides have a fence between word and data.
 #[repr(transparent)]
 pub struct VersionLatch<P: Platform> {
     word: P::Word,
@@ -75,7 +78,8 @@ impl<P: Platform> VersionLatch<P> {
     /// The version, once the latch is free.
     #[inline(always)]
     pub fn read_begin(&self, c: P::Core) -> Result<u64, Obsolete> {
-        // Acquire: pairs with the release of `unlock_changed`: the data is at least as new as the version.
+        // Acquire: pairs with the release of `unlock_changed`: the data is at least as new as the
+        // version.
         let version = P::load(c, &self.word, Ordering::Acquire);
         if version & (LATCHED | OBSOLETE) == 0 {
             return Ok(version);
@@ -94,14 +98,16 @@ impl<P: Platform> VersionLatch<P> {
     /// Whether what was read since [`Self::read_begin`] returned `version` is consistent.
     #[inline(always)]
     pub fn validate(&self, c: P::Core, version: u64) -> bool {
-        // Acquire: pairs with the release fence in `try_upgrade`: a reader of new data sees the latched word.
+        // Acquire: pairs with the release fence in `try_upgrade`: a reader of new data sees the
+        // latched word.
         P::fence(c, Ordering::Acquire);
         // Relaxed: ordered by the fence before.
         P::load(c, &self.word, Ordering::Relaxed) == version
     }
 
-    /// Whether the version is still this one at a moment within this call that all cores agree on: two transactions that
-    /// both change something and then check what the other changed cannot both succeed.
+    /// Whether the version is still this one at a moment within this call that all cores agree on:
+    /// two transactions that both change something and then check what the other changed cannot
+    /// both succeed.
     #[inline]
     pub fn is_current(&self, c: P::Core, version: u64) -> bool {
         P::load(c, &self.word, Ordering::SeqCst) == version
@@ -113,8 +119,8 @@ impl<P: Platform> VersionLatch<P> {
         Self::is_obsolete(P::load(c, &self.word, Ordering::Relaxed))
     }
 
-    /// Latches the object if its version is still this one, which came from [`Self::read_begin`]; whether it was. Never
-    /// waits.
+    /// Latches the object if its version is still this one, which came from [`Self::read_begin`];
+    /// whether it was. Never waits.
     #[inline(always)]
     pub fn try_upgrade(&self, c: P::Core, version: u64) -> bool {
         debug_assert!(version & (LATCHED | OBSOLETE) == 0);
@@ -147,26 +153,30 @@ impl<P: Platform> VersionLatch<P> {
     /// Unlatches an object in which nothing changed that readers may depend on.
     #[inline(always)]
     pub fn unlock_unchanged(&self, c: P::Core, version: u64) {
-        // Release: pairs with the compare and swap of the next holder, for fields that only holders read.
+        // Release: pairs with the compare and swap of the next holder, for fields that only holders
+        // read.
         P::store(c, &self.word, version, Ordering::Release);
     }
 
-    /// Unlatches an object that was unlinked while latched at `version`: all later users start again.
+    /// Unlatches an object that was unlinked while latched at `version`: all later users start
+    /// again.
     #[inline(always)]
     pub fn unlock_obsolete(&self, c: P::Core, version: u64) {
-        // Release: pairs with the acquire in `read_begin`: a reader that starts again sees what the object was unlinked
-        // from.
+        // Release: pairs with the acquire in `read_begin`: a reader that starts again sees what the
+        // object was unlinked from.
         P::store(c, &self.word, version.wrapping_add(STEP) | OBSOLETE, Ordering::Release);
     }
 }
 
-/// A waiter's place in the queue of a [`QueueLatch`]. The node lies in region memory, on a line of its own; zeroed memory
-/// is a free node. A core may use a node for one latch after the other, but not for two at a time.
+/// A waiter's place in the queue of a [`QueueLatch`]. The node lies in region memory, on a line of
+/// its own; zeroed memory is a free node. A core may use a node for one latch after the other, but
+/// not for two at a time.
 #[repr(C, align(64))]
 pub struct QueueNode<P: Platform> {
     /// Address of the node behind this one; 0 until the waiter behind has linked itself.
     next: P::Word,
-    /// 1 until the holder before hands the latch over. Without this word a waiter would spin on a word of another core.
+    /// 1 until the holder before hands the latch over. Without this word a waiter would spin on a
+    /// word of another core.
     waiting: P::Word,
 }
 
@@ -179,8 +189,8 @@ pub struct QueueLatch<P: Platform> {
 
 impl<P: Platform> QueueNode<P> {
     fn at<'a>(address: u64) -> &'a Self {
-        // SAFETY: addresses in the queue came from `expose`, and `acquire` demands that the node stays valid until its
-        // `release`, which waits for the node behind it.
+        // SAFETY: addresses in the queue came from `expose`, and `acquire` demands that the node
+        // stays valid until its `release`, which waits for the node behind it.
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 
@@ -192,16 +202,18 @@ impl<P: Platform> QueueNode<P> {
 impl<P: Platform> QueueLatch<P> {
     /// Waits for the latch.
     ///
-    /// Concurrency: the exchange orders the waiters; each waiter links its node behind the one before and then spins on its
-    /// own node.
+    /// Concurrency: the exchange orders the waiters; each waiter links its node behind the one
+    /// before and then spins on its own node.
     ///
     /// # Safety
-    /// `node` stays in place, and is used for nothing else, until [`Self::release`] with it has returned.
+    /// `node` stays in place, and is used for nothing else, until [`Self::release`] with it has
+    /// returned.
     pub unsafe fn acquire(&self, c: P::Core, node: &QueueNode<P>) {
         // Relaxed, twice: published by the exchange.
         P::store(c, &node.next, 0, Ordering::Relaxed);
         P::store(c, &node.waiting, 1, Ordering::Relaxed);
-        // AcqRel: publishes this node to the waiter behind, and takes over from a holder that released an empty queue.
+        // AcqRel: publishes this node to the waiter behind, and takes over from a holder that
+        // released an empty queue.
         let before = P::swap(c, &self.tail, node.expose(), Ordering::AcqRel);
         if before == 0 {
             return;

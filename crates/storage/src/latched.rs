@@ -20,7 +20,8 @@ impl<P: Platform, T> Latched<P, T> {
         Ok(Latched { region: P::region(c, None, LINE_BYTES, name)?, value: UnsafeCell::new(value) })
     }
 
-    /// Runs `body` with the value, which no other core uses meanwhile. `body` does not use this latch again.
+    /// Runs `body` with the value, which no other core uses meanwhile. `body` does not use this
+    /// latch again.
     pub fn with<R>(&self, c: P::Core, body: impl FnOnce(&mut T) -> R) -> R {
         let word = P::word_of(&self.region, 0);
         // Acquire: pairs with the release in `holding`.
@@ -44,7 +45,8 @@ impl<P: Platform, T> Latched<P, T> {
     /// # Safety
     /// The caller has taken the latch.
     unsafe fn holding<R>(&self, c: P::Core, body: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the latch is held until `body` has returned; a `body` that came here again would wait for ever in `with`.
+        // SAFETY: the latch is held until `body` has returned; a `body` that came here again would
+        // wait for ever in `with`.
         let result = body(unsafe { &mut *self.value.get() });
         // Release: pairs with the acquire of the next holder.
         P::store(c, P::word_of(&self.region, 0), 0, Ordering::Release);

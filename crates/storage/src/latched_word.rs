@@ -1,5 +1,6 @@
-//! A [`QueueLatch`] in memory of its own that safe code can use, with words on its line: what the benchmark of locks holds, and
-//! what the counter benchmark of "OLTP on Hardware Islands" (Porobic et al., PVLDB 2012, figure 2) increments.
+//! A [`QueueLatch`] in memory of its own that safe code can use, with words on its line: what the
+//! benchmark of locks holds, and what the counter benchmark of "OLTP on Hardware Islands" (Porobic
+//! et al., PVLDB 2012, figure 2) increments.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,8 @@ use crate::latch::{QueueLatch, QueueNode};
 /// Words on the line of a latch, beside it.
 pub const WORDS_BESIDE_LATCH: usize = LINE_BYTES / 8 - 1;
 
-/// Bytes from one latch to the next: also where a line has 128 bytes, or comes with its neighbour, each is alone.
+/// Bytes from one latch to the next: also where a line has 128 bytes, or comes with its neighbour,
+/// each is alone.
 const STRIDE: usize = 2 * LINE_BYTES;
 
 /// Latch and values share one line, as a small object and its latch do.
@@ -49,14 +51,16 @@ impl<P: Platform> Drop for Held<'_, P> {
     #[inline]
     fn drop(&mut self) {
         if !P::is_gone(self.core) {
-            // SAFETY: `LatchedLines::hold` made this value when it had acquired the latch with this node.
+            // SAFETY: `LatchedLines::hold` made this value when it had acquired the latch with this
+            // node.
             unsafe { self.latch.release(self.core, self.node) };
         }
     }
 }
 
 impl<P: Platform> LatchedLines<P> {
-    /// `count` free latches on `node`, all words 0; `None`: where the caller runs. `name` is theirs in reports.
+    /// `count` free latches on `node`, all words 0; `None`: where the caller runs. `name` is theirs
+    /// in reports.
     pub fn new(
         c: P::Core,
         node: Option<Node>,
@@ -69,8 +73,8 @@ impl<P: Platform> LatchedLines<P> {
 
     fn line(&self, number: usize) -> &Line<P> {
         assert!(number < self.count, "no latch {number}");
-        // SAFETY: the region has `count` strides, zeroed when it was made: a free latch and words each. It lives as long
-        // as `self`.
+        // SAFETY: the region has `count` strides, zeroed when it was made: a free latch and words
+        // each. It lives as long as `self`.
         unsafe { &*self.region.base().add(number * STRIDE).cast::<Line<P>>() }
     }
 
@@ -79,8 +83,8 @@ impl<P: Platform> LatchedLines<P> {
     pub fn hold<R>(&self, c: P::Core, number: usize, seat: &mut LatchSeat<P>, body: impl FnOnce() -> R) -> R {
         let latch = &self.line(number).latch;
         let node = seat.node();
-        // SAFETY: the seat is borrowed until `held` has released the latch, also if `body` panics, so it is used for
-        // nothing else, and its region stays.
+        // SAFETY: the seat is borrowed until `held` has released the latch, also if `body` panics,
+        // so it is used for nothing else, and its region stays.
         unsafe { latch.acquire(c, node) };
         let _held = Held { core: c, latch, node };
         body()
@@ -119,14 +123,15 @@ impl<P: Platform> LatchedWord<P> {
 impl<P: Platform> LatchSeat<P> {
     /// A seat on `node`; `None`: where the caller runs.
     pub fn new(c: P::Core, node: Option<Node>) -> Result<Self, OutOfMemory> {
-        // The second line: in caches that choose a set by address, the first lines of regions compete.
+        // The second line: in caches that choose a set by address, the first lines of regions
+        // compete.
         Ok(LatchSeat { region: P::region(c, node, 2 * LINE_BYTES, "latch seat")?, kind: PhantomData })
     }
 
     fn node(&mut self) -> &QueueNode<P> {
         const { assert!(size_of::<QueueNode<P>>() == LINE_BYTES) };
-        // SAFETY: the region's second line, zeroed when it was made and used as a node only, which lives as long as
-        // `self`.
+        // SAFETY: the region's second line, zeroed when it was made and used as a node only, which
+        // lives as long as `self`.
         unsafe { &*self.region.base().add(LINE_BYTES).cast::<QueueNode<P>>() }
     }
 }

@@ -3,7 +3,8 @@
 //! - [`arena`]: memory from node-local regions, by size class, thread-local;
 //! - [`epoch`]: when may memory that readers could still see be used again;
 //! - [`local`]: the two together, as each worker holds them;
-//! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into partitions;
+//! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into
+//!   partitions;
 //! - [`catalog`]: the descriptors of all that, with a copy on every memory node;
 //! - [`listed`]: the lists of which a catalog consists;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;

@@ -1,6 +1,7 @@
 //! Lists of descriptors in the memory of an instance.
 //!
-//! A catalog is laid out once, list by list, in a [`Space`]; a [`Listed`] is a slice that lives as long as that memory.
+//! A catalog is laid out once, list by list, in a [`Space`]; a [`Listed`] is a slice that lives as
+//! long as that memory.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -35,8 +36,8 @@ impl<T> Deref for Listed<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `Space::list` wrote this many values, which no core changes; `Space::new` demands that the list is not
-        // used after the memory has gone.
+        // SAFETY: `Space::list` wrote this many values, which no core changes; `Space::new` demands
+        // that the list is not used after the memory has gone.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.count) }
     }
 }
@@ -82,7 +83,8 @@ impl Space {
         assert!(bytes <= self.left, "a catalog is larger than its space");
         let (at, count) = (self.next.cast::<T>(), values.len());
         for (number, value) in values.into_iter().enumerate() {
-            // SAFETY: inside the chunk, by the assertion; chunks begin on a line, and so do lists, which is enough for `T`.
+            // SAFETY: inside the chunk, by the assertion; chunks begin on a line, and so do lists,
+            // which is enough for `T`.
             unsafe { at.add(number).write(value) };
         }
         // SAFETY: inside the chunk or at its end, by the assertion.

@@ -1,4 +1,5 @@
-//! What each worker holds of storage: its arena, its epoch announcement, and what it unlinked and may not reuse yet.
+//! What each worker holds of storage: its arena, its epoch announcement, and what it unlinked and
+//! may not reuse yet.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -21,8 +22,8 @@ struct Retired {
     bytes: usize,
 }
 
-/// A block that [`Local::lend`] took and that no worker uses. A loan that is not taken back is leaked to the end of the
-/// memory.
+/// A block that [`Local::lend`] took and that no worker uses. A loan that is not taken back is
+/// leaked to the end of the memory.
 #[derive(Debug)]
 pub struct Loan {
     block: NonNull<u8>,
@@ -45,14 +46,16 @@ pub struct Local<P: Platform> {
     optimisations: Optimisations,
 }
 
-// SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to the holder of the value.
+// SAFETY: `epochs` is Sync and outlives the value (see `Local::new`); retired blocks belong to the
+// holder of the value.
 unsafe impl<P: Platform> Send for Local<P> {}
 
 impl<P: Platform> Local<P> {
     /// Worker number `worker`, with memory on `node`.
     ///
     /// # Safety
-    /// `memory` and `epochs` stay at their places and outlive the value, and no other `Local` has this number.
+    /// `memory` and `epochs` stay at their places and outlive the value, and no other `Local` has
+    /// this number.
     pub unsafe fn new(memory: &Memory<P>, epochs: &Epochs<P>, worker: usize, node: Option<Node>) -> Self {
         Local {
             // SAFETY: passed on to the caller.
@@ -76,23 +79,25 @@ impl<P: Platform> Local<P> {
         self.participant.worker()
     }
 
-    /// The epoch that the worker has entered in; the global epoch may be later, by any number. Panics when idle.
+    /// The epoch that the worker has entered in; the global epoch may be later, by any number.
+    /// Panics when idle.
     pub fn epoch(&self) -> Epoch {
         self.participant.epoch()
     }
 
-    /// No worker that is inside, or ever will be, has entered in an epoch before this one: the horizon at the moment at
-    /// which this worker entered in its epoch.
+    /// No worker that is inside, or ever will be, has entered in an epoch before this one: the
+    /// horizon at the moment at which this worker entered in its epoch.
     #[inline(always)]
     pub fn horizon(&self) -> Epoch {
         self.horizon
     }
 
-    /// Draws the epoch of a commit; see [`Participant::announce_commit`]. The epoch is not complete before
-    /// [`Self::retract_commit`], [`Self::enter`] or [`Self::leave`].
+    /// Draws the epoch of a commit; see [`Participant::announce_commit`]. The epoch is not complete
+    /// before [`Self::retract_commit`], [`Self::enter`] or [`Self::leave`].
     #[inline]
     pub fn announce_commit(&mut self, c: P::Core) -> Epoch {
-        // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the statement.
+        // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the
+        // statement.
         let epochs = unsafe { &*self.epochs };
         self.participant.announce_commit(c, epochs)
     }
@@ -115,10 +120,12 @@ impl<P: Platform> Local<P> {
         self.epochs()
     }
 
-    /// Begins a transaction: everything found from now on stays readable until the next `enter` or `leave`.
+    /// Begins a transaction: everything found from now on stays readable until the next `enter` or
+    /// `leave`.
     #[inline]
     pub fn enter(&mut self, c: P::Core) {
-        // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the statement.
+        // SAFETY: `new` demands that the epochs outlive the value; the borrow ends with the
+        // statement.
         let epochs = unsafe { &*self.epochs };
         if self.participant.enter(c, epochs) {
             self.reclaim(c);
@@ -132,7 +139,8 @@ impl<P: Platform> Local<P> {
         self.participant.leave(c, epochs);
         self.arena.publish();
         if self.undated > 0 {
-            // SeqCst: `D` of the text of `epoch`, between the unlinking and the reading of the date.
+            // SeqCst: `D` of the text of `epoch`, between the unlinking and the reading of the
+            // date.
             P::fence(c, Ordering::SeqCst);
             let date = epochs.current(c);
             self.date(date);
@@ -217,12 +225,12 @@ impl<P: Platform> Local<P> {
         unsafe { self.arena.free(c, block, bytes) };
     }
 
-    /// Gives back a block that was unlinked but that other cores may still read: the block is reused when no core can read
-    /// it any more.
+    /// Gives back a block that was unlinked but that other cores may still read: the block is
+    /// reused when no core can read it any more.
     ///
     /// # Safety
-    /// As [`Arena::free`], but cores that found the block before it was unlinked may read it until they leave their
-    /// epoch.
+    /// As [`Arena::free`], but cores that found the block before it was unlinked may read it until
+    /// they leave their epoch.
     pub unsafe fn retire(&mut self, _: P::Core, block: NonNull<u8>, bytes: usize) {
         self.retired.push_back(Retired { date: UNDATED, block, bytes });
         self.undated += 1;
@@ -233,7 +241,8 @@ impl<P: Platform> Local<P> {
         self.retired.len()
     }
 
-    /// Bytes in blocks handed out by this worker and not reclaimed by it; only the sum over all workers means something.
+    /// Bytes in blocks handed out by this worker and not reclaimed by it; only the sum over all
+    /// workers means something.
     pub fn bytes_live(&self) -> u64 {
         self.arena.bytes_live()
     }
@@ -245,7 +254,8 @@ impl<P: Platform> Local<P> {
         self.undated = 0;
     }
 
-    /// The worker has entered anew: its epoch was read after a fence behind everything that it unlinked before.
+    /// The worker has entered anew: its epoch was read after a fence behind everything that it
+    /// unlinked before.
     #[cold]
     fn reclaim(&mut self, c: P::Core) {
         self.arena.publish();
@@ -253,8 +263,8 @@ impl<P: Platform> Local<P> {
         self.horizon = self.epochs().horizon(c);
         while self.retired.front().is_some_and(|oldest| oldest.date < self.horizon) {
             if let Some(oldest) = self.retired.pop_front() {
-                // SAFETY: `retire` demanded a proper block, and all workers have left that entered before the block was
-                // unlinked: no core can reach it any more.
+                // SAFETY: `retire` demanded a proper block, and all workers have left that entered
+                // before the block was unlinked: no core can reach it any more.
                 unsafe { self.arena.free(c, oldest.block, oldest.bytes) };
             }
         }

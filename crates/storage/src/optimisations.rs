@@ -1,13 +1,14 @@
 //! Optimisations that an instance can be made without, so that their effect can be shown.
 //!
-//! Most are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022. All of them are on by
-//! default, and nothing but a benchmark has a reason to leave one out.
+//! Most are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022.
+//! All of them are on by default, and nothing but a benchmark has a reason to leave one out.
 
 /// One optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimisation {
-    /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no line with others'. Without:
-    /// from one heap for all workers, which `occ` also asks for memory for each row that it copies.
+    /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no
+    /// line with others'. Without: from one heap for all workers, which `occ` also asks for memory
+    /// for each row that it copies.
     ThreadAlloc,
     /// Indexes that are declared as hash indexes are hash indexes, not trees.
     HashIndex,
@@ -15,28 +16,31 @@ pub enum Optimisation {
     QueueLatch,
     /// Tables that are never written have a copy on every memory node.
     Replicate,
-    /// What a transaction will need is brought closer before it is used, for many rows at a time. Without: nothing is, and
-    /// many keys are looked up one after the other.
+    /// What a transaction will need is brought closer before it is used, for many rows at a time.
+    /// Without: nothing is, and many keys are looked up one after the other.
     Prefetch,
     /// Columns are read and written by compiled code. Without: each by a walk over the catalog.
     CompiledRows,
-    /// A transaction that needs a row which another one has locked looks again for a bounded time before it aborts. Without:
-    /// schemes that wait do so as long as it takes, and optimistic ones abort at the first look.
+    /// A transaction that needs a row which another one has locked looks again for a bounded time
+    /// before it aborts. Without: schemes that wait do so as long as it takes, and optimistic ones
+    /// abort at the first look.
     BoundedSpin,
     /// Tables that are never written need no concurrency control.
     ReadOnlySkip,
     /// The addresses of all indexes and their partitions have a copy on every memory node.
     ReplicateIndex,
-    /// An instance with one session at a time locks rows with plain loads and stores. Without: with atomic operations, as
-    /// an instance with several.
+    /// An instance with one session at a time locks rows with plain loads and stores. Without: with
+    /// atomic operations, as an instance with several.
     PlainLocks,
-    /// While a worker runs one transaction, index entries and rows of its next ones are brought closer.
+    /// While a worker runs one transaction, index entries and rows of its next ones are brought
+    /// closer.
     LookAhead,
-    /// Of rows in pages: a session keeps its locks of the database and of tables from transaction to transaction, until somebody wants
-    /// to exclude it (speculative lock inheritance).
+    /// Of rows in pages: a session keeps its locks of the database and of tables from transaction
+    /// to transaction, until somebody wants to exclude it (speculative lock inheritance).
     InheritedLocks,
-    /// Of rows in pages: records of the log are copied into its buffer side by side, a transaction gives its locks back before its commit is
-    /// durable, and its worker goes on. Without: one record after the other, and each commit waits with its locks.
+    /// Of rows in pages: records of the log are copied into its buffer side by side, a transaction
+    /// gives its locks back before its commit is durable, and its worker goes on. Without: one
+    /// record after the other, and each commit waits with its locks.
     Aether,
 }
 
@@ -54,7 +58,8 @@ impl Optimisations {
         Optimisations(self.0 & !(1 << optimisation as u16))
     }
 
-    /// Whether workers look ahead: what is not prefetched for a transaction itself is not prefetched ahead of it either.
+    /// Whether workers look ahead: what is not prefetched for a transaction itself is not
+    /// prefetched ahead of it either.
     pub const fn look_ahead(self) -> bool {
         self.has(Optimisation::Prefetch) && self.has(Optimisation::LookAhead)
     }

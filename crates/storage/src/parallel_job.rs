@@ -35,8 +35,9 @@ impl<P: Platform> Drop for AtWork<'_, P> {
 }
 
 impl<P: Platform> ParallelJob<P> {
-    /// Runs `body` on all places at the same time, with the worker's number; results by worker, or the first worker's failure.
-    /// The listener is called by the caller's thread, some times a second.
+    /// Runs `body` on all places at the same time, with the worker's number; results by worker, or
+    /// the first worker's failure. The listener is called by the caller's thread, some times a
+    /// second.
     ///
     /// # Errors
     /// What `body` gives, and refused memory.

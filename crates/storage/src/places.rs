@@ -1,7 +1,7 @@
 //! Lists that grow while they are used, up to a length that is fixed when they are made.
 //!
-//! A value that was added never moves or changes, so that a reader keeps the slice that it was given for as long as the list
-//! lives, and finds more values only by asking again.
+//! A value that was added never moves or changes, so that a reader keeps the slice that it was
+//! given for as long as the list lives, and finds more values only by asking again.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -11,19 +11,22 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 
 /// A list with room for further values.
 ///
-/// Concurrency: a value is written before the count that includes it, by the core that holds the latch. Readers look at no value
-/// behind the count that they have read.
+/// Concurrency: a value is written before the count that includes it, by the core that holds the
+/// latch. Readers look at no value behind the count that they have read.
 pub struct Places<P: Platform, T> {
-    /// Words: how many places are filled, and the latch of whoever fills one. `None` if the list cannot grow.
+    /// Words: how many places are filled, and the latch of whoever fills one. `None` if the list
+    /// cannot grow.
     words: Option<P::Region>,
     places: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a place is written once, with the latch held, before any core can read it; after that there are shared references only.
+// SAFETY: a place is written once, with the latch held, before any core can read it; after that
+// there are shared references only.
 unsafe impl<P: Platform, T: Send + Sync> Sync for Places<P, T> {}
 
 impl<P: Platform, T> Places<P, T> {
-    /// A list of these values, with room for `spare` others; `name` is that of its words in reports. Without room it has none.
+    /// A list of these values, with room for `spare` others; `name` is that of its words in
+    /// reports. Without room it has none.
     pub fn new(c: P::Core, name: &'static str, values: Vec<T>, spare: usize) -> Result<Self, OutOfMemory> {
         let words = match spare {
             0 => None,
@@ -69,11 +72,13 @@ impl<P: Platform, T> Places<P, T> {
         self.first(count as usize)
     }
 
-    /// The values in the first `count` places, which were filled before the caller read that number.
+    /// The values in the first `count` places, which were filled before the caller read that
+    /// number.
     #[inline(always)]
     fn first(&self, count: usize) -> &[T] {
         let places = &self.places[..count];
-        // SAFETY: the places are filled, and never written again; a cell has the layout of its value.
+        // SAFETY: the places are filled, and never written again; a cell has the layout of its
+        // value.
         unsafe { std::slice::from_raw_parts(places.as_ptr().cast::<T>(), places.len()) }
     }
 
@@ -90,7 +95,8 @@ impl<P: Platform, T> Places<P, T> {
         let pushed = match self.places.get(number) {
             None => Err(value),
             Some(place) => {
-                // SAFETY: the latch is held, and nobody reads the place before the count includes it.
+                // SAFETY: the latch is held, and nobody reads the place before the count includes
+                // it.
                 unsafe { (*place.get()).write(value) };
                 // Release: pairs with the acquire of readers.
                 P::store(c, count, number as u64 + 1, Ordering::Release);

@@ -1,8 +1,8 @@
-//! A row in memory: the header of its concurrency-control scheme, then its fixed part as shared words, then, if the table
-//! has a variable-length part, one word that points to the tail.
+//! A row in memory: the header of its concurrency-control scheme, then its fixed part as shared
+//! words, then, if the table has a variable-length part, one word that points to the tail.
 //!
-//! A tail is a block of its own: one word with its length in bytes, then its bytes in words. A tail never changes once
-//! published; an update replaces it and retires the old one.
+//! A tail is a block of its own: one word with its length in bytes, then its bytes in words. A tail
+//! never changes once published; an update replaces it and retires the old one.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -14,7 +14,8 @@ use crate::local::Local;
 
 /// What a scheme keeps in front of each row: shared words only.
 pub trait RecordHeader<P: Platform>: Sized + Send + Sync + 'static {
-    /// The header of a row that is being inserted: invisible to all others until its transaction commits.
+    /// The header of a row that is being inserted: invisible to all others until its transaction
+    /// commits.
     fn inserting() -> Self;
 }
 
@@ -43,11 +44,12 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     const HEADER_BYTES: usize = size_of::<H>();
     const ALIGNED: () = assert!(size_of::<H>().is_multiple_of(8) && align_of::<H>() == 8);
 
-    /// A new row with header [`RecordHeader::inserting`], which no other core knows: `fixed`, a multiple of 8 bytes, then
-    /// `last` if there is one.
+    /// A new row with header [`RecordHeader::inserting`], which no other core knows: `fixed`, a
+    /// multiple of 8 bytes, then `last` if there is one.
     ///
     /// # Safety
-    /// The row is used no longer than the memory behind `local` is there, and not after it was given back.
+    /// The row is used no longer than the memory behind `local` is there, and not after it was
+    /// given back.
     #[inline]
     pub unsafe fn allocate(
         c: P::Core,
@@ -94,8 +96,9 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     /// The row that an index names `bits`.
     ///
     /// # Safety
-    /// `bits` came from [`Self::to_bits`] of a record with the same platform, header type and word count, and was read
-    /// from an index in the caller's current epoch or is protected by a lock of the caller.
+    /// `bits` came from [`Self::to_bits`] of a record with the same platform, header type and word
+    /// count, and was read from an index in the caller's current epoch or is protected by a lock of
+    /// the caller.
     pub unsafe fn from_bits(bits: u64, words: u32) -> Self {
         let at = std::ptr::with_exposed_provenance_mut::<u8>(bits as usize);
         // SAFETY: `to_bits` never gives 0.
@@ -132,8 +135,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         self.at.as_ptr()
     }
 
-    /// A copy of the row behind another header, which no other core knows. The tail is shared. No core writes the row
-    /// meanwhile.
+    /// A copy of the row behind another header, which no other core knows. The tail is shared. No
+    /// core writes the row meanwhile.
     ///
     /// # Safety
     /// As [`Self::allocate`].
@@ -154,8 +157,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         Ok(RecordRef { at, ..self })
     }
 
-    /// A copy of the row with its header and, if it has one, its tail, which no other core knows. No core uses the row
-    /// meanwhile.
+    /// A copy of the row with its header and, if it has one, its tail, which no other core knows.
+    /// No core uses the row meanwhile.
     ///
     /// # Safety
     /// As [`Self::allocate`]; `has_tail` is what is true of the row's table.
@@ -193,7 +196,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     /// Gives the row back when no core can find it any more, though some may still read it.
     ///
     /// # Safety
-    /// The caller has removed the row from all indexes and is inside an epoch; the row is retired once.
+    /// The caller has removed the row from all indexes and is inside an epoch; the row is retired
+    /// once.
     pub unsafe fn retire(self, c: P::Core, local: &mut Local<P>) {
         // SAFETY: allocated by `allocate` with this size; the rest is the caller's promise.
         unsafe { local.retire(c, self.at, Self::bytes(self.words)) };
@@ -247,15 +251,16 @@ pub mod tail {
                 next.write(P::Word::new(u64::from_le_bytes(*bytes)));
             }
         }
-        // Release: pairs with the acquire fence of a reader that has read the row's last word without the scheme's
-        // protocol.
+        // Release: pairs with the acquire fence of a reader that has read the row's last word
+        // without the scheme's protocol.
         P::fence(c, Ordering::Release);
         Ok(at.as_ptr().expose_provenance() as u64)
     }
 
     fn words<'a, P: Platform>(c: P::Core, bits: u64) -> (usize, &'a [P::Word]) {
         let at = std::ptr::with_exposed_provenance::<P::Word>(bits as usize);
-        // SAFETY: `bits` names a tail (callers' contract), which begins with its length and never changes.
+        // SAFETY: `bits` names a tail (callers' contract), which begins with its length and never
+        // changes.
         let length = P::load(c, unsafe { &*at }, Ordering::Relaxed) as usize;
         // SAFETY: `allocate` initialised that many words behind the length.
         (length, unsafe { std::slice::from_raw_parts(at.add(1), length.div_ceil(8)) })
@@ -264,7 +269,8 @@ pub mod tail {
     /// Appends the bytes of a tail to `to`.
     ///
     /// # Safety
-    /// `bits` is the last word of a row, read under the scheme's protocol within the caller's current epoch or lock.
+    /// `bits` is the last word of a row, read under the scheme's protocol within the caller's
+    /// current epoch or lock.
     pub unsafe fn read<P: Platform>(c: P::Core, bits: u64, to: &mut Vec<u8>) {
         if bits == 0 {
             return;
@@ -281,7 +287,8 @@ pub mod tail {
     /// Gives a tail back that was replaced or whose row is gone.
     ///
     /// # Safety
-    /// `bits` named the tail of a row that does not hold it any more; the caller is inside an epoch and retires it once.
+    /// `bits` named the tail of a row that does not hold it any more; the caller is inside an epoch
+    /// and retires it once.
     pub unsafe fn retire<P: Platform>(c: P::Core, local: &mut Local<P>, bits: u64) {
         if bits == 0 {
             return;

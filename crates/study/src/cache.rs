@@ -1,8 +1,9 @@
 //! Results of runs on disk.
 //!
-//! An entry is one file that holds the key in full beside the result, so that a collision of file names costs a run and
-//! never gives a wrong result. Files appear by renaming: a reader sees all of an entry or nothing. Whatever is wrong with
-//! an entry, it is as if it were not there; the directory may be deleted at any time.
+//! An entry is one file that holds the key in full beside the result, so that a collision of file
+//! names costs a run and never gives a wrong result. Files appear by renaming: a reader sees all of
+//! an entry or nothing. Whatever is wrong with an entry, it is as if it were not there; the
+//! directory may be deleted at any time.
 
 use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
@@ -24,8 +25,8 @@ struct Entry {
 }
 
 impl Cache {
-    /// The cache under `directory`, which is created, for the program that `program` identifies: its version and the
-    /// digest of its binary.
+    /// The cache under `directory`, which is created, for the program that `program` identifies:
+    /// its version and the digest of its binary.
     ///
     /// # Errors
     /// The directory cannot be created.
@@ -34,8 +35,8 @@ impl Cache {
         Ok(Cache { directory: directory.to_owned(), program: program.to_owned() })
     }
 
-    /// Where results lie if the user does not say otherwise: `isles` in the user's cache directory, `None` if there is no such
-    /// thing.
+    /// Where results lie if the user does not say otherwise: `isles` in the user's cache directory,
+    /// `None` if there is no such thing.
     pub fn default_directory() -> Option<PathBuf> {
         let named = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty());
         let base = named("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -82,7 +83,8 @@ pub fn digest_of_file(file: &Path) -> Result<String, Error> {
     digest(std::fs::File::open(file)?)
 }
 
-/// FNV-1a of 128 bits: enough against accidents, which is all there is to fear in one's own directory.
+/// FNV-1a of 128 bits: enough against accidents, which is all there is to fear in one's own
+/// directory.
 fn digest(mut input: impl Read) -> Result<String, Error> {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -1,6 +1,7 @@
 //! Study files: TOML, one `[[finding]]` a claim.
 //!
-//! The file is read by hand rather than derived, so that every fault names the finding, the key and what is accepted.
+//! The file is read by hand rather than derived, so that every fault names the finding, the key and
+//! what is accepted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -103,7 +104,8 @@ impl Serialize for Accept {
     }
 }
 
-/// Why a text is no study. Displays as one line but for faults of TOML itself, which show the line of the file.
+/// Why a text is no study. Displays as one line but for faults of TOML itself, which show the line
+/// of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
     /// The text is no TOML.
@@ -135,8 +137,8 @@ impl Study {
     /// Parses the text of a study file.
     ///
     /// # Errors
-    /// [`StudyError`] with the first fault: a missing, unknown or unfitting key, an id given twice, an expression with an
-    /// error or with a run that is not there.
+    /// [`StudyError`] with the first fault: a missing, unknown or unfitting key, an id given twice,
+    /// an expression with an error or with a run that is not there.
     pub fn parse(text: &str) -> Result<Study, StudyError> {
         let file: Table = text.parse().map_err(|error: toml::de::Error| toml_error(text, &error))?;
         let fault = |key: &str, problem: &str, accepted: &str| StudyError::File {

@@ -8,7 +8,8 @@
 //! - `pages`: what pages are made of, for the reports of other crates too;
 //! - `numbers`: numbers as people read them.
 //!
-//! This crate knows neither the engine nor the command line: a run is a list of arguments, its result a JSON object.
+//! This crate knows neither the engine nor the command line: a run is a list of arguments, its
+//! result a JSON object.
 
 #![forbid(unsafe_code)]
 // Above the engine: it starts processes, reads files and writes pages.

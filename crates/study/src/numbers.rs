@@ -1,6 +1,7 @@
 //! Numbers as people read them: four digits or so, decimal prefixes.
 
-/// Without a prefix: four significant digits, integers whole, very large and very small ones with an exponent.
+/// Without a prefix: four significant digits, integers whole, very large and very small ones with
+/// an exponent.
 pub fn plain(number: f64) -> String {
     let magnitude = number.abs();
     if number == 0.0 {

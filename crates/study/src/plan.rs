@@ -36,7 +36,8 @@ pub struct PlannedRun {
 pub struct Plan {
     /// All different runs, in the order in which the study names them.
     pub runs: Vec<PlannedRun>,
-    /// Selected findings by their position in the study, each with its runs by name and position in `runs`.
+    /// Selected findings by their position in the study, each with its runs by name and position in
+    /// `runs`.
     pub findings: Vec<(usize, Vec<(String, usize)>)>,
 }
 
@@ -81,7 +82,8 @@ impl Plan {
     }
 }
 
-/// Positions of the findings whose id fits one of `patterns`, in the order of the study; all for no patterns.
+/// Positions of the findings whose id fits one of `patterns`, in the order of the study; all for no
+/// patterns.
 ///
 /// # Errors
 /// The first pattern that fits none.

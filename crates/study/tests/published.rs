@@ -1,4 +1,5 @@
-//! The published findings and the studies of this repository, as data: everything that they say parses.
+//! The published findings and the studies of this repository, as data: everything that they say
+//! parses.
 
 use study::Study;
 use study::file::{Accept, Published};

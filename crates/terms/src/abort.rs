@@ -47,21 +47,24 @@ pub enum Abort {
         /// Highest number of rows one transaction may touch.
         limit: usize,
     },
-    /// The log has stopped: nothing commits any more, and what committed since its last durable epoch is not acknowledged.
+    /// The log has stopped: nothing commits any more, and what committed since its last durable
+    /// epoch is not acknowledged.
     #[error("{0}")]
     NotDurable(String),
-    /// The storage manager failed: a file, a page in it, or there is no room for pages. What failed, and what to do.
+    /// The storage manager failed: a file, a page in it, or there is no room for pages. What
+    /// failed, and what to do.
     #[error("{0}")]
     Storage(String),
-    /// At the deadline it was not known whether the changes of the transaction, or the changes that its end follows from, are
-    /// durable.
+    /// At the deadline it was not known whether the changes of the transaction, or the changes that
+    /// its end follows from, are durable.
     #[error("not known to be durable when the deadline passed")]
     DurabilityUnknown {
-        /// Whether the transaction has committed: then others may see its changes. Otherwise it is undone, and the reason
-        /// cannot be told.
+        /// Whether the transaction has committed: then others may see its changes. Otherwise it is
+        /// undone, and the reason cannot be told.
         committed: bool,
     },
-    /// The caller used the interface wrongly, such as by changing a key column in place; retrying cannot help.
+    /// The caller used the interface wrongly, such as by changing a key column in place; retrying
+    /// cannot help.
     #[error("misuse: {0}")]
     Misuse(&'static str),
 }

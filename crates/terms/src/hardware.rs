@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A hardware thread (one SMT thread of a core), by the operating system's number; numbering may be sparse.
+/// A hardware thread (one SMT thread of a core), by the operating system's number; numbering may be
+/// sparse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HardwareThread(pub u32);
 

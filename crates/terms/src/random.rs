@@ -1,7 +1,8 @@
-//! Random numbers: the same for the same seed. [`Random`] is for workloads and tests, [`SplitMix`] where a word of state has to do, and
-//! [`Xorshift`] where three instructions have to do.
+//! Random numbers: the same for the same seed. [`Random`] is for workloads and tests, [`SplitMix`]
+//! where a word of state has to do, and [`Xorshift`] where three instructions have to do.
 
-/// The increment of SplitMix64: 2^64 divided by the golden ratio. Multiplied by it, neighbours lie far apart.
+/// The increment of SplitMix64: 2^64 divided by the golden ratio. Multiplied by it, neighbours lie
+/// far apart.
 pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The finalizer of SplitMix64: a bijection that makes neighbours unlike.
@@ -65,7 +66,8 @@ impl Xorshift {
     }
 }
 
-/// xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64.
+/// xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021),
+/// seeded by splitmix64.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],

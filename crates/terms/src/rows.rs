@@ -6,7 +6,8 @@ pub const FIXED_BYTES_MAX: usize = 1 << 15;
 /// Bytes of the longest variable part of a row: its tail.
 pub const TAIL_BYTES_MAX: usize = 1 << 20;
 
-/// The set of the words `first..end` of a row: bit 63 stands for the word of that number and all behind.
+/// The set of the words `first..end` of a row: bit 63 stands for the word of that number and all
+/// behind.
 #[inline(always)]
 pub const fn word_set(first: usize, end: usize) -> u64 {
     if first >= end {

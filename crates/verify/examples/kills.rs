@@ -1,18 +1,20 @@
-//! Processes that are killed on this machine's own disk; and the process that runs in the guests of `.ci/guest-kills`.
+//! Processes that are killed on this machine's own disk; and the process that runs in the guests of
+//! `.ci/guest-kills`.
 //!
 //!     cargo run --release -p verify --example kills -- again DIRECTORY 200
 //!
-//! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the database in the directory; the
-//! schemes of rows in memory take turns, or all run under one that is named in the end: `2pl` is that of rows in pages, of which a pool holds
-//! a third.
-//! Such a process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or `cached`,
-//! ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME a name or the number of a turn;
-//! `check` in place of `live` only looks.
+//! kills 200 processes one after another (`kill -9`), each at a moment of its own, all on the
+//! database in the directory; the schemes of rows in memory take turns, or all run under one that
+//! is named in the end: `2pl` is that of rows in pages, of which a pool holds a third. Such a
+//! process is `kills live DIRECTORY ACCESS SEED ACKNOWLEDGED SCHEME`, where ACCESS is `direct` or
+//! `cached`, ACKNOWLEDGED the last number that each worker has acknowledged (`12,0,31`), and SCHEME
+//! a name or the number of a turn; `check` in place of `live` only looks.
 //!     cargo run --release -p verify --example kills -- deployment DIRECTORY 100
 //!
-//! kills 100 processes of a deployment of four durable instances, one in each life of it: mostly that of an instance, sometimes the
-//! command. With `forgets` in the end, parts in doubt are rolled back whatever was decided, which has to be noticed.
-//! What is wrong is a line `wrong: ...` on standard output, and status 1.
+//! kills 100 processes of a deployment of four durable instances, one in each life of it: mostly
+//! that of an instance, sometimes the command. With `forgets` in the end, parts in doubt are rolled
+//! back whatever was decided, which has to be noticed. What is wrong is a line `wrong: ...` on
+//! standard output, and status 1.
 #![allow(missing_docs)]
 
 use std::path::Path;
@@ -114,7 +116,8 @@ fn deployment(directory: &str, kills: u64, forgets: bool) -> Result<(), String> 
     if killed.violations.is_empty() { Ok(()) } else { Err(killed.violations.join("; ")) }
 }
 
-/// A process of a deployment: its command, or that of an instance, whose standard output is the command's.
+/// A process of a deployment: its command, or that of an instance, whose standard output is the
+/// command's.
 fn process(what: &str, words: &[&str]) -> ExitCode {
     let Some(life) = killed_instances::Life::of_words(words) else { return ExitCode::from(2) };
     let done = match (what, std::env::current_exe()) {

@@ -1,9 +1,11 @@
-//! How long a database takes to be opened again: a log of TPC-C, without a checkpoint, and then a checkpoint without a log.
+//! How long a database takes to be opened again: a log of TPC-C, without a checkpoint, and then a
+//! checkpoint without a log.
 //!
 //!     cargo run --release -p verify --example recover -- DIRECTORY 200000 2
 //!
-//! commits 200,000 transactions of the standard mix into a new directory, opens it, makes a checkpoint, opens it again, all with 2
-//! workers, and prints a line of JSON for each of the two openings. A directory that is there already is opened only, once.
+//! commits 200,000 transactions of the standard mix into a new directory, opens it, makes a
+//! checkpoint, opens it again, all with 2 workers, and prints a line of JSON for each of the two
+//! openings. A directory that is there already is opened only, once.
 #![allow(missing_docs)]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Transactions over two databases: both prepare, then both commit or both roll back, and other workers finish them than
-//! began them. Money moves between accounts of both; audits see the total.
+//! Transactions over two databases: both prepare, then both commit or both roll back, and other
+//! workers finish them than began them. Money moves between accounts of both; audits see the total.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,7 +122,8 @@ impl<'d, P: Platform> Bank<'d, P> {
         self.in_doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves money from one database to the other, or within one, and leaves the end to another worker.
+    /// Moves money from one database to the other, or within one, and leaves the end to another
+    /// worker.
     fn transfer(&self, sessions: &mut [Session<'d>; 2], number: usize, random: &mut Random) -> bool {
         let from = (random.below(2) as usize, random.below(ACCOUNTS));
         let to = (random.below(2) as usize, random.below(ACCOUNTS));
@@ -179,7 +180,8 @@ impl<'d, P: Platform> Bank<'d, P> {
                 self.refused.fetch_add(u64::from(!prepared), Ordering::Relaxed);
             }
             rounds += 1;
-            // On hardware a worker that is not running at the moment holds up the others for many rounds.
+            // On hardware a worker that is not running at the moment holds up the others for many
+            // rounds.
             assert!(!P::VIRTUAL || rounds < ROUNDS_MAX, "the bank does not get on");
             P::pause(c, random.below(800));
             self.finish_one(&mut sessions, number);

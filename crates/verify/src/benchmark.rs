@@ -1,7 +1,7 @@
 //! Benchmark workloads at a small scale, by the driver: loaded, run by all workers, and checked.
 //!
-//! Half of the seeds run through the executor that shuffles the actions of a phase and passes values as bytes. With
-//! [`Work::Islands`] the data are divided over several instances.
+//! Half of the seeds run through the executor that shuffles the actions of a phase and passes
+//! values as bytes. With [`Work::Islands`] the data are divided over several instances.
 
 use cc::Ways;
 use driver::{
@@ -70,7 +70,8 @@ pub(crate) fn run(
     drive(task, &workload, (&plan, &deployment), journal)
 }
 
-/// Runs a benchmark whose workers own partitions: by the seed, which one and how, and how much they share.
+/// Runs a benchmark whose workers own partitions: by the seed, which one and how, and how much they
+/// share.
 pub(crate) fn run_owners(
     task: &Task<'_>,
     (driven, owners): (Driven, oriented::Broken),

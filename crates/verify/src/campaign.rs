@@ -64,7 +64,8 @@ pub struct Progress {
     pub seeds: u64,
     /// Failures among them.
     pub failures: u64,
-    /// The first seed whose trial has not ended, as far as known: if it does not change, that trial hangs.
+    /// The first seed whose trial has not ended, as far as known: if it does not change, that trial
+    /// hangs.
     pub oldest: u64,
 }
 
@@ -80,8 +81,8 @@ struct Shared<'a> {
 }
 
 impl Campaign<'_> {
-    /// Runs all trials. `observe` hears how it goes several times a second, on the calling thread; when it returns
-    /// false, no further trial begins.
+    /// Runs all trials. `observe` hears how it goes several times a second, on the calling thread;
+    /// when it returns false, no further trial begins.
     pub fn run(&self, observe: &mut dyn FnMut(Progress) -> bool) -> Tally {
         let threads = self.threads.max(1);
         let shared = Shared {

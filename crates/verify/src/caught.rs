@@ -9,7 +9,8 @@ thread_local! {
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What the last panic of a thread said that runs no trial itself: workers on hardware are such threads.
+/// What the last panic of a thread said that runs no trial itself: workers on hardware are such
+/// threads.
 static SAID_ELSEWHERE: Mutex<Option<String>> = Mutex::new(None);
 
 /// Runs something that may panic; what the panic said, and where.

@@ -1,20 +1,21 @@
 //! Whether recorded transactions are serializable.
 //!
-//! Source: Adya, Liskov, O'Neil, "Generalized isolation level definitions", ICDE 2000 (direct serialization graph);
-//! Kingsbury, Alvaro, "Elle: inferring isolation anomalies from experimental observations", PVLDB 2020 (recorded so that
-//! the graph can be built).
+//! Source: Adya, Liskov, O'Neil, "Generalized isolation level definitions", ICDE 2000 (direct
+//! serialization graph); Kingsbury, Alvaro, "Elle: inferring isolation anomalies from experimental
+//! observations", PVLDB 2020 (recorded so that the graph can be built).
 //!
-//! Every write gives its row a version that no other write uses, so a reader knows whom it read from. The order of the
-//! versions of one key is that of the commit stamps. Scans record what they saw of every key that could lie in their
-//! range, so that phantoms are ordinary reads of absence.
+//! Every write gives its row a version that no other write uses, so a reader knows whom it read
+//! from. The order of the versions of one key is that of the commit stamps. Scans record what they
+//! saw of every key that could lie in their range, so that phantoms are ordinary reads of absence.
 //!
-//! An absence has no version: a key may be absent several times. Such an observation fits several places in the key's
-//! chain of versions, and the history is serializable if some choice of places gives no cycle. Places that contradict
-//! what is known are struck out; what remains open is tried.
+//! An absence has no version: a key may be absent several times. Such an observation fits several
+//! places in the key's chain of versions, and the history is serializable if some choice of places
+//! gives no cycle. Places that contradict what is known are struck out; what remains open is tried.
 //!
-//! Beyond serializability it checks strictness (a transaction that ended before another began comes first), that stamps ascend along
-//! overwrites and reads of rows, and that epochs (the upper half of stamps) never descend along any dependency. Of a scheme
-//! that is strict from epoch to epoch only, just that, and that no read of a row is older than the transaction. Of transactions over
+//! Beyond serializability it checks strictness (a transaction that ended before another began comes
+//! first), that stamps ascend along overwrites and reads of rows, and that epochs (the upper half
+//! of stamps) never descend along any dependency. Of a scheme that is strict from epoch to epoch
+//! only, just that, and that no read of a row is older than the transaction. Of transactions over
 //! several instances, whose stamps tell nothing of each other, it checks all but the stamps.
 
 use std::collections::BTreeMap;
@@ -75,8 +76,8 @@ impl Change {
     }
 }
 
-/// One transaction that ended. One that rolled back by its own decision belongs here too, without changes: what made it
-/// decide so has to be as true as what others saw.
+/// One transaction that ended. One that rolled back by its own decision belongs here too, without
+/// changes: what made it decide so has to be as true as what others saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The worker that ran it.
@@ -95,12 +96,14 @@ pub struct Entry {
     pub overwritten: Vec<(u64, u64)>,
     /// Keys and versions of its attempts that failed, or of its own if it rolled back.
     pub aborted: Vec<(u64, u64)>,
-    /// Whether it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss what ended before it began.
+    /// Whether it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss what ended before
+    /// it began.
     pub snapshot: bool,
 }
 
 impl Entry {
-    /// The moment before which nothing has to be seen that ended: its beginning, unless it reads a snapshot.
+    /// The moment before which nothing has to be seen that ended: its beginning, unless it reads a
+    /// snapshot.
     pub(crate) fn not_before(&self) -> u64 {
         if self.snapshot { 0 } else { self.began }
     }
@@ -115,9 +118,11 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Rows after everything, with their versions, if it is known.
     pub last: Option<BTreeMap<u64, u64>>,
-    /// Whether the scheme keeps the order of real time from epoch to epoch only ([`cc::Scheme::STRICT`]).
+    /// Whether the scheme keeps the order of real time from epoch to epoch only
+    /// ([`cc::Scheme::STRICT`]).
     pub by_epochs: bool,
-    /// Whether stamps tell the order of the versions of each key and nothing else: those of several instances.
+    /// Whether stamps tell the order of the versions of each key and nothing else: those of several
+    /// instances.
     pub of_versions: bool,
 }
 
@@ -219,7 +224,8 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// The versions of one key: place 0 is what it was before everything, place `n` what the `n`th change left.
+/// The versions of one key: place 0 is what it was before everything, place `n` what the `n`th
+/// change left.
 struct Chain {
     states: Vec<Option<(u64, u64)>>,
     /// The transactions that made the changes: `writers[n]` changed place `n` to place `n + 1`.
@@ -430,8 +436,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Fixes the observations that have one place left, and strikes out places that contradict the order, until nothing
-    /// changes. Leaves those that are still open.
+    /// Fixes the observations that have one place left, and strikes out places that contradict the
+    /// order, until nothing changes. Leaves those that are still open.
     fn settle(&self, order: &mut Order, open: &mut Vec<Open>) -> Result<(), Violation> {
         loop {
             let mut progress = false;

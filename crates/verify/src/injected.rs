@@ -15,7 +15,8 @@ pub struct Injected {
     pub together: u64,
     /// Crashes of one of several machines, with all instances on it.
     pub machines: u64,
-    /// Connections that were broken and made again, and times that two machines were cut off from each other.
+    /// Connections that were broken and made again, and times that two machines were cut off from
+    /// each other.
     pub cuts: u64,
     /// Directions of connections that were slower than others.
     pub delays: u64,

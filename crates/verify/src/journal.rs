@@ -12,7 +12,8 @@ const SHOWN_OF_WORKER: usize = 4;
 /// Events shown of each core after a failure.
 const SHOWN_OF_CORE: usize = 8;
 
-/// The transactions of a trial so far, in the order in which they ended, and what its cores did last.
+/// The transactions of a trial so far, in the order in which they ended, and what its cores did
+/// last.
 #[derive(Default)]
 pub(crate) struct Journal {
     entries: Mutex<Vec<Entry>>,

@@ -1,13 +1,14 @@
 //! Whether the engine is right under concurrency: checkers of histories, and campaigns over seeds.
 //!
-//! A [`Trial`] runs one workload under one scheme with one seed, in the virtual machine (whose schedule the seed
-//! perturbs) or on hardware, and judges what happened. A [`Campaign`] is a trial for each of many seeds, on all
-//! processors of the host.
+//! A [`Trial`] runs one workload under one scheme with one seed, in the virtual machine (whose
+//! schedule the seed perturbs) or on hardware, and judges what happened. A [`Campaign`] is a trial
+//! for each of many seeds, on all processors of the host.
 //!
 //! - [`history`]: the exact check of recorded transactions, from the known order of versions;
 //! - [`second_opinion`]: the same histories before a checker by others;
 //! - `histories`, `bank`, `benchmark`: what runs;
-//! - [`crashes`]: crashes of a machine with a durable database; `injected` counts what goes wrong there;
+//! - [`crashes`]: crashes of a machine with a durable database; `injected` counts what goes wrong
+//!   there;
 //! - [`subject`]: the schemes, as values;
 //! - `task`: what one seed runs; `running` runs it; [`trial`], [`campaign`]: one seed, many seeds.
 

@@ -17,7 +17,8 @@ pub enum Reason {
     Earlier,
 }
 
-/// Some steps of a cycle: each transaction (its place in the history) and why it comes before the next.
+/// Some steps of a cycle: each transaction (its place in the history) and why it comes before the
+/// next.
 pub(crate) type Cycle = Vec<(usize, Reason)>;
 
 /// A transitively closed order of numbered nodes.

@@ -1,16 +1,19 @@
 //! What others think of a history: the checker `adya`, which infers the order of versions itself.
 //!
-//! Source: the crate [adya](https://crates.io/crates/adya) 0.1, after Kingsbury, Alvaro, "Elle", PVLDB 2020.
+//! Source: the crate [adya](https://crates.io/crates/adya) 0.1, after Kingsbury, Alvaro, "Elle",
+//! PVLDB 2020.
 //!
-//! A key becomes a register. What it was at the beginning is the register's `nil`, a row its version, and every deletion
-//! a value of its own. The order of writes is that of the commit stamps, given as `transaction_order`. Attempts that
-//! failed are operations that failed. Every entry is a process of its own; the order of operations is that of real time,
-//! and a transaction on a snapshot begins before everything.
+//! A key becomes a register. What it was at the beginning is the register's `nil`, a row its
+//! version, and every deletion a value of its own. The order of writes is that of the commit
+//! stamps, given as `transaction_order`. Attempts that failed are operations that failed. Every
+//! entry is a process of its own; the order of operations is that of real time, and a transaction
+//! on a snapshot begins before everything.
 //!
-//! What it cannot express: registers know no predicates and no anonymous absence. An observation that fits several
-//! states of its key (absent, while the key was absent twice; some row; not with this tag) is withheld, and counted.
-//! Phantoms are therefore seen here only where the key had one such state. That stamps ascend, and what is left in the
-//! end, is not its subject either. Each call leaks a few hundred bytes: names of anomalies, which `adya` makes anew.
+//! What it cannot express: registers know no predicates and no anonymous absence. An observation
+//! that fits several states of its key (absent, while the key was absent twice; some row; not with
+//! this tag) is withheld, and counted. Phantoms are therefore seen here only where the key had one
+//! such state. That stamps ascend, and what is left in the end, is not its subject either. Each
+//! call leaks a few hundred bytes: names of anomalies, which `adya` makes anew.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +25,8 @@ use crate::history::{Change, Entry, History, Seen};
 /// What the other checker found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opinion {
-    /// The anomalies, by their names in the literature, with what it says about each; empty if it has no objection.
+    /// The anomalies, by their names in the literature, with what it says about each; empty if it
+    /// has no objection.
     pub objections: Vec<(String, String)>,
     /// Observations that were passed on.
     pub expressed: usize,
@@ -56,8 +60,8 @@ impl State {
     }
 }
 
-/// Asks the other checker whether the history is strictly serializable, or serializable if the scheme is strict from epoch
-/// to epoch only.
+/// Asks the other checker whether the history is strictly serializable, or serializable if the
+/// scheme is strict from epoch to epoch only.
 pub fn opinion(history: &History) -> Opinion {
     let mut translation = Translation::of(history);
     let foreign = translation.history();
@@ -126,8 +130,8 @@ impl<'h> Translation<'h> {
         }
     }
 
-    /// All operations in the order of real time. Of two at the same moment beginnings come first: neither transaction
-    /// ended before the other began.
+    /// All operations in the order of real time. Of two at the same moment beginnings come first:
+    /// neither transaction ended before the other began.
     fn history(&mut self) -> adya::History {
         let mut moments: Vec<(u64, bool, usize)> = Vec::new();
         for (number, entry) in self.history.entries.iter().enumerate() {
@@ -155,7 +159,8 @@ impl<'h> Translation<'h> {
         adya::History::from_ops(operations, std::mem::take(&mut self.interner))
     }
 
-    /// What came to nothing: writes of attempts that failed, and of keys that the transaction left as they had been.
+    /// What came to nothing: writes of attempts that failed, and of keys that the transaction left
+    /// as they had been.
     fn failed(&mut self, entry: &Entry) -> Vec<Mop> {
         let undone = entry.overwritten.iter().filter(|(key, _)| !changes(entry, *key));
         let lost = entry.aborted.iter().chain(undone);

@@ -25,11 +25,13 @@ const POOL_BYTES: u64 = 4 << 20;
 const POOL_BYTES_DRIVEN: u64 = 2 << 20;
 /// Small pages, so that few rows make several.
 const PAGE_BYTES: usize = 1 << 10;
-/// Locks in a table that are taken for many, so that short transactions take whole tables now and then.
+/// Locks in a table that are taken for many, so that short transactions take whole tables now and
+/// then.
 const ESCALATION: usize = 6;
 /// Prepared parts of a database.
 const PARTS_MAX: usize = 24;
-/// Pages and pools of databases that crash: not all pages fit. On hardware pages have a block, and go past the operating system's cache.
+/// Pages and pools of databases that crash: not all pages fit. On hardware pages have a block, and
+/// go past the operating system's cache.
 const SMALL_PAGE_BYTES: usize = 1 << 10;
 const SPARE_FRAMES: usize = 8;
 /// Pages that the log's buffer has room for, at least.
@@ -62,7 +64,8 @@ pub fn scheme(name: &str) -> Option<Subject> {
     name.parse().ok().map(Subject::of)
 }
 
-/// What the driver makes databases of: rows in memory under a scheme, or rows in pages, under the one that they have.
+/// What the driver makes databases of: rows in memory under a scheme, or rows in pages, under the
+/// one that they have.
 #[derive(Clone, Copy, Debug)]
 pub struct Driven {
     /// The scheme of rows in memory.
@@ -139,8 +142,9 @@ impl Subject {
         }
     }
 
-    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories), [`Bank`](crate::Work::Bank),
-    /// [`Distributed`](crate::Work::Distributed) and [`Crashes`](crate::Work::Crashes) in the virtual machine.
+    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories),
+    /// [`Bank`](crate::Work::Bank), [`Distributed`](crate::Work::Distributed) and
+    /// [`Crashes`](crate::Work::Crashes) in the virtual machine.
     pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
         let broken = Broken::rules(rules);
         let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
@@ -151,8 +155,9 @@ impl Subject {
         Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
     }
 
-    /// Two-phase locking over pages, which breaks these rules: it runs [`Histories`](Work::Histories), [`Bank`](Work::Bank),
-    /// [`Distributed`](Work::Distributed) and [`Crashes`](Work::Crashes), and without broken rules [`Islands`](Work::Islands).
+    /// Two-phase locking over pages, which breaks these rules: it runs
+    /// [`Histories`](Work::Histories), [`Bank`](Work::Bank), [`Distributed`](Work::Distributed) and
+    /// [`Crashes`](Work::Crashes), and without broken rules [`Islands`](Work::Islands).
     pub fn of_pages(name: &'static str, broken: paged::Broken) -> Self {
         let (ways, origin) = (Ways::default(), Origin::Pages(broken));
         let owners = oriented::Broken::default();
@@ -179,18 +184,20 @@ impl Subject {
         }
     }
 
-    /// The same scheme, several instances of which break rules of the protocol on purpose, under another name: it runs
-    /// [`Distributed`](crate::Work::Distributed).
+    /// The same scheme, several instances of which break rules of the protocol on purpose, under
+    /// another name: it runs [`Distributed`](crate::Work::Distributed).
     pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
         Subject { name, agreement: Agreement { rules, ..self.agreement }, ..self }
     }
 
-    /// The same scheme, whose workers that own partitions break rules on purpose, under another name: it runs [`Owners`](crate::Work::Owners).
+    /// The same scheme, whose workers that own partitions break rules on purpose, under another
+    /// name: it runs [`Owners`](crate::Work::Owners).
     pub fn with_owners(self, name: &'static str, owners: oriented::Broken) -> Self {
         Subject { name, owners, ..self }
     }
 
-    /// The same scheme, of which transactions of one of several instances that only read take snapshots, under another name.
+    /// The same scheme, of which transactions of one of several instances that only read take
+    /// snapshots, under another name.
     pub fn with_snapshots(self, name: &'static str) -> Self {
         Subject { name, agreement: Agreement { avoids_snapshots: false, ..self.agreement }, ..self }
     }

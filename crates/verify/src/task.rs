@@ -14,8 +14,8 @@ const MEMORY_BYTES_SMALL: usize = 256 << 20;
 /// The same for benchmarks.
 const MEMORY_BYTES_LARGE: usize = 8 << 30;
 
-/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where threads wait for each
-/// other's processors.
+/// Time after which a transaction must have succeeded, of virtual machines and of hardware, where
+/// threads wait for each other's processors.
 const LONGEST_NANOS: [u64; 2] = [10_000_000_000, 60_000_000_000];
 
 /// What a trial runs.
@@ -31,20 +31,25 @@ pub enum Work {
     Micro,
     /// One of the core workloads of YCSB, by the seed.
     Ycsb,
-    /// TPC-B, TPC-C or the microbenchmark on several instances, by the seed: their invariants over the data of all of them; every
-    /// fourth seed: crashes of all of several durable instances, on one machine or several, of some of them alone, or of what connects
-    /// them, in the virtual machine.
+    /// TPC-B, TPC-C or the microbenchmark on several instances, by the seed: their invariants over
+    /// the data of all of them; every fourth seed: crashes of all of several durable instances, on
+    /// one machine or several, of some of them alone, or of what connects them, in the virtual
+    /// machine.
     Islands,
     /// As [`Self::Histories`], over several instances: all of them are judged as one.
     Distributed,
-    /// Workers that own partitions of one database, by the seed: [`Self::Histories`] over several owners, the invariants of benchmarks, or
-    /// crashes of a durable database, in the virtual machine.
+    /// Workers that own partitions of one database, by the seed: [`Self::Histories`] over several
+    /// owners, the invariants of benchmarks, or crashes of a durable database, in the virtual
+    /// machine.
     Owners,
-    /// Crashes of a machine with a durable database, which is booted again. In the virtual machine only.
+    /// Crashes of a machine with a durable database, which is booted again. In the virtual machine
+    /// only.
     Crashes,
-    /// Files of a durable database that are missing, cut, damaged, doubled or another's. In the virtual machine only.
+    /// Files of a durable database that are missing, cut, damaged, doubled or another's. In the
+    /// virtual machine only.
     Files,
-    /// Calls for files, threads and memory that the system refuses beside a durable database. In the virtual machine only.
+    /// Calls for files, threads and memory that the system refuses beside a durable database. In
+    /// the virtual machine only.
     Refusals,
 }
 
@@ -110,7 +115,8 @@ impl fmt::Display for Work {
 /// Where a trial runs.
 #[derive(Clone, Debug)]
 pub enum Machine {
-    /// A virtual machine of two sockets with as many cores as there are workers; the seed perturbs costs and ties.
+    /// A virtual machine of two sockets with as many cores as there are workers; the seed perturbs
+    /// costs and ties.
     Small,
     /// A virtual machine like this; the seed perturbs costs and ties.
     Described(Box<Config>),

@@ -35,7 +35,8 @@ pub struct Verdict {
     pub aborts: u64,
     /// Histories judged: 0 or 1.
     pub histories: u64,
-    /// Histories with more possibilities than the checker tried, without a violation among those it tried: 0 or 1.
+    /// Histories with more possibilities than the checker tried, without a violation among those it
+    /// tried: 0 or 1.
     pub undecided: u64,
     /// Observations that the second opinion had no words for.
     pub withheld: u64,
@@ -97,7 +98,8 @@ impl Trial<'_> {
 }
 
 impl Trial<'_> {
-    /// Runs once more, on a machine that remembers what its cores do: campaigns do without, because it costs time.
+    /// Runs once more, on a machine that remembers what its cores do: campaigns do without, because
+    /// it costs time.
     fn last_events_of_cores(&self) -> Vec<String> {
         if !self.machine.repeats() {
             return Vec::new();

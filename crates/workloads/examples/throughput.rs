@@ -1,4 +1,5 @@
-//! Throughput of the microbenchmark and of YCSB on this machine, without the command line around it:
+//! Throughput of the microbenchmark and of YCSB on this machine, without the command line around
+//! it:
 //!
 //! ```text
 //! cargo run --release -p workloads --example throughput -- [ycsb-a .. ycsb-f | micro-read | micro-update]

@@ -1,9 +1,10 @@
-//! Requests for rows, grouped into the actions of a transaction without allocating for the common ones.
+//! Requests for rows, grouped into the actions of a transaction without allocating for the common
+//! ones.
 
 use serde::{Deserialize, Serialize};
 
-/// Most requests of one batch: more than a core has misses under way, so that a batch overlaps them as well as a longer
-/// one would.
+/// Most requests of one batch: more than a core has misses under way, so that a batch overlaps them
+/// as well as a longer one would.
 pub const REQUESTS_MAX: usize = 16;
 /// Bits of a row's number within its partition: the partition is above.
 const NUMBER_BITS: u32 = 48;
@@ -14,8 +15,8 @@ pub enum Grouping {
     /// An action stays within one partition: for executors and schemes that route by partition.
     #[default]
     ByPartition,
-    /// An action takes any requests, and belongs where its first does: misses of several partitions overlap. For inline
-    /// execution.
+    /// An action takes any requests, and belongs where its first does: misses of several partitions
+    /// overlap. For inline execution.
     Together,
 }
 
@@ -117,7 +118,8 @@ impl<R: Copy + Default> Batches<R> {
     }
 }
 
-/// A number that looks random and depends on its arguments only: the finalizer of MurmurHash3 over both.
+/// A number that looks random and depends on its arguments only: the finalizer of MurmurHash3 over
+/// both.
 #[inline]
 pub fn mix(left: u64, right: u64) -> u64 {
     let mut word = left.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ right;

@@ -1,8 +1,9 @@
 //! A workload that changes while it runs: to another mix, or another choice of rows.
 //!
-//! Its stages are workloads of one kind over the same data, of which each draws transactions from some moment on. Workers go from one to
-//! the next by their own clocks, so that in virtual time the same seed gives the same run. What a worker had drawn before the moment
-//! still runs: a transaction or two, which it looked ahead for.
+//! Its stages are workloads of one kind over the same data, of which each draws transactions from
+//! some moment on. Workers go from one to the next by their own clocks, so that in virtual time the
+//! same seed gives the same run. What a worker had drawn before the moment still runs: a
+//! transaction or two, which it looked ahead for.
 
 use engine::{Procedure, SchemaBuilder};
 use schema::{Inspector, Loader, Schema, TableDescription};
@@ -36,7 +37,8 @@ impl<W: Workload> Changing<W> {
         Changing { first: workload, later: Vec::new() }
     }
 
-    /// A workload that is another one from each of these moments on: nanoseconds of the measured time.
+    /// A workload that is another one from each of these moments on: nanoseconds of the measured
+    /// time.
     ///
     /// # Errors
     /// The moments do not ascend, or the data are not the same.

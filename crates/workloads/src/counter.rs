@@ -1,6 +1,7 @@
-//! The counter experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2 and figure 2): threads
-//! increment counters, each behind a latch, shared by all threads, by those of a socket, or not at all. It shows what
-//! sharing costs across and within islands, without a database.
+//! The counter experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2 and
+//! figure 2): threads increment counters, each behind a latch, shared by all threads, by those of a
+//! socket, or not at all. It shows what sharing costs across and within islands, without a
+//! database.
 
 use platform::{Nanos, Node, OutOfMemory, Place, Platform};
 use storage::{LatchSeat, LatchedWord};

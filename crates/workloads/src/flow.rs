@@ -1,11 +1,14 @@
-//! What is known of a workload before it runs: which tables the actions of each kind of transaction touch, which of them wait for which,
-//! and how many bytes meet where they do.
+//! What is known of a workload before it runs: which tables the actions of each kind of transaction
+//! touch, which of them wait for which, and how many bytes meet where they do.
 //!
-//! Executors that place partitions on a machine want this in advance: the "static workload information" of ATraPos (Porobic et al.,
-//! ICDE 2014, section V) is a graph for each transaction, of actions with their tables and of the points at which they synchronize. Here
-//! nobody draws that graph beside the code. A procedure says all of it of itself while it is planned: [`Procedure::plan`] gives the actions of a
-//! phase, which ends where all of them meet; [`Procedure::route`] gives their tables; actions and outputs travel as bytes. So some transactions of
-//! the workload are run, traced, and rolled back: [`Traced`] is the procedure that does so.
+//! Executors that place partitions on a machine want this in advance: the "static workload
+//! information" of ATraPos (Porobic et al., ICDE 2014, section V) is a graph for each transaction,
+//! of actions with their tables and of the points at which they synchronize. Here nobody draws that
+//! graph beside the code. A procedure says all of it of itself while it is planned:
+//! [`Procedure::plan`] gives the actions of a phase, which ends where all of them meet;
+//! [`Procedure::route`] gives their tables; actions and outputs travel as bytes. So some
+//! transactions of the workload are run, traced, and rolled back: [`Traced`] is the procedure that
+//! does so.
 //!
 //! A flow is of samples: what no sampled transaction did is not in it.
 
@@ -42,7 +45,8 @@ pub struct Actions {
     pub output_bytes: f64,
 }
 
-/// A phase: its actions wait for nothing but the phase before. All of them meet at its end, which is a synchronization point.
+/// A phase: its actions wait for nothing but the phase before. All of them meet at its end, which
+/// is a synchronization point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     /// The share of the transactions that get here.
@@ -198,8 +202,9 @@ impl<Q: Procedure> Procedure for Traced<Q> {
     }
 }
 
-/// The flows of the kinds of a workload, in the order of [`Workload::kinds`], by so many transactions of `workers` workers. `run` runs a
-/// transaction to its end on loaded tables, of which nothing stays.
+/// The flows of the kinds of a workload, in the order of [`Workload::kinds`], by so many
+/// transactions of `workers` workers. `run` runs a transaction to its end on loaded tables, of
+/// which nothing stays.
 ///
 /// # Errors
 /// Those of `run`.

@@ -1,10 +1,11 @@
-//! The message experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2): two peers send a message
-//! of 256 bytes to and fro. It shows what a mechanism of communication costs within and across sockets, without a
-//! database.
+//! The message experiment (Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2):
+//! two peers send a message of 256 bytes to and fro. It shows what a mechanism of communication
+//! costs within and across sockets, without a database.
 //!
-//! Each peer sends, and then waits for the answer; a round trip is two messages. The first peer measures. The peers are two
-//! pinned threads of one process ([`run_ipc`]), or two processes, each with one side: [`ask`] and [`answer`]. Beside these
-//! stands what a single line takes to and fro between the two ([`pass_line`]).
+//! Each peer sends, and then waits for the answer; a round trip is two messages. The first peer
+//! measures. The peers are two pinned threads of one process ([`run_ipc`]), or two processes, each
+//! with one side: [`ask`] and [`answer`]. Beside these stands what a single line takes to and fro
+//! between the two ([`pass_line`]).
 
 // Hands each peer its end: no engine runs here, and no simulated time passes under the lock.
 #![allow(clippy::disallowed_types)]
@@ -50,7 +51,8 @@ pub struct IpcSpec {
     pub places: [Place; 2],
     /// Their memory nodes.
     pub nodes: [Option<Node>; 2],
-    /// A wire between peers of one machine. Peers on two simulated machines have the network that is described.
+    /// A wire between peers of one machine. Peers on two simulated machines have the network that
+    /// is described.
     pub wire: Option<Wire>,
     /// Time before measuring.
     pub warm_up_nanos: u64,
@@ -86,7 +88,8 @@ pub struct IpcTimes {
 /// How a side of [`pass_line`] waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It reads the line, and then writes it: the line travels twice for each turn, as one that carries a message does.
+    /// It reads the line, and then writes it: the line travels twice for each turn, as one that
+    /// carries a message does.
     Reading,
     /// By compare and swap: the line comes to be written.
     Swapping,
@@ -118,8 +121,8 @@ pub enum IpcError {
     Stopped,
 }
 
-/// Runs the experiment. `observe` gets the nanoseconds of each measured round trip, on the thread of the first peer;
-/// `stop` is asked after each, and ends the run early.
+/// Runs the experiment. `observe` gets the nanoseconds of each measured round trip, on the thread
+/// of the first peer; `stop` is asked after each, and ends the run early.
 pub fn run_ipc<P: Links>(
     c: P::Core,
     spec: &IpcSpec,
@@ -196,8 +199,8 @@ pub fn ask<P: Links>(
     Ok(IpcResult { messages: 2 * round_trips, elapsed_nanos: now.since(begin) })
 }
 
-/// The median time of a message there and back, in nanoseconds, measured as [`pass_line`] measures a line: the clock is not looked at
-/// for each. The other side answers.
+/// The median time of a message there and back, in nanoseconds, measured as [`pass_line`] measures
+/// a line: the clock is not looked at for each. The other side answers.
 pub fn pass_messages<P: Links>(c: P::Core, end: &mut End<P>) -> Result<f64, IpcError> {
     let (message, mut answer) = ([GO; MESSAGE_BYTES], [0; MESSAGE_BYTES]);
     let mut times = Vec::new();
@@ -221,8 +224,9 @@ pub fn answer<P: Links>(c: P::Core, end: &mut End<P>) -> Result<(), IpcError> {
     }
 }
 
-/// Passes a line to and fro: `side` 0 begins and measures, side 1 does the same on another core. The median time there and
-/// back, in nanoseconds. The word is the only one in its line, and 0; afterwards it is 0 again.
+/// Passes a line to and fro: `side` 0 begins and measures, side 1 does the same on another core.
+/// The median time there and back, in nanoseconds. The word is the only one in its line, and 0;
+/// afterwards it is 0 again.
 pub fn pass_line<P: Platform>(
     c: P::Core,
     line: &P::Word,

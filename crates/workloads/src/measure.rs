@@ -1,5 +1,5 @@
-//! Measuring primitives of a machine, written once over [`Platform`]: on hardware they measure it, and in the virtual
-//! machine they show what its cost model makes of a description.
+//! Measuring primitives of a machine, written once over [`Platform`]: on hardware they measure it,
+//! and in the virtual machine they show what its cost model makes of a description.
 
 // Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
 #![allow(clippy::disallowed_types)]
@@ -23,10 +23,12 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Nanoseconds that a modified line takes from one place to another: half of a round trip, in which each of two threads
-/// changes the line by compare and swap as soon as the other has. The median of `repetitions` of `round_trips` each.
+/// Nanoseconds that a modified line takes from one place to another: half of a round trip, in which
+/// each of two threads changes the line by compare and swap as soon as the other has. The median of
+/// `repetitions` of `round_trips` each.
 ///
-/// Source: the method of the tool behind the published core-to-core matrices (github.com/nviennot/core-to-core-latency).
+/// Source: the method of the tool behind the published core-to-core matrices
+/// (github.com/nviennot/core-to-core-latency).
 pub fn line_transfer_nanos<P: Platform>(
     c: P::Core,
     places: [Place; 2],
@@ -60,8 +62,8 @@ pub fn line_transfer_nanos<P: Platform>(
     Ok(median(times.into_inner().unwrap_or_default()).unwrap_or(f64::NAN))
 }
 
-/// Nanoseconds of a load from `bytes` bytes on `node` in random order, each load after the one before it: the median of
-/// `repetitions` of `reads` each, after every line was read once.
+/// Nanoseconds of a load from `bytes` bytes on `node` in random order, each load after the one
+/// before it: the median of `repetitions` of `reads` each, after every line was read once.
 pub fn load_nanos<P: Platform>(
     c: P::Core,
     place: Place,
@@ -88,7 +90,8 @@ pub fn load_nanos<P: Platform>(
     Ok(median(times.into_inner().unwrap_or_default()).unwrap_or(f64::NAN))
 }
 
-/// Bytes per nanosecond with which threads at `places` together read `node`, each `bytes` bytes of its own over and over.
+/// Bytes per nanosecond with which threads at `places` together read `node`, each `bytes` bytes of
+/// its own over and over.
 pub fn read_gbps<P: Platform>(
     c: P::Core,
     places: &[Place],
@@ -141,8 +144,8 @@ pub fn clock_nanos<P: Platform>(c: P::Core, place: Place, reads: u64) -> f64 {
     result.into_inner().unwrap_or(f64::NAN)
 }
 
-/// Nanoseconds of an atomic addition to a word in the core's own L1, each after the one before it: the median of `repetitions`
-/// of `additions` each.
+/// Nanoseconds of an atomic addition to a word in the core's own L1, each after the one before it:
+/// the median of `repetitions` of `additions` each.
 pub fn atomic_nanos<P: Platform>(
     c: P::Core,
     place: Place,

@@ -1,6 +1,7 @@
-//! The memory experiment: threads read rows that lie on a chosen node, each row naming the next one (after the studies of
-//! central and remote memory in Porobic et al., "ATraPos", ICDE 2014, section III, without a database). No miss overlaps
-//! another, so the time of a read is the latency of whatever level holds the rows.
+//! The memory experiment: threads read rows that lie on a chosen node, each row naming the next one
+//! (after the studies of central and remote memory in Porobic et al., "ATraPos", ICDE 2014, section
+//! III, without a database). No miss overlaps another, so the time of a read is the latency of
+//! whatever level holds the rows.
 //!
 //! Every thread has rows of its own, one line each, in one random cycle.
 
@@ -57,8 +58,8 @@ impl MemoryResult {
     }
 }
 
-/// Rows of one line each, in one random cycle: a read of a row gives the place of the next, in bytes, so that nothing but
-/// the reads takes time.
+/// Rows of one line each, in one random cycle: a read of a row gives the place of the next, in
+/// bytes, so that nothing but the reads takes time.
 pub struct Rows<P: Platform> {
     region: P::Region,
 }
@@ -85,7 +86,8 @@ impl<P: Platform> Rows<P> {
         P::word_of(&self.region, row as usize * LINE_BYTES)
     }
 
-    /// Reads `reads` rows from the place `at` on, which is 0 or what this returned; the place after them.
+    /// Reads `reads` rows from the place `at` on, which is 0 or what this returned; the place after
+    /// them.
     #[inline]
     pub fn chase(&self, c: P::Core, mut at: u64, reads: u64) -> u64 {
         for _ in 0..reads {
@@ -96,8 +98,8 @@ impl<P: Platform> Rows<P> {
     }
 }
 
-/// Runs the experiment. `observe` gets the nanoseconds of [`READS_PER_LOOK`] reads, on the threads; `stop` is asked after
-/// each such batch, and ends the run early.
+/// Runs the experiment. `observe` gets the nanoseconds of [`READS_PER_LOOK`] reads, on the threads;
+/// `stop` is asked after each such batch, and ends the run early.
 pub fn run_memory<P: Platform>(
     c: P::Core,
     spec: &MemorySpec,

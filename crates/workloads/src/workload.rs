@@ -36,7 +36,8 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// What decides which rows a workload loads: a database that was loaded with the same may go on with it.
+/// What decides which rows a workload loads: a database that was loaded with the same may go on
+/// with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedWith {
     /// The workload's name on the command line.
@@ -62,13 +63,14 @@ pub trait Workload: Send + Sync + 'static {
     /// Declares the tables.
     fn create(&self, schema: &mut impl Schema) -> <Self::Procedure as Procedure>::Tables;
 
-    /// What decides which rows [`Self::load`] loads; nothing needs to be said by a workload whose databases are not opened again with
-    /// other parameters.
+    /// What decides which rows [`Self::load`] loads; nothing needs to be said by a workload whose
+    /// databases are not opened again with other parameters.
     fn loaded_with(&self) -> LoadedWith {
         LoadedWith::new("", [])
     }
 
-    /// Number of parts that can be loaded independently, in parallel. Part `i` is worker `i`'s home where there is one.
+    /// Number of parts that can be loaded independently, in parallel. Part `i` is worker `i`'s home
+    /// where there is one.
     fn parts(&self) -> usize;
 
     /// Rows that part `part` will have, for the progress bar.
@@ -83,8 +85,9 @@ pub trait Workload: Send + Sync + 'static {
         loader: &mut impl Loader,
     ) -> Result<(), Abort>;
 
-    /// Loads the rows of tables that are only read, which [`Self::load`] loads with some part: the same rows for the same seed of
-    /// that part. Instances that do not have the part need these rows, too.
+    /// Loads the rows of tables that are only read, which [`Self::load`] loads with some part: the
+    /// same rows for the same seed of that part. Instances that do not have the part need these
+    /// rows, too.
     fn load_shared(
         &self,
         tables: &<Self::Procedure as Procedure>::Tables,
@@ -105,12 +108,13 @@ pub trait Workload: Send + Sync + 'static {
         None
     }
 
-    /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date columns. Workers draw transactions
-    /// some time before these begin: what was drawn last may never begin.
+    /// The next transaction of worker `worker`. `now_nanos` is the platform's time, for date
+    /// columns. Workers draw transactions some time before these begin: what was drawn last may
+    /// never begin.
     fn next(&self, worker: usize, random: &mut Random, now_nanos: u64) -> Self::Procedure;
 
-    /// As [`Self::next`], so many nanoseconds after the beginning of the measured time, or none before: for workloads that change
-    /// while they run ([`Changing`](crate::Changing)).
+    /// As [`Self::next`], so many nanoseconds after the beginning of the measured time, or none
+    /// before: for workloads that change while they run ([`Changing`](crate::Changing)).
     fn next_at(
         &self,
         elapsed_nanos: u64,
@@ -122,13 +126,15 @@ pub trait Workload: Send + Sync + 'static {
         self.next(worker, random, now_nanos)
     }
 
-    /// A transaction of this worker begins now, which the worker has drawn: gives its date columns this time. Workers call this once
-    /// for each transaction, in the order in which they were drawn.
+    /// A transaction of this worker begins now, which the worker has drawn: gives its date columns
+    /// this time. Workers call this once for each transaction, in the order in which they were
+    /// drawn.
     fn begin(&self, worker: usize, procedure: &mut Self::Procedure, now_nanos: u64) {
         let _ = (worker, procedure, now_nanos);
     }
 
-    /// The transaction of this worker is acknowledged for which [`Self::begin`] was told this time: for tests, which remember it.
+    /// The transaction of this worker is acknowledged for which [`Self::begin`] was told this time:
+    /// for tests, which remember it.
     fn acknowledged(&self, _worker: usize, _now_nanos: u64) {}
 
     /// Names of the kinds of transactions, in the order of [`Self::kind`].
@@ -144,8 +150,9 @@ pub trait Workload: Send + Sync + 'static {
         inspector: &mut impl Inspector,
     ) -> Vec<Check>;
 
-    /// [`Self::check`], knowing how many transactions of each kind, in the order of [`Self::kinds`], have committed since
-    /// the database was loaded, warm-up included: the runner calls this one.
+    /// [`Self::check`], knowing how many transactions of each kind, in the order of
+    /// [`Self::kinds`], have committed since the database was loaded, warm-up included: the runner
+    /// calls this one.
     fn check_committed(
         &self,
         tables: &<Self::Procedure as Procedure>::Tables,

@@ -1,13 +1,15 @@
 //! Zipfian choice: rank `i` of `0..n` has a probability proportional to `1 / (i + 1)^theta`.
 //!
-//! The distribution is that of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), which
-//! YCSB made customary; [`Scrambled`] and [`Latest`] are YCSB's variants (Cooper et al., "Benchmarking cloud serving
-//! systems with YCSB", SoCC 2010, section 5.2). The method is another, because theirs is approximate and has no
-//! `theta = 1`: rejection from a hat in steps. Ranks are divided into runs whose probabilities differ by less than 1/16;
-//! a run is chosen by the alias method (Walker 1977, in the form of Vose 1991) as if all its ranks were as likely as its
-//! first, a rank within it uniformly, and accepted with its probability relative to the first's. It is exact, for every
-//! exponent and every interval of ranks; it takes constant time, one line of a small table, and a power in less than 1
-//! draw of 16. Rejection inversion (Hörmann and Derflinger 1996) needs no table, but two transcendental functions a draw.
+//! The distribution is that of Gray et al., "Quickly generating billion-record synthetic databases"
+//! (SIGMOD 1994), which YCSB made customary; [`Scrambled`] and [`Latest`] are YCSB's variants
+//! (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, section 5.2). The
+//! method is another, because theirs is approximate and has no `theta = 1`: rejection from a hat in
+//! steps. Ranks are divided into runs whose probabilities differ by less than 1/16; a run is chosen
+//! by the alias method (Walker 1977, in the form of Vose 1991) as if all its ranks were as likely
+//! as its first, a rank within it uniformly, and accepted with its probability relative to the
+//! first's. It is exact, for every exponent and every interval of ranks; it takes constant time,
+//! one line of a small table, and a power in less than 1 draw of 16. Rejection inversion (Hörmann
+//! and Derflinger 1996) needs no table, but two transcendental functions a draw.
 
 use terms::random::Random;
 
@@ -17,7 +19,8 @@ const ACCEPTANCE_MIN: f64 = 15.0 / 16.0;
 /// A run of ranks, and its entry of the alias table.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Share of this slot that belongs to the run itself, as a fraction of 2^64; the rest is `alias`'s.
+    /// Share of this slot that belongs to the run itself, as a fraction of 2^64; the rest is
+    /// `alias`'s.
     own: u64,
     /// First rank.
     first: u64,
@@ -49,7 +52,8 @@ impl Zipf {
         Zipf::within(0, items, theta)
     }
 
-    /// Ranks `low..high`, with the probabilities that they have among all ranks, given that one of them is chosen.
+    /// Ranks `low..high`, with the probabilities that they have among all ranks, given that one of
+    /// them is chosen.
     ///
     /// Panics if the interval is empty, or if `theta` is negative or not finite.
     pub fn within(low: u64, high: u64, theta: f64) -> Self {
@@ -98,8 +102,8 @@ impl Zipf {
     }
 }
 
-/// Divides the slots of the alias table so that each run gets its weight: a slot belongs to its run up to `own`, and to
-/// one other run from there on.
+/// Divides the slots of the alias table so that each run gets its weight: a slot belongs to its run
+/// up to `own`, and to one other run from there on.
 fn share_slots(runs: &mut [Run], weights: &[f64]) {
     let total: f64 = weights.iter().sum();
     let scale = weights.len() as f64 / total;
@@ -117,9 +121,10 @@ fn share_slots(runs: &mut [Run], weights: &[f64]) {
     }
 }
 
-/// Spreads ranks over items: popular items do not lie side by side. YCSB hashes the rank, so that several ranks fall on
-/// one item and some items are never chosen; this is a permutation (multiplication by a number that is prime to the
-/// number of items, and near the golden section of it), so that probabilities stay those of the ranks.
+/// Spreads ranks over items: popular items do not lie side by side. YCSB hashes the rank, so that
+/// several ranks fall on one item and some items are never chosen; this is a permutation
+/// (multiplication by a number that is prime to the number of items, and near the golden section of
+/// it), so that probabilities stay those of the ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Scramble {
     items: u64,
@@ -174,8 +179,8 @@ impl Scrambled {
     }
 }
 
-/// YCSB's choice of the latest items: the newest is the most popular. Among more items than it was made for, those that
-/// are older are not chosen.
+/// YCSB's choice of the latest items: the newest is the most popular. Among more items than it was
+/// made for, those that are older are not chosen.
 #[derive(Clone, Debug)]
 pub struct Latest {
     zipf: Zipf,
@@ -193,7 +198,8 @@ impl Latest {
         self.zipf.draw(random)
     }
 
-    /// The item of this age when `newest` is the newest; ages beyond the oldest start again from the newest.
+    /// The item of this age when `newest` is the newest; ages beyond the oldest start again from
+    /// the newest.
     #[inline]
     pub fn item(newest: u64, age: u64) -> u64 {
         if age <= newest { newest - age } else { newest - age % (newest + 1) }

@@ -1,10 +1,12 @@
-//! fjall 3: a log-structured store of keys and values, through its transactional database with optimistic concurrency
-//! control, "for multi-writer, serializable transactions" (its README, "Transactional modes").
+//! fjall 3: a log-structured store of keys and values, through its transactional database with
+//! optimistic concurrency control, "for multi-writer, serializable transactions" (its README,
+//! "Transactional modes").
 //!
-//! Settings: each commit flushes the journal with `fdatasync` (`WriteTransaction::durability(PersistMode::SyncData)`), or,
-//! as a group, commits leave the journal to the operating system and the benchmark calls `Database::persist` with the same
-//! mode once for many, before any of them returns. The cache holds all rows ("or more if the data set fully fits into memory",
-//! `DatabaseBuilder::cache_size`). Conflicts are tried again at once.
+//! Settings: each commit flushes the journal with `fdatasync`
+//! (`WriteTransaction::durability(PersistMode::SyncData)`), or, as a group, commits leave the
+//! journal to the operating system and the benchmark calls `Database::persist` with the same mode
+//! once for many, before any of them returns. The cache holds all rows ("or more if the data set
+//! fully fits into memory", `DatabaseBuilder::cache_size`). Conflicts are tried again at once.
 
 use std::path::Path;
 

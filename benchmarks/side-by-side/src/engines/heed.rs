@@ -1,10 +1,11 @@
-//! LMDB through heed: a copy-on-write B-tree in a memory map with one writer at a time, so that write transactions are serial;
-//! reads are of a snapshot, without a copy.
+//! LMDB through heed: a copy-on-write B-tree in a memory map with one writer at a time, so that
+//! write transactions are serial; reads are of a snapshot, without a copy.
 //!
-//! Settings: LMDB's defaults: a commit flushes data with `fdatasync` and then writes the meta page through a descriptor that
-//! is opened with `O_DSYNC` (`lmdb.h`, `MDB_NOSYNC` and `MDB_NOMETASYNC` are not set). It has no group commit. Read
-//! transactions keep their reader slot in thread-local storage ("often faster", heed's `read_txn_with_tls`). The map holds all
-//! rows and what their former versions take.
+//! Settings: LMDB's defaults: a commit flushes data with `fdatasync` and then writes the meta page
+//! through a descriptor that is opened with `O_DSYNC` (`lmdb.h`, `MDB_NOSYNC` and `MDB_NOMETASYNC`
+//! are not set). It has no group commit. Read transactions keep their reader slot in thread-local
+//! storage ("often faster", heed's `read_txn_with_tls`). The map holds all rows and what their
+//! former versions take.
 
 use std::path::Path;
 
@@ -34,8 +35,9 @@ impl Heed {
         options.map_size(usize::try_from(setup.space_bytes().next_multiple_of(1 << 20))?);
         options.max_readers(u32::try_from(setup.clients_max)? + 8);
         if setup.memory.is_some() {
-            // "It may be helpful for random read performance when the DB is larger than RAM" (`lmdb.h`, `MDB_NORDAHEAD`).
-            // SAFETY: it is none of the flags that leave out locks or flushes.
+            // "It may be helpful for random read performance when the DB is larger than RAM"
+            // (`lmdb.h`, `MDB_NORDAHEAD`). SAFETY: it is none of the flags that leave out locks or
+            // flushes.
             unsafe { options.flags(EnvFlags::NO_READ_AHEAD) };
         }
         // SAFETY: the directory is the benchmark's own; nothing else maps or changes its files.

@@ -1,5 +1,6 @@
-//! Isles: the embedded library with its defaults. A commit returns when its epoch is on disk, one flush for all clients that
-//! wait; transactions are serializable under all schemes, this one is `Silo`; or, with rows in pages, two-phase locking.
+//! Isles: the embedded library with its defaults. A commit returns when its epoch is on disk, one
+//! flush for all clients that wait; transactions are serializable under all schemes, this one is
+//! `Silo`; or, with rows in pages, two-phase locking.
 
 use std::ops::ControlFlow;
 use std::path::Path;

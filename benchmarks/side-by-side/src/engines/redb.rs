@@ -1,9 +1,11 @@
-//! redb 4: a copy-on-write B-tree with one writer at a time, so that write transactions are serial; reads are of a snapshot.
+//! redb 4: a copy-on-write B-tree with one writer at a time, so that write transactions are serial;
+//! reads are of a snapshot.
 //!
-//! Settings: each commit is `Durability::Immediate`, the default: "guaranteed to be persistent as soon as
-//! `WriteTransaction::commit` returns". As a group, commits are `Durability::None`, "not persisted to disk unless followed by a
-//! commit with `Durability::Immediate`", and the benchmark makes an empty one of those once for many, before any of them
-//! returns. Commits in one phase (the default); the cache holds all rows.
+//! Settings: each commit is `Durability::Immediate`, the default: "guaranteed to be persistent as
+//! soon as `WriteTransaction::commit` returns". As a group, commits are `Durability::None`, "not
+//! persisted to disk unless followed by a commit with `Durability::Immediate`", and the benchmark
+//! makes an empty one of those once for many, before any of them returns. Commits in one phase (the
+//! default); the cache holds all rows.
 
 use std::path::Path;
 

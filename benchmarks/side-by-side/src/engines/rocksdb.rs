@@ -1,9 +1,12 @@
-//! RocksDB: a log-structured store of keys and values, through its `OptimisticTransactionDB`. A transaction that changes rows reads them
-//! with `GetForUpdate`, so that its commit fails if any has changed ("Transactions", wiki of RocksDB); it is tried again at once. What only reads, reads a snapshot.
+//! RocksDB: a log-structured store of keys and values, through its `OptimisticTransactionDB`. A
+//! transaction that changes rows reads them with `GetForUpdate`, so that its commit fails if any
+//! has changed ("Transactions", wiki of RocksDB); it is tried again at once. What only reads, reads
+//! a snapshot.
 //!
-//! Settings: `WriteOptions::sync`, by which writers that wait share flushes of the log; a block cache of the size that is asked for,
-//! with a Bloom filter of 10 bits a key; no compression, since payloads do not compress. Compiled with the crate's feature `rocksdb`: its C++ takes ten minutes, and
-//! needs libclang.
+//! Settings: `WriteOptions::sync`, by which writers that wait share flushes of the log; a block
+//! cache of the size that is asked for, with a Bloom filter of 10 bits a key; no compression, since
+//! payloads do not compress. Compiled with the crate's feature `rocksdb`: its C++ takes ten
+//! minutes, and needs libclang.
 
 use std::path::Path;
 

@@ -1,10 +1,13 @@
-//! SQLite through rusqlite, with the SQLite that it brings along: a B-tree with a write-ahead log and one writer at a time;
-//! transactions are serializable, those that write begin with `BEGIN IMMEDIATE`.
+//! SQLite through rusqlite, with the SQLite that it brings along: a B-tree with a write-ahead log
+//! and one writer at a time; transactions are serializable, those that write begin with
+//! `BEGIN IMMEDIATE`.
 //!
-//! Settings: `journal_mode = WAL` with `synchronous = FULL`, which "syncs the WAL on every transaction commit"
-//! (sqlite.org/wal.html, "Performance considerations"; with `NORMAL` a commit may be lost). It has no group commit. A connection
-//! a client, statements prepared once, a cache and a memory map (`mmap_size`) that hold all rows. Writers wait for each other on
-//! a mutex of the benchmark: SQLite's busy handler sleeps from 1 to 100 ms instead, which is kept for what else may be busy.
+//! Settings: `journal_mode = WAL` with `synchronous = FULL`, which "syncs the WAL on every
+//! transaction commit" (sqlite.org/wal.html, "Performance considerations"; with `NORMAL` a commit
+//! may be lost). It has no group commit. A connection a client, statements prepared once, a cache
+//! and a memory map (`mmap_size`) that hold all rows. Writers wait for each other on a mutex of the
+//! benchmark: SQLite's busy handler sleeps from 1 to 100 ms instead, which is kept for what else
+//! may be busy.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

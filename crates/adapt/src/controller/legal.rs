@@ -27,8 +27,8 @@ pub enum Kind {
 
 use State::{Changing, Looking, Resting};
 
-/// State, event, and the states that may follow. What is not here does not happen: nothing is measured while a map is changed, and nobody says that it
-/// has been when nobody was asked to.
+/// State, event, and the states that may follow. What is not here does not happen: nothing is
+/// measured while a map is changed, and nobody says that it has been when nobody was asked to.
 const LEGAL: &[(State, Kind, &[State])] = &[
     (Looking, Kind::Measured, &[Looking, Resting, Changing]),
     (Looking, Kind::Cores, &[Looking, Changing]),

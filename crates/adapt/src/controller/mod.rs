@@ -1,16 +1,19 @@
 //! When to measure, when to look for a better map, and when to change to it.
 //!
-//! Source: ATraPos, section V: an interval, doubled up to eight times while throughput stays within 10 % of the mean of the last five measurements; on a
-//! larger change the model is evaluated; after a repartitioning the shortest interval again, and nothing is remembered. Deviations, with their reasons
-//! in docs/adaptation.md:
-//! - What was measured while the workload changed is not weighed: it is of two workloads. The next interval is.
-//! - The first interval is weighed, and so is each after a repartitioning, until a search finds nothing that pays: a run may begin with skew, and
-//!   finer sub-partitions show more.
+//! Source: ATraPos, section V: an interval, doubled up to eight times while throughput stays within
+//! 10 % of the mean of the last five measurements; on a larger change the model is evaluated; after
+//! a repartitioning the shortest interval again, and nothing is remembered. Deviations, with their
+//! reasons in docs/adaptation.md:
+//! - What was measured while the workload changed is not weighed: it is of two workloads. The next
+//!   interval is.
+//! - The first interval is weighed, and so is each after a repartitioning, until a search finds
+//!   nothing that pays: a run may begin with skew, and finer sub-partitions show more.
 //! - A repartitioning must pay ([`Balance`]).
 //! - Skew that does not change throughput is noticed too: by what the map could gain at most.
 //! - Cores that are lost lose their partitions at once.
 //!
-//! Events go in, actions come out. The executor clears its arrays with each measurement that it hands over.
+//! Events go in, actions come out. The executor clears its arrays with each measurement that it
+//! hands over.
 
 mod legal;
 
@@ -30,7 +33,8 @@ use legal::{Kind, check, check_event};
 
 pub use legal::{Illegal, State};
 
-/// A throughput that is not the expected one by this share of the expected gain is a disappointment.
+/// A throughput that is not the expected one by this share of the expected gain is a
+/// disappointment.
 const DISAPPOINTING: f64 = 0.5;
 /// What the map could gain at most has grown by this much since the last look: another look.
 const GROWN: f64 = 0.1;
@@ -64,7 +68,8 @@ pub enum Event {
 /// What a controller wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// The map is changed: [`Event::Changed`] or [`Event::Refused`] says how that ended. Nothing is measured until then.
+    /// The map is changed: [`Event::Changed`] or [`Event::Refused`] says how that ended. Nothing is
+    /// measured until then.
     Repartition {
         /// The changes, in their order.
         changes: Vec<Change>,
@@ -73,7 +78,8 @@ pub enum Action {
     },
     /// Arrays are for the sub-partitions of this map from now on, and empty.
     Clear(PartitionMap),
-    /// An interval begins now; when it is over, [`Event::Measured`] says what was in it. An interval under way ends here.
+    /// An interval begins now; when it is over, [`Event::Measured`] says what was in it. An
+    /// interval under way ends here.
     Measure {
         /// Its length.
         seconds: f64,
@@ -107,7 +113,8 @@ pub struct Controller {
     state: State,
     cores: Cores,
     map: PartitionMap,
-    /// What the map was measured with last, or what was measured before, by the map's sub-partitions.
+    /// What the map was measured with last, or what was measured before, by the map's
+    /// sub-partitions.
     load: Load,
     /// The time in which that was counted.
     spent: Spent,
@@ -127,7 +134,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// For a database with this map on these cores, which begins to run at `at_seconds`. `act` is what to do first.
+    /// For a database with this map on these cores, which begins to run at `at_seconds`. `act` is
+    /// what to do first.
     pub fn new(
         settings: Settings,
         cores: Cores,
@@ -420,8 +428,8 @@ impl Controller {
         }
     }
 
-    /// The share of the time that would be saved at most, by perfect balance without synchronization, and by owners who are never asked by those that could own the
-    /// same keys.
+    /// The share of the time that would be saved at most, by perfect balance without
+    /// synchronization, and by owners who are never asked by those that could own the same keys.
     fn gain_at_most(&self, figures: &Figures) -> f64 {
         let asking = self.load.draws.asking_least() / figures.present.max(1) as f64;
         gain(Each::of(figures), Each { time: figures.mean, asking }, self.spent)

@@ -26,13 +26,15 @@ impl Played {
         Played { controller: controller.with_rules(rules), act, at_seconds: 0.0 }
     }
 
-    /// A measurement in which each sub-partition of the first quarter of them has `times` the load of each other.
+    /// A measurement in which each sub-partition of the first quarter of them has `times` the load
+    /// of each other.
     fn measure(&mut self, throughput: f64, times: f64) {
         let load = self.load(times, |sub, count, _| sub < count / 4);
         self.step(Event::Measured { throughput, load, spent: Spent::default() });
     }
 
-    /// A load in which the sub-partitions are hot of which `is_hot` says so: by number, how many there are, and the owner.
+    /// A load in which the sub-partitions are hot of which `is_hot` says so: by number, how many
+    /// there are, and the owner.
     fn load(&self, times: f64, is_hot: impl Fn(usize, usize, u16) -> bool) -> Load {
         let grid = Grid::of(self.controller.map());
         let hot = |sub: usize| is_hot(sub, grid.count(), grid.owners()[sub].0);
@@ -74,7 +76,8 @@ fn intervals_become_longer_while_nothing_changes() {
     }
     assert_eq!(intervals, [2.0, 4.0, 8.0, 8.0, 8.0]);
     assert_eq!(played.controller.state(), State::Resting);
-    // 9 % more is the same; 12 % more is another workload, and the next interval is the shortest again.
+    // 9 % more is the same; 12 % more is another workload, and the next interval is the shortest
+    // again.
     played.measure(1090.0, 1.0);
     assert_eq!((played.controller.state(), played.interval()), (State::Resting, Some(8.0)));
     played.measure(1150.0, 1.0);
@@ -117,7 +120,8 @@ fn a_change_is_looked_at_and_made() {
     assert!(played.said().contains("another map"), "{}", played.said());
 }
 
-/// A repartitioning that brings nothing makes the next one harder: there is no end to it otherwise if after each another core is hot.
+/// A repartitioning that brings nothing makes the next one harder: there is no end to it otherwise
+/// if after each another core is hot.
 #[test]
 fn disappointments_end_it() {
     let repartitionings = |rules| {
@@ -150,7 +154,8 @@ fn skew_without_a_loss_is_noticed() {
     assert_eq!(played.controller.state(), State::Changing);
 }
 
-/// What was measured while the workload changed is of two workloads: whoever weighs it makes a transition that there is not.
+/// What was measured while the workload changed is of two workloads: whoever weighs it makes a
+/// transition that there is not.
 #[test]
 fn who_does_not_wait_makes_an_illegal_transition() {
     let step = |rules| {
@@ -250,8 +255,9 @@ fn cores_that_do_little_have_little_to_gain() {
     }
 }
 
-/// All that one core owns is drawn by the four, each its quarter, and the others wait for it. None of them is too busy with its actions: by balance nothing is to be
-/// gained, and all the same each gets what it draws.
+/// All that one core owns is drawn by the four, each its quarter, and the others wait for it. None
+/// of them is too busy with its actions: by balance nothing is to be gained, and all the same each
+/// gets what it draws.
 #[test]
 fn who_draws_gets_what_it_draws() {
     let owners_after = |knows_draws: bool| {

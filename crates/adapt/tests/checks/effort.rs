@@ -4,7 +4,8 @@ use adapt::{Grid, Load, Meeting, PartitionMap, Range, Search, SubPartition, Tabl
 
 use crate::support::{all, machine};
 
-/// Tables follow each other: each sub-partition meets that of the next table with the same positions. Half of the work is on a fifth of each.
+/// Tables follow each other: each sub-partition meets that of the next table with the same
+/// positions. Half of the work is on a fifth of each.
 fn load(grid: &Grid) -> Load {
     let hot = |sub: usize| grid.place(SubPartition(sub as u32)).1.low < 160_000;
     let costs: Vec<f64> = (0..grid.count()).map(|sub| if hot(sub) { 4e6 } else { 1e6 }).collect();
@@ -18,7 +19,8 @@ fn load(grid: &Grid) -> Load {
     Load::new(grid.version(), costs, meetings)
 }
 
-/// However large the machine, a search ends after so many steps, of which the example says how long they take; what it has by then is good.
+/// However large the machine, a search ends after so many steps, of which the example says how long
+/// they take; what it has by then is good.
 #[test]
 fn searches_end_in_time_with_something_good() {
     let cores = machine(8, 10);

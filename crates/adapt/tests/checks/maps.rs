@@ -1,4 +1,5 @@
-//! Changes of maps: no key is lost or owned twice, and lists of changes are as short as they can be.
+//! Changes of maps: no key is lost or owned twice, and lists of changes are as short as they can
+//! be.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,7 +41,8 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Whatever is changed in whatever order: each position has one owner, and only a move changes it.
+    /// Whatever is changed in whatever order: each position has one owner, and only a move changes
+    /// it.
     #[test]
     fn each_key_has_one_owner(pieces in table(), changes in prop::collection::vec(change(), 1..30)) {
         let mut map = map(0, vec![pieces]);
@@ -130,7 +132,8 @@ fn pieces((cuts, owners): Small) -> Vec<(u64, u64, u16)> {
     lows.iter().zip(ends).map(|(low, end)| (*low as u64, end as u64, owners[*low])).collect()
 }
 
-/// The maps that one change away from `now` lead towards `new`, without moving a key to another owner than its last.
+/// The maps that one change away from `now` lead towards `new`, without moving a key to another
+/// owner than its last.
 fn steps((cuts, owners): Small, new: Small) -> Vec<Small> {
     let mut all = Vec::new();
     for at in 0..3 {

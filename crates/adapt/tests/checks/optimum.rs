@@ -1,7 +1,8 @@
 //! What the searches find, beside the optimum.
 //!
-//! The optimum comes from an integer program over all assignments of sub-partitions to cores, contiguous or not, and, where there are few of those, from
-//! trying all of them: so the program is checked too.
+//! The optimum comes from an integer program over all assignments of sub-partitions to cores,
+//! contiguous or not, and, where there are few of those, from trying all of them: so the program is
+//! checked too.
 
 use adapt::{
     Core, Cores, Drawn, Draws, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search,
@@ -16,8 +17,8 @@ struct Instance {
     load: Load,
 }
 
-/// Two tables with `positions` positions each on `sockets` sockets of `each` cores, with random costs and meetings; in half of them each sub-partition is drawn mostly by
-/// one core.
+/// Two tables with `positions` positions each on `sockets` sockets of `each` cores, with random
+/// costs and meetings; in half of them each sub-partition is drawn mostly by one core.
 fn instance(seed: u64, (sockets, each): (u16, u16), positions: u64, meetings: usize) -> Instance {
     let mut numbers = Numbers(seed);
     let cores = machine(sockets, each);
@@ -66,7 +67,8 @@ impl Instance {
         costs.fold(f64::INFINITY, f64::min)
     }
 
-    /// The same by an integer program. Of a meeting, one set of sockets is chosen, which has those of all its members.
+    /// The same by an integer program. Of a meeting, one set of sockets is chosen, which has those
+    /// of all its members.
     fn by_program(&self) -> f64 {
         let mut variables = ProblemVariables::new();
         let (subs, cores) = (self.load.costs.len(), self.cores.count());

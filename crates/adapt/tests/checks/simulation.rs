@@ -1,7 +1,8 @@
 //! A toy executor under a controller: arithmetic, no threads, no clock.
 //!
-//! Each core does so many seconds of work a second. Requests come as fast as the busiest core can take them, so throughput is what the busiest core allows.
-//! What they cost is spread over the positions of tables by a workload; what is measured is noisy.
+//! Each core does so many seconds of work a second. Requests come as fast as the busiest core can
+//! take them, so throughput is what the busiest core allows. What they cost is spread over the
+//! positions of tables by a workload; what is measured is noisy.
 
 use adapt::{
     Action, Controller, Core, Cores, Event, Grid, Load, Meeting, Model, PartitionMap, Range, Rules, Settings,
@@ -187,7 +188,8 @@ impl Toy {
 
 const HOT: Workload = Workload::Hot { requests: 0.5, data: 0.2, from: 0 };
 
-/// Repartitionings in 60 intervals of a workload that does not change, measured with noise of 5 %, and how many intervals were as long as they may be.
+/// Repartitionings in 60 intervals of a workload that does not change, measured with noise of 5 %,
+/// and how many intervals were as long as they may be.
 fn stable(seed: u64, rules: Rules) -> (u64, usize) {
     let mut toy = Toy::new(seed, rules, Settings::new(1.0));
     toy.noise = 0.05;
@@ -243,7 +245,8 @@ fn skew_is_spread_within_five_intervals() {
 
 #[test]
 fn power_laws_are_spread() {
-    // With an exponent of 1, the first position of each table alone has 1.1 times what a core should have.
+    // With an exponent of 1, the first position of each table alone has 1.1 times what a core
+    // should have.
     for (exponent, most) in [(0.5, 1.2), (0.8, 1.2), (1.0, 1.3)] {
         let mut toy = Toy::sound(7);
         toy.noise = 0.01;
@@ -286,7 +289,8 @@ fn a_failed_socket_loses_its_partitions_at_once() {
     assert!(lost.map.check_owners(|core| lost.cores.is_present(core)).is_err());
 }
 
-/// Two workloads in turns, each for so many seconds, for 200 of them: repartitionings and requests done.
+/// Two workloads in turns, each for so many seconds, for 200 of them: repartitionings and requests
+/// done.
 fn alternating(seconds: f64, rules: Rules, adaptive: bool) -> (u64, f64) {
     let mut settings = Settings::new(1.0);
     if !adaptive {

@@ -31,7 +31,8 @@ impl Numbers {
     }
 }
 
-/// `sockets` sockets of `each` cores; sockets that differ in one bit of their numbers are one step apart, others two.
+/// `sockets` sockets of `each` cores; sockets that differ in one bit of their numbers are one step
+/// apart, others two.
 pub fn machine(sockets: u16, each: u16) -> Cores {
     let steps = |one: u16, other: u16| f64::from((one ^ other).count_ones().min(2)) + 0.5;
     let row =

@@ -17,7 +17,8 @@ pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
 ) -> Result<RecordRef<P, H>, OutOfMemory> {
     let tail_bits = tail::allocate::<P>(c, local, tail_bytes)?;
     let last = table.has_tail.then_some(tail_bits);
-    // SAFETY: rows are used through their instance, within epochs, and retired when no index names them.
+    // SAFETY: rows are used through their instance, within epochs, and retired when no index names
+    // them.
     let row = unsafe { RecordRef::<P, H>::allocate(c, local, fixed, last) };
     if row.is_err() {
         // SAFETY: made above, and no row points to it.
@@ -29,8 +30,8 @@ pub(crate) fn new_row<P: Platform, H: RecordHeader<P>>(
 /// Rows without tails that are made together, at most: their blocks are on the stack until then.
 const ROWS_TOGETHER: usize = 16;
 
-/// Makes rows of the table with these contents, one behind the other in `fixed`, which no index names yet, and gives each to `each`. The
-/// table's rows have no tails.
+/// Makes rows of the table with these contents, one behind the other in `fixed`, which no index
+/// names yet, and gives each to `each`. The table's rows have no tails.
 #[inline(always)]
 pub(crate) fn new_rows<P: Platform, H: RecordHeader<P>>(
     c: P::Core,
@@ -46,7 +47,8 @@ pub(crate) fn new_rows<P: Platform, H: RecordHeader<P>>(
         let blocks = &mut blocks[..of_rows.len()];
         local.allocate_several(c, bytes, blocks)?;
         for (block, fixed) in blocks.iter().zip(of_rows) {
-            // SAFETY: as in `new_row`; a block of the length of the table's rows, which was allocated for this one.
+            // SAFETY: as in `new_row`; a block of the length of the table's rows, which was
+            // allocated for this one.
             each(unsafe { RecordRef::fill(c, *block, fixed, None) });
         }
     }

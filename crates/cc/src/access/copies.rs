@@ -37,7 +37,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         out.copy_from_slice(&self.whole.words[start..start + out.len()]);
     }
 
-    /// Writes the copy of a row, if there is one, back to the row, which the transaction has to itself and has not changed.
+    /// Writes the copy of a row, if there is one, back to the row, which the transaction has to
+    /// itself and has not changed.
     #[cold]
     pub(crate) fn write_back(&self, c: P::Core, number: u32) {
         if let Some(start) = self.whole.start(number) {

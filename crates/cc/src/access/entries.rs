@@ -1,5 +1,5 @@
-//! Entries in indexes: those of rows that a transaction inserts or deletes, and the hand-over of an entry from a deleted row
-//! to one that is inserted with the same key.
+//! Entries in indexes: those of rows that a transaction inserts or deletes, and the hand-over of an
+//! entry from a deleted row to one that is inserted with the same key.
 
 use platform::Platform;
 use storage::index::Partition;
@@ -8,7 +8,8 @@ use storage::{Local, RecordHeader, Table};
 use super::Accesses;
 use super::row::{Access, DELETED, WRITTEN};
 
-/// In place of the start of keys: the transaction met the row absent, and has not needed its keys yet.
+/// In place of the start of keys: the transaction met the row absent, and has not needed its keys
+/// yet.
 pub(crate) const UNKNOWN_KEYS: u32 = u32::MAX;
 
 /// One bit for each index of the table.
@@ -25,8 +26,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         }
     }
 
-    /// Numbers of all rows in the order in which they are to be finished: rows that take entries over come before
-    /// those that leave them. No row does both: before a row that takes entries over is deleted, it gives them back.
+    /// Numbers of all rows in the order in which they are to be finished: rows that take entries
+    /// over come before those that leave them. No row does both: before a row that takes entries
+    /// over is deleted, it gives them back.
     #[inline(always)]
     pub(crate) fn finishing_order(&self) -> impl Iterator<Item = u32> + use<P, H> {
         let (given, count) = (self.passes_on, self.list.len() as u32);
@@ -41,9 +43,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         order
     }
 
-    /// Takes the linked entries of the row out of the table's indexes, and retires the row and its tail. A row that an index
-    /// does not name under the key that the transaction was told stays where it is: another entry may go on naming it. Whether
-    /// the row is retired.
+    /// Takes the linked entries of the row out of the table's indexes, and retires the row and its
+    /// tail. A row that an index does not name under the key that the transaction was told stays
+    /// where it is: another entry may go on naming it. Whether the row is retired.
     ///
     /// # Safety
     /// The row is in no other index, the caller has it to itself for good, and is inside an epoch.
@@ -67,7 +69,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
             }
         }
         if is_out {
-            // SAFETY: no index names the row, and by the caller's promise no reader finds it from now on.
+            // SAFETY: no index names the row, and by the caller's promise no reader finds it from
+            // now on.
             unsafe { self.retire(c, local, table, number) };
         }
         is_out
@@ -98,7 +101,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         &self.keys[at..at + table.indexes[position].words]
     }
 
-    /// The row that has `bit` of those bits that `bits` gives, and the same key as row `number` in that index.
+    /// The row that has `bit` of those bits that `bits` gives, and the same key as row `number` in
+    /// that index.
     fn with_same_key(
         &self,
         table: &Table<P>,
@@ -115,9 +119,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         found.map(|other| other as u32)
     }
 
-    /// The row that the transaction finds through the entry of row `number` in index number `position`: row `number`
-    /// itself; or, if the transaction has deleted it, the row inserted with the same key afterwards, which takes the entry
-    /// over; or none.
+    /// The row that the transaction finds through the entry of row `number` in index number
+    /// `position`: row `number` itself; or, if the transaction has deleted it, the row inserted
+    /// with the same key afterwards, which takes the entry over; or none.
     #[inline]
     pub(crate) fn named_row(&self, table: &Table<P>, number: u32, position: usize) -> Option<u32> {
         let access = &self.list[number as usize];
@@ -130,8 +134,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.with_same_key(table, (number, position), |successor| successor.inherits)
     }
 
-    /// Whether row `number`, which is to be inserted, takes over the entry that index number `position` has for row `own`
-    /// of the same transaction, when the transaction commits. If not, `own` stays.
+    /// Whether row `number`, which is to be inserted, takes over the entry that index number
+    /// `position` has for row `own` of the same transaction, when the transaction commits. If not,
+    /// `own` stays.
     pub(crate) fn pass_entry(&mut self, own: u32, number: u32, position: usize) -> bool {
         let bit = 1 << position;
         let before = &mut self.list[own as usize];
@@ -145,7 +150,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         true
     }
 
-    /// Remembers that row `own`, which was met absent, hands its entry in index number `position` to another.
+    /// Remembers that row `own`, which was met absent, hands its entry in index number `position`
+    /// to another.
     pub(crate) fn remember_key(&mut self, table: &Table<P>, own: u32, position: usize, key: &[u64]) {
         let access = &mut self.list[own as usize];
         access.flags |= WRITTEN;
@@ -158,7 +164,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.keys[at..at + key.len()].copy_from_slice(key);
     }
 
-    /// Whose entries the inserted row `number` takes over when the transaction commits: (index, row).
+    /// Whose entries the inserted row `number` takes over when the transaction commits: (index,
+    /// row).
     pub(crate) fn takes_over_from<'t>(
         &self,
         table: &'t Table<P>,
@@ -172,8 +179,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         })
     }
 
-    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows that have them: the
-    /// inserted row is being deleted itself.
+    /// Gives the entries that the inserted row `number` was to take over back to the deleted rows
+    /// that have them: the inserted row is being deleted itself.
     pub(crate) fn give_entries_back(&mut self, table: &Table<P>, number: u32) {
         for position in 0..table.indexes.len() {
             let bit = 1 << position;

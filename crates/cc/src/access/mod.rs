@@ -5,7 +5,8 @@
 //! - `free`: rows about which nothing can conflict;
 //! - `places`: which number the row at a place has;
 //! - `unnamed`: rows of which words were read at once, and that have no number;
-//! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over another's;
+//! - `entries`: the entries of new and deleted rows in indexes, and how one row takes over
+//!   another's;
 //! - `runs`: several new rows at once;
 //! - `allocation`: making and retiring rows with their tails;
 //! - `tails`: tails that the transaction has made and no row has yet;
@@ -60,7 +61,8 @@ pub(crate) fn prefetches<P: Platform>(local: &Local<P>) -> bool {
     local.optimisations().has(Optimisation::Prefetch)
 }
 
-/// Starts to bring the first `bytes` of the rows (named as in indexes) that a scan will visit soon after number `place`.
+/// Starts to bring the first `bytes` of the rows (named as in indexes) that a scan will visit soon
+/// after number `place`.
 #[inline]
 pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usize, bytes: usize) {
     let ahead = if place == 0 { 1..SCAN_AHEAD + 1 } else { place + SCAN_AHEAD..place + SCAN_AHEAD + 1 };
@@ -78,14 +80,15 @@ pub(crate) struct Accesses<P: Platform, H> {
     pub writes: WriteBuffer,
     pub keys: Vec<u64>,
     pub witnesses: Witnesses,
-    /// At least the largest stamp with which a key was removed from what the transaction has scanned; `u64::MAX` if the transaction
-    /// has seen otherwise that keys are absent.
+    /// At least the largest stamp with which a key was removed from what the transaction has
+    /// scanned; `u64::MAX` if the transaction has seen otherwise that keys are absent.
     pub removed: u64,
     /// Whether some entry passes from a deleted row to an inserted one at commit.
     pub passes_on: bool,
     /// Numbers of the rows to lock, in order.
     pub order: Vec<u32>,
-    /// Whether the scheme holds all rows that were there before, and their stamps are seen: there is none that was only read.
+    /// Whether the scheme holds all rows that were there before, and their stamps are seen: there
+    /// is none that was only read.
     pub holds_all: bool,
     /// Largest stamp seen: the commit's stamp is larger.
     pub stamp_seen: u64,
@@ -138,10 +141,11 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.stamp_seen = 0;
     }
 
-    /// Takes the memory that a copy of the row needs, until the transaction ends, where memory comes from one heap for all
-    /// workers. The memory stays unwritten, since a transaction keeps its copies in memory of its own: the loan stands for what
-    /// DBx1000 asks of the heap for each row that a transaction copies, under schemes that do not keep that memory from
-    /// transaction to transaction.
+    /// Takes the memory that a copy of the row needs, until the transaction ends, where memory
+    /// comes from one heap for all workers. The memory stays unwritten, since a transaction keeps
+    /// its copies in memory of its own: the loan stands for what DBx1000 asks of the heap for each
+    /// row that a transaction copies, under schemes that do not keep that memory from transaction
+    /// to transaction.
     #[inline(always)]
     pub(crate) fn lend_copy(
         &mut self,
@@ -176,7 +180,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.find(place).is_some_and(|number| self.list[number as usize].flags & HELD != 0)
     }
 
-    /// Whether one more row fits: to be asked before anything is taken that a row's entry has to give back.
+    /// Whether one more row fits: to be asked before anything is taken that a row's entry has to
+    /// give back.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<(), Abort> {
         self.check_room_for(1)
@@ -229,7 +234,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.free.push(row, table)
     }
 
-    /// Adds the row that index number `index` of the table names under this key, if any, without concurrency control.
+    /// Adds the row that index number `index` of the table names under this key, if any, without
+    /// concurrency control.
     pub(crate) fn push_unvalidated(
         &mut self,
         c: P::Core,
@@ -332,7 +338,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         Ok(access)
     }
 
-    /// Stores the writes of row `number`, which the caller has to itself, and retires a replaced tail.
+    /// Stores the writes of row `number`, which the caller has to itself, and retires a replaced
+    /// tail.
     pub(crate) fn apply(&mut self, c: P::Core, local: &mut Local<P>, number: u32) {
         let access = &self.list[number as usize];
         if access.writes.is_empty() {

@@ -12,7 +12,8 @@ const SMALL_ROWS: usize = 64;
 pub(super) struct Places {
     /// Which places may be in the list: a filter of one bit a row, good for small transactions.
     filter: [u64; 8],
-    /// Places of a large transaction: open addressing, number + 1 of each row, 0 where free. Empty while it is small.
+    /// Places of a large transaction: open addressing, number + 1 of each row, 0 where free. Empty
+    /// while it is small.
     large: Vec<u32>,
 }
 
@@ -67,7 +68,8 @@ impl Places {
         }
     }
 
-    /// Enters the last row into the table of places, which is made, or made larger, when it is time.
+    /// Enters the last row into the table of places, which is made, or made larger, when it is
+    /// time.
     #[cold]
     fn enter_large<P: Platform, H>(&mut self, list: &[Access<P, H>]) {
         let number = list.len() - 1;

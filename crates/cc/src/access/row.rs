@@ -32,7 +32,8 @@ pub(crate) const COPIED: u8 = 32;
 /// A participant keeps the row as it has read it, and lets others read it. (Of optimistic schemes.)
 pub(crate) const MARKED: u8 = 64;
 
-/// The transaction has a copy of the whole row. (Of optimistic schemes: those that lock rows keep another flag in this bit.)
+/// The transaction has a copy of the whole row. (Of optimistic schemes: those that lock rows keep
+/// another flag in this bit.)
 pub(crate) const WHOLE: u8 = 128;
 
 /// One row of a transaction.
@@ -46,10 +47,12 @@ pub(crate) struct Access<P: Platform, H> {
     pub flags: u8,
     /// Indexes whose entry for the row is removed together with the row, one bit each.
     pub linked: u16,
-    /// For a row that the transaction has deleted: indexes whose entry for the row another row takes over when the transaction
-    /// commits, since the transaction has inserted the same key again.
+    /// For a row that the transaction has deleted: indexes whose entry for the row another row
+    /// takes over when the transaction commits, since the transaction has inserted the same key
+    /// again.
     pub(super) passed: u16,
-    /// For a row that the transaction inserts: indexes in which the row takes over an entry when the transaction commits.
+    /// For a row that the transaction inserts: indexes in which the row takes over an entry when
+    /// the transaction commits.
     pub(super) inherits: u16,
     /// Start of the row's keys in `Accesses::keys`, if the row is inserted or deleted.
     pub keys: u32,
@@ -59,7 +62,8 @@ pub(crate) struct Access<P: Platform, H> {
 }
 
 impl<P: Platform, H> Access<P, H> {
-    /// Whether nothing is to be done for the row when the transaction commits but to store what was written into the row, if anything.
+    /// Whether nothing is to be done for the row when the transaction commits but to store what was
+    /// written into the row, if anything.
     #[inline(always)]
     pub(crate) fn is_plainly_written(&self) -> bool {
         self.flags & (WRITTEN | DELETED | NEW_TAIL) == WRITTEN && self.inherits == 0

@@ -1,4 +1,5 @@
-//! Several new rows at once: their keys often follow each other, so that they enter an index together.
+//! Several new rows at once: their keys often follow each other, so that they enter an index
+//! together.
 
 use std::ops::Range;
 
@@ -17,11 +18,13 @@ use terms::Abort;
 /// Rows that enter an index under one latch, at most.
 const RUN_ROWS: usize = 16;
 
-/// Enters rows into an index, by their names and with these keys, one behind the other: the first of them, as many as follow right
-/// behind the last insertion of the transaction that the witnesses belong to, if that was here.
+/// Enters rows into an index, by their names and with these keys, one behind the other: the first
+/// of them, as many as follow right behind the last insertion of the transaction that the witnesses
+/// belong to, if that was here.
 ///
 /// # Safety
-/// The names are those of rows of the index's table, and as in [`storage::index::Partition::insert`].
+/// The names are those of rows of the index's table, and as in
+/// [`storage::index::Partition::insert`].
 #[inline]
 pub(crate) unsafe fn enter_run<P: Platform, G: GapGuard<P>>(
     c: P::Core,
@@ -46,9 +49,10 @@ pub(crate) unsafe fn enter_run<P: Platform, G: GapGuard<P>>(
     unsafe { partition.insert_run(c, &keys[..count * index.words], &run[..count], guard, witnesses) }
 }
 
-/// Enters new rows of the table into its indexes, in order, up to the first failure. With the transaction, and numbers of the rows from
-/// 0 on: `one` enters a row into the index at a position; `many` enters rows, from a number on and with these keys, into
-/// the only index, as many as it can, and says how many.
+/// Enters new rows of the table into its indexes, in order, up to the first failure. With the
+/// transaction, and numbers of the rows from 0 on: `one` enters a row into the index at a position;
+/// `many` enters rows, from a number on and with these keys, into the only index, as many as it
+/// can, and says how many.
 #[inline(always)]
 pub(crate) fn enter_rows<P: Platform, T>(
     transaction: &mut T,
@@ -97,8 +101,8 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         Ok(first..self.list.len() as u32)
     }
 
-    /// Enters the last rows of the list, from number `first` on, which the transaction inserts, into the only index of their table, as
-    /// far as [`enter_run`] can.
+    /// Enters the last rows of the list, from number `first` on, which the transaction inserts,
+    /// into the only index of their table, as far as [`enter_run`] can.
     pub(crate) fn link_run<G: GapGuard<P>>(
         &mut self,
         c: P::Core,

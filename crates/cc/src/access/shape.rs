@@ -1,5 +1,5 @@
-//! Whether what a caller hands over is as long as the table says. Later readers of the row would read rows, keys and
-//! tails of another length beyond their ends: so verbs refuse them.
+//! Whether what a caller hands over is as long as the table says. Later readers of the row would
+//! read rows, keys and tails of another length beyond their ends: so verbs refuse them.
 
 use platform::Platform;
 use storage::Table;
@@ -69,8 +69,9 @@ pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: u
     if table.has_constant(offset, bytes) { Err(CONSTANT) } else { Ok(()) }
 }
 
-/// Whether the tail of a row of the table can be read, which is `free` of concurrency control or not: a tail is found through
-/// a word of the row, which nothing holds still where writers are not kept out.
+/// Whether the tail of a row of the table can be read, which is `free` of concurrency control or
+/// not: a tail is found through a word of the row, which nothing holds still where writers are not
+/// kept out.
 #[inline(always)]
 pub(crate) fn check_tail_read<P: Platform>(table: &Table<P>, free: bool) -> Result<(), Abort> {
     if free && !table.read_only { Err(LOOSE_TAIL) } else { check_tail(table) }

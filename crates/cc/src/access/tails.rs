@@ -10,7 +10,8 @@ use super::row::{NEW_TAIL, WRITTEN};
 use terms::Abort;
 
 impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
-    /// Gives the row, of a table with tails, a new one in place of one that this transaction may have given it before.
+    /// Gives the row, of a table with tails, a new one in place of one that this transaction may
+    /// have given it before.
     pub(crate) fn write_tail(
         &mut self,
         c: P::Core,

@@ -1,5 +1,6 @@
-//! Rows of which words were read as they were found, and that no verb names afterwards: of each only the version is remembered, for the
-//! end of the transaction. A row that is read twice is here twice, and among the transaction's other rows if it is changed later.
+//! Rows of which words were read as they were found, and that no verb names afterwards: of each
+//! only the version is remembered, for the end of the transaction. A row that is read twice is here
+//! twice, and among the transaction's other rows if it is changed later.
 
 use platform::{Address, Platform};
 use storage::{RecordHeader, RecordRef};
@@ -59,7 +60,8 @@ impl<P: Platform, H: RecordHeader<P>> UnnamedRows<P, H> {
         Ok(())
     }
 
-    /// Forgets what is known twice. The list may become twice as long then before that is done again.
+    /// Forgets what is known twice. The list may become twice as long then before that is done
+    /// again.
     #[cold]
     fn make_room(&mut self, c: P::Core) -> Result<(), Abort> {
         self.list.sort_unstable_by_key(|row| row.place(c));

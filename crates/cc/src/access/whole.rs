@@ -4,7 +4,8 @@
 #[derive(Default)]
 pub(super) struct WholeRows {
     pub(super) words: Vec<u64>,
-    /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is none.
+    /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is
+    /// none.
     pub(super) starts: Vec<usize>,
 }
 

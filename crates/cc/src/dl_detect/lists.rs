@@ -1,22 +1,29 @@
-//! Lists of dependencies: which transactions a worker's transaction waits for, behind a latch a worker.
+//! Lists of dependencies: which transactions a worker's transaction waits for, behind a latch a
+//! worker.
 //!
-//! Source: the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022 (DataManagementLab/DBx1000
-//! at 0ada3f6): `concurrency_control/dl_detect/dl_detect.cpp`; the waiting is `row_t::get_row` of `storage/row.cpp`, what a transaction
-//! waits for is found by `Row_lock::lock_get` of `concurrency_control/row_lock.cpp`. Values are those of
-//! `variant_config/28skt/config-2optimised.h` (`DL_LOOP_DETECT`, `TIMEOUT`, `SCOPED_LATCH_T`, `STATS_ENABLE`).
+//! Source: the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB
+//! Journal 2022 (DataManagementLab/DBx1000 at 0ada3f6):
+//! `concurrency_control/dl_detect/dl_detect.cpp`; the waiting is `row_t::get_row` of
+//! `storage/row.cpp`, what a transaction waits for is found by `Row_lock::lock_get` of
+//! `concurrency_control/row_lock.cpp`. Values are those of
+//! `variant_config/28skt/config-2optimised.h` (`DL_LOOP_DETECT`, `TIMEOUT`, `SCOPED_LATCH_T`,
+//! `STATS_ENABLE`).
 //!
-//! A transaction that joins a row's queue notes, with the row's manager latched, the numbers of those before it and of the owners, as
-//! far as they exclude it. When it has waited for 1 us it adds them to its worker's list, and from then on it searches
-//! without a pause. A search goes along the lists, depth first: it copies one list after the other, each with its latch held (a queue
-//! latch), and looks at the number of each transaction's worker to see whether the dependency is out of date. The first circle that it comes to
-//! ends it: of the circle's transactions the one with the fewest locks is told to give up, by a word that it looks at while it
-//! waits. A list is emptied when its transaction has ended, not when the wait has. Each search adds to two sums that all workers
-//! share (`INC_GLOB_STATS`).
+//! A transaction that joins a row's queue notes, with the row's manager latched, the numbers of
+//! those before it and of the owners, as far as they exclude it. When it has waited for 1 us it
+//! adds them to its worker's list, and from then on it searches without a pause. A search goes
+//! along the lists, depth first: it copies one list after the other, each with its latch held (a
+//! queue latch), and looks at the number of each transaction's worker to see whether the dependency
+//! is out of date. The first circle that it comes to ends it: of the circle's transactions the one
+//! with the fewest locks is told to give up, by a word that it looks at while it waits. A list is
+//! emptied when its transaction has ended, not when the wait has. Each search adds to two sums that
+//! all workers share (`INC_GLOB_STATS`).
 //!
-//! Deviations: a worker has one list, and may have several transactions: the list is that of the one that waited last, and the number
-//! that others note that of the one that began last; so a circle through two of one worker may be overlooked, which the bound on
-//! waiting ends. The marks of a search (two bytes a worker, allocated and cleared each time) are the worker's own and declared as
-//! work. The source keeps the numbers that a wait notes for ever.
+//! Deviations: a worker has one list, and may have several transactions: the list is that of the
+//! one that waited last, and the number that others note that of the one that began last; so a
+//! circle through two of one worker may be overlooked, which the bound on waiting ends. The marks
+//! of a search (two bytes a worker, allocated and cleared each time) are the worker's own and
+//! declared as work. The source keeps the numbers that a wait notes for ever.
 
 use std::sync::atomic::Ordering;
 
@@ -30,7 +37,8 @@ use crate::rules::{Rule, Rules};
 /// How long a transaction waits before it searches: `DL_LOOP_DETECT`.
 const QUIET_NANOS: u64 = 1_000;
 
-/// The list of a worker, and what others see of its transaction; each part on lines of its own, as in the source.
+/// The list of a worker, and what others see of its transaction; each part on lines of its own, as
+/// in the source.
 #[repr(C, align(256))]
 struct Slot<P: Platform> {
     list: List<P>,
@@ -44,8 +52,8 @@ struct List<P: Platform> {
     latch: QueueLatch<P>,
     /// The transaction that waits; 0: none. Written with the list latched, read without.
     transaction: P::Word,
-    /// What follows is used with the list latched: how many locks the transaction holds, the addresses of the first and the last
-    /// dependency, and how many there are.
+    /// What follows is used with the list latched: how many locks the transaction holds, the
+    /// addresses of the first and the last dependency, and how many there are.
     locks: P::Word,
     first: P::Word,
     last: P::Word,
@@ -136,8 +144,8 @@ impl<P: Platform> Lists<P> {
 
     fn slot(&self, worker: usize) -> &Slot<P> {
         assert!(worker < self.workers);
-        // SAFETY: inside the zeroed region, whose first part is used as slots only, which consist of words, and lives as long as
-        // `self`; regions begin with a page.
+        // SAFETY: inside the zeroed region, whose first part is used as slots only, which consist
+        // of words, and lives as long as `self`; regions begin with a page.
         unsafe { &*self.region.base().cast::<Slot<P>>().add(worker) }
     }
 
@@ -156,12 +164,13 @@ impl<P: Platform> Lists<P> {
     pub(super) fn begin(&self, c: P::Core, worker: usize, waits: &mut Waits) {
         waits.begun += 1;
         let number = waits.begun * self.workers as u64 + worker as u64;
-        // Relaxed, here and in `note`: which transactions a wait is for is a hint, as everything in the lists.
+        // Relaxed, here and in `note`: which transactions a wait is for is a hint, as everything in
+        // the lists.
         P::store(c, &self.slot(worker).own.transaction, number, Ordering::Relaxed);
     }
 
-    /// Notes which transactions a wait is for: those that these workers run. Their entries are in the row's lists, which are
-    /// latched.
+    /// Notes which transactions a wait is for: those that these workers run. Their entries are in
+    /// the row's lists, which are latched.
     pub(super) fn note(&self, c: P::Core, waits: &mut Waits, workers: impl Iterator<Item = usize>) {
         waits.noted.clear();
         let numbers = workers.map(|worker| P::load(c, &self.slot(worker).own.transaction, Ordering::Relaxed));
@@ -177,7 +186,8 @@ impl<P: Platform> Lists<P> {
         // SAFETY: a zeroed line, which stays as long as the memory of the instance.
         let node = unsafe { &*std::ptr::with_exposed_provenance::<QueueNode<P>>(node as usize) };
         let list = &self.slot(worker).list;
-        // SAFETY: no body latches anything, so the worker uses its node for nothing else until the release.
+        // SAFETY: no body latches anything, so the worker uses its node for nothing else until the
+        // release.
         unsafe { list.latch.acquire(c, node) };
         let result = body(list);
         // SAFETY: acquired above with this node.
@@ -202,7 +212,8 @@ impl<P: Platform> Lists<P> {
                 P::store(c, &list.transaction, own, Ordering::Relaxed);
                 P::store(c, &list.locks, held as u64, Ordering::Relaxed);
                 for transaction in &waits.noted {
-                    // What there is no memory for is left out: the bound on waiting ends a circle through it.
+                    // What there is no memory for is left out: the bound on waiting ends a circle
+                    // through it.
                     if list.push(c, local, *transaction).is_err() {
                         break;
                     }
@@ -263,10 +274,12 @@ impl<P: Platform> Lists<P> {
         }
     }
 
-    /// `detect_cycle`: looks for a circle that the worker's transaction comes to, and tells one of its transactions to give up.
+    /// `detect_cycle`: looks for a circle that the worker's transaction comes to, and tells one of
+    /// its transactions to give up.
     fn detect(&self, c: P::Core, worker: usize, node: u64, waits: &mut Waits) {
         let (sums, began) = (self.sums(), P::now(c));
-        // Relaxed, all: nobody depends on the sums, which lose what two workers add at a time, as in the source.
+        // Relaxed, all: nobody depends on the sums, which lose what two workers add at a time, as
+        // in the source.
         let add = |sum: &P::Word, more: u64| {
             let before = P::load(c, sum, Ordering::Relaxed);
             P::store(c, sum, before.wrapping_add(more), Ordering::Relaxed);
@@ -351,7 +364,8 @@ impl<P: Platform> Lists<P> {
 // What follows runs with the list latched: relaxed, all of it, since the latch orders it.
 impl<P: Platform> List<P> {
     fn node<'a>(address: u64) -> &'a Dependency<P> {
-        // SAFETY: addresses in lists come from `push`, and are used with the list latched; `clear` frees what it has taken out.
+        // SAFETY: addresses in lists come from `push`, and are used with the list latched; `clear`
+        // frees what it has taken out.
         unsafe { &*std::ptr::with_exposed_provenance::<Dependency<P>>(address as usize) }
     }
 
@@ -389,7 +403,8 @@ impl<P: Platform> List<P> {
             let next = P::load(c, &Self::node(address).next, Ordering::Relaxed);
             let at = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
             if let Some(at) = std::ptr::NonNull::new(at) {
-                // SAFETY: allocated by `push` with this size; others reach nodes through the list, with its latch.
+                // SAFETY: allocated by `push` with this size; others reach nodes through the list,
+                // with its latch.
                 unsafe { local.free(c, at, size_of::<Dependency<P>>()) };
             }
             address = next;
@@ -410,7 +425,8 @@ mod tests {
 
     type P = Hardware;
 
-    /// Three workers, each with a transaction that has as many locks, and waits for those of the workers that follow.
+    /// Three workers, each with a transaction that has as many locks, and waits for those of the
+    /// workers that follow.
     fn detected(locks: [usize; 3], waits_for: [&[usize]; 3], ended: &[usize]) -> Option<usize> {
         let c = Hardware::core();
         let memory = Memory::<P>::new(c, 1 << 30).expect("memory");

@@ -1,20 +1,23 @@
 //! `dl-detect`: two-phase locking in which transactions wait, and look for deadlocks while waiting.
 //!
-//! Source: Yu et al., "Staring into the abyss", PVLDB 2014, sections 2.2 and 4.2: the waits-for graph is partitioned by
-//! worker and has no latch; a worker adds what it waits for to its own slot, and searches the graph for a circle through
-//! itself, again and again while it waits. Waiting is bounded as well.
+//! Source: Yu et al., "Staring into the abyss", PVLDB 2014, sections 2.2 and 4.2: the waits-for
+//! graph is partitioned by worker and has no latch; a worker adds what it waits for to its own
+//! slot, and searches the graph for a circle through itself, again and again while it waits.
+//! Waiting is bounded as well.
 //!
-//! A transaction that finds itself the youngest of a circle aborts; every other member goes on waiting, since the youngest
-//! looks for circles too. Age is the timestamp of a transaction's first wait, kept over its retries: the oldest of all is
-//! never chosen.
+//! A transaction that finds itself the youngest of a circle aborts; every other member goes on
+//! waiting, since the youngest looks for circles too. Age is the timestamp of a transaction's first
+//! wait, kept over its retries: the oldest of all is never chosen.
 //!
-//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a lock, so that locks without
-//! waiters cost what they cost in `no-wait` (see [`waits_for`]). The source chooses the transaction with the fewest locks.
-//! There is no list of waiters: they spin on the lock word, and a transaction that comes later holds back for a moment from
-//! a lock that is waited for. A circle through another transaction that the same worker has open, through more locks than a
-//! slot has room for, or through another database, is ended by the bound on waiting.
+//! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a
+//! lock, so that locks without waiters cost what they cost in `no-wait` (see [`waits_for`]). The
+//! source chooses the transaction with the fewest locks. There is no list of waiters: they spin on
+//! the lock word, and a transaction that comes later holds back for a moment from a lock that is
+//! waited for. A circle through another transaction that the same worker has open, through more
+//! locks than a slot has room for, or through another database, is ended by the bound on waiting.
 //!
-//! With [`Deadlocks::Lists`], where the locks of rows are managers, all this is done in another way: see [`lists`].
+//! With [`Deadlocks::Lists`], where the locks of rows are managers, all this is done in another
+//! way: see [`lists`].
 
 mod lists;
 mod waits_for;
@@ -230,9 +233,9 @@ impl WaitPolicy for Detecting {
     }
 }
 
-/// Waits in the queue of a row, and looks for deadlocks meanwhile. Whoever waits there waits for the row's owners, or for a
-/// transaction that does: so the circles that go through the row are those through its owners. `shown`: whether others see that
-/// the worker waits.
+/// Waits in the queue of a row, and looks for deadlocks meanwhile. Whoever waits there waits for
+/// the row's owners, or for a transaction that does: so the circles that go through the row are
+/// those through its owners. `shown`: whether others see that the worker waits.
 fn wait_in_queue<P: Platform>(
     graph: &WaitsFor<P>,
     worker: &mut WaitingWorker,
@@ -255,7 +258,8 @@ fn wait_in_queue<P: Platform>(
         if looks && look.is_due(now) {
             if !*shown {
                 let Timestamp(age) = worker.age.unwrap_or_default();
-                // The owners change while the transaction waits: a search finds them by what they hold.
+                // The owners change while the transaction waits: a search finds them by what they
+                // hold.
                 graph.show(c, worker.number, (name, 0, age), state.names(), &mut worker.search);
                 *shown = true;
             }

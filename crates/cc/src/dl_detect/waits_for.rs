@@ -1,12 +1,14 @@
 //! The waits-for graph: which worker waits for which lock, and which locks it holds meanwhile.
 //!
-//! Each worker writes its own slot only, and only when it begins and ends to wait, so the graph has no latch and nothing
-//! central. An edge is not stored but found: from a waiting worker to the waiting workers that hold its lock. A worker that
-//! does not wait has no slot to look at, and no part in a deadlock.
+//! Each worker writes its own slot only, and only when it begins and ends to wait, so the graph has
+//! no latch and nothing central. An edge is not stored but found: from a waiting worker to the
+//! waiting workers that hold its lock. A worker that does not wait has no slot to look at, and no
+//! part in a deadlock.
 //!
-//! Concurrency: a slot begins with a turn, odd while its worker waits, which says whether what was read of the slot belongs
-//! together (a sequence lock). A circle counts only if the turns of all its workers are still the same once it is found:
-//! then they all waited at one moment, each for a lock that the next one held.
+//! Concurrency: a slot begins with a turn, odd while its worker waits, which says whether what was
+//! read of the slot belongs together (a sequence lock). A circle counts only if the turns of all
+//! its workers are still the same once it is found: then they all waited at one moment, each for a
+//! lock that the next one held.
 
 use std::sync::atomic::Ordering;
 
@@ -15,15 +17,15 @@ use platform::{OutOfMemory, Platform, RegionBytes};
 /// Words of a slot.
 const SLOT_WORDS: usize = 512;
 const SLOT_BYTES: usize = SLOT_WORDS * 8;
-/// Where the words of a slot are: its turn, then four of its wait: the lock, the worker that holds it alone (plus 1; 0:
-/// unknown), the age of the transaction, and how many names of locks follow.
+/// Where the words of a slot are: its turn, then four of its wait: the lock, the worker that holds
+/// it alone (plus 1; 0: unknown), the age of the transaction, and how many names of locks follow.
 const TURN: usize = 0;
 const WAIT: usize = 1;
 const OWNER: usize = 2;
 /// First name, on the second line.
 const NAMES: usize = 8;
-/// Locks of a transaction that are visible to others while it waits. A circle through others is ended by the bound on
-/// waiting.
+/// Locks of a transaction that are visible to others while it waits. A circle through others is
+/// ended by the bound on waiting.
 pub(super) const NAMES_MAX: usize = SLOT_WORDS - NAMES;
 
 /// The graph.
@@ -59,7 +61,8 @@ impl<P: Platform> WaitsFor<P> {
 
     fn words(&self, worker: usize, first: usize, count: usize) -> &[P::Word] {
         assert!(worker < self.workers && first + count <= SLOT_WORDS);
-        // SAFETY: inside the zeroed region, which is used as words only and lives as long as `self`.
+        // SAFETY: inside the zeroed region, which is used as words only and lives as long as
+        // `self`.
         unsafe {
             let start = self.region.base().add(worker * SLOT_BYTES + first * 8).cast::<P::Word>();
             std::slice::from_raw_parts(start, count)
@@ -70,7 +73,8 @@ impl<P: Platform> WaitsFor<P> {
         &self.words(worker, number, 1)[0]
     }
 
-    /// Shows that `worker`, whose slot no other worker writes, waits for `lock`, and the names of what it holds.
+    /// Shows that `worker`, whose slot no other worker writes, waits for `lock`, and the names of
+    /// what it holds.
     pub(super) fn show(
         &self,
         c: P::Core,
@@ -138,7 +142,8 @@ impl<P: Platform> WaitsFor<P> {
         P::load(c, self.word(worker, TURN), Ordering::Relaxed) == turn
     }
 
-    /// Whether `worker`, which shows that it waits, is the youngest of a circle of workers that wait for each other.
+    /// Whether `worker`, which shows that it waits, is the youngest of a circle of workers that
+    /// wait for each other.
     pub(super) fn is_victim(&self, c: P::Core, worker: usize, search: &mut Search) -> bool {
         let Search { path, visited, names } = search;
         visited.clear();

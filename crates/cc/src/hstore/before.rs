@@ -9,7 +9,8 @@ use super::steps::Step;
 use crate::redo::Before;
 
 impl<P: Platform> State<P> {
-    /// The row with this primary key, whose site the transaction holds, as it was before the transaction.
+    /// The row with this primary key, whose site the transaction holds, as it was before the
+    /// transaction.
     pub(super) fn before(&self, c: P::Core, tables: &[Table<P>], table: usize, key: &[u64]) -> Before {
         let schema = &tables[table];
         // The first row that had to leave its entry to another one had it before.
@@ -26,8 +27,8 @@ impl<P: Platform> State<P> {
         if self.steps.iter().any(inserts) {
             return Before::Absent;
         }
-        // SAFETY: an index names the row, or named it until the transaction deleted it, whose memory stays until the
-        // transaction ends.
+        // SAFETY: an index names the row, or named it until the transaction deleted it, whose
+        // memory stays until the transaction ends.
         let row = unsafe { Row::<P>::from_bits(bits, schema.row_words) };
         let mut words = vec![0; row.words().len()];
         P::read_words(c, row.words(), &mut words);
@@ -39,7 +40,8 @@ impl<P: Platform> State<P> {
                 words[first..first + count].copy_from_slice(&self.words[at..at + count]);
             }
         }
-        // SAFETY: the tail that the row had before the transaction is retired when the transaction commits.
+        // SAFETY: the tail that the row had before the transaction is retired when the transaction
+        // commits.
         unsafe { Before::row(c, schema, words) }
     }
 }

@@ -1,30 +1,36 @@
 //! `hstore`: one lock a partition; the transaction that holds it has the partition to itself.
 //!
-//! Source: Kallman et al., "H-Store: a high-performance, distributed main memory transaction processing system", PVLDB 2008;
-//! Stonebraker et al., "The end of an architectural era (it's time for a complete rewrite)", VLDB 2007. In the form in
-//! which it is compared with others: Yu et al., "Staring into the abyss", PVLDB 2014, section 2.2.
+//! Source: Kallman et al., "H-Store: a high-performance, distributed main memory transaction
+//! processing system", PVLDB 2008; Stonebraker et al., "The end of an architectural era (it's time
+//! for a complete rewrite)", VLDB 2007. In the form in which it is compared with others: Yu et al.,
+//! "Staring into the abyss", PVLDB 2014, section 2.2.
 //!
-//! The partitions with one number of all tables are a *site*. A transaction locks the sites it needs in ascending order,
-//! runs in them without further concurrency control, writes rows in place, keeps what was there before in case it aborts,
-//! and lets all sites go in the end. Index entries are protected by the site of their partition, rows by that of their
-//! entry in the primary index. Tables that are never written need no lock; all others that are not partitioned are a site
-//! each.
+//! The partitions with one number of all tables are a *site*. A transaction locks the sites it
+//! needs in ascending order, runs in them without further concurrency control, writes rows in
+//! place, keeps what was there before in case it aborts, and lets all sites go in the end. Index
+//! entries are protected by the site of their partition, rows by that of their entry in the primary
+//! index. Tables that are never written need no lock; all others that are not partitioned are a
+//! site each.
 //!
-//! Procedures announce the partitions of their first phase before they begin ([`Accessing::enlist`]). Sites that were not
-//! announced are locked at the first touch. For a site above all held ones the transaction waits. A lower site is locked
-//! only if it is free; otherwise the transaction starts again and begins with all sites that it knows of, in order.
+//! Procedures announce the partitions of their first phase before they begin
+//! ([`Accessing::enlist`]). Sites that were not announced are locked at the first touch. For a site
+//! above all held ones the transaction waits. A lower site is locked only if it is free; otherwise
+//! the transaction starts again and begins with all sites that it knows of, in order.
 //!
-//! A branch ([`Mode::Branch`]) does the same without sites: whoever runs it keeps what it touches from others. Where it is said below that
-//! a transaction has its partition to itself, a branch has to itself what it touches.
+//! A branch ([`Mode::Branch`]) does the same without sites: whoever runs it keeps what it touches
+//! from others. Where it is said below that a transaction has its partition to itself, a branch has
+//! to itself what it touches.
 //!
 //! Deviations:
-//! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes requests.
-//! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites for long.
+//! - Sites are locked by whichever worker runs the transaction, not owned by one thread that takes
+//!   requests.
+//! - No transaction waits for ever ([`sites`]): a transaction over several databases may hold sites
+//!   for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 //!
-//! Files, each of which uses only those before it: `sites` (the locks), `row` (what is in front of a row), `steps`
-//! (what can be undone), `scratch`, `state` (what a transaction keeps), `entering` (how it gets its sites), `undo`, `redo`, `before`,
-//! and here the verbs.
+//! Files, each of which uses only those before it: `sites` (the locks), `row` (what is in front of
+//! a row), `steps` (what can be undone), `scratch`, `state` (what a transaction keeps), `entering`
+//! (how it gets its sites), `undo`, `redo`, `before`, and here the verbs.
 
 mod before;
 mod entering;
@@ -77,8 +83,8 @@ pub struct HstorePrepared<P: Platform> {
     stamp: u64,
 }
 
-/// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the transaction has deleted
-/// the row.
+/// Adds the row that index number `index` names to the transaction's rows; its number. `None`: the
+/// transaction has deleted the row.
 #[inline]
 fn add_named_row<P: Platform, R: Rules>(
     state: &mut State<P>,
@@ -225,7 +231,8 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let FoundRow { row, table, read_only } = transaction.state.get(cx.c, number)?;
         check_tail_read(&cx.tables[table as usize], read_only)?;
         let bits = last_word(cx.c, row);
-        // SAFETY: the rows of the table have tails; the last word, read in a partition that the transaction has to itself.
+        // SAFETY: the rows of the table have tails; the last word, read in a partition that the
+        // transaction has to itself.
         unsafe { tail::read::<P>(cx.c, bits, out) };
         Ok(())
     }
@@ -299,7 +306,8 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         state.words.extend_from_slice(new.keys);
         let (mut home, mut is_one) = (None, true);
         for of_row in new.keys.chunks_exact(schema.key_words()) {
-            // Of a table with one index most rows belong to the site of the row before, which is held.
+            // Of a table with one index most rows belong to the site of the row before, which is
+            // held.
             let site = match (home, schema.indexes.len()) {
                 (Some(held), 1) if site_of(cx.tables, table, 0, of_row) == held => held,
                 _ => enter_all(state, cx, table, schema.split_keys(of_row))?,
@@ -403,7 +411,8 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
                 let (transaction, mut cx) = holder.parts();
                 let state = &mut transaction.state;
                 let found = match add_named_row(state, &mut cx, (table, index), bits)? {
-                    // The leaf may have been copied before the row was deleted, and its key inserted again.
+                    // The leaf may have been copied before the row was deleted, and its key
+                    // inserted again.
                     None => match state.successor_of(&cx, (table, index), bits) {
                         Some(successor) => add_named_row(state, &mut cx, (table, index), successor)?,
                         None => None,
@@ -470,7 +479,8 @@ impl<P: Platform, R: Rules> Ending<P> for Hstore<R> {
             let stamp = cx.worker.state.last;
             return Ok(HstorePrepared { state, stamp });
         }
-        // The last holder of each site saw this epoch or an earlier one. A transaction that changes nothing leaves no record.
+        // The last holder of each site saw this epoch or an earlier one. A transaction that changes
+        // nothing leaves no record.
         let local = &mut cx.worker.local;
         let changes = !state.steps.is_empty();
         let epoch = if changes { local.announce_commit(c) } else { local.epochs_shared().current(c) };

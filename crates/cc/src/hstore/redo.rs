@@ -1,9 +1,10 @@
-//! What a transaction of `hstore` tells a log: its steps, in their order, with rows as they are now.
+//! What a transaction of `hstore` tells a log: its steps, in their order, with rows as they are
+//! now.
 //!
-//! Its writes are in the rows already, and the words that were there before in its steps. Of each write the bytes from the
-//! first to the last that differ are told; so of a place that was written twice what was there before the first write is
-//! compared with what is there after the last, whatever the second adds. Writes of one row that follow each other are one
-//! change.
+//! Its writes are in the rows already, and the words that were there before in its steps. Of each
+//! write the bytes from the first to the last that differ are told; so of a place that was written
+//! twice what was there before the first write is compared with what is there after the last,
+//! whatever the second adds. Writes of one row that follow each other are one change.
 
 use platform::Platform;
 use storage::Table;
@@ -94,7 +95,8 @@ impl<P: Platform> State<P> {
             match *step {
                 Step::Write { first, count, at, .. } => {
                     let (first, count, at) = (first as usize, count as usize, at as usize);
-                    // Its last word is a pointer if the row has a tail, which is no part of its value.
+                    // Its last word is a pointer if the row has a tail, which is no part of its
+                    // value.
                     let now = &words[first.min(words.len())..(first + count).min(words.len())];
                     scratch.push_changes::<P>(&mut chain, first, &self.words[at..at + count], now);
                 }

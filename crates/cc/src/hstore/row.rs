@@ -19,7 +19,8 @@ impl<P: Platform> RecordHeader<P> for Home<P> {
     }
 }
 
-// Relaxed, all of them: the site never changes once the row is linked; the other bit is that of the site's holder.
+// Relaxed, all of them: the site never changes once the row is linked; the other bit is that of the
+// site's holder.
 impl<P: Platform> Home<P> {
     pub(super) fn site(&self, c: P::Core) -> Site {
         Site((P::load(c, &self.0, Ordering::Relaxed) >> 1) as u32)

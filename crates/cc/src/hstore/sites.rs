@@ -1,9 +1,9 @@
 //! Locks of sites: one word a partition, with a queue of waiting workers.
 //!
-//! The queue is that of K42 (Scott, "Shared-Memory Synchronization", 2013, section 4.3), a variation of the lock of
-//! Mellor-Crummey and Scott: a waiting worker has a node of its own to spin on, the holder has none, so that another
-//! worker may release the lock. Deviation: a worker that has waited too long walks away, and leaves its node to the worker that
-//! hands the lock on.
+//! The queue is that of K42 (Scott, "Shared-Memory Synchronization", 2013, section 4.3), a
+//! variation of the lock of Mellor-Crummey and Scott: a waiting worker has a node of its own to
+//! spin on, the holder has none, so that another worker may release the lock. Deviation: a worker
+//! that has waited too long walks away, and leaves its node to the worker that hands the lock on.
 //!
 //! Nodes and locks are named by the number of their line in one region.
 
@@ -20,7 +20,8 @@ const LOCKS: usize = SITES + TABLES;
 /// Nodes of a worker: one to wait with, others for those it walked away from.
 const NODES: usize = 4;
 
-/// In `tail`: free, and held without waiting workers. Any other value is the line of the last node in the queue.
+/// In `tail`: free, and held without waiting workers. Any other value is the line of the last node
+/// in the queue.
 const FREE: u64 = 0;
 const HELD: u64 = 1;
 
@@ -49,8 +50,8 @@ impl Site {
         Site((partition % SITES) as u32)
     }
 
-    /// The site of a table that is not partitioned: behind all others, so that a transaction that holds partitions may wait
-    /// for it.
+    /// The site of a table that is not partitioned: behind all others, so that a transaction that
+    /// holds partitions may wait for it.
     #[inline(always)]
     pub(super) fn of_table(table: usize) -> Site {
         Site((SITES + table % TABLES) as u32)
@@ -100,8 +101,8 @@ impl<P: Platform> Sites<P> {
 
     /// Waits for the lock, behind the workers that came before; false after `nanos`.
     ///
-    /// Concurrency: the compare and swap of `tail` orders the waiters. Only the holder changes `first`, except that the
-    /// first waiter sets it when it is 0 because the queue was empty.
+    /// Concurrency: the compare and swap of `tail` orders the waiters. Only the holder changes
+    /// `first`, except that the first waiter sets it when it is 0 because the queue was empty.
     #[cold]
     pub(super) fn acquire(&self, c: P::Core, site: Site, worker: usize, nanos: u64) -> bool {
         let tail = self.lock(site, TAIL);
@@ -171,7 +172,8 @@ impl<P: Platform> Sites<P> {
             let node = self.linked(c, first);
             // Acquire: pairs with the release of the waiter behind.
             let mut next = P::load(c, self.word(node, NEXT), Ordering::Acquire);
-            // Relaxed: the next holder reads it after the hand-over; a waiter that links itself there saw `tail` change below.
+            // Relaxed: the next holder reads it after the hand-over; a waiter that links itself
+            // there saw `tail` change below.
             P::store(c, first, next, Ordering::Relaxed);
             // Release: a waiter that finds the queue empty writes `first` after the store above.
             if next == 0 && P::cas(c, tail, node, HELD, Ordering::AcqRel).is_err() {
@@ -229,7 +231,8 @@ mod tests {
         }
     }
 
-    /// Some workers walk away while a prepared transaction holds the site; those that stay get the site in the end.
+    /// Some workers walk away while a prepared transaction holds the site; those that stay get the
+    /// site in the end.
     #[test]
     fn waiters_may_walk_away() {
         for seed in 0..20 {

@@ -45,14 +45,16 @@ pub(super) struct State<P: Platform> {
     pub(super) epoch: Epoch,
 }
 
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one learned.
+/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one
+/// learned.
 pub struct HstoreWorker<P: Platform> {
     pub(super) number: usize,
     pub(super) last: u64,
     // Boxed, so that beginning, preparing and committing move a pointer.
     #[allow(clippy::vec_box)]
     pub(super) free: Vec<Box<State<P>>>,
-    /// Sites that an attempt should have begun with: the next transaction, most likely another attempt, does.
+    /// Sites that an attempt should have begun with: the next transaction, most likely another
+    /// attempt, does.
     pub(super) wanted: Vec<Site>,
     pub(super) redo: Scratch,
 }
@@ -85,7 +87,8 @@ impl<P: Platform> State<P> {
         self.steps.iter().any(|step| matches!(step, Step::Delete { row, .. } if *row == bits))
     }
 
-    /// Forgets the rows that were found and not written: nothing keeps them where they are from here on.
+    /// Forgets the rows that were found and not written: nothing keeps them where they are from
+    /// here on.
     pub(super) fn forget_read(&mut self) {
         let written = self.steps.iter().filter_map(|step| match step {
             Step::Write { row, .. } => Some(*row as usize + 1),
@@ -165,8 +168,8 @@ impl<P: Platform> State<P> {
         self.words.truncate(at + count);
     }
 
-    /// As [`crate::Accessing::stamp`]: rows have no stamps, but the last writer of a row held its site. Tables that are never
-    /// written were filled before the transaction began.
+    /// As [`crate::Accessing::stamp`]: rows have no stamps, but the last writer of a row held its
+    /// site. Tables that are never written were filled before the transaction began.
     pub(super) fn stamp(&self, number: RowNumber) -> Stamp {
         let taken = &self.rows[number as usize];
         let site = taken.row.header().held_site();

@@ -10,7 +10,8 @@ pub(super) struct Keys {
 /// One thing done. Rows are named as in indexes, or by their number.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// Words of a row were overwritten; what was there begins at `at` of [`State::words`](super::state::State).
+    /// Words of a row were overwritten; what was there begins at `at` of
+    /// [`State::words`](super::state::State).
     Write { row: u32, first: u32, count: u32, at: u32 },
     /// A row has another tail; its last word was written by a step of its own.
     Tail { old: u64, new: u64 },
@@ -18,8 +19,8 @@ pub(super) enum Step {
     Insert { row: u64, keys: Keys, linked: u16 },
     /// A row is new, and in no index.
     InsertUnindexed { row: u64, keys: Keys },
-    /// The entry of one index, with only its key in `keys`, names another row than `before`, which the transaction has
-    /// deleted.
+    /// The entry of one index, with only its key in `keys`, names another row than `before`, which
+    /// the transaction has deleted.
     Pass { before: u64, keys: Keys, position: u8 },
     /// A row is marked as deleted; it has entries in the indexes of these bits.
     Delete { row: u64, keys: Keys, linked: u16 },

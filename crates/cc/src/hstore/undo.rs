@@ -32,7 +32,8 @@ impl<P: Platform> State<P> {
         self.steps.push(Step::Pass { before, keys, position: position as u8 });
     }
 
-    /// The row that has taken the place of row `bits` in an index after the transaction has deleted it.
+    /// The row that has taken the place of row `bits` in an index after the transaction has deleted
+    /// it.
     pub(super) fn successor_of<R: Rules>(
         &self,
         cx: &Cx<'_, '_, P, R>,
@@ -49,8 +50,9 @@ impl<P: Platform> State<P> {
         partition.get(cx.c, key).value.filter(|successor| *successor != bits)
     }
 
-    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does not name under the key
-    /// that the transaction was told stays where it is: another entry may go on naming it.
+    /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does
+    /// not name under the key that the transaction was told stays where it is: another entry may go
+    /// on naming it.
     fn remove_row(
         &self,
         c: P::Core,
@@ -70,8 +72,9 @@ impl<P: Platform> State<P> {
         if !is_out {
             return;
         }
-        // SAFETY: no index names the row any more, and the transaction has its partitions to itself; once, since a row is
-        // deleted once, or never was there; the worker is in its epoch.
+        // SAFETY: no index names the row any more, and the transaction has its partitions to
+        // itself; once, since a row is deleted once, or never was there; the worker is in its
+        // epoch.
         unsafe { retire_row(c, local, table, Row::<P>::from_bits(bits, table.row_words)) };
     }
 }

@@ -1,7 +1,7 @@
 //! Looking at a whole instance, for checks and reports: its rows, and where everything lies.
 //!
-//! Inspection is meant for times at which no transaction runs, but does not rely on that: the inspecting thread is inside an
-//! epoch, so that what indexes name is not reused meanwhile.
+//! Inspection is meant for times at which no transaction runs, but does not rely on that: the
+//! inspecting thread is inside an epoch, so that what indexes name is not reused meanwhile.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -14,13 +14,14 @@ use super::Instance;
 use crate::scheme::{Filling, Parts};
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
-    /// Enters an epoch for as long as the result lives: what indexes name meanwhile is not reused. All threads that inspect the
-    /// instance at a time share one worker.
+    /// Enters an epoch for as long as the result lives: what indexes name meanwhile is not reused.
+    /// All threads that inspect the instance at a time share one worker.
     fn pin(&self, c: P::Core) -> Pin<'_, P, S> {
         self.workers.with(c, |pool| {
             let pinned = pool.pinned.take().unwrap_or_else(|| {
                 let any = pool.idle.pop().or_else(|| self.take_idle(pool, None, self.sessions_max + 1));
-                // Sessions leave one worker to this and to `with_local`, whose callers have the instance to themselves.
+                // Sessions leave one worker to this and to `with_local`, whose callers have the
+                // instance to themselves.
                 let mut worker = any.expect("one is always left");
                 worker.local.enter(c);
                 (worker, 0)
@@ -30,9 +31,10 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         Pin { instance: self, c }
     }
 
-    /// Visits words and tail of all rows of a table, in the order of index `index` if it has one. It is meant for times at
-    /// which no transaction runs: what those change meanwhile is shown as it was, as it is, or half of each, but never the
-    /// row of another table, nor what is no row any more.
+    /// Visits words and tail of all rows of a table, in the order of index `index` if it has one.
+    /// It is meant for times at which no transaction runs: what those change meanwhile is shown as
+    /// it was, as it is, or half of each, but never the row of another table, nor what is no row
+    /// any more.
     pub fn inspect(
         &self,
         c: P::Core,
@@ -56,8 +58,8 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
             if schema.has_tail {
                 // Acquire: pairs with the release fence with which a tail is made.
                 P::fence(c, Ordering::Acquire);
-                // SAFETY: the row's last word. It pointed to one of the row's tails in the epoch of the pin, in which
-                // replaced tails are not reused.
+                // SAFETY: the row's last word. It pointed to one of the row's tails in the epoch of
+                // the pin, in which replaced tails are not reused.
                 unsafe { storage::record::tail::read::<P>(c, words.last().copied().unwrap_or(0), &mut tail) };
             }
             visit(&words, &tail);
@@ -105,8 +107,8 @@ impl Content {
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
-    /// Shows where rows and parts of indexes lie, copies included. As [`Self::inspect`], it is meant for times at which no
-    /// transaction runs.
+    /// Shows where rows and parts of indexes lie, copies included. As [`Self::inspect`], it is
+    /// meant for times at which no transaction runs.
     pub fn visit_structures(&self, c: P::Core, visit: &mut dyn FnMut(Structure, *const u8, usize)) {
         let _pin = self.pin(c);
         for (number, catalog) in self.catalogs.iter().enumerate() {
@@ -135,8 +137,8 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         }
     }
 
-    /// What rows and entries of indexes take by themselves, but for rows' variable-length parts, and for tables whose keys are dense,
-    /// which never grow. No transaction runs.
+    /// What rows and entries of indexes take by themselves, but for rows' variable-length parts,
+    /// and for tables whose keys are dense, which never grow. No transaction runs.
     pub fn content(&self, c: P::Core) -> Content {
         let _pin = self.pin(c);
         let mut content = Content::default();

@@ -1,7 +1,7 @@
 //! One instance: tables, their memory, and the sessions that work on them.
 //!
-//! While tables are filled, all sessions share one catalog. [`Instance::loaded`] makes those that they use afterwards, one
-//! for each memory node, and the copies of tables that are never written.
+//! While tables are filled, all sessions share one catalog. [`Instance::loaded`] makes those that
+//! they use afterwards, one for each memory node, and the copies of tables that are never written.
 
 mod inspection;
 
@@ -37,7 +37,8 @@ pub struct IndexShape {
     pub partitions: Vec<(Shape, Option<Node>)>,
 }
 
-/// Description of a table to make. Tables and indexes have no names here: errors and reports name them by their numbers.
+/// Description of a table to make. Tables and indexes have no names here: errors and reports name
+/// them by their numbers.
 #[derive(Clone, Debug)]
 pub struct TableShape {
     /// Words of a row, the pointer to its tail included.
@@ -46,8 +47,8 @@ pub struct TableShape {
     pub has_tail: bool,
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
-    /// Words of rows, as [`terms::rows::word_set`] names them, that are never written after [`Instance::loaded`]. If there are any, no
-    /// row is inserted or deleted after that.
+    /// Words of rows, as [`terms::rows::word_set`] names them, that are never written after
+    /// [`Instance::loaded`]. If there are any, no row is inserted or deleted after that.
     pub constant: u64,
     /// As [`Table::key_bytes`].
     pub key_bytes: Vec<(usize, usize)>,
@@ -60,7 +61,8 @@ pub struct TableShape {
 #[error("all {0} sessions are in use: end one, or open the database for more")]
 pub struct TooManySessions(pub usize);
 
-/// A worker without a session: its memory, and, if it has had a session before, what the scheme keeps for it.
+/// A worker without a session: its memory, and, if it has had a session before, what the scheme
+/// keeps for it.
 struct IdleWorker<P: Platform, S: Parts<P>> {
     node: Option<Node>,
     local: Local<P>,
@@ -76,7 +78,8 @@ struct WorkerPool<P: Platform, S: Parts<P>> {
     made: usize,
     /// Sessions that are open.
     sessions: usize,
-    /// The worker that is inside an epoch for the threads that inspect the instance, and the number of those threads.
+    /// The worker that is inside an epoch for the threads that inspect the instance, and the number
+    /// of those threads.
     pinned: Option<(IdleWorker<P, S>, usize)>,
 }
 
@@ -120,7 +123,8 @@ pub struct Instance<P: Platform, S: Parts<P>> {
     workers: Latched<P, WorkerPool<P, S>>,
     sessions_max: usize,
     wait_nanos_max: u64,
-    // Shared from the beginning: workers hold their addresses, which a box that moves with the instance would claim for itself.
+    // Shared from the beginning: workers hold their addresses, which a box that moves with the
+    // instance would claim for itself.
     epochs: Arc<Epochs<P>>,
     memory: Arc<Memory<P>>,
 }
@@ -155,8 +159,9 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
             )?),
         };
         let mut partition = |kind, node| {
-            // SAFETY: the partition becomes part of this instance, whose fields are dropped before its memory; all uses go through
-            // sessions, which are inside their epoch while a transaction runs.
+            // SAFETY: the partition becomes part of this instance, whose fields are dropped before
+            // its memory; all uses go through sessions, which are inside their epoch while a
+            // transaction runs.
             instance.with_local(c, node, |local| unsafe { Partition::new(c, local, kind) })
         };
         let drafts = shapes.iter().map(|shape| draft(shape, &mut partition)).collect::<Result<_, _>>()?;
@@ -188,11 +193,12 @@ fn draft<P: Platform>(
 }
 
 impl<P: Platform, S: Filling<P>> Instance<P, S> {
-    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables and words of rows that are never
-    /// written need no concurrency control (unless rows that were deleted are still to go), and sessions use the catalogs and
-    /// copies of their nodes. What needs no concurrency control is not written: verbs refuse to. Without
-    /// [`Optimisation::ReadOnlySkip`] nothing refuses to write such a table, but sessions on other nodes would not see it, or
-    /// such words, which are read like others then.
+    /// Ends the filling of tables: no transaction runs or is prepared. From now on tables and words
+    /// of rows that are never written need no concurrency control (unless rows that were deleted
+    /// are still to go), and sessions use the catalogs and copies of their nodes. What needs no
+    /// concurrency control is not written: verbs refuse to. Without [`Optimisation::ReadOnlySkip`]
+    /// nothing refuses to write such a table, but sessions on other nodes would not see it, or such
+    /// words, which are read like others then.
     ///
     /// # Errors
     /// There is no memory for them: all is as before, but for the memory that is in use.
@@ -251,9 +257,9 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether the table will have always the same rows, and all rows that its indexes name are present. A row that was deleted
-    /// but is still in the indexes would be unlinked from one of the copies only, and readers without concurrency control
-    /// would find it there.
+    /// Whether the table will have always the same rows, and all rows that its indexes name are
+    /// present. A row that was deleted but is still in the indexes would be unlinked from one of
+    /// the copies only, and readers without concurrency control would find it there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
         let mut all_present = outlook.read_only || outlook.constant != 0;
         if all_present {
@@ -302,8 +308,8 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         self.optimisations
     }
 
-    /// Removes an idle worker from the pool, of this node if there is one; makes a worker if fewer than `most` were made so
-    /// far.
+    /// Removes an idle worker from the pool, of this node if there is one; makes a worker if fewer
+    /// than `most` were made so far.
     fn take_idle(
         &self,
         pool: &mut WorkerPool<P, S>,
@@ -319,8 +325,9 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
             return pool.idle.pop();
         }
         pool.made += 1;
-        // SAFETY: memory and epochs lie on the heap, so they stay in place; they are dropped after all locals, which live
-        // in `workers` or in sessions that borrow the instance. Each number is given once.
+        // SAFETY: memory and epochs lie on the heap, so they stay in place; they are dropped after
+        // all locals, which live in `workers` or in sessions that borrow the instance. Each number
+        // is given once.
         let local = unsafe { Local::new(&self.memory, &self.epochs, pool.made - 1, node) };
         Some(IdleWorker { node, local, state: None, attempts: 0 })
     }
@@ -332,7 +339,8 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
                 return None;
             }
             pool.sessions += 1;
-            // One worker more than sessions is made while a thread inspects the instance with the worker of a session.
+            // One worker more than sessions is made while a thread inspects the instance with the
+            // worker of a session.
             let worker = self.take_idle(pool, node, self.sessions_max);
             worker.or_else(|| self.take_idle(pool, node, self.sessions_max + 1))
         })
@@ -346,14 +354,16 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         });
     }
 
-    /// Lets epochs pass while no session is inside one: what was committed before is in all snapshots then.
+    /// Lets epochs pass while no session is inside one: what was committed before is in all
+    /// snapshots then.
     pub fn settle(&self, c: P::Core) {
         for _ in 0..SETTLING_EPOCHS {
             self.epochs.try_advance(c);
         }
     }
 
-    /// A session for the calling core, with new rows on `node`. `measure`: with a breakdown of its time.
+    /// A session for the calling core, with new rows on `node`. `measure`: with a breakdown of its
+    /// time.
     pub fn session(
         &self,
         c: P::Core,
@@ -408,16 +418,16 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
         self.instance
     }
 
-    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave as long as the result is
-    /// used.
+    /// All tables, by number, as they were filled. Inside its epoch only, which it does not leave
+    /// as long as the result is used.
     pub fn tables(&mut self) -> &[Table<P>] {
         assert!(self.worker().local.inside(), "indexes are used inside an epoch");
         self.instance.tables(self.c, None)
     }
 
-    /// Adds a table, empty, which transactions can use that begin after this; its number. `agree` hears the number when all is made
-    /// that can fail for want of memory; if `agree` refuses, there is no such table. `None`: there is no place left. One core at a time
-    /// adds tables.
+    /// Adds a table, empty, which transactions can use that begin after this; its number. `agree`
+    /// hears the number when all is made that can fail for want of memory; if `agree` refuses,
+    /// there is no such table. `None`: there is no place left. One core at a time adds tables.
     ///
     /// # Errors
     /// There is no memory, or what `agree` says. What was taken until then stays in use.
@@ -466,7 +476,8 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
         Context { c, tables, shared: &instance.shared, worker: self.worker() }
     }
 
-    /// A number for another attempt of a transaction: none that is under way has it, and hardly any that is over.
+    /// A number for another attempt of a transaction: none that is under way has it, and hardly any
+    /// that is over.
     #[inline(always)]
     pub fn next_attempt(&mut self) -> u32 {
         self.attempts = self.attempts.wrapping_add(1);

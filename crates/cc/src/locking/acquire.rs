@@ -13,7 +13,8 @@ use crate::scheme::{Context, RowNumber};
 use terms::Category;
 use terms::{Abort, Conflict};
 
-/// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided on if it fails.
+/// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided
+/// on if it fails.
 #[inline(always)]
 pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,

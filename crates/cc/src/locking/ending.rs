@@ -1,4 +1,5 @@
-//! How a transaction under locks ends: its writes are applied or dropped, and all locks are given back.
+//! How a transaction under locks ends: its writes are applied or dropped, and all locks are given
+//! back.
 
 use std::sync::atomic::Ordering;
 
@@ -35,8 +36,9 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
         }
     }
     for name in state.gaps.drain() {
-        // SAFETY: the name of a word in a row or index. A row is not reused before this worker's epoch ends; rows that
-        // this transaction did not delete itself are not unlinked while it has locked their gap.
+        // SAFETY: the name of a word in a row or index. A row is not reused before this worker's
+        // epoch ends; rows that this transaction did not delete itself are not unlinked while it
+        // has locked their gap.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
         word.unlock_gap(c, cx.shared.lockers);
     }
@@ -44,13 +46,15 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
     cx.worker.state.free.push(state);
 }
 
-/// Whether a row with these flags leaves its table when the transaction ends, with a stamp or without.
+/// Whether a row with these flags leaves its table when the transaction ends, with a stamp or
+/// without.
 #[inline(always)]
 fn goes(flags: u8, stamp: Option<u64>) -> bool {
     flags & if stamp.is_some() { DELETED } else { INSERTED } != 0
 }
 
-/// Makes what a transaction that commits has written to a row, if anything, the row. It is seen when the lock is given back.
+/// Makes what a transaction that commits has written to a row, if anything, the row. It is seen
+/// when the lock is given back.
 #[inline(always)]
 fn apply<P: Platform, Q: WaitPolicy, R: Rules>(
     rows: &mut Accesses<P, LockHeader<P>>,
@@ -87,8 +91,8 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     let (header, flags) = (access.row.header(), access.flags);
     if goes(flags, stamp) {
         let table = &cx.tables[access.table as usize];
-        // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use it; the worker is in its
-        // epoch.
+        // SAFETY: the row is locked exclusively and stays so: no other transaction will ever use
+        // it; the worker is in its epoch.
         unsafe { rows.unlink(c, &mut cx.worker.local, table, number, stamp.unwrap_or(0)) };
         if Q::WAITS {
             // The memory is not reused before this worker's epoch ends.
@@ -106,8 +110,9 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
     }
 }
 
-/// As [`end_row`] for all rows, where their locks are managers: the locks are given back in the reverse order, as in the program that
-/// the managers are taken from (`txn_man::cleanup` of its `system/txn.cpp`).
+/// As [`end_row`] for all rows, where their locks are managers: the locks are given back in the
+/// reverse order, as in the program that the managers are taken from (`txn_man::cleanup` of its
+/// `system/txn.cpp`).
 #[cold]
 fn end_latched<P: Platform, Q: WaitPolicy, R: Rules>(
     state: &mut State<P>,

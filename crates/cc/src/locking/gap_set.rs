@@ -17,7 +17,8 @@ const SMALL_GAPS: usize = 64;
 pub(super) struct Gaps {
     /// Addresses of the lock words, once for each time.
     names: Vec<u64>,
-    /// The same of a transaction with many: open addressing, each name and how often it has the lock; 0 where free.
+    /// The same of a transaction with many: open addressing, each name and how often it has the
+    /// lock; 0 where free.
     counts: Vec<(u64, u64)>,
 }
 

@@ -25,12 +25,13 @@ struct OthersGaps<'a, P: Platform, R> {
     c: P::Core,
     gaps: &'a Gaps,
     row_words: u32,
-    /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its own too.
+    /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its
+    /// own too.
     own: u64,
     /// Whether gaps that the transaction has locked may be split.
     splits_own: bool,
-    /// The new row, if there is a gap below it: it inherits the lock of a gap that the transaction has locked, before others can
-    /// find the row and insert below it.
+    /// The new row, if there is a gap below it: it inherits the lock of a gap that the transaction
+    /// has locked, before others can find the row and insert below it.
     heir: Option<Row<P>>,
     /// The lock of the gap that others have, by its name, and what it said.
     refused: Option<(u64, LockState)>,
@@ -58,7 +59,8 @@ impl<P: Platform, R: Rules> GapGuard<P> for OthersGaps<'_, P, R> {
 
 /// What keeps an insertion from succeeding.
 enum Obstacle {
-    /// Others have locked the gap: the lock by its name, what it said, and how often the transaction has it itself.
+    /// Others have locked the gap: the lock by its name, what it said, and how often the
+    /// transaction has it itself.
     Gap { name: u64, seen: LockState, own: u64 },
     /// A row has the key: its bits.
     Row(u64),
@@ -80,8 +82,8 @@ pub(super) fn own<P: Platform, Q: WaitPolicy, R: Rules>(
     Ok(())
 }
 
-/// Puts new rows of the table, from number `first` on, into its only index, as many as [`Accesses::link_run`] can and as
-/// split gaps that no transaction has locked; how many.
+/// Puts new rows of the table, from number `first` on, into its only index, as many as
+/// [`Accesses::link_run`] can and as split gaps that no transaction has locked; how many.
 ///
 /// [`Accesses::link_run`]: crate::access::Accesses::link_run
 pub(super) fn link_run<P: Platform, Q: WaitPolicy, R: Rules>(
@@ -111,7 +113,8 @@ pub(super) fn link<P: Platform, Q: WaitPolicy, R: Rules>(
     }
 }
 
-/// Puts row `number` of the transaction into index number `position`, unless something is in the way.
+/// Puts row `number` of the transaction into index number `position`, unless something is in the
+/// way.
 #[inline(always)]
 fn try_link<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
@@ -168,7 +171,8 @@ fn overcome<P: Platform, Q: WaitPolicy, R: Rules>(
     for _ in 0..TRIES_MAX {
         match obstacle {
             Obstacle::Gap { name, seen, own } => {
-                // SAFETY: the lock of a row that was in this index in this epoch, or of the index itself.
+                // SAFETY: the lock of a row that was in this index in this epoch, or of the index
+                // itself.
                 let lock = unsafe { &*std::ptr::with_exposed_provenance::<LockWord<P>>(name as usize) };
                 contend(&mut transaction.state, cx, lock, Want::Open { own }, seen, Conflict::Phantom)?;
             }
@@ -186,8 +190,9 @@ fn overcome<P: Platform, Q: WaitPolicy, R: Rules>(
     Err(transaction.state.conflict(Conflict::Phantom))
 }
 
-/// Whether the row that has the key of the new row is gone by now. If the transaction itself has deleted that row, the new row
-/// takes over its entry, and the result is false; if the row stays, the result is an error.
+/// Whether the row that has the key of the new row is gone by now. If the transaction itself has
+/// deleted that row, the new row takes over its entry, and the result is false; if the row stays,
+/// the result is an error.
 fn is_going_away<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,

@@ -1,7 +1,8 @@
 //! Taking and giving back rows whose locks are managers.
 //!
-//! The gap below a row is locked by the row's word, as ever, but never waited for: a transaction that does not get a gap that
-//! belongs to a row aborts. (The gaps of hash indexes, which are words without a row, are waited for.)
+//! The gap below a row is locked by the row's word, as ever, but never waited for: a transaction
+//! that does not get a gap that belongs to a row aborts. (The gaps of hash indexes, which are words
+//! without a row, are waited for.)
 
 use std::sync::atomic::Ordering;
 
@@ -47,7 +48,8 @@ fn manager<'m, P: Platform, Q: WaitPolicy, R: Rules>(
             unsafe { RowManager::<P>::discard(c, local, made) };
         }
     }
-    // SAFETY: the row was found in this epoch, or is locked by this transaction, as long as the lock is borrowed.
+    // SAFETY: the row was found in this epoch, or is locked by this transaction, as long as the
+    // lock is borrowed.
     Ok(unsafe { RowManager::at(address) })
 }
 
@@ -73,7 +75,8 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
         Refusal::Deadlock => state.conflict(Conflict::Deadlock),
     })?;
     if gap && !lock.take_gap(cx.c, Want::Gap) {
-        // Only if there are too many holders: no transaction but an exclusive owner changes the gap. What was upgraded stays.
+        // Only if there are too many holders: no transaction but an exclusive owner changes the
+        // gap. What was upgraded stays.
         if kind != Kind::Upgrade {
             release(state, cx, lock);
         }
@@ -150,8 +153,8 @@ pub(super) fn gave_back<P: Platform, Q: WaitPolicy, R: Rules>(cx: &mut Cx<'_, '_
     }
 }
 
-/// Gives a row back that is gone for good: the caller has retired it, or leaves it where it is for ever. Whoever waits is sent
-/// away.
+/// Gives a row back that is gone for good: the caller has retired it, or leaves it where it is for
+/// ever. Whoever waits is sent away.
 pub(super) fn release_gone<P: Platform, Q: WaitPolicy, R: Rules>(
     identity: u64,
     cx: &mut Cx<'_, '_, P, Q, R>,

@@ -1,32 +1,38 @@
-//! Two-phase locking: the family of `no-wait`, `wait-die` and `dl-detect`, which differ in what a transaction does when a
-//! lock is not free ([`WaitPolicy`]).
+//! Two-phase locking: the family of `no-wait`, `wait-die` and `dl-detect`, which differ in what a
+//! transaction does when a lock is not free ([`WaitPolicy`]).
 //!
-//! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing Surveys 1981, as in
-//! Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss", PVLDB 2014: the lock is a word in front of each
-//! row, taken by compare and swap. All locks are held until the end (strict).
+//! Source: Bernstein, Goodman, "Concurrency control in distributed database systems", ACM Computing
+//! Surveys 1981, as in Yu, Bezerra, Pavlo, Devadas, Stonebraker, "Staring into the abyss", PVLDB
+//! 2014: the lock is a word in front of each row, taken by compare and swap. All locks are held
+//! until the end (strict).
 //!
-//! Phantoms: next-key locking. A scan shares each row it visits and locks the gap below it, and at the end of its range
-//! the gap below the next row (or above the last); an insertion needs the gap that it splits, and a deletion the gap below
-//! the row, since it merges two gaps: neither gets it while others have locked it. A lookup that finds nothing locks the
-//! gap where the key would be; in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
+//! Phantoms: next-key locking. A scan shares each row it visits and locks the gap below it, and at
+//! the end of its range the gap below the next row (or above the last); an insertion needs the gap
+//! that it splits, and a deletion the gap below the row, since it merges two gaps: neither gets it
+//! while others have locked it. A lookup that finds nothing locks the gap where the key would be;
+//! in a hash index, a word that stands for the key's absence. Gaps are waited for like rows.
 //!
-//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the gap's lock with the
-//! leaf latched; a transaction that locks the gap then checks that the leaves in which the gap lies have not changed: the
-//! leaf of the row above the gap, and those from the row below the gap on ([`scan`]).
+//! A gap that was locked must still be the gap that was read. An inserting transaction looks at the
+//! gap's lock with the leaf latched; a transaction that locks the gap then checks that the leaves
+//! in which the gap lies have not changed: the leaf of the row above the gap, and those from the
+//! row below the gap on ([`scan`]).
 //!
-//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and transactions that wait
-//! for the row abort.
+//! A waiting transaction spins on the lock's word. The word of a row that is deleted says so, and
+//! transactions that wait for the row abort.
 //!
-//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan aborts if another
-//! transaction has changed the leaf between its being read and being locked, also if the change was elsewhere in the leaf.
-//! Rows of tables that are never written are not locked. A stamp per row orders commits as in `silo`, for logs and
-//! checkers.
+//! Deviations: writes are kept aside and applied by `commit`, so aborts restore nothing. A scan
+//! aborts if another transaction has changed the leaf between its being read and being locked, also
+//! if the change was elsewhere in the leaf. Rows of tables that are never written are not locked. A
+//! stamp per row orders commits as in `silo`, for logs and checkers.
 //!
-//! With [`RowLock::Latch`](crate::RowLock) the word of a row names a manager, and gives the row to nobody itself: so what takes a free lock
-//! in the word finds it refused, and asks the manager instead.
+//! With [`RowLock::Latch`](crate::RowLock) the word of a row names a manager, and gives the row to
+//! nobody itself: so what takes a free lock in the word finds it refused, and asks the manager
+//! instead.
 //!
-//! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction keeps), `policy` (the
-//! port), `parts` (what workers keep), `manager` and `latched` (rows with managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the verbs.
+//! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction
+//! keeps), `policy` (the port), `parts` (what workers keep), `manager` and `latched` (rows with
+//! managers), `acquire` (taking a lock), `gaps`, `rows`, `insert`, `scan`, `ending`, and here the
+//! verbs.
 
 mod acquire;
 mod ending;
@@ -193,7 +199,8 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         let last = row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: the rows of the table have tails; the last word, read under its lock, or this transaction's own.
+        // SAFETY: the rows of the table have tails; the last word, read under its lock, or this
+        // transaction's own.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }
@@ -363,7 +370,8 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Ending<P> for TwoPhase<Q, R> {
         transaction: &mut LockingTransaction<P>,
         cx: &mut Context<'_, '_, P, Self>,
     ) -> Result<Stamp, Abort> {
-        // What was read is locked. A transaction that made a key absent has committed in the current epoch at the latest.
+        // What was read is locked. A transaction that made a key absent has committed in the
+        // current epoch at the latest.
         let current = cx.worker.local.epochs_shared().current(cx.c).first_stamp();
         Ok(Stamp(transaction.state.rows.stamp_seen.max(current)))
     }

@@ -1,4 +1,5 @@
-//! What the family of schemes that lock consists of: the scheme, and what its workers and transactions keep.
+//! What the family of schemes that lock consists of: the scheme, and what its workers and
+//! transactions keep.
 
 use std::marker::PhantomData;
 
@@ -20,7 +21,8 @@ pub struct LockingShared<P: Platform, R, T> {
     pub(super) ways: Ways,
     /// How many sessions change the locks of rows at the same time.
     pub(super) lockers: Lockers,
-    /// A line for each worker, if rows are locked by managers: for a worker that finds no memory for its node.
+    /// A line for each worker, if rows are locked by managers: for a worker that finds no memory
+    /// for its node.
     pub(super) spare_nodes: Option<P::Region>,
 }
 
@@ -46,7 +48,8 @@ impl<P: Platform, R, T> LockingShared<P, R, T> {
     }
 }
 
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy needs.
+/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy
+/// needs.
 pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
     pub(super) last: u64,
     pub(super) policy: Q::Worker<P>,

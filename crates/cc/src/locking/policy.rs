@@ -104,8 +104,8 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
         meter: &mut Meter,
     ) -> u64;
 
-    /// A transaction can no longer fail, or has ended; `again` if it met another, so that the next one is probably the
-    /// same.
+    /// A transaction can no longer fail, or has ended; `again` if it met another, so that the next
+    /// one is probably the same.
     fn ended<P: Platform>(worker: &mut Self::Worker<P>, again: bool);
 
     /// Takes a lock that was not free, when it becomes free, or refuses.
@@ -138,7 +138,8 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
         false
     }
 
-    /// The transaction has joined the queue of a row, whose manager is latched: these are the tags of those that it waits for.
+    /// The transaction has joined the queue of a row, whose manager is latched: these are the tags
+    /// of those that it waits for.
     fn joined_queue<P: Platform>(
         _c: P::Core,
         _shared: &Self::Shared<P>,

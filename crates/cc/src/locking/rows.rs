@@ -17,8 +17,8 @@ use crate::scheme::{Context, RowNumber};
 use terms::Category;
 use terms::{Abort, Conflict};
 
-/// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds the row to the transaction's
-/// rows; its number. `None`: the transaction has deleted the row.
+/// Locks the row that an index names for `intent`, with the gap below the row if `gap`, and adds
+/// the row to the transaction's rows; its number. `None`: the transaction has deleted the row.
 #[inline(always)]
 pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,

@@ -1,9 +1,10 @@
 //! Scans under locks: each row visited is locked, and the gaps between.
 //!
-//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a leaf's edge: so when a row
-//! has been locked, the leaves from that of the row locked before up to its own must be as they were read. The leaves
-//! before those need no look any more: all their gaps are locked, and were found unchanged then. So a row costs one look,
-//! and the first row of a leaf one more.
+//! The gap below a row ends at the row before it. Both lie in one leaf, but for the rows at a
+//! leaf's edge: so when a row has been locked, the leaves from that of the row locked before up to
+//! its own must be as they were read. The leaves before those need no look any more: all their gaps
+//! are locked, and were found unchanged then. So a row costs one look, and the first row of a leaf
+//! one more.
 
 use std::ops::ControlFlow;
 
@@ -32,14 +33,16 @@ pub(super) struct ScanOrder<'k> {
 }
 
 impl<P: Platform> State<P> {
-    /// The scan has locked a row of the leaf whose witness is at `leaf`: where the witnesses begin that it still needs.
+    /// The scan has locked a row of the leaf whose witness is at `leaf`: where the witnesses begin
+    /// that it still needs.
     fn move_edge(&mut self, leaf: Mark) -> Mark {
         // Scans around this one need theirs.
         if self.scans == 1 { self.rows.witnesses.forget_before(leaf) } else { leaf }
     }
 }
 
-/// One partition of a scan, whose witnesses come behind `edge`; false if the visitor has seen enough.
+/// One partition of a scan, whose witnesses come behind `edge`; false if the visitor has seen
+/// enough.
 pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,
     partition: &Partition<P>,
@@ -88,7 +91,8 @@ pub(super) fn scan_partition<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder
     result
 }
 
-/// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as they were read.
+/// Locks one row of a scan, and the gap below it; with an edge, the leaves from there on must be as
+/// they were read.
 #[inline]
 fn lock_visited_row<'i, P: Platform, Q: WaitPolicy, R: Rules, T: Holder<'i, P, TwoPhase<Q, R>>>(
     holder: &mut T,

@@ -71,8 +71,8 @@ impl<P: Platform> State<P> {
         Abort::Conflict(conflict)
     }
 
-    /// Lets go of what was needed until the gaps were locked: the witnesses from the mark on, if a scan is under way that
-    /// needs those before.
+    /// Lets go of what was needed until the gaps were locked: the witnesses from the mark on, if a
+    /// scan is under way that needs those before.
     pub(super) fn forget_witnesses(&mut self, mark: Mark) {
         if self.scans == 0 {
             self.rows.witnesses.clear();
@@ -83,7 +83,8 @@ impl<P: Platform> State<P> {
 
     /// Whether the witnesses from the mark on are current.
     pub(super) fn is_unchanged_from(&self, c: P::Core, mark: Mark) -> bool {
-        // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which has not ended.
+        // SAFETY: all come from indexes of this database, and from the epoch of the transaction,
+        // which has not ended.
         unsafe { self.rows.witnesses.are_current_from::<P>(c, mark) }
     }
 }

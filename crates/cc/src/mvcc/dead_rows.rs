@@ -1,8 +1,10 @@
-//! Garbage collection of dead rows: rows that were deleted, and stay in their indexes until no snapshot needs them.
+//! Garbage collection of dead rows: rows that were deleted, and stay in their indexes until no
+//! snapshot needs them.
 //!
-//! Each worker has a queue for the rows that its transactions delete; above [`QUEUES_MAX`] workers several share one. A worker
-//! that begins a transaction after the horizon has moved sweeps its own queue and one of the others, in turn: so workers with
-//! transactions sweep the dead rows of sessions that are idle or closed.
+//! Each worker has a queue for the rows that its transactions delete; above [`QUEUES_MAX`] workers
+//! several share one. A worker that begins a transaction after the horizon has moved sweeps its own
+//! queue and one of the others, in turn: so workers with transactions sweep the dead rows of
+//! sessions that are idle or closed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -43,7 +45,8 @@ impl Queue {
         self.keys.extend(keys);
     }
 
-    /// Removes the first row of the queue if it died in epoch `oldest` or before; its keys go to `keys`.
+    /// Removes the first row of the queue if it died in epoch `oldest` or before; its keys go to
+    /// `keys`.
     fn pop<P: Platform>(&mut self, tables: &[Table<P>], oldest: u64, keys: &mut Vec<u64>) -> Option<DeadRow> {
         if self.rows.front()?.epoch > oldest {
             return None;
@@ -105,7 +108,8 @@ impl Sweeper {
     }
 }
 
-/// Reclaims the rows that were deleted before the oldest snapshot: those in the worker's queue and in one other.
+/// Reclaims the rows that were deleted before the oldest snapshot: those in the worker's queue and
+/// in one other.
 #[cold]
 pub(super) fn sweep<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>) {
     let before = cx.worker.meter.enter::<P>(cx.c, Category::Commit);
@@ -132,21 +136,23 @@ fn sweep_queue<P: Platform, R: Rules>(cx: &mut MethodContext<'_, '_, P, MvccMeth
     }
 }
 
-/// Unlinks the row, whose keys are in `scratch`, from its indexes, and retires it. If a row that is too new for the oldest
-/// snapshot has taken over its entries, or a transaction is about to insert such a row, the dead row stays, and the result is
-/// the epoch in which that happened.
+/// Unlinks the row, whose keys are in `scratch`, from its indexes, and retires it. If a row that is
+/// too new for the oldest snapshot has taken over its entries, or a transaction is about to insert
+/// such a row, the dead row stays, and the result is the epoch in which that happened.
 fn reclaim<P: Platform, R: Rules>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     dead: &DeadRow,
     oldest: u64,
 ) -> Result<(), u64> {
     let (c, table) = (cx.c, &cx.tables[dead.table as usize]);
-    // SAFETY: a row that was deleted, and is retired below by the worker that took it from the queue: until then it is there.
+    // SAFETY: a row that was deleted, and is retired below by the worker that took it from the
+    // queue: until then it is there.
     let row = unsafe { Row::<P>::from_bits(dead.row, table.row_words) };
     let word = row.header().version();
     // Relaxed: the compare and swap decides.
     let version = P::load(c, word, Ordering::Relaxed);
-    // SeqCst: acquires what the transaction released that took over its entries, and is ordered before the look for a mark.
+    // SeqCst: acquires what the transaction released that took over its entries, and is ordered
+    // before the look for a mark.
     if version & LOCKED != 0
         || epoch_of(version) > oldest
         || P::cas(c, word, version, version | LOCKED, Ordering::SeqCst).is_err()
@@ -164,8 +170,8 @@ fn reclaim<P: Platform, R: Rules>(
     // Release: ends the wait of transactions that have found the row.
     P::store(c, word, ABSENT, Ordering::Release);
     let local = &mut cx.worker.local;
-    // SAFETY: no index names the row. No snapshot reaches the row, or the versions behind it, from rows that have taken
-    // over its entries, since all snapshots are newer than those rows.
+    // SAFETY: no index names the row. No snapshot reaches the row, or the versions behind it, from
+    // rows that have taken over its entries, since all snapshots are newer than those rows.
     unsafe {
         retire_chain(c, local, table, tail_of(row), row.header().older(c));
         retire_inherited(c, local, row.header().inherited(c));
@@ -174,7 +180,8 @@ fn reclaim<P: Platform, R: Rules>(
     Ok(())
 }
 
-/// Removes those entries that name the row. The caller has locked the row, so no other row takes them over meanwhile.
+/// Removes those entries that name the row. The caller has locked the row, so no other row takes
+/// them over meanwhile.
 pub(super) fn unlink_entries<P: Platform, R: Rules>(
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     table: &Table<P>,

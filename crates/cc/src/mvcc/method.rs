@@ -18,6 +18,7 @@ pub struct MvccOwn {
     pub(super) copies: Vec<(RowNumber, u64)>,
     /// From `prepare` to `commit`: numbers of rows to delete that need no copy.
     pub(super) in_place: Vec<RowNumber>,
-    /// Numbers of inserted rows, in order, and blocks that name the deleted rows whose index entries they take over.
+    /// Numbers of inserted rows, in order, and blocks that name the deleted rows whose index
+    /// entries they take over.
     pub(super) inherited: Vec<(RowNumber, u64)>,
 }

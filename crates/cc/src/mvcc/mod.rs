@@ -1,36 +1,43 @@
-//! `mvcc`: versions of rows, so that transactions that only read never abort and keep no other transaction from writing.
+//! `mvcc`: versions of rows, so that transactions that only read never abort and keep no other
+//! transaction from writing.
 //!
-//! Sources: Larson, Blanas, Diaconu, Freedman, Patel, Zwilling, "High-performance concurrency control mechanisms for
-//! main-memory databases", PVLDB 2011 (validation at the end of transactions that write: MV/O); Lim, Kaminsky, Andersen,
-//! "Cicada: dependably fast multi-core in-memory transactions", SIGMOD 2017 (the latest version lies in the row itself; the
-//! next writer of a row frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP 2013,
-//! section 4.9 (snapshots of whole epochs).
+//! Sources: Larson, Blanas, Diaconu, Freedman, Patel, Zwilling, "High-performance concurrency
+//! control mechanisms for main-memory databases", PVLDB 2011 (validation at the end of transactions
+//! that write: MV/O); Lim, Kaminsky, Andersen, "Cicada: dependably fast multi-core in-memory
+//! transactions", SIGMOD 2017 (the latest version lies in the row itself; the next writer of a row
+//! frees its old versions); Tu et al., "Speedy transactions in multicore in-memory databases", SOSP
+//! 2013, section 4.9 (snapshots of whole epochs).
 //!
-//! Transactions that write read the latest versions and validate as in [`crate::optimistic`]. A commit that overwrites
-//! or deletes a row copies it to the row's chain of older versions first, unless both versions belong to the same epoch:
-//! snapshots are taken between epochs, and no snapshot could tell.
+//! Transactions that write read the latest versions and validate as in [`crate::optimistic`]. A
+//! commit that overwrites or deletes a row copies it to the row's chain of older versions first,
+//! unless both versions belong to the same epoch: snapshots are taken between epochs, and no
+//! snapshot could tell.
 //!
-//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`LAG_EPOCHS`] before the one that its
-//! worker has entered in. All commits of that epoch have finished writing: the global epoch was two ahead when the worker
-//! entered, so that all of those commits were over ([`Local::announce_commit`](storage::Local)). A participant that is prepared
-//! and waits takes the epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an epoch that
-//! it shows, waits for no transaction, and validates nothing.
+//! A [`Mode::Snapshot`] sees the state after the epoch that lies [`LAG_EPOCHS`] before the one that
+//! its worker has entered in. All commits of that epoch have finished writing: the global epoch was
+//! two ahead when the worker entered, so that all of those commits were over
+//! ([`Local::announce_commit`](storage::Local)). A participant that is prepared and waits takes the
+//! epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an
+//! epoch that it shows, waits for no transaction, and validates nothing.
 //!
-//! A deletion copies nothing where no snapshot is older than the version that it deletes: the row stays as it was, and is marked.
+//! A deletion copies nothing where no snapshot is older than the version that it deletes: the row
+//! stays as it was, and is marked.
 //!
-//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then a worker unlinks it
-//! ([`dead_rows`]). Until then a transaction that looks the key up and depends on its absence validates that the row stays
-//! absent and that the index entry still names the row. A row inserted with the same key takes over the entry, and remembers
-//! from which row, for older snapshots. So snapshots find rows under the keys that the rows had then.
+//! A deleted row stays in its indexes, absent, until no snapshot is older than its deletion; then a
+//! worker unlinks it ([`dead_rows`]). Until then a transaction that looks the key up and depends on
+//! its absence validates that the row stays absent and that the index entry still names the row. A
+//! row inserted with the same key takes over the entry, and remembers from which row, for older
+//! snapshots. So snapshots find rows under the keys that the rows had then.
 //!
-//! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon less
-//! `SNAPSHOT_EPOCHS` ([`storage::epoch`]); the writer of a row cuts off what is older than the version that the oldest
-//! snapshot needs. A snapshot that is read for long holds the horizon, so that rows that are written meanwhile keep a version
-//! for each epoch.
+//! Reclamation has no list of versions: no snapshot is, or will be, of an epoch before the horizon
+//! less `SNAPSHOT_EPOCHS` ([`storage::epoch`]); the writer of a row cuts off what is older than the
+//! version that the oldest snapshot needs. A snapshot that is read for long holds the horizon, so
+//! that rows that are written meanwhile keep a version for each epoch.
 //!
-//! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss", PVLDB 2014: transactions get
-//! no timestamp when they begin, and reads leave none. Timestamps at the beginning abort a transaction that comes late for
-//! a row although nothing is wrong yet; a read timestamp makes each read of a shared row a write of its line.
+//! Deviations from multi-version timestamp ordering as in Yu et al., "Staring into the abyss",
+//! PVLDB 2014: transactions get no timestamp when they begin, and reads leave none. Timestamps at
+//! the beginning abort a transaction that comes late for a row although nothing is wrong yet; a
+//! read timestamp makes each read of a shared row a write of its line.
 
 mod dead_rows;
 mod epochs;
@@ -166,7 +173,8 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         match state.own.snapshot {
-            // The snapshot comes behind all commits of the epoch that it shows, before all later commits.
+            // The snapshot comes behind all commits of the epoch that it shows, before all later
+            // commits.
             Some(epoch) => Ok(Epoch(epoch).last_stamp()),
             None => validate_versions(state, cx),
         }
@@ -212,7 +220,8 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
                     own.in_place.push(number as RowNumber);
                     continue;
                 }
-                // SAFETY: the copy goes into the row's chain, and is retired when the chain is cut off before it.
+                // SAFETY: the copy goes into the row's chain, and is retired when the chain is cut
+                // off before it.
                 let copy = unsafe { access.row.copy(c, local, Versioned::of_copy(access.seen))? };
                 P::work(c, Work::CopyWord, access.row.words().len() as u32);
                 own.copies.push((number as RowNumber, copy.to_bits()));
@@ -267,7 +276,8 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         let State { rows, own, .. } = state;
         for (number, copy) in own.copies.drain(..) {
             let access = &rows.list[number as usize];
-            // SAFETY: made in `ready`, and no index or row names the copy; the tail stays the row's.
+            // SAFETY: made in `ready`, and no index or row names the copy; the tail stays the
+            // row's.
             unsafe {
                 let copy = Row::<P>::from_bits(copy, cx.tables[access.table as usize].row_words);
                 copy.free(cx.c, &mut cx.worker.local);
@@ -308,8 +318,8 @@ fn write<P: Platform, R: Rules>(
         let row = access.row;
         let old = versions::tail_of(row);
         if with_number(&own.copies, number).is_none() && versions::older_tail(c, row) != Some(old) {
-            // SAFETY: the row gets another tail below, under its lock, and no version has the old one; within the worker's
-            // epoch.
+            // SAFETY: the row gets another tail below, under its lock, and no version has the old
+            // one; within the worker's epoch.
             unsafe { tail::retire(c, local, old) };
         }
     }

@@ -1,9 +1,11 @@
-//! Reading a snapshot: which version it shows, and the words of that version while other transactions write.
+//! Reading a snapshot: which version it shows, and the words of that version while other
+//! transactions write.
 //!
-//! Concurrency: a transaction that changes a row which a snapshot sees in place commits in a later epoch than the snapshot's,
-//! and puts a copy in front of the chain before it changes the words. So a version that was in place when the reader looked
-//! at the row is, when the reader has copied the words, either still in place or in the chain. A deletion changes no words: a row that is
-//! deleted and marked is read in place.
+//! Concurrency: a transaction that changes a row which a snapshot sees in place commits in a later
+//! epoch than the snapshot's, and puts a copy in front of the chain before it changes the words. So
+//! a version that was in place when the reader looked at the row is, when the reader has copied the
+//! words, either still in place or in the chain. A deletion changes no words: a row that is deleted
+//! and marked is read in place.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +17,8 @@ use crate::access::Access;
 use crate::optimistic::{ABSENT, FLAGS, LOCKED};
 use terms::Abort;
 
-/// Where the version of an epoch lies that is older than the one a row or copy has, and whether it is that of a deletion.
+/// Where the version of an epoch lies that is older than the one a row or copy has, and whether it
+/// is that of a deletion.
 fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P>, bool)> {
     let words = row.words().len() as u32;
     loop {
@@ -26,7 +29,8 @@ fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P
         if bits == 0 {
             return None;
         }
-        // SAFETY: named by a row or copy that was found in this epoch; what is cut off is retired, so it stays readable.
+        // SAFETY: named by a row or copy that was found in this epoch; what is cut off is retired,
+        // so it stays readable.
         row = unsafe { Row::<P>::from_bits(bits, words) };
         // Relaxed: a copy's version never changes.
         let version = P::load(c, row.header().version(), Ordering::Relaxed);
@@ -36,7 +40,8 @@ fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P
     }
 }
 
-/// Where the version lies that a snapshot of `epoch` sees of what index number `index` names by `row`.
+/// Where the version lies that a snapshot of `epoch` sees of what index number `index` names by
+/// `row`.
 pub(super) fn visible<P: Platform>(c: P::Core, mut row: Row<P>, index: usize, epoch: u64) -> Option<Row<P>> {
     let words = row.words().len() as u32;
     loop {
@@ -56,7 +61,8 @@ pub(super) fn visible<P: Platform>(c: P::Core, mut row: Row<P>, index: usize, ep
             Some((found, false)) => return Some(found),
             None => {
                 let previous = predecessor(c, row, index)?;
-                // SAFETY: a row of the same table: it had the entry when the snapshot was taken, so it is not retired.
+                // SAFETY: a row of the same table: it had the entry when the snapshot was taken, so
+                // it is not retired.
                 row = unsafe { Row::<P>::from_bits(previous, words) };
             }
         }
@@ -79,7 +85,8 @@ pub(super) fn read<P: Platform>(
         let older = header.older(c);
         if epoch_of(version) <= epoch && !is_copied(c, row, version, older) {
             P::read_words(c, &row.words()[first..first + out.len()], out);
-            // Acquire: the header is read after the words; pairs with the release fence in `commit`.
+            // Acquire: the header is read after the words; pairs with the release fence in
+            // `commit`.
             P::fence(c, Ordering::Acquire);
             let whole = if version & LOCKED == 0 {
                 P::load(c, header.version(), Ordering::Relaxed) == version

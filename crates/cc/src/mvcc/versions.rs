@@ -1,10 +1,12 @@
 //! Headers of rows with versions, and the chains behind them.
 //!
-//! A row is the latest version, in place. Older ones are copies of it, the newest first, with headers of their own. A copy
-//! shares its tail with its neighbour in the chain if the tail was not replaced between the two.
+//! A row is the latest version, in place. Older ones are copies of it, the newest first, with
+//! headers of their own. A copy shares its tail with its neighbour in the chain if the tail was not
+//! replaced between the two.
 //!
-//! A deletion changes no words. Where every snapshot that there is or will be sees the version that was deleted, or what followed it, the row is
-//! its own copy: a mark in place of one ([`IN_PLACE`]). So deletions need no memory for rows that were not written in the last epochs.
+//! A deletion changes no words. Where every snapshot that there is or will be sees the version that
+//! was deleted, or what followed it, the row is its own copy: a mark in place of one
+//! ([`IN_PLACE`]). So deletions need no memory for rows that were not written in the last epochs.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -18,8 +20,8 @@ use crate::access::{Accesses, INSERTED};
 use crate::optimistic::{ABSENT, LOCKED, VersionHeader};
 use crate::scheme::RowNumber;
 
-/// In `older`: the words are those of the version before too, which was there for all snapshots from before this one. Copies are aligned
-/// to more.
+/// In `older`: the words are those of the version before too, which was there for all snapshots
+/// from before this one. Copies are aligned to more.
 const IN_PLACE: u64 = 1;
 
 /// What is in front of a row, or of a copy of an older version.
@@ -27,11 +29,14 @@ const IN_PLACE: u64 = 1;
 pub struct Versioned<P: Platform> {
     /// The version word ([`crate::optimistic`]): the stamp of the writer.
     version: P::Word,
-    /// The copy of the version before, or 0 if no snapshot needs it; and [`IN_PLACE`]. Set before the row's words change, so that a reader that has
-    /// read changed words of a locked row can tell.
+    /// The copy of the version before, or 0 if no snapshot needs it; and [`IN_PLACE`]. Set before
+    /// the row's words change, so that a reader that has read changed words of a locked row can
+    /// tell.
     older: P::Word,
-    /// A block that names the rows whose index entries this row has taken over, for snapshots from before its insertion; or
-    /// 0. Those rows are reclaimed when there are no such snapshots any more, and no reader follows the block then.
+    /// A block that names the rows whose index entries this row has taken over, for snapshots from
+    /// before its insertion; or
+    /// 0. Those rows are reclaimed when there are no such snapshots any more, and no reader follows
+    ///    the block then.
     inherited: P::Word,
 }
 
@@ -68,7 +73,8 @@ impl<P: Platform> Versioned<P> {
         P::load(c, &self.older, Ordering::Acquire) & !IN_PLACE
     }
 
-    /// Whether this is the version of a deletion, behind which the words are still those of the version before.
+    /// Whether this is the version of a deletion, behind which the words are still those of the
+    /// version before.
     #[inline]
     pub(super) fn is_in_place(&self, c: P::Core) -> bool {
         // Acquire: read behind the version, which is stored with release behind the mark.
@@ -77,7 +83,8 @@ impl<P: Platform> Versioned<P> {
 
     /// Marks a row that is locked to be deleted: no snapshot is older than the version that it has.
     pub(super) fn stay_in_place(&self, c: P::Core) {
-        // Relaxed: only the holder of the lock changes it. Release: ordered before the version by that one's store too.
+        // Relaxed: only the holder of the lock changes it. Release: ordered before the version by
+        // that one's store too.
         let older = P::load(c, &self.older, Ordering::Relaxed);
         P::store(c, &self.older, older | IN_PLACE, Ordering::Release);
     }
@@ -106,15 +113,17 @@ pub(super) fn predecessor<P: Platform>(c: P::Core, row: Row<P>, index: usize) ->
         .next()
 }
 
-/// The words of a block of inherited entries: how many there are, then the number of an index and a row for each entry.
+/// The words of a block of inherited entries: how many there are, then the number of an index and a
+/// row for each entry.
 fn inherited_words<'a, P: Platform>(bits: u64) -> Option<&'a [P::Word]> {
     let at = NonNull::new(std::ptr::with_exposed_provenance_mut::<P::Word>(bits as usize))?;
-    // SAFETY: made by `inherited_entries`, which wrote the count and that many words; not retired before the caller's epoch
-    // ends.
+    // SAFETY: made by `inherited_entries`, which wrote the count and that many words; not retired
+    // before the caller's epoch ends.
     unsafe { Some(std::slice::from_raw_parts(at.as_ptr(), P::peek(at.as_ref()) as usize)) }
 }
 
-/// A block with those rows whose entries the inserted row `number` takes over, if snapshots may have seen any.
+/// A block with those rows whose entries the inserted row `number` takes over, if snapshots may
+/// have seen any.
 pub(super) fn inherited_entries<P: Platform>(
     c: P::Core,
     local: &mut Local<P>,
@@ -161,15 +170,17 @@ pub(super) fn tail_of<P: Platform>(row: Row<P>) -> u64 {
 /// The tail of the newest older version, which shares it with the row unless it was replaced.
 pub(super) fn older_tail<P: Platform>(c: P::Core, row: Row<P>) -> Option<u64> {
     let older = row.header().older(c);
-    // SAFETY: a copy of the row: only the holder of the row's lock cuts it off, and that is the caller.
+    // SAFETY: a copy of the row: only the holder of the row's lock cuts it off, and that is the
+    // caller.
     (older != 0).then(|| tail_of(unsafe { Row::<P>::from_bits(older, row.words().len() as u32) }))
 }
 
-/// Puts the copy of a row's version in front of its chain, and cuts the chain off behind the version that a snapshot of
-/// epoch `oldest` needs.
+/// Puts the copy of a row's version in front of its chain, and cuts the chain off behind the
+/// version that a snapshot of epoch `oldest` needs.
 ///
 /// # Safety
-/// The caller has locked the row, made the copy for it, and is inside an epoch; no snapshot is older.
+/// The caller has locked the row, made the copy for it, and is inside an epoch; no snapshot is
+/// older.
 pub(super) unsafe fn prepend<P: Platform>(
     c: P::Core,
     local: &mut Local<P>,
@@ -179,7 +190,8 @@ pub(super) unsafe fn prepend<P: Platform>(
     oldest: u64,
 ) {
     let header = row.header();
-    // Relaxed: only the holder of the lock changes it. The copy has the row's words, so the mark holds of the copy too.
+    // Relaxed: only the holder of the lock changes it. The copy has the row's words, so the mark
+    // holds of the copy too.
     let chain = P::load(c, &header.older, Ordering::Relaxed);
     // Relaxed: no reader knows the copy yet.
     P::store(c, &copy.header().older, chain, Ordering::Relaxed);
@@ -208,7 +220,8 @@ pub(super) unsafe fn prepend<P: Platform>(
     }
 }
 
-/// Retires the copies from `bits` on; `newer_tail` is the tail of the version that was in front of them.
+/// Retires the copies from `bits` on; `newer_tail` is the tail of the version that was in front of
+/// them.
 ///
 /// # Safety
 /// No reader finds the copies any more; once; inside an epoch.
@@ -220,7 +233,8 @@ pub(super) unsafe fn retire_chain<P: Platform>(
     mut bits: u64,
 ) {
     while bits != 0 {
-        // SAFETY: the caller's promise, for each of the copies and for tails that no newer version has.
+        // SAFETY: the caller's promise, for each of the copies and for tails that no newer version
+        // has.
         unsafe {
             let copy = Row::<P>::from_bits(bits, table.row_words);
             bits = copy.header().older(c);

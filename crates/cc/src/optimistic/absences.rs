@@ -1,4 +1,5 @@
-//! Where a transaction saw that keys are absent: the partitions of indexes in whose words it leaves a trace.
+//! Where a transaction saw that keys are absent: the partitions of indexes in whose words it leaves
+//! a trace.
 
 use std::sync::atomic::Ordering;
 
@@ -28,15 +29,17 @@ impl Absences {
 
     fn all<P: Platform>(&self) -> impl Iterator<Item = &GapWords<P>> {
         self.words.iter().map(|words| {
-            // SAFETY: words of a partition of this instance, whose memory lives as long as its transactions.
+            // SAFETY: words of a partition of this instance, whose memory lives as long as its
+            // transactions.
             unsafe { &*std::ptr::with_exposed_provenance::<GapWords<P>>(*words as usize) }
         })
     }
 
     /// Adds to the counts of all noted partitions.
     ///
-    /// Concurrency: an inserting transaction reads the count with the leaf or bucket latched; a freezing transaction validates
-    /// leaves and buckets after it has raised the count: one of the two sees the other.
+    /// Concurrency: an inserting transaction reads the count with the leaf or bucket latched; a
+    /// freezing transaction validates leaves and buckets after it has raised the count: one of the
+    /// two sees the other.
     fn add<P: Platform>(&self, c: P::Core, change: u64) {
         for words in self.all::<P>() {
             // SeqCst: freezing is ordered before the validation, thawing after it.
@@ -61,16 +64,17 @@ impl Absences {
     /// Largest stamp of a transaction that removed a key from one of the partitions.
     #[inline]
     pub(crate) fn removed<P: Platform>(&self, c: P::Core) -> u64 {
-        // Relaxed: a transaction that saw that a key is gone read its leaf or bucket after the release that followed the
-        // raising.
+        // Relaxed: a transaction that saw that a key is gone read its leaf or bucket after the
+        // release that followed the raising.
         self.all::<P>().map(|words| P::load(c, &words.removed, Ordering::Relaxed)).fold(0, u64::max)
     }
 
-    /// Leaves a trace in the words of the partitions: keys were seen to be absent at `stamp`. The trace is `ahead` later,
-    /// so that readers that follow soon need not write the words again.
+    /// Leaves a trace in the words of the partitions: keys were seen to be absent at `stamp`. The
+    /// trace is `ahead` later, so that readers that follow soon need not write the words again.
     ///
-    /// Concurrency: an inserting transaction reads the trace with the leaf or bucket latched; a transaction that leaves a trace
-    /// validates leaves and buckets afterwards: one of the two sees the other. All four accesses are sequentially consistent.
+    /// Concurrency: an inserting transaction reads the trace with the leaf or bucket latched; a
+    /// transaction that leaves a trace validates leaves and buckets afterwards: one of the two sees
+    /// the other. All four accesses are sequentially consistent.
     #[inline]
     pub(crate) fn trace<P: Platform>(&self, c: P::Core, stamp: u64, ahead: u64) {
         for words in self.all::<P>() {
@@ -110,7 +114,8 @@ impl<P: Platform> GapGuard<P> for Frozen<'_, P> {
             return false;
         }
         if self.traces {
-            // SeqCst: the same, see `Absences::trace`. Read after the count: a participant leaves its trace before it thaws.
+            // SeqCst: the same, see `Absences::trace`. Read after the count: a participant leaves
+            // its trace before it thaws.
             self.absent = P::load(self.c, &self.words.absent, Ordering::SeqCst);
         }
         true

@@ -1,4 +1,5 @@
-//! How an optimistic transaction ends: locking and validation, applying and unlocking, or leaving no trace.
+//! How an optimistic transaction ends: locking and validation, applying and unlocking, or leaving
+//! no trace.
 
 use std::sync::atomic::Ordering;
 
@@ -22,14 +23,17 @@ fn is_locked_to_commit(flags: u8, all: bool) -> bool {
     (flags & WRITTEN != 0 || all) && flags & INSERTED == 0
 }
 
-/// Locks the rows to write in the order of their places (in any, where nobody else locks rows), and those that were read if `all`. No
-/// transaction waits for ever: a transaction that holds rows waits for larger places only, and every wait has a limit.
+/// Locks the rows to write in the order of their places (in any, where nobody else locks rows), and
+/// those that were read if `all`. No transaction waits for ever: a transaction that holds rows
+/// waits for larger places only, and every wait has a limit.
 ///
-/// A transaction does not wait for a row that it writes. The row's holder has all but committed a change to the row: the wait would
-/// nearly always end with [`Conflict::ReadChanged`], while the rows that the transaction holds keep others waiting, and each of
-/// its looks takes the line from the holder, which has still to write it. A row that the transaction has only read is waited for:
-/// its holder may have only read it as well. (A scheme that knows no other way than this one waits under [`CommitLocks::NoWait`]
-/// for both: that way is there to compare with, and stays as the comparison was made.)
+/// A transaction does not wait for a row that it writes. The row's holder has all but committed a
+/// change to the row: the wait would nearly always end with [`Conflict::ReadChanged`], while the
+/// rows that the transaction holds keep others waiting, and each of its looks takes the line from
+/// the holder, which has still to write it. A row that the transaction has only read is waited for:
+/// its holder may have only read it as well. (A scheme that knows no other way than this one waits
+/// under [`CommitLocks::NoWait`] for both: that way is there to compare with, and stays as the
+/// comparison was made.)
 pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
@@ -90,11 +94,13 @@ fn lock_row<P: Platform, M: Method<P>>(
 #[inline(always)]
 fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u64) -> Result<(), u64> {
     match lockers {
-        // SeqCst: acquires what the holder before released, and is ordered before the look for marks ([`super::marks`]).
+        // SeqCst: acquires what the holder before released, and is ordered before the look for
+        // marks ([`super::marks`]).
         Lockers::Several => P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst).map(drop),
         Lockers::One => {
-            // Relaxed, twice: nobody else changes the word. Readers of other cores, who only inspect, see in the version that
-            // it has changed: the fence before what is written orders both, as it does after an exchange.
+            // Relaxed, twice: nobody else changes the word. Readers of other cores, who only
+            // inspect, see in the version that it has changed: the fence before what is written
+            // orders both, as it does after an exchange.
             let version = P::load(c, word, Ordering::Relaxed);
             if version != seen {
                 return Err(version);
@@ -105,15 +111,18 @@ fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u6
     }
 }
 
-/// Pauses of [`lock_at_once`] before it gives up, in nanoseconds. Source: `bounded_backoff_function` of DataManagementLab/DBx1000 at
-/// 0ada3f6, `system/helper.h`, with `BOUNDED_SPINNING_CYCLES` of `variant_config/28skt/config-2optimised.h`: 1, 3, 7 and 15 pause
-/// instructions, each of about 140 cycles since Skylake (Intel's optimization reference manual), here at the 2.5 GHz of `CPU_FREQ`.
+/// Pauses of [`lock_at_once`] before it gives up, in nanoseconds. Source:
+/// `bounded_backoff_function` of DataManagementLab/DBx1000 at 0ada3f6, `system/helper.h`, with
+/// `BOUNDED_SPINNING_CYCLES` of `variant_config/28skt/config-2optimised.h`: 1, 3, 7 and 15 pause
+/// instructions, each of about 140 cycles since Skylake (Intel's optimization reference manual),
+/// here at the 2.5 GHz of `CPU_FREQ`.
 pub(crate) const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
 
-/// Locks the rows to write as the transaction has found them, and those that were read if `all`, without waiting while it holds any: it
-/// lets all go, pauses and tries again a few times, unless it sees that it would fail. Source: DataManagementLab/DBx1000 at
-/// 0ada3f6, `txn_man::validate_silo` of `concurrency_control/silo/silo.cpp`, with `VALIDATION_LOCK` "no-wait", `PRE_ABORT` and
-/// `BOUNDED_SPINNING` of `variant_config/28skt/config-2optimised.h`.
+/// Locks the rows to write as the transaction has found them, and those that were read if `all`,
+/// without waiting while it holds any: it lets all go, pauses and tries again a few times, unless
+/// it sees that it would fail. Source: DataManagementLab/DBx1000 at 0ada3f6,
+/// `txn_man::validate_silo` of `concurrency_control/silo/silo.cpp`, with `VALIDATION_LOCK`
+/// "no-wait", `PRE_ABORT` and `BOUNDED_SPINNING` of `variant_config/28skt/config-2optimised.h`.
 #[cold]
 pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
@@ -173,8 +182,8 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
     Ok(true)
 }
 
-/// The serialization point: reads the epoch, checks that everything read is as it was, and gives the commit's stamp, which
-/// is larger than all that were seen. For version words that are stamps.
+/// The serialization point: reads the epoch, checks that everything read is as it was, and gives
+/// the commit's stamp, which is larger than all that were seen. For version words that are stamps.
 pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
@@ -188,8 +197,9 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
     Ok(stamp)
 }
 
-/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this call; the largest stamp
-/// seen. Where nobody else writes, nothing can have changed, and only rows of which no version was seen are looked at.
+/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this
+/// call; the largest stamp seen. Where nobody else writes, nothing can have changed, and only rows
+/// of which no version was seen are looked at.
 #[inline]
 pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
@@ -198,7 +208,8 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     let State { rows, rules, .. } = state;
     let (c, is_alone) = (cx.c, cx.shared.lockers == Lockers::One);
     let mut largest = 0;
-    // Nothing has changed of rows that the transaction holds, and their stamps were seen when they were locked.
+    // Nothing has changed of rows that the transaction holds, and their stamps were seen when they
+    // were locked.
     let list = if rows.holds_all { &mut [] } else { &mut rows.list[..] };
     for access in list {
         if access.flags & INSERTED != 0 {
@@ -229,14 +240,16 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
         }
         largest = largest.max(unnamed.seen);
     }
-    // SAFETY: all witnesses come from indexes of this database, and from the epoch of the transaction, which has not ended.
+    // SAFETY: all witnesses come from indexes of this database, and from the epoch of the
+    // transaction, which has not ended.
     if !is_alone && rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(largest)
 }
 
-/// Whether a row that was read without a number has another version only because the transaction itself holds the row.
+/// Whether a row that was read without a number has another version only because the transaction
+/// itself holds the row.
 #[cold]
 fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
     rows: &Accesses<P, H>,
@@ -248,8 +261,9 @@ fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
     version == unnamed.seen | LOCKED && rows.holds(unnamed.place(c))
 }
 
-/// The largest stamp of the rows that were read and of those that were missing where was scanned, if nothing else was done; see
-/// [`Redo::reads_until`]. Where deleted rows stay in indexes for a while, those that are missing say nothing of their stamps.
+/// The largest stamp of the rows that were read and of those that were missing where was scanned,
+/// if nothing else was done; see [`Redo::reads_until`]. Where deleted rows stay in indexes for a
+/// while, those that are missing say nothing of their stamps.
 pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
     let State { rows, own, rules, .. } = state;
     if !rules.keeps(Rule::ReadersWait) {
@@ -285,7 +299,8 @@ pub(super) fn undo<P: Platform, M: Method<P>>(
         let (row, flags) = (access.row, access.flags);
         if flags & INSERTED != 0 {
             let table = &cx.tables[access.table as usize];
-            // SAFETY: the row was never visible and is absent from now on; the worker is in its epoch.
+            // SAFETY: the row was never visible and is absent from now on; the worker is in its
+            // epoch.
             unsafe { rows.unlink(c, &mut cx.worker.local, table, number, 0) };
             // Release: ends the wait of transactions that have found the row.
             P::store(c, row.header().word(), ABSENT, Ordering::Release);

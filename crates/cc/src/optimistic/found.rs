@@ -18,8 +18,8 @@ use terms::Abort;
 /// Rows that a scan reads before it shows the first one.
 const PORTION_FIRST: usize = 4;
 
-/// Adds the row that index number `index` names to the transaction's rows, unless it is there; its number. `None`: the
-/// transaction has deleted the row.
+/// Adds the row that index number `index` names to the transaction's rows, unless it is there; its
+/// number. `None`: the transaction has deleted the row.
 #[inline(always)]
 pub(super) fn add_named_row<P: Platform, M: Method<P>>(
     state: &mut State<P, M>,
@@ -91,7 +91,8 @@ pub(super) fn scan_leaves<'i, P: Platform, M: Method<P>, T: Holder<'i, P, Optimi
     Ok(())
 }
 
-/// How many rows a scan reads before it shows them: few in the beginning, in case its visitor has enough of them.
+/// How many rows a scan reads before it shows them: few in the beginning, in case its visitor has
+/// enough of them.
 pub(super) struct Portions {
     next: usize,
     ahead: usize,
@@ -117,8 +118,8 @@ impl Portions {
     }
 }
 
-/// Reads words of the row that index number `index` names, and remembers what the end of the transaction needs. False: the
-/// transaction has deleted the row.
+/// Reads words of the row that index number `index` names, and remembers what the end of the
+/// transaction needs. False: the transaction has deleted the row.
 #[inline(always)]
 pub(super) fn read_named_row<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
@@ -143,8 +144,8 @@ pub(super) fn read_named_row<P: Platform, M: Method<P>>(
     state.rows.unnamed.push(c, row, seen).map(|()| true)
 }
 
-/// Reads words of the first `count` rows that an index names with these values, one behind the other; of how many. Rows are asked for
-/// ahead, also of those behind.
+/// Reads words of the first `count` rows that an index names with these values, one behind the
+/// other; of how many. Rows are asked for ahead, also of those behind.
 pub(super) fn read_named_rows<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,

@@ -9,8 +9,9 @@ pub(crate) const LOCKED: u64 = 1;
 pub(crate) const ABSENT: u64 = 2;
 pub(crate) const FLAGS: u64 = LOCKED | ABSENT;
 
-/// In place of the version of a row that was found and not read yet: the first read waits for the row's line, and not the
-/// lookup, so that the misses of many lookups overlap. A version that was read is never like this: the lock bit is set.
+/// In place of the version of a row that was found and not read yet: the first read waits for the
+/// row's line, and not the lookup, so that the misses of many lookups overlap. A version that was
+/// read is never like this: the lock bit is set.
 pub(crate) const UNSEEN: u64 = u64::MAX;
 
 /// A header with a version word.

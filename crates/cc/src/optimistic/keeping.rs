@@ -12,7 +12,8 @@ use crate::rules::{Rule, Rules};
 use terms::Category;
 use terms::Conflict;
 
-/// Gives up if a row that the transaction has locked to write was read by a participant that has not ended.
+/// Gives up if a row that the transaction has locked to write was read by a participant that has
+/// not ended.
 #[inline(always)]
 pub(super) fn heed_marks<P: Platform, M: Method<P>>(
     state: &State<P, M>,
@@ -57,7 +58,8 @@ pub(super) fn mark_rows_read<P: Platform, M: Method<P>>(
         }
         access.flags |= MARKED;
         let word = access.row.header().word();
-        // SeqCst: acquires what the row's last writer released, and is ordered after the mark ([`super::marks`]).
+        // SeqCst: acquires what the row's last writer released, and is ordered after the mark
+        // ([`super::marks`]).
         let mut version = P::load(c, word, Ordering::SeqCst);
         if version & LOCKED != 0 {
             let before = cx.worker.meter.enter::<P>(c, Category::Wait);

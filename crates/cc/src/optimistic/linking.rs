@@ -14,8 +14,8 @@ use terms::{Abort, Conflict};
 /// Attempts to insert a key whose row disappears each time.
 const INSERT_ATTEMPTS: u32 = 8;
 
-/// Puts new rows, from number `first` on and with these keys, into the only index of their table, as many as
-/// [`Accesses::link_run`] can; how many.
+/// Puts new rows, from number `first` on and with these keys, into the only index of their table,
+/// as many as [`Accesses::link_run`] can; how many.
 ///
 /// [`Accesses::link_run`]: crate::access::Accesses::link_run
 pub(super) fn link_run<P: Platform, M: Method<P>>(
@@ -79,7 +79,8 @@ pub(super) fn link<P: Platform, M: Method<P>>(
                 }
                 let dead = M::VERSIONS && version & !FLAGS != 0;
                 if dead && M::meet(state, cx, (table, position), row)?.is_some() {
-                    // Another transaction has inserted the key meanwhile: this transaction has read the row now.
+                    // Another transaction has inserted the key meanwhile: this transaction has read
+                    // the row now.
                     return Err(Abort::duplicate(table, position));
                 }
             }

@@ -1,26 +1,32 @@
-//! Marks of rows that prepared participants have read: until such a participant ends, nobody changes the row, and everybody reads it.
+//! Marks of rows that prepared participants have read: until such a participant ends, nobody
+//! changes the row, and everybody reads it.
 //!
-//! A participant of a transaction over several databases has to keep what it has read as it was until the decision comes, long after
-//! its vote. A lock would do that, but would keep out others that only read too. So the participant leaves a mark, which is a
-//! count in a table beside the rows: places of rows share counts by their hash, and a transaction that writes a row whose place shares
-//! a count with a marked one is refused for nothing. Rows and their version words stay as they are, and a database that never has a
-//! participant pays with one load a commit (`docs/decisions/0085-marks-of-readers.md`).
+//! A participant of a transaction over several databases has to keep what it has read as it was
+//! until the decision comes, long after its vote. A lock would do that, but would keep out others
+//! that only read too. So the participant leaves a mark, which is a count in a table beside the
+//! rows: places of rows share counts by their hash, and a transaction that writes a row whose place
+//! shares a count with a marked one is refused for nothing. Rows and their version words stay as
+//! they are, and a database that never has a participant pays with one load a commit
+//! (`docs/decisions/0085-marks-of-readers.md`).
 //!
-//! Concurrency: a writer locks the row's version word and then reads the count; a reader raises the count and then reads the version
-//! word. All four accesses are sequentially consistent, so one of the two sees the other, and gives up. It is the same with the word
-//! that says that there is, or was, a participant at all: a participant sets it before it raises its first count.
+//! Concurrency: a writer locks the row's version word and then reads the count; a reader raises the
+//! count and then reads the version word. All four accesses are sequentially consistent, so one of
+//! the two sees the other, and gives up. It is the same with the word that says that there is, or
+//! was, a participant at all: a participant sets it before it raises its first count.
 
 use std::sync::atomic::Ordering;
 
 use platform::{Address, LINE_BYTES, OutOfMemory, Platform};
 
-/// Counts, as a power of two: with a thousand marks a transaction that writes ten rows is refused for nothing once in thirteen times.
+/// Counts, as a power of two: with a thousand marks a transaction that writes ten rows is refused
+/// for nothing once in thirteen times.
 const COUNTS_BITS: u32 = 17;
 /// Bits of a count.
 const COUNT_BITS: u32 = 16;
 /// Counts of a word.
 const COUNTS_OF_WORD: u64 = (u64::BITS / COUNT_BITS) as u64;
-/// Marks that one count takes: workers that find more than these take theirs back, so that no count runs over.
+/// Marks that one count takes: workers that find more than these take theirs back, so that no count
+/// runs over.
 const MARKS_MAX: u64 = 1 << (COUNT_BITS - 1);
 
 const BYTES: usize = (1usize << COUNTS_BITS) * COUNT_BITS as usize / 8;

@@ -1,4 +1,5 @@
-//! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc` implement.
+//! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc`
+//! implement.
 
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -41,15 +42,17 @@ pub struct OptimisticShared<P: Platform, R, T> {
 /// What a transaction keeps: reused from transaction to transaction.
 pub struct State<P: Platform, M: Method<P>> {
     pub(crate) rows: Accesses<P, M::Header>,
-    /// Where the transaction saw that keys were absent: noted for participants, and for all if the method is `BY_DATA`.
+    /// Where the transaction saw that keys were absent: noted for participants, and for all if the
+    /// method is `BY_DATA`.
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
     pub(crate) rules: M::Rules,
     /// Whether rows are marked, those with the flag [`MARKED`].
     pub(super) has_marks: bool,
-    /// Whether the line of a row that will be written is taken to write when it is prefetched. The line is written when the
-    /// transaction commits, if it ever does; until then it would have been taken from the transactions that read the row, and from
-    /// the one that holds it. Only where whole rows are copied, to compare with, it is taken all the same.
+    /// Whether the line of a row that will be written is taken to write when it is prefetched. The
+    /// line is written when the transaction commits, if it ever does; until then it would have been
+    /// taken from the transactions that read the row, and from the one that holds it. Only where
+    /// whole rows are copied, to compare with, it is taken all the same.
     pub(super) brings_to_write: bool,
 }
 
@@ -89,7 +92,8 @@ impl<P: Platform, M: Method<P>> State<P, M> {
 
 /// What one optimistic scheme does its own way.
 ///
-/// Stamps are numbers that ascend along the order of commits; how they lie in version words is up to the method.
+/// Stamps are numbers that ascend along the order of commits; how they lie in version words is up
+/// to the method.
 pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// As [`Scheme::NAME`](crate::Scheme::NAME).
     const NAME: &'static str;
@@ -103,8 +107,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const BY_DATA: bool = false;
     /// Whether each access takes memory for a copy of the row, where all workers have one heap.
     const COPIES: bool = false;
-    /// Whether of rows that are read as they are found, and not named, the version alone is remembered, which
-    /// [`unchanged`](super::unchanged) validates.
+    /// Whether of rows that are read as they are found, and not named, the version alone is
+    /// remembered, which [`unchanged`](super::unchanged) validates.
     const REMEMBERS_VERSIONS: bool = false;
     /// Whether transactions lock rows that they only read when they commit.
     const READERS_LOCK: bool = false;
@@ -128,8 +132,9 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// A transaction begins; `own` is as another left it.
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
 
-    /// As [`Accessing::read`](crate::Accessing::read), of a row that is there already when the transaction begins, and not deleted by
-    /// it: where the row lies, unless the method reads a copy.
+    /// As [`Accessing::read`](crate::Accessing::read), of a row that is there already when the
+    /// transaction begins, and not deleted by it: where the row lies, unless the method reads a
+    /// copy.
     #[inline(always)]
     fn read(
         state: &mut State<P, Self>,
@@ -141,7 +146,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         read_in_place(&mut state.rows, c, number, first, out, Self::VERSION_BITS)
     }
 
-    /// Copies all of a row, which the transaction has just found, to where [`Self::read_copy`] reads.
+    /// Copies all of a row, which the transaction has just found, to where [`Self::read_copy`]
+    /// reads.
     fn copy(state: &mut State<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
         state
             .rows
@@ -164,7 +170,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     fn validate(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>)
     -> Result<u64, Conflict>;
 
-    /// Checks everything that was read, with nothing locked and nothing to write; the largest stamp seen, or a later one.
+    /// Checks everything that was read, with nothing locked and nothing to write; the largest stamp
+    /// seen, or a later one.
     fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict>;
 
     /// The version of a row that was written at this stamp.
@@ -175,13 +182,14 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Self::version_at(Stamp::after(0, epoch).0)
     }
 
-    /// The stamp at which the row with this version was written, or a later one before which no transaction wrote the row
-    /// again.
+    /// The stamp at which the row with this version was written, or a later one before which no
+    /// transaction wrote the row again.
     fn written_at(version: u64) -> u64 {
         version & !FLAGS
     }
 
-    /// A participant that has read and marked a row commits at this stamp, and takes its mark back next.
+    /// A participant that has read and marked a row commits at this stamp, and takes its mark back
+    /// next.
     #[inline(always)]
     fn leave_read(_c: P::Core, _header: &Self::Header, _stamp: u64) {}
 
@@ -203,8 +211,9 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows. `None`: there is no such
-    /// row for the transaction; the caller protects that with the witness of the entry that named the row.
+    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows.
+    /// `None`: there is no such row for the transaction; the caller protects that with the witness
+    /// of the entry that named the row.
     fn meet(
         _: &mut State<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,
@@ -224,8 +233,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The stamp with which a participant of a transaction over several databases commits that was prepared at `stamp`: not
-    /// smaller, and not of an earlier epoch than the current one.
+    /// The stamp with which a participant of a transaction over several databases commits that was
+    /// prepared at `stamp`: not smaller, and not of an earlier epoch than the current one.
     fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
         Stamp::after(stamp, cx.worker.local.announce_commit(cx.c)).0
     }
@@ -258,8 +267,8 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
                     raise::<P>(c, &partition.gap_words().removed, stamp, stamp);
                 }
             }
-            // SAFETY: the row is locked and becomes absent, so no other transaction will ever change it; the worker is in its
-            // epoch.
+            // SAFETY: the row is locked and becomes absent, so no other transaction will ever
+            // change it; the worker is in its epoch.
             unsafe { rows.unlink(c, local, table, number, stamp) };
             Self::version_at(stamp) | ABSENT
         } else if flags & WRITTEN != 0 {

@@ -1,20 +1,23 @@
-//! What the optimistic schemes share: transactions that read without leaving a trace, keep their writes aside, and check
-//! in the end that what they read still holds.
+//! What the optimistic schemes share: transactions that read without leaving a trace, keep their
+//! writes aside, and check in the end that what they read still holds.
 //!
-//! A row's header has a version word: bit 0 says locked, bit 1 absent (the row's transaction has not committed yet, or the
-//! row was deleted); the other bits change with every write, and each scheme, a [`Method`], says what they mean. Reads copy
-//! words and check that the version stayed the same. `prepare` locks rows and validates: rows that were read, and the
-//! leaves and buckets where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
+//! A row's header has a version word: bit 0 says locked, bit 1 absent (the row's transaction has
+//! not committed yet, or the row was deleted); the other bits change with every write, and each
+//! scheme, a [`Method`], says what they mean. Reads copy words and check that the version stayed
+//! the same. `prepare` locks rows and validates: rows that were read, and the leaves and buckets
+//! where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
-//! A participant of a transaction over several databases ([`Mode::Participant`]) also marks the rows that it only read ([`marks`]),
-//! which nobody writes until it has ended, and freezes the partitions of indexes in which it saw that keys were absent: nothing is
-//! inserted there until then.
+//! A participant of a transaction over several databases ([`Mode::Participant`]) also marks the
+//! rows that it only read ([`marks`]), which nobody writes until it has ended, and freezes the
+//! partitions of indexes in which it saw that keys were absent: nothing is inserted there until
+//! then.
 //!
 //! Rows of tables that are never written need no validation.
 //!
-//! Files, each of which uses only those before it: `header` (version words), `absences` (frozen partitions),
-//! `marks`, `reading`, `method` (the port, and what transactions keep), `keeping` (what a participant has read), `found` (rows that indexes
-//! name), `linking` (new rows into indexes), `ending`, and here the verbs.
+//! Files, each of which uses only those before it: `header` (version words), `absences` (frozen
+//! partitions), `marks`, `reading`, `method` (the port, and what transactions keep), `keeping`
+//! (what a participant has read), `found` (rows that indexes name), `linking` (new rows into
+//! indexes), `ending`, and here the verbs.
 
 mod absences;
 mod ending;
@@ -63,8 +66,9 @@ pub use header::{Version, VersionHeader};
 pub use method::{Method, MethodContext, Optimistic, OptimisticShared, State};
 pub(crate) use reading::{read_in_place, stable_version};
 
-/// Longest wait for a row that another transaction has locked: several times what applying a large write set takes. In an
-/// instance without bounded spinning ([`Optimisation::BoundedSpin`]) a transaction that meets a locked row aborts at once.
+/// Longest wait for a row that another transaction has locked: several times what applying a large
+/// write set takes. In an instance without bounded spinning ([`Optimisation::BoundedSpin`]) a
+/// transaction that meets a locked row aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 
@@ -199,8 +203,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         let last = row.words().len() - 1;
         let mut bits = [0];
         Self::read(transaction, cx, number, last, &mut bits)?;
-        // SAFETY: the rows of the table have tails; read as the last word under validation, or this transaction's own;
-        // within its epoch.
+        // SAFETY: the rows of the table have tails; read as the last word under validation, or this
+        // transaction's own; within its epoch.
         unsafe { tail::read::<P>(cx.c, bits[0], out) };
         Ok(())
     }
@@ -388,7 +392,8 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
 
     fn stamp(transaction: &Running<P, M>, row: RowNumber) -> Stamp {
         let rows = &transaction.state.rows;
-        // A row of a table that is never written is read without a look at its version, which stays as it is.
+        // A row of a table that is never written is read without a look at its version, which stays
+        // as it is.
         let free = rows.free(row).map(|free| P::peek(free.row.header().word()));
         let version = free.unwrap_or_else(|| rows.list[row as usize].seen);
         M::stamp(M::written_at(version))
@@ -461,7 +466,8 @@ impl<P: Platform, M: Method<P>> Ending<P> for Optimistic<M> {
             stamp = M::renew(&mut state, cx, stamp);
         }
         M::publish(&mut state, cx);
-        // Release: readers that see one of the words written below see the lock, or a later version, in their check.
+        // Release: readers that see one of the words written below see the lock, or a later
+        // version, in their check.
         P::fence(cx.c, Ordering::Release);
         for number in state.rows.finishing_order() {
             M::finish(&mut state, cx, number, stamp);
@@ -524,8 +530,8 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const LOCKS_ROWS: bool = M::LOCKS_ROWS;
 }
 
-/// Whether a row of a prepared transaction was there before. Rows with versions may have been absent: the transaction has found
-/// that they are, or uses their entries.
+/// Whether a row of a prepared transaction was there before. Rows with versions may have been
+/// absent: the transaction has found that they are, or uses their entries.
 fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
     !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
 }
@@ -546,8 +552,9 @@ fn writable<P: Platform, M: Method<P>>(
     Ok(table as usize)
 }
 
-/// Checks that all indexes of the table name the row under these keys, where deleted rows stay in their indexes for a
-/// while. Once the row is deleted, an entry that another row has taken over would look like a wrong key.
+/// Checks that all indexes of the table name the row under these keys, where deleted rows stay in
+/// their indexes for a while. Once the row is deleted, an entry that another row has taken over
+/// would look like a wrong key.
 fn is_named<P: Platform, H: VersionHeader<P>>(
     c: P::Core,
     access: &Access<P, H>,
@@ -559,7 +566,8 @@ fn is_named<P: Platform, H: VersionHeader<P>>(
     if table.indexes.iter().zip(keys).all(names) {
         return Ok(());
     }
-    // Acquire: pairs with the release of the row's last writer, which may have handed on the row's entries.
+    // Acquire: pairs with the release of the row's last writer, which may have handed on the row's
+    // entries.
     let version = P::load(c, access.word(), Ordering::Acquire);
     let is_changed = version != access.seen;
     Err(if is_changed {

@@ -1,4 +1,5 @@
-//! Reading rows where they lie: a version is seen once, and has to be the same after the words were copied.
+//! Reading rows where they lie: a version is seen once, and has to be the same after the words were
+//! copied.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,8 @@ use terms::{Abort, Conflict};
 /// The row's version once it is unlocked; conflict if that takes longer than `wait_nanos`.
 #[inline(always)]
 pub(crate) fn stable_version<P: Platform>(c: P::Core, word: &P::Word, wait_nanos: u64) -> Result<u64, Abort> {
-    // Acquire: pairs with the release store that unlocks: the words are at least as new as the version.
+    // Acquire: pairs with the release store that unlocks: the words are at least as new as the
+    // version.
     let version = P::load(c, word, Ordering::Acquire);
     if version & LOCKED == 0 { Ok(version) } else { wait_unlocked::<P>(c, word, version, wait_nanos) }
 }
@@ -39,8 +41,8 @@ pub(super) fn wait_unlocked<P: Platform>(
     Ok(version)
 }
 
-/// Reads words of a row where it lies, and sees its version the first time. `version_bits`: those of the version word that stay
-/// the same as long as the row is not written.
+/// Reads words of a row where it lies, and sees its version the first time. `version_bits`: those
+/// of the version word that stay the same as long as the row is not written.
 #[inline(always)]
 pub(crate) fn read_in_place<P: Platform, H: VersionHeader<P>>(
     rows: &mut Accesses<P, H>,
@@ -66,7 +68,8 @@ pub(crate) fn read_in_place<P: Platform, H: VersionHeader<P>>(
     Ok(())
 }
 
-/// Reads words of a row where it lies, of which nothing was read before; the version that they belong to.
+/// Reads words of a row where it lies, of which nothing was read before; the version that they
+/// belong to.
 #[inline(always)]
 pub(super) fn read_at_once<P: Platform, H: VersionHeader<P>>(
     c: P::Core,

@@ -8,7 +8,8 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 /// What makes `tictoc` of the optimistic scheme.
 pub struct TicTocMethod<R>(PhantomData<R>);
 
-/// What all workers share: one word, 1 once there was a participant of a transaction over several databases.
+/// What all workers share: one word, 1 once there was a participant of a transaction over several
+/// databases.
 pub struct Participants<P: Platform>(P::Region);
 
 impl<P: Platform> Participants<P> {
@@ -18,8 +19,8 @@ impl<P: Platform> Participants<P> {
 
     /// Whether commits must keep the order of real time.
     ///
-    /// Concurrency: a transaction that locks rows and then sees no participant has locked them before any participant reads
-    /// its first row.
+    /// Concurrency: a transaction that locks rows and then sees no participant has locked them
+    /// before any participant reads its first row.
     #[inline]
     pub(super) fn seen(&self, c: P::Core) -> bool {
         // SeqCst: pairs with `note`; ordered after the locking.

@@ -1,12 +1,13 @@
 //! Times and version words of `tictoc`.
 //!
-//! A time is the epoch, then a number within it of 10 bits; when an epoch has used up its numbers, those of the next
-//! follow, and a worker that gets one of those advances the epoch ([`super::validation`]). A stamp has more bits for the
-//! number: a word has to hold a span and flags besides the time, and needs the epochs of stamps, which go on for as long as
-//! a database lives. A version word is `wts` in the upper 54 bits, then `rts - wts` in 8, then the flags of all optimistic
-//! schemes. A span that is too long for its bits moves `wts` on: readers of the row then take it for a new version, and
-//! abort if they need to know that it is the old one. An `rts` in another epoch than `wts` always does that, once a row and
-//! epoch.
+//! A time is the epoch, then a number within it of 10 bits; when an epoch has used up its numbers,
+//! those of the next follow, and a worker that gets one of those advances the epoch
+//! ([`super::validation`]). A stamp has more bits for the number: a word has to hold a span and
+//! flags besides the time, and needs the epochs of stamps, which go on for as long as a database
+//! lives. A version word is `wts` in the upper 54 bits, then `rts - wts` in 8, then the flags of
+//! all optimistic schemes. A span that is too long for its bits moves `wts` on: readers of the row
+//! then take it for a new version, and abort if they need to know that it is the old one. An `rts`
+//! in another epoch than `wts` always does that, once a row and epoch.
 
 use terms::{Epoch, STAMP_NUMBER_BITS};
 

@@ -18,11 +18,12 @@ use terms::Conflict;
 /// Attempts to lock all rows, and the pause between two.
 const LOCK_ATTEMPTS: usize = 4;
 const LOCK_PAUSE_NANOS: u64 = 1_000;
-/// How far ahead of their own time readers say that a key is absent, so that few of them write the partition's word.
+/// How far ahead of their own time readers say that a key is absent, so that few of them write the
+/// partition's word.
 const AHEAD: u64 = 64;
 
-/// Locks the rows to write. A transaction that meets a lock gives its own locks back, waits a little and tries again, unless it
-/// would abort anyway, or may not wait.
+/// Locks the rows to write. A transaction that meets a lock gives its own locks back, waits a
+/// little and tries again, unless it would abort anyway, or may not wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
@@ -73,7 +74,8 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
         if seen & LOCKED != 0 {
             return Err(Conflict::Locked);
         }
-        // SeqCst: acquires what the holder before released, and is ordered before the looks for participants and marks.
+        // SeqCst: acquires what the holder before released, and is ordered before the looks for
+        // participants and marks.
         match P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst) {
             Ok(_) => break,
             Err(other) => seen = other,
@@ -84,7 +86,8 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
     Ok(())
 }
 
-/// Gives all locks back and waits, unless some row was overwritten that will have to be valid later than it was.
+/// Gives all locks back and waits, unless some row was overwritten that will have to be valid later
+/// than it was.
 #[cold]
 fn retreat<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
@@ -119,11 +122,11 @@ fn least_time<P: Platform, R: Rules>(access: &Access<P, Version<P>>, rules: R) -
     }
 }
 
-/// Finds the time of the commit, at which everything that was read is valid, and makes sure that it stays valid. `commits`:
-/// whether the transaction changes anything.
+/// Finds the time of the commit, at which everything that was read is valid, and makes sure that it
+/// stays valid. `commits`: whether the transaction changes anything.
 ///
-/// Concurrency: everything that readers and writers of a row have to agree on is in the row's one word. What the partitions of
-/// indexes need is described at `Absences`.
+/// Concurrency: everything that readers and writers of a row have to agree on is in the row's one
+/// word. What the partitions of indexes need is described at `Absences`.
 #[inline]
 pub(super) fn agree<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
@@ -151,7 +154,8 @@ pub(super) fn agree<P: Platform, R: Rules>(
     }
     P::work(c, Work::Access, rows.list.len() as u32);
     if epoch_of(time) > epoch {
-        // Times must not run away from the epochs: a commit is durable when the epoch of its time is.
+        // Times must not run away from the epochs: a commit is durable when the epoch of its time
+        // is.
         cx.worker.local.epochs_shared().try_advance(c);
     }
     if reads && rules.keeps(Rule::Reads) {
@@ -164,15 +168,16 @@ pub(super) fn agree<P: Platform, R: Rules>(
     if rules.keeps(Rule::Traces) {
         absences.trace::<P>(c, time, AHEAD);
     }
-    // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which has not ended.
+    // SAFETY: all come from indexes of this database, and from the epoch of the transaction, which
+    // has not ended.
     if rules.keeps(Rule::Witnesses) && !unsafe { rows.witnesses.are_current::<P>(c) } {
         return Err(Conflict::Phantom);
     }
     Ok(time)
 }
 
-/// The time at which a participant commits that has agreed on `time` some epochs ago: no other transaction has used its rows
-/// since, nor the keys that it saw to be absent.
+/// The time at which a participant commits that has agreed on `time` some epochs ago: no other
+/// transaction has used its rows since, nor the keys that it saw to be absent.
 pub(super) fn postpone<P: Platform, R: Rules>(
     state: &mut State<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
@@ -188,8 +193,9 @@ pub(super) fn postpone<P: Platform, R: Rules>(
 
 /// Makes a row valid until `time` that a participant has read, and still marks.
 ///
-/// Concurrency: nobody writes the row. A transaction that has locked the row to write sees the mark and unlocks it as it was, so that
-/// the time has to wait for that; one that locks it later sees the time.
+/// Concurrency: nobody writes the row. A transaction that has locked the row to write sees the mark
+/// and unlocks it as it was, so that the time has to wait for that; one that locks it later sees
+/// the time.
 pub(super) fn prolong<P: Platform>(c: P::Core, word: &P::Word, time: u64) {
     // Relaxed: the compare and swap decides.
     let mut seen = P::load(c, word, Ordering::Relaxed);
@@ -213,7 +219,8 @@ fn see<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<()
     if access.seen & FLAGS == 0 { Ok(()) } else { Err(Conflict::KeyInUse) }
 }
 
-/// Makes sure that the version of a row that was read is valid until `time`; with `now`, that it is the latest too.
+/// Makes sure that the version of a row that was read is valid until `time`; with `now`, that it is
+/// the latest too.
 #[inline]
 fn extend<P: Platform>(
     access: &Access<P, Version<P>>,
@@ -237,7 +244,8 @@ fn extend<P: Platform>(
         if rts(seen) >= time {
             return Ok(());
         }
-        // AcqRel: in line with the release of the row's last writer, for the next reader of the row.
+        // AcqRel: in line with the release of the row's last writer, for the next reader of the
+        // row.
         match P::cas(c, word, seen, word_until(seen, time), Ordering::AcqRel) {
             Ok(_) => return Ok(()),
             Err(other) => seen = other,

@@ -19,7 +19,8 @@ pub struct DeployArguments {
     /// A deployment, and what runs on it
     #[arg(value_name = "FILE")]
     pub file: String,
-    /// Be this instance, of a deployment on several machines [default: the command, which runs all of them]
+    /// Be this instance, of a deployment on several machines [default: the command, which runs all
+    /// of them]
     #[arg(long, value_name = "N")]
     pub instance: Option<String>,
     /// Print one JSON object instead of text

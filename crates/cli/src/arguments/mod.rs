@@ -1,5 +1,5 @@
-//! The command line as typed: names, help and nothing else. Values stay text; `config` gives them meaning, so that
-//! every fault reads the same.
+//! The command line as typed: names, help and nothing else. Values stay text; `config` gives them
+//! meaning, so that every fault reads the same.
 
 mod deploy;
 mod study;
@@ -152,12 +152,12 @@ pub struct TopologyArguments {
     /// Read sys, proc and dev/cpuset under DIR instead of /, and ignore this process's own affinity
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<String>,
-    /// native, a machine that ships with Isles, or a file: a description (TOML), hwloc XML of lstopo, or a
-    /// core-to-core matrix (CSV) [default: native]
+    /// native, a machine that ships with Isles, or a file: a description (TOML), hwloc XML of
+    /// lstopo, or a core-to-core matrix (CSV) [default: native]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// What a picture shows: machine (nested boxes), cores (times of lines between cores) or memory (latencies between
-    /// nodes) [default: machine]
+    /// What a picture shows: machine (nested boxes), cores (times of lines between cores) or memory
+    /// (latencies between nodes) [default: machine]
     #[arg(long, value_name = "VIEW")]
     pub view: Option<String>,
 }
@@ -234,67 +234,73 @@ pub struct BenchArguments {
 /// Flags of every workload.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CommonFlags {
-    /// native, or a machine to simulate: one that ships with Isles, a description file (TOML), hwloc XML of lstopo, or a
-    /// core-to-core matrix (CSV) [default: native]
+    /// native, or a machine to simulate: one that ships with Isles, a description file (TOML),
+    /// hwloc XML of lstopo, or a core-to-core matrix (CSV) [default: native]
     #[arg(long, value_name = "MACHINE", help_heading = "Machine")]
     pub machine: Option<String>,
-    /// Workers, each on its own hardware thread, filled core by core, socket by socket, machine by machine [default: all; with
-    /// one instance, all of one machine]
+    /// Workers, each on its own hardware thread, filled core by core, socket by socket, machine by
+    /// machine [default: all; with one instance, all of one machine]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub cores: Option<String>,
     /// Hardware threads used per physical core [default: all the machine has]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub smt: Option<String>,
-    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or machine (one a machine in use). On
-    /// this machine each of several is a process [default: 1isl]
+    /// Instances: Nisl (1isl, 4isl, ...), core (one a worker), socket (one a socket in use) or
+    /// machine (one a machine in use). On this machine each of several is a process [default: 1isl]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub deploy: Option<String>,
     /// Where workers run: island (close together), spread (far apart) or os [default: island]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub placement: Option<String>,
-    /// How instances on one machine talk: shm (rings in shared memory), uds (Unix domain sockets) or tcp; between machines there
-    /// is tcp only [default: shm]
+    /// How instances on one machine talk: shm (rings in shared memory), uds (Unix domain sockets)
+    /// or tcp; between machines there is tcp only [default: shm]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub transport: Option<String>,
-    /// Transactions over several instances that a worker keeps open while it waits for answers [default: 1; 64 if they wait for a
-    /// disk, too]
+    /// Transactions over several instances that a worker keeps open while it waits for answers
+    /// [default: 1; 64 if they wait for a disk, too]
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub in_flight: Option<String>,
-    /// What a transaction does that meets a row which another one over several instances has prepared: classic (it aborts, or
-    /// waits 10 us before) [default: classic]
+    /// What a transaction does that meets a row which another one over several instances has
+    /// prepared: classic (it aborts, or waits 10 us before) [default: classic]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub commit: Option<String>,
-    /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away) [default: local]
+    /// Where rows live: local, central (one node), remote (another node) or hops=N (N hops away)
+    /// [default: local]
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub memory: Option<String>,
-    /// Whether the simulated machine's L2 and L3 shrink with --scale, so that they hold as large a share of the data: on
-    /// or off [default: off]
+    /// Whether the simulated machine's L2 and L3 shrink with --scale, so that they hold as large a
+    /// share of the data: on or off [default: off]
     #[arg(long, value_name = "SWITCH", help_heading = "Machine")]
     pub scale_caches: Option<String>,
-    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool is in memory) [default: memory]
+    /// Storage engine: memory (rows in memory) or paged (rows in pages of a file, of which a pool
+    /// is in memory) [default: memory]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<String>,
     /// Concurrency control: the name of a scheme.
     #[arg(long, value_name = "NAME", help_heading = "Engine", help = cc_help())]
     pub cc: Option<String>,
-    /// Bytes of the pool that pages are in while they are used, such as 256MiB; instances divide it by their workers (with --engine paged)
-    /// [default: half of the memory; in a simulated machine twice what the loaded rows take in pages, and what is inserted]
+    /// Bytes of the pool that pages are in while they are used, such as 256MiB; instances divide it
+    /// by their workers (with --engine paged) [default: half of the memory; in a simulated machine
+    /// twice what the loaded rows take in pages, and what is inserted]
     #[arg(long, value_name = "BYTES", help_heading = "Engine")]
     pub pool: Option<String>,
-    /// Execution of transactions: inline (by the worker that draws them), plp (workers own partitions, and actions go to the owners of
-    /// what they touch) or atrapos (the same, and nothing central is written) [default: inline]
+    /// Execution of transactions: inline (by the worker that draws them), plp (workers own
+    /// partitions, and actions go to the owners of what they touch) or atrapos (the same, and
+    /// nothing central is written) [default: inline]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub execution: Option<String>,
-    /// Whether partitions follow the workload, and change their workers while it runs: on or off (with --execution atrapos) [default: on]
+    /// Whether partitions follow the workload, and change their workers while it runs: on or off
+    /// (with --execution atrapos) [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "Engine")]
     pub adaptive: Option<String>,
-    /// Seconds between two measurements of what partitions cost, at least; up to eight times as long while nothing changes (with
-    /// --adaptive on) [default: 1 native, 0.01 simulated]
+    /// Seconds between two measurements of what partitions cost, at least; up to eight times as
+    /// long while nothing changes (with --adaptive on) [default: 1 native, 0.01 simulated]
     #[arg(long, value_name = "S", help_heading = "Engine")]
     pub adapt_interval: Option<String>,
-    /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows), group (when it is on
-    /// disk, the worker goes on meanwhile) or sync (the worker waits) [default: group; none in a
-    /// simulated machine, and with rows in memory that workers own, of which nothing is logged yet]
+    /// When a commit is acknowledged: none (nothing is logged), async (at once, the log follows),
+    /// group (when it is on disk, the worker goes on meanwhile) or sync (the worker waits)
+    /// [default: group; none in a simulated machine, and with rows in memory that workers own, of
+    /// which nothing is logged yet]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub durability: Option<String>,
     /// Simulated device below the log: ram, nvme or hdd [default: ram]
@@ -306,32 +312,36 @@ pub struct CommonFlags {
     /// Where timestamps come from, for schemes that need them: clock or counter [default: clock]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub timestamp: Option<String>,
-    /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc, hash-index, queue-latch, replicate,
-    /// prefetch, compiled-rows, bounded-spin, read-only-skip, replicate-index, plain-locks, lookahead, sli and aether; see docs/optimisations.md [default: none]
+    /// Optimisations to leave out, to see what they bring: a comma list of thread-alloc,
+    /// hash-index, queue-latch, replicate, prefetch, compiled-rows, bounded-spin, read-only-skip,
+    /// replicate-index, plain-locks, lookahead, sli and aether; see docs/optimisations.md [default:
+    /// none]
     #[arg(long, value_name = "LIST", help_heading = "Engine")]
     pub without: Option<String>,
-    /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap) or latch (a manager
-    /// with a queue of those who lock and unlock, and lists of owners and waiters); see docs/like-dbx1000.md [default: word]
+    /// How rows are locked by no-wait, wait-die and dl-detect: word (one word, by compare and swap)
+    /// or latch (a manager with a queue of those who lock and unlock, and lists of owners and
+    /// waiters); see docs/like-dbx1000.md [default: word]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub row_lock: Option<String>,
-    /// What a transaction does that has met another one: exponential (it pauses, longer each time), fixed (it pauses up
-    /// to 100 us) or buffer (it waits up to 100 us while its worker runs others, up to ten) [default: exponential]
+    /// What a transaction does that has met another one: exponential (it pauses, longer each time),
+    /// fixed (it pauses up to 100 us) or buffer (it waits up to 100 us while its worker runs
+    /// others, up to ten) [default: exponential]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub retry: Option<String>,
     /// What is copied of a row that is used: fields, or rows (all of it) [default: fields]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub row_copies: Option<String>,
-    /// How silo and occ lock what they commit: ordered (one order for all, with a bounded wait for each) or no-wait (all at
-    /// once, or none) [default: ordered]
+    /// How silo and occ lock what they commit: ordered (one order for all, with a bounded wait for
+    /// each) or no-wait (all at once, or none) [default: ordered]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub commit_locks: Option<String>,
-    /// How dl-detect finds deadlocks, with --row-lock latch: graph (of those who wait for long; the youngest of a circle gives
-    /// up) or lists (of what each waits for, latched and searched all the time; the one with the fewest locks gives up)
-    /// [default: graph]
+    /// How dl-detect finds deadlocks, with --row-lock latch: graph (of those who wait for long; the
+    /// youngest of a circle gives up) or lists (of what each waits for, latched and searched all
+    /// the time; the one with the fewest locks gives up) [default: graph]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub deadlocks: Option<String>,
-    /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still be given; see
-    /// docs/like-dbx1000.md [default: none]
+    /// Do what another program does, dbx1000, in all that has a flag; each of these flags can still
+    /// be given; see docs/like-dbx1000.md [default: none]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub like: Option<String>,
     /// Length in seconds of the machine's own time [default: 10 native, 0.02 simulated]
@@ -343,9 +353,10 @@ pub struct CommonFlags {
     /// Seconds to run before measuring [default: 1 native, 0.005 simulated]
     #[arg(long, value_name = "S", help_heading = "Run")]
     pub warmup: Option<String>,
-    /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc, tatp), hot=F:F (micro, tatp),
-    /// multisite=F (micro, tatp, dependent), fail-socket=N (all that have a database) or rearrange=N (plp and atrapos whose
-    /// partitions stay), as in 0.2=hot=0.5:0.2
+    /// What changes at a moment of the measured time; can be given again and again: mix=NAME (tpcc,
+    /// tatp), hot=F:F (micro, tatp), multisite=F (micro, tatp, dependent), fail-socket=N (all that
+    /// have a database) or rearrange=N (plp and atrapos whose partitions stay), as in
+    /// 0.2=hot=0.5:0.2
     #[arg(long, value_name = "SECONDS=CHANGE", help_heading = "Run")]
     pub at: Vec<String>,
     /// Breakdown of time and counters: on or off [default: on]
@@ -379,8 +390,9 @@ pub struct TpccFlags {
     /// Warehouses [default: one per worker]
     #[arg(long, value_name = "N", help_heading = "tpcc")]
     pub warehouses: Option<String>,
-    /// tpcc: full, narrow (NewOrder and Payment), payment, new-order, order-status, delivery or stock-level; tatp: full, or a
-    /// transaction (GetSubscriberData, GetNewDestination, GetAccessData, UpdateSubscriberData, UpdateLocation, InsertCallForwarding,
+    /// tpcc: full, narrow (NewOrder and Payment), payment, new-order, order-status, delivery or
+    /// stock-level; tatp: full, or a transaction (GetSubscriberData, GetNewDestination,
+    /// GetAccessData, UpdateSubscriberData, UpdateLocation, InsertCallForwarding,
     /// DeleteCallForwarding) [default: full]
     #[arg(long, value_name = "NAME", help_heading = "tpcc and tatp")]
     pub mix: Option<String>,
@@ -393,29 +405,31 @@ pub struct TpccFlags {
     /// Columns: full, or small (those that transactions need) [default: full]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub schema: Option<String>,
-    /// Cardinalities per warehouse, or accounts per branch, relative to the specification [default: 1]
+    /// Cardinalities per warehouse, or accounts per branch, relative to the specification [default:
+    /// 1]
     #[arg(long, value_name = "F", help_heading = "tpcb and tpcc")]
     pub scale: Option<String>,
     /// Whether transactions insert rows: on or off [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
     pub inserts: Option<String>,
-    /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a worker) [default: home]
+    /// Where warehouses live: home (on the node of their worker) or block (contiguous blocks a
+    /// worker) [default: home]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub load: Option<String>,
-    /// When Payment takes its warehouse and NewOrder its district: late (after all other rows) or early (before them)
-    /// [default: late]
+    /// When Payment takes its warehouse and NewOrder its district: late (after all other rows) or
+    /// early (before them) [default: late]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub hot_rows: Option<String>,
-    /// Order in which NewOrder takes stocks: sorted (by warehouse and item) or drawn (as the order names them)
-    /// [default: sorted]
+    /// Order in which NewOrder takes stocks: sorted (by warehouse and item) or drawn (as the order
+    /// names them) [default: sorted]
     #[arg(long, value_name = "NAME", help_heading = "tpcc")]
     pub stocks: Option<String>,
-    /// Whether inserted rows enter indexes: on or off, for mixes that look for none (narrow, payment and new-order)
-    /// [default: on]
+    /// Whether inserted rows enter indexes: on or off, for mixes that look for none (narrow,
+    /// payment and new-order) [default: on]
     #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
     pub index_inserts: Option<String>,
-    /// Whether NewOrder reads warehouse and customer without concurrency control, whatever columns others write: on or off
-    /// [default: off]
+    /// Whether NewOrder reads warehouse and customer without concurrency control, whatever columns
+    /// others write: on or off [default: off]
     #[arg(long, value_name = "SWITCH", help_heading = "tpcc")]
     pub unvalidated_reads: Option<String>,
 }
@@ -431,10 +445,12 @@ pub struct TatpFlags {
 /// Flags of the workloads over one table.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RowFlags {
-    /// Rows per transaction; memory: rows of each worker, of one line each [default: 10; memory: 1000000]
+    /// Rows per transaction; memory: rows of each worker, of one line each [default: 10; memory:
+    /// 1000000]
     #[arg(long, value_name = "N", help_heading = "micro, ycsb and memory")]
     pub rows: Option<String>,
-    /// Skew of the choice of rows, 0 (uniform) to 1 [default: ycsb 0.99; micro: rows of the worker's own site]
+    /// Skew of the choice of rows, 0 (uniform) to 1 [default: ycsb 0.99; micro: rows of the
+    /// worker's own site]
     #[arg(long, value_name = "F", help_heading = "micro and ycsb")]
     pub zipf: Option<String>,
     /// read, update or mixed (half of the rows each) [default: read]
@@ -446,7 +462,8 @@ pub struct RowFlags {
     /// Rows of each site, one site per worker; dependent: in each table [default: 10000]
     #[arg(long, value_name = "N", help_heading = "micro and dependent")]
     pub rows_per_site: Option<String>,
-    /// Share of transactions over several sites, or whose subscriber may be any, 0 to 1 [default: 0]
+    /// Share of transactions over several sites, or whose subscriber may be any, 0 to 1 [default:
+    /// 0]
     #[arg(long, value_name = "F", help_heading = "micro, tatp and dependent")]
     pub multisite: Option<String>,
     /// Share of requests that go to a share of the data, as in 0.8:0.2 [default: none]
@@ -500,8 +517,8 @@ pub struct LockFlags {
     /// The line of these words: own, or lock (that of the lock) [default: own]
     #[arg(long, value_name = "NAME", help_heading = "lock")]
     pub held_line: Option<String>,
-    /// Nanoseconds that waiters of ttas (at random, up to eight times as many) and ticket (for each thread before them)
-    /// pause [default: 0: they spin]
+    /// Nanoseconds that waiters of ttas (at random, up to eight times as many) and ticket (for each
+    /// thread before them) pause [default: 0: they spin]
     #[arg(long, value_name = "N", help_heading = "lock")]
     pub backoff: Option<String>,
 }
@@ -512,11 +529,12 @@ pub struct IpcFlags {
     /// How messages travel: pipe, fifo, mq, uds, tcp or shm [default: uds]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub mechanism: Option<String>,
-    /// Where the two peers run: same-socket, other-socket or, of a cluster, other-machine (tcp only) [default: same-socket]
+    /// Where the two peers run: same-socket, other-socket or, of a cluster, other-machine (tcp
+    /// only) [default: same-socket]
     #[arg(long, value_name = "NAME", help_heading = "ipc")]
     pub peers: Option<String>,
-    /// Processes that the two peers belong to, 1 or 2; with 2, shm, uds or tcp is measured beside a bare line of memory
-    /// [default: 1]
+    /// Processes that the two peers belong to, 1 or 2; with 2, shm, uds or tcp is measured beside a
+    /// bare line of memory [default: 1]
     #[arg(long, value_name = "N", help_heading = "ipc")]
     pub processes: Option<String>,
 }

@@ -22,10 +22,11 @@ pub struct VerifyArguments {
     /// Concurrency control: the name of a scheme, or all [default: all]
     #[arg(long, visible_alias = "scheme", value_name = "NAME")]
     pub cc: Option<String>,
-    /// histories (random transactions, checked for serializability), bank (transfers over two databases), tpcc, micro,
-    /// ycsb, islands and distributed (several instances), owners (of partitions), on a simulated disk, so not with
-    /// --machine native, crashes (of a durable database), files (of one, damaged) and refusals (of the system, beside
-    /// one); or all [default: histories]
+    /// histories (random transactions, checked for serializability), bank (transfers over two
+    /// databases), tpcc, micro, ycsb, islands and distributed (several instances), owners (of
+    /// partitions), on a simulated disk, so not with --machine native, crashes (of a durable
+    /// database), files (of one, damaged) and refusals (of the system, beside one); or all
+    /// [default: histories]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Seeds of each scheme and workload [default: 1000]
@@ -34,14 +35,15 @@ pub struct VerifyArguments {
     /// The first of them [default: 0]
     #[arg(long, value_name = "N")]
     pub first_seed: Option<String>,
-    /// virtual (a small machine of two sockets), the name of a simulated machine that ships with Isles, or native
-    /// [default: virtual]
+    /// virtual (a small machine of two sockets), the name of a simulated machine that ships with
+    /// Isles, or native [default: virtual]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
     /// Workers of each run [default: 3 to 5, by seed and workload]
     #[arg(long, value_name = "N")]
     pub cores: Option<String>,
-    /// Runs at the same time, each on one processor of this machine; native: 1 [default: all processors]
+    /// Runs at the same time, each on one processor of this machine; native: 1 [default: all
+    /// processors]
     #[arg(long, value_name = "N")]
     pub jobs: Option<String>,
     /// Print one JSON object instead of text

@@ -1,4 +1,5 @@
-//! `--at SECONDS=CHANGE`: what a workload changes to while it runs, what fails, and which partitions move.
+//! `--at SECONDS=CHANGE`: what a workload changes to while it runs, what fails, and which
+//! partitions move.
 
 use driver::Failure;
 use serde::{Serialize, Serializer};
@@ -30,8 +31,9 @@ impl Serialize for At {
     }
 }
 
-/// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are not known. Its workers are on so many sockets, in so
-/// many instances; it is executed so, and its partitions follow the workload or not.
+/// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are
+/// not known. Its workers are on so many sockets, in so many instances; it is executed so, and its
+/// partitions follow the workload or not.
 pub(super) fn changes(
     common: &CommonFlags,
     workload: &Workload,

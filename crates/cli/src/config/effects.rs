@@ -1,7 +1,8 @@
-//! Refuses flags that would have no effect: whoever gives one wants something that the run would not do.
+//! Refuses flags that would have no effect: whoever gives one wants something that the run would
+//! not do.
 //!
-//! A flag may name what the run does anyway, and `--deploy 1isl` may stand beside flags of several instances, so that sweeps over
-//! deployments need no other line for one instance.
+//! A flag may name what the run does anyway, and `--deploy 1isl` may stand beside flags of several
+//! instances, so that sweeps over deployments need no other line for one instance.
 
 use cc::RowLock;
 use driver::Durability;
@@ -12,7 +13,8 @@ use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, ConcurrencyControl, Engine, WorkloadName};
 
-/// Optimisations that rows in pages can do without; the others are of rows in memory, but for looking ahead.
+/// Optimisations that rows in pages can do without; the others are of rows in memory, but for
+/// looking ahead.
 const OF_PAGES: [Optimisation; 2] = [Optimisation::InheritedLocks, Optimisation::Aether];
 /// Those of both.
 const OF_BOTH: [Optimisation; 3] =

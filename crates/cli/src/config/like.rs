@@ -1,7 +1,8 @@
 //! What `--like` stands for: the defaults of flags that make a run do what another program does.
 //!
-//! Each flag can still be given, and counts then. What the other program does, where its source says so, and what of it has no
-//! flag here stands in `docs/like-dbx1000.md`; a test holds this list against that page.
+//! Each flag can still be given, and counts then. What the other program does, where its source
+//! says so, and what of it has no flag here stands in `docs/like-dbx1000.md`; a test holds this
+//! list against that page.
 
 use cc::{CommitLocks, Deadlocks, RowCopies, RowLock};
 use driver::{Durability, Retry};

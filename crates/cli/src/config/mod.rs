@@ -1,7 +1,8 @@
-//! The resolved configuration of a benchmark: every flag has its value, and nothing contradicts anything else.
+//! The resolved configuration of a benchmark: every flag has its value, and nothing contradicts
+//! anything else.
 //!
-//! [`resolve`] is pure: its inputs are the command line as typed and a few facts of the machine, its result either a
-//! [`Config`] or one [`BadInput`](crate::BadInput).
+//! [`resolve`] is pure: its inputs are the command line as typed and a few facts of the machine,
+//! its result either a [`Config`] or one [`BadInput`](crate::BadInput).
 
 mod asked;
 mod changes;

@@ -47,8 +47,8 @@ pub(super) fn pool(
     Ok((engine == Engine::Paged).then(|| given.unwrap_or_else(default)))
 }
 
-/// Bytes of the pool where `--pool` does not say it: of this machine half of its memory, of a simulated one what keeps all pages in memory.
-/// Frames that nobody uses cost the host nothing.
+/// Bytes of the pool where `--pool` does not say it: of this machine half of its memory, of a
+/// simulated one what keeps all pages in memory. Frames that nobody uses cost the host nothing.
 pub(super) fn pool_default(
     (workload, cores): (&Workload, usize),
     (length, warmup_seconds): (Length, f64),

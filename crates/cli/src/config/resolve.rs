@@ -49,8 +49,8 @@ const WARMUP_SECONDS_VIRTUAL: f64 = 0.005;
 /// Resolves every flag of a benchmark on `machine`, which is the one that `--machine` names.
 ///
 /// # Errors
-/// The first fault: an unknown workload, a flag of another workload or of a later version, a value that is not one of
-/// the accepted ones, or values that contradict each other.
+/// The first fault: an unknown workload, a flag of another workload or of a later version, a value
+/// that is not one of the accepted ones, or values that contradict each other.
 pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Config, BadInput> {
     let workload_name = workload_name(arguments)?;
     if let Some(flag) = arguments.misplaced(workload_name) {
@@ -58,7 +58,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     }
     let common = &arguments.common;
     let native = machine.name == NATIVE;
-    // Names come before numbers: a number may be out of range only because a later version is asked for.
+    // Names come before numbers: a number may be out of range only because a later version is asked
+    // for.
     let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
     let memory = choose_memory(common.memory.as_deref())?;
     let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
@@ -305,7 +306,8 @@ fn without(common: &CommonFlags, default: &[Optimisation]) -> Result<Vec<Optimis
     Ok(all)
 }
 
-/// The transactions over several instances that a worker keeps open: where they wait for a disk, many.
+/// The transactions over several instances that a worker keeps open: where they wait for a disk,
+/// many.
 fn in_flight(common: &CommonFlags, deploy: Deploy, durability: Durability) -> Result<u64, BadInput> {
     let given = values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?;
     let waits = deploy.instances() > 1 && durability != Durability::None;

@@ -14,11 +14,12 @@ use crate::choices::{
 };
 use crate::machine_facts::NATIVE;
 
-/// A benchmark's configuration. Serialises as the `config` of the result, with the names of the flags (`-` as `_`).
+/// A benchmark's configuration. Serialises as the `config` of the result, with the names of the
+/// flags (`-` as `_`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
-    /// The workload with its flags, which stand beside the others in the result. The flag `--workload` of YCSB is
-    /// `ycsb_workload` there, because `workload` is the workload itself.
+    /// The workload with its flags, which stand beside the others in the result. The flag
+    /// `--workload` of YCSB is `ycsb_workload` there, because `workload` is the workload itself.
     #[serde(flatten)]
     pub workload: Workload,
     /// `native`, or the name of a simulated machine.
@@ -53,9 +54,11 @@ pub struct Config {
     pub cc: ConcurrencyControl,
     /// Execution of transactions.
     pub execution: Execution,
-    /// Whether partitions follow the workload; `None` where workers own none, or keep what they own.
+    /// Whether partitions follow the workload; `None` where workers own none, or keep what they
+    /// own.
     pub adaptive: Option<Switch>,
-    /// Shortest interval between two measurements; `None` where partitions do not follow the workload.
+    /// Shortest interval between two measurements; `None` where partitions do not follow the
+    /// workload.
     #[serde(rename = "adapt_interval")]
     pub adapt_interval_seconds: Option<f64>,
     /// When a commit is acknowledged.

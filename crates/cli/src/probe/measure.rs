@@ -169,7 +169,8 @@ fn load_curve(
         .collect()
 }
 
-/// The median latency of working sets of these sizes: too large for the cache below, and well within their own.
+/// The median latency of working sets of these sizes: too large for the cache below, and well
+/// within their own.
 fn plateau(curve: &[Point], sizes: RangeInclusive<usize>) -> Option<f64> {
     median(curve.iter().filter(|point| sizes.contains(&point.bytes)).map(|point| point.ns).collect())
 }

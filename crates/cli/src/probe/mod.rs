@@ -1,8 +1,8 @@
 //! `isles probe`: measures the machine it runs on, and describes it.
 //!
-//! The measuring code is that of `workloads::measure`, `ipc` and `memory`; here is what to measure, on which threads, and
-//! what becomes of it. Everything runs on this machine's hardware; other load on it makes the figures worse, so medians
-//! of short repetitions count.
+//! The measuring code is that of `workloads::measure`, `ipc` and `memory`; here is what to measure,
+//! on which threads, and what becomes of it. Everything runs on this machine's hardware; other load
+//! on it makes the figures worse, so medians of short repetitions count.
 
 mod measure;
 mod reads;
@@ -52,8 +52,8 @@ fn directory(path: Option<&str>) -> Result<PathBuf, BadInput> {
     Err(BadInput::value("--path", path, "not a directory", "a directory on the device to measure"))
 }
 
-/// Where the description goes. Opened first: a minute of measuring must not end with a path that was mistyped. An
-/// existing file is replaced at the end.
+/// Where the description goes. Opened first: a minute of measuring must not end with a path that
+/// was mistyped. An existing file is replaced at the end.
 struct Target {
     path: PathBuf,
     partial: PathBuf,

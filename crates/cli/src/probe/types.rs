@@ -67,7 +67,8 @@ pub(super) struct Flush {
     pub reason: Option<String>,
 }
 
-/// Pages that are read at random past the operating system's cache, while so many reads are under way.
+/// Pages that are read at random past the operating system's cache, while so many reads are under
+/// way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct ReadsAtDepth {
     pub depth: usize,

@@ -1,8 +1,8 @@
 //! The result of a benchmark.
 //!
-//! The driver hands in what it counted, a [`Measurement`](driver::Measurement); [`Report::new`] derives every rate and ratio
-//! from it, so that the numbers of one report agree. A report serialises as the JSON object of the command-line contract
-//! and renders as text for people.
+//! The driver hands in what it counted, a [`Measurement`](driver::Measurement); [`Report::new`]
+//! derives every rate and ratio from it, so that the numbers of one report agree. A report
+//! serialises as the JSON object of the command-line contract and renders as text for people.
 
 mod json;
 pub mod numbers;

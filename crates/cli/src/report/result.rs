@@ -56,9 +56,11 @@ pub struct Report {
     pub instances: usize,
     /// Share of commits that involved more than one instance.
     pub distributed_ratio: f64,
-    /// Messages between instances for each of those commits, attempts that failed included; null without such commits.
+    /// Messages between instances for each of those commits, attempts that failed included; null
+    /// without such commits.
     pub messages_per_distributed: Option<f64>,
-    /// Transactions that were refused because they needed an instance that was missing; absent if no instance was.
+    /// Transactions that were refused because they needed an instance that was missing; absent if
+    /// no instance was.
     #[serde(skip_serializing_if = "is_zero")]
     pub refused: u64,
     /// Which instance ran where and who talked to whom; absent if there is one.

@@ -31,7 +31,8 @@ impl Style {
         Style { colour: false }
     }
 
-    /// Colours if `terminal` says that a person reads, unless `NO_COLOR` is set or the terminal is dumb.
+    /// Colours if `terminal` says that a person reads, unless `NO_COLOR` is set or the terminal is
+    /// dumb.
     pub fn for_terminal(terminal: bool) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -249,7 +250,8 @@ fn why_many_aborts(report: &Report) -> Option<&'static str> {
     (report.abort_ratio >= MANY).then_some(why)
 }
 
-/// What the simulated machine was, where it differs from the described one, and what a second of it cost.
+/// What the simulated machine was, where it differs from the described one, and what a second of it
+/// cost.
 fn simulation(text: &mut String, report: &Report) {
     if let (Some(caches), Switch::On) = (report.caches, report.config.scale_caches) {
         let [l1, l2, l3] = [caches.l1_bytes, caches.l2_bytes, caches.l3_bytes].map(|size| bytes(size as u64));

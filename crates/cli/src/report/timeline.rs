@@ -1,5 +1,6 @@
-//! Throughput over the run. Workers count commits in intervals of a fixed width, because they do not know when the run
-//! will end; the report has a fixed number of bins over the time that was really measured.
+//! Throughput over the run. Workers count commits in intervals of a fixed width, because they do
+//! not know when the run will end; the report has a fixed number of bins over the time that was
+//! really measured.
 
 use serde::Serialize;
 
@@ -17,8 +18,8 @@ pub struct Bin {
 
 /// [`BINS`] equal bins over `elapsed` seconds from commits in intervals of `width` seconds.
 ///
-/// Commits are taken as evenly spread over their interval, up to the end of the run; those counted after it fall into
-/// the last moment of the run.
+/// Commits are taken as evenly spread over their interval, up to the end of the run; those counted
+/// after it fall into the last moment of the run.
 pub fn bins(commits: &[u64], width: f64, elapsed: f64) -> Vec<Bin> {
     let bin_seconds = elapsed.max(0.0) / BINS as f64;
     let until = cumulative(commits, width, elapsed);

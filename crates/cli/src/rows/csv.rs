@@ -1,4 +1,5 @@
-//! CSV as RFC 4180 has it: fields between commas, in quotation marks where they need them; records end with a line, or with both characters of one.
+//! CSV as RFC 4180 has it: fields between commas, in quotation marks where they need them; records
+//! end with a line, or with both characters of one.
 
 /// A field: its text, and whether it was in quotation marks.
 #[derive(Clone, Debug, PartialEq, Eq)]

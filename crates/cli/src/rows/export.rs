@@ -72,7 +72,8 @@ pub fn export(arguments: &ExportArguments) -> Result<String, Failure> {
     }
 }
 
-/// Writes what `read` gives, which is called with the primary key of the last row; how many rows there were.
+/// Writes what `read` gives, which is called with the primary key of the last row; how many rows
+/// there were.
 fn write_all(
     to: impl Write,
     failed: &dyn Fn(io::Error) -> Failure,

@@ -1,7 +1,8 @@
 //! `isles import`: rows of a file into a table that is there.
 //!
-//! The whole file is read and judged before the first row is inserted. All rows go in by one transaction, or, if the user says so,
-//! by several, and then every message says which lines are in.
+//! The whole file is read and judged before the first row is inserted. All rows go in by one
+//! transaction, or, if the user says so, by several, and then every message says which lines are
+//! in.
 
 use std::io::Read;
 use std::path::Path;
@@ -63,7 +64,8 @@ struct Line {
 /// Inserts the rows of a file; what to say of it.
 ///
 /// # Errors
-/// The database cannot be opened, or has no such table; the file is not what the table has, and the message says where; rows are there already.
+/// The database cannot be opened, or has no such table; the file is not what the table has, and the
+/// message says where; rows are there already.
 pub fn import(arguments: &ImportArguments) -> Result<String, Failure> {
     let ImportArguments { path, table: name, file, .. } = arguments;
     let path = Path::new(path);

@@ -1,4 +1,5 @@
-//! JSON: a reader that keeps numbers as they are written, notices names that come twice, and says where it stands; and a writer of texts.
+//! JSON: a reader that keeps numbers as they are written, notices names that come twice, and says
+//! where it stands; and a writer of texts.
 
 /// A value as it is written.
 #[derive(Clone, Debug, PartialEq)]

@@ -49,7 +49,8 @@ pub(super) fn open(path: &Path) -> Result<Database, Failure> {
         return Err(Failure::at(path, &why));
     }
     let at = |error: isles::Error| Failure::at(path, &error);
-    // The limit of memory is the machine's: how many rows there are is not known before they are there.
+    // The limit of memory is the machine's: how many rows there are is not known before they are
+    // there.
     let mut builder = Database::at(path).memory_limit(MEMORY_LIMIT);
     if builder.tables_of_directory().map_err(at)?.is_empty() {
         return Err(Failure::at(path, &"no database with tables"));

@@ -1,7 +1,9 @@
-//! Values of columns as text, by the type of the column: the same in CSV and JSON but for what JSON has itself.
+//! Values of columns as text, by the type of the column: the same in CSV and JSON but for what JSON
+//! has itself.
 //!
-//! Integers and floats are digits, a float that is no number is `NaN`, `inf` or `-inf`; bytes are `0x` and digits; arrays are lists, and groups objects
-//! by the names of their members, in CSV as JSON in one field. Every value is read back as it was.
+//! Integers and floats are digits, a float that is no number is `NaN`, `inf` or `-inf`; bytes are
+//! `0x` and digits; arrays are lists, and groups objects by the names of their members, in CSV as
+//! JSON in one field. Every value is read back as it was.
 
 use isles::{Datum, ValueType};
 
@@ -93,7 +95,8 @@ fn of_integer(text: &str, kind: &ValueType) -> Option<Datum> {
 }
 
 fn of_float(text: &str, bytes: usize) -> Option<Datum> {
-    // The digits of a short one are read at once as one: by way of a long one they would be rounded twice.
+    // The digits of a short one are read at once as one: by way of a long one they would be rounded
+    // twice.
     let value = if bytes == 4 { f64::from(text.parse::<f32>().ok()?) } else { text.parse().ok()? };
     // A number that is too large for its type is none.
     let fits = value.is_finite();
@@ -202,7 +205,8 @@ mod tests {
         let long = |number: f64| to_text(&Datum::Float(number), &ValueType::Float(8));
         let short = |number: f32| to_text(&Datum::Float(f64::from(number)), &ValueType::Float(4));
         assert_eq!((long(0.1), short(0.1), short(1e-7)), ("0.1".into(), "0.1".into(), "0.0000001".into()));
-        // Digits that lie near the middle of two short ones, and would be rounded twice by way of a long one.
+        // Digits that lie near the middle of two short ones, and would be rounded twice by way of a
+        // long one.
         let middle = "1.00000005960464484";
         assert_eq!(of_text(middle, &ValueType::Float(4)), Ok(Datum::Float(f64::from(1.000_000_1_f32))));
         assert_eq!(to_text(&Datum::Signed128(-5), &ValueType::Signed(16)), "-5");

@@ -19,13 +19,13 @@ use crate::report::{Caches, Report, SimulationCost};
 
 /// Loads, warms up, runs and checks what `config` says.
 ///
-/// `flags` are those that `config` was made of, in case instances are processes of their own. Called on the main thread, which alone
-/// calls `progress`. When `interrupt` is requested, loading ends with [`Failure::Failed`] and a run ends early with a report of
-/// what ran.
+/// `flags` are those that `config` was made of, in case instances are processes of their own.
+/// Called on the main thread, which alone calls `progress`. When `interrupt` is requested, loading
+/// ends with [`Failure::Failed`] and a run ends early with a report of what ran.
 ///
 /// # Errors
-/// [`Failure::BadInput`] for what only the machine can know (memory nodes that are not there), otherwise
-/// [`Failure::Failed`]. A violated check is no error here: it stands in the report.
+/// [`Failure::BadInput`] for what only the machine can know (memory nodes that are not there),
+/// otherwise [`Failure::Failed`]. A violated check is no error here: it stands in the report.
 pub fn run(
     config: &Config,
     flags: Vec<OsString>,
@@ -89,7 +89,8 @@ fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> R
     on_instances(config, (&deployment, &started(flags, Vec::new())?), control)
 }
 
-/// Processes of this program, with these flags, whose databases are in these directories, if that is said.
+/// Processes of this program, with these flags, whose databases are in these directories, if that
+/// is said.
 ///
 /// # Errors
 /// The operating system does not say where the program is.

@@ -23,7 +23,8 @@ fn disk(kind: DiskKind) -> Disk {
     Disk::new(model, Faults::default())
 }
 
-/// Bytes of the copies of tables that are never written, roughly: each instance has them on each of its memory nodes.
+/// Bytes of the copies of tables that are never written, roughly: each instance has them on each of
+/// its memory nodes.
 fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
     if config.without.contains(&Optimisation::Replicate) {
         return 0.0;
@@ -32,8 +33,8 @@ fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
     copies.sum::<usize>().saturating_sub(1) as f64 * config.workload.read_only_bytes()
 }
 
-/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and, where tables grow, some
-/// two thirds of what workers may insert.
+/// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and,
+/// where tables grow, some two thirds of what workers may insert.
 fn expected_bytes(config: &Config, plan: &Plan, deployment: &Deployment) -> usize {
     let loaded = config.workload.rows_loaded(config.cores).bytes;
     let most = deployment.workers() * plan.inserted_bytes(deployment);

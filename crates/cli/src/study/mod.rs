@@ -28,7 +28,8 @@ const JOBS_MAX: u64 = 4_096;
 /// Runs a study.
 ///
 /// # Errors
-/// Bad input; or, after everything was reported, that findings failed or that the user stopped the study.
+/// Bad input; or, after everything was reported, that findings failed or that the user stopped the
+/// study.
 pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
     let study = read(&arguments.file)?;
     let selected = select(&study, arguments.only.as_deref())?;
@@ -115,8 +116,8 @@ fn cache(arguments: &StudyArguments, program: &Path) -> Result<Option<Cache>, Fa
     }
 }
 
-/// The page: where `--report` says, otherwise beside the study file, otherwise in the working directory. `None` where
-/// nobody said and neither can be written.
+/// The page: where `--report` says, otherwise beside the study file, otherwise in the working
+/// directory. `None` where nobody said and neither can be written.
 fn page(arguments: &StudyArguments) -> Result<Option<Page>, BadInput> {
     if let Some(path) = &arguments.report {
         return Page::at(path).map(Some);
@@ -130,8 +131,8 @@ fn page(arguments: &StudyArguments) -> Result<Option<Page>, BadInput> {
     Ok(page.ok())
 }
 
-/// What the arguments of a run mean: the resolved configuration identifies it, and the contents of a machine that is
-/// described by a file.
+/// What the arguments of a run mean: the resolved configuration identifies it, and the contents of
+/// a machine that is described by a file.
 fn resolve(words: &[String]) -> Resolution {
     match try_resolve(words) {
         Ok((identity, native)) => Resolution::Ready { identity, native },

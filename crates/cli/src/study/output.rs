@@ -99,7 +99,8 @@ fn table(judgements: &[Judgement<'_>], style: Style) -> String {
     text + &explanations(judgements)
 }
 
-/// The comparisons behind findings that failed, reasons for those without a value; what is missing, by reason.
+/// The comparisons behind findings that failed, reasons for those without a value; what is missing,
+/// by reason.
 fn explanations(judgements: &[Judgement<'_>]) -> String {
     let mut text = String::new();
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What a person sees of a study meanwhile: runs done of all and seconds. Standard error only; a line a run where that is
-//! no terminal.
+//! What a person sees of a study meanwhile: runs done of all and seconds. Standard error only; a
+//! line a run where that is no terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;

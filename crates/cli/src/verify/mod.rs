@@ -19,7 +19,8 @@ use report::{Report, Series};
 /// Failures of one scheme and workload after which the next begins.
 const FAILURES_MAX: usize = 5;
 
-/// Runs what the arguments ask for and prints what was found. Ctrl-C ends a campaign early with a report of what ran.
+/// Runs what the arguments ask for and prints what was found. Ctrl-C ends a campaign early with a
+/// report of what ran.
 ///
 /// # Errors
 /// [`Failure::BadInput`], or [`Failure::Violated`] after the report is printed.

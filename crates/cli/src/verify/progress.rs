@@ -1,4 +1,5 @@
-//! How a campaign goes, on standard error: seeds, rate, seconds left, failures, and runs that do not end.
+//! How a campaign goes, on standard error: seeds, rate, seconds left, failures, and runs that do
+//! not end.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Durable instances as processes: what goes on after a kill, what belongs together, and where directories are.
+//! Durable instances as processes: what goes on after a kill, what belongs together, and where
+//! directories are.
 
 // Tests look at processes, and write scratch files of their own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -27,7 +28,8 @@ fn isles(words: &str, path: &Path) -> Command {
     command
 }
 
-/// What it prints, of which standard error is one line if it fails, with status 1, or 2 if what is asked for does not fit the directory.
+/// What it prints, of which standard error is one line if it fails, with status 1, or 2 if what is
+/// asked for does not fit the directory.
 fn told(command: &mut Command) -> Result<String, String> {
     let ran = command.output().expect("the binary of this package runs");
     if ran.status.success() {
@@ -243,7 +245,8 @@ fn quiet_ports() -> [u16; 4] {
     [(); 4].map(|()| free.next().expect("a port"))
 }
 
-/// Strangers who say nothing or half of something, more than are heard at a time, from the first moment on.
+/// Strangers who say nothing or half of something, more than are heard at a time, from the first
+/// moment on.
 fn knock(port: u16, over: &AtomicBool) {
     let mut strangers = VecDeque::new();
     while !over.load(Ordering::SeqCst) {

@@ -1,5 +1,6 @@
-//! What programs and scripts rely on stays as it is: the flags of each command, what a flag says to a value that it does not take, and the
-//! keys of the JSON that runs print. `tests/frozen` has them. With `ISLES_FROZEN=write` they are written anew, for a change that is meant.
+//! What programs and scripts rely on stays as it is: the flags of each command, what a flag says to
+//! a value that it does not take, and the keys of the JSON that runs print. `tests/frozen` has
+//! them. With `ISLES_FROZEN=write` they are written anew, for a change that is meant.
 
 // Golden files.
 #![allow(clippy::disallowed_methods)]
@@ -72,7 +73,8 @@ fn flags_are_as_they_were() {
     assert_frozen("flags.txt", &all);
 }
 
-/// Each flag of a benchmark with a value that it does not take, and with each workload that does not have it.
+/// Each flag of a benchmark with a value that it does not take, and with each workload that does
+/// not have it.
 #[test]
 fn refusals_of_flags_are_as_they_were() {
     let mut all = String::new();

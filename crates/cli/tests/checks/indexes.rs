@@ -1,4 +1,5 @@
-//! What is written once for readers names everything that there is: decisions, and pages of documents.
+//! What is written once for readers names everything that there is: decisions, and pages of
+//! documents.
 
 // The test makes a folder of its own.
 #![allow(clippy::disallowed_methods)]

@@ -1,4 +1,5 @@
-//! Instances as processes: what they measure and check, and that nothing stays behind, whoever ends.
+//! Instances as processes: what they measure and check, and that nothing stays behind, whoever
+//! ends.
 
 // Tests look at processes, and write scratch files of their own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,11 +1,13 @@
-//! Ctrl-C: a report says what was measured, also if that is nothing, and the status is that of a full run.
+//! Ctrl-C: a report says what was measured, also if that is nothing, and the status is that of a
+//! full run.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Runs a line that would take a minute, and interrupts it when it says that it runs: status and report.
+/// Runs a line that would take a minute, and interrupts it when it says that it runs: status and
+/// report.
 fn interrupted(line: &str) -> (Option<i32>, String) {
     let mut running = Command::new(env!("CARGO_BIN_EXE_isles"))
         .args(line.split_whitespace())

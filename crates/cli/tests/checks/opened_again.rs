@@ -1,4 +1,5 @@
-//! `isles bench --path` over a directory that holds data: the same command goes on, and any other size is refused before it runs.
+//! `isles bench --path` over a directory that holds data: the same command goes on, and any other
+//! size is refused before it runs.
 
 // Tests write scratch files of their own.
 #![allow(clippy::disallowed_methods)]
@@ -26,7 +27,8 @@ fn bench(path: &str, line: &str) -> Outcome {
     Outcome { status: output.status.code(), error }
 }
 
-/// A first command, which loads, and others with what they are refused for: the flag that they ask for, and what the directory has.
+/// A first command, which loads, and others with what they are refused for: the flag that they ask
+/// for, and what the directory has.
 type Case = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
 
 const CASES: &[Case] = &[

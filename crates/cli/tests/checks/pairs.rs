@@ -1,8 +1,9 @@
-//! Combinations of the flags of `isles bench`, small, on this machine and simulated: each runs with all checks ok, or is refused with
-//! status 2 in one line that names a flag which was given. A line that is refused goes on without that flag, until it runs.
+//! Combinations of the flags of `isles bench`, small, on this machine and simulated: each runs with
+//! all checks ok, or is refused with status 2 in one line that names a flag which was given. A line
+//! that is refused goes on without that flag, until it runs.
 //!
-//! Lines are drawn by a seed so that each holds as many pairs of values as possible that no line before has had. `ISLES_PAIRS` is the number
-//! of lines, `ISLES_PAIRS_SEED` the seed.
+//! Lines are drawn by a seed so that each holds as many pairs of values as possible that no line
+//! before has had. `ISLES_PAIRS` is the number of lines, `ISLES_PAIRS_SEED` the seed.
 
 // Scratch files, and the clock.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -164,7 +165,8 @@ impl Scratch {
         Ended { status, error }
     }
 
-    /// Runs a line for a moment, without those of its flags that are refused. How many were; an error: what is wrong.
+    /// Runs a line for a moment, without those of its flags that are refused. How many were; an
+    /// error: what is wrong.
     fn until_it_runs(&self, line: &str) -> Result<usize, String> {
         let mut parts = flags(&format!("{line} --cores 2 --seconds 0.002 --warmup 0"));
         let mut refused = 0;

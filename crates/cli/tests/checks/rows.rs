@@ -1,4 +1,5 @@
-//! `isles import` and `isles export`: what is written is read back, and a bad file changes nothing without saying so.
+//! `isles import` and `isles export`: what is written is read back, and a bad file changes nothing
+//! without saying so.
 // The test makes files.
 #![allow(clippy::disallowed_methods)]
 

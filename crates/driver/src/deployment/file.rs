@@ -9,7 +9,8 @@ impl Deployment {
     /// The deployment that a file describes.
     ///
     /// # Errors
-    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing could run.
+    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing
+    /// could run.
     pub fn from_file(path: &Path) -> Result<Self, DeploymentError> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
         let deployment =

@@ -52,8 +52,9 @@ pub(super) fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
     hops
 }
 
-/// The memory node of each worker's rows, always one of its machine. Of several nodes at the distance asked for, a worker takes the next one after
-/// its own, so that workers of different nodes load different memories.
+/// The memory node of each worker's rows, always one of its machine. Of several nodes at the
+/// distance asked for, a worker takes the next one after its own, so that workers of different
+/// nodes load different memories.
 pub(super) fn memory_nodes(
     memory: MemoryPlacement,
     topology: &Topology,

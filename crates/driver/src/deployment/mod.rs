@@ -1,5 +1,6 @@
-//! Where a workload runs: a value, made from a request and a machine (threads are chosen by [`machine::place_workers`]), read
-//! from a file, or put together by a program. Guide: `docs/deployments.md`.
+//! Where a workload runs: a value, made from a request and a machine (threads are chosen by
+//! [`machine::place_workers`]), read from a file, or put together by a program. Guide:
+//! `docs/deployments.md`.
 //!
 //! - `value`: the deployment; `error`: why there is none;
 //! - `memory`: the memory nodes of rows; `request`: deployments that follow from a machine;

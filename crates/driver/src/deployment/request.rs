@@ -55,8 +55,9 @@ impl Deployment {
         Deployment::on(request, topology, &hops_by_distance(topology), topology.memory_bytes())
     }
 
-    /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, of a cluster those of one machine, on a host with this much memory (0 where
-    /// the host does not say): what is simulated lives there too.
+    /// As [`Self::on_topology`], with the `hops` between the nodes of `topology`, of a cluster
+    /// those of one machine, on a host with this much memory (0 where the host does not say): what
+    /// is simulated lives there too.
     ///
     /// # Errors
     /// [`DeploymentError`]: what the machine does not have.

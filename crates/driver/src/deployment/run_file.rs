@@ -1,5 +1,5 @@
-//! Deployments in files that also say what runs on them, and where instances on several machines are reached: what `isles deploy`
-//! reads. A deployment's own file is one, too.
+//! Deployments in files that also say what runs on them, and where instances on several machines
+//! are reached: what `isles deploy` reads. A deployment's own file is one, too.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,11 @@ pub struct RunFile {
     pub deployment: Deployment,
     /// What runs, in the words of `isles bench`; empty if the file does not say.
     pub run: String,
-    /// Where the instances of several machines find the command, and where each of them is reached; `None` if all are on this
-    /// machine.
+    /// Where the instances of several machines find the command, and where each of them is reached;
+    /// `None` if all are on this machine.
     pub machines: Option<Machines>,
-    /// The directories of the instances' databases, each on the machine of its instance; empty if the file does not say.
+    /// The directories of the instances' databases, each on the machine of its instance; empty if
+    /// the file does not say.
     pub paths: Vec<PathBuf>,
 }
 
@@ -41,8 +42,8 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// What the process of this instance, or of the command, proves and demands. The directory of certificates is relative to that
-    /// of the file.
+    /// What the process of this instance, or of the command, proves and demands. The directory of
+    /// certificates is relative to that of the file.
     ///
     /// # Errors
     /// Certificates that are missing, or do not fit together.
@@ -121,7 +122,8 @@ impl RunFile {
     /// What a file says.
     ///
     /// # Errors
-    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing could run.
+    /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing
+    /// could run.
     pub fn from_file(path: &Path) -> Result<Self, DeploymentError> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
         let deployed = text.and_then(|text| RunFile::from_toml(&text).map_err(|error| error.to_string()));

@@ -51,8 +51,8 @@ impl Instance {
     }
 }
 
-/// How the instances of a deployment on one machine talk to each other; those on two machines use TCP. It means nothing if there
-/// is one instance.
+/// How the instances of a deployment on one machine talk to each other; those on two machines use
+/// TCP. It means nothing if there is one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -106,8 +106,9 @@ impl Partitioning {
     }
 }
 
-/// Where a workload runs. Workers are numbered through all instances, in their order; a part of the data belongs to the
-/// instance of the worker whose home it is. Displays as the file that it can be read from ([`Deployment::from_toml`]).
+/// Where a workload runs. Workers are numbered through all instances, in their order; a part of the
+/// data belongs to the instance of the worker whose home it is. Displays as the file that it can be
+/// read from ([`Deployment::from_toml`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Deployment {
@@ -140,7 +141,8 @@ impl Deployment {
         Deployment { memory_bytes_max, instances: vec![instance], ..Deployment::default() }
     }
 
-    /// The same with the rows of worker `n` on node `nodes[n]`, beginning again where there are fewer nodes than workers.
+    /// The same with the rows of worker `n` on node `nodes[n]`, beginning again where there are
+    /// fewer nodes than workers.
     #[must_use]
     pub fn with_nodes(mut self, nodes: &[Node]) -> Self {
         let workers = self.instances.iter_mut().flat_map(|instance| &mut instance.workers);
@@ -148,7 +150,8 @@ impl Deployment {
         self
     }
 
-    /// Refuses what nothing can run: no instances or workers, two workers on one hardware thread, no memory.
+    /// Refuses what nothing can run: no instances or workers, two workers on one hardware thread,
+    /// no memory.
     ///
     /// # Errors
     /// [`DeploymentError`]: what is wrong.
@@ -271,8 +274,9 @@ impl Deployment {
         nodes
     }
 
-    /// The worker that loads part `part` of `parts`, on whose node the part then lies: the worker whose home it is, or, with
-    /// [`Partitioning::Blocks`], the worker in whose block of about `parts / workers` parts it is, larger blocks first.
+    /// The worker that loads part `part` of `parts`, on whose node the part then lies: the worker
+    /// whose home it is, or, with [`Partitioning::Blocks`], the worker in whose block of about
+    /// `parts / workers` parts it is, larger blocks first.
     pub fn loader(&self, part: usize, parts: usize) -> usize {
         let workers = self.workers();
         if self.partitioning == Partitioning::RoundRobin {

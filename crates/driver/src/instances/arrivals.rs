@@ -1,8 +1,9 @@
 //! Instances of other machines, which come to the command by themselves.
 //!
-//! An instance connects, proves who it is if the deployment has certificates, and says which instance it is. Whoever is none of the
-//! deployment, or has another file, is refused with a reason, which the command says, too. Those that have connected are heard side by
-//! side, each for a second and a few bytes ([`Reception`]), so that strangers hold up nobody.
+//! An instance connects, proves who it is if the deployment has certificates, and says which
+//! instance it is. Whoever is none of the deployment, or has another file, is refused with a
+//! reason, which the command says, too. Those that have connected are heard side by side, each for
+//! a second and a few bytes ([`Reception`]), so that strangers hold up nobody.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -110,7 +111,8 @@ impl Arrivals {
                     self.reception.receive(stream, hear);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // One has gone again, or nothing is left to hear anybody with, which those who are heard give back.
+                // One has gone again, or nothing is left to hear anybody with, which those who are
+                // heard give back.
                 Err(_) => break,
             }
         }
@@ -212,8 +214,9 @@ pub(super) fn warn(what: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "isles: {what}");
 }
 
-/// The connection of an instance, which says `here`, to its command, which may come later. Both prove who they are, if this one can. One that
-/// the command has not heard, because others have knocked, comes again.
+/// The connection of an instance, which says `here`, to its command, which may come later. Both
+/// prove who they are, if this one can. One that the command has not heard, because others have
+/// knocked, comes again.
 pub(super) fn reach(
     machines: &Machines,
     credentials: Option<&Credentials>,

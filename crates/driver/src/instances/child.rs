@@ -1,5 +1,6 @@
-//! The process of an instance. It opens and loads its database, connects with the processes of the others, lets its workers run,
-//! and shows the command its rows. What it does next the command says; when the command is gone, it ends at once.
+//! The process of an instance. It opens and loads its database, connects with the processes of the
+//! others, lets its workers run, and shows the command its rows. What it does next the command
+//! says; when the command is gone, it ends at once.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -98,7 +99,8 @@ fn unasked() -> RunError {
     RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
 }
 
-/// Hands on what the command says, as long as it is there. A command that has started this process may leave directories behind.
+/// Hands on what the command says, as long as it is there. A command that has started this process
+/// may leave directories behind.
 fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
     let (mut from, mut directories) = (io::BufReader::new(from), None::<Vec<PathBuf>>);
     loop {
@@ -275,11 +277,12 @@ pub(super) fn serve<W: workloads::Workload>(
     bench.end(c, &directory)
 }
 
-/// Waits until nobody else has the directory: processes of a command that was killed end right after it. A directory that stays
-/// locked is an error of the opening.
+/// Waits until nobody else has the directory: processes of a command that was killed end right
+/// after it. A directory that stays locked is an error of the opening.
 fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
     let Some(path) = directory.path() else { return };
-    // Where somebody else has not made it, as on a machine of its own: what cannot be made, the opening names.
+    // Where somebody else has not made it, as on a machine of its own: what cannot be made, the
+    // opening names.
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists()) {
         drop(Hardware::open_directory(c, above, true));
     }

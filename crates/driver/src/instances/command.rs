@@ -1,5 +1,5 @@
-//! A run whose instances are processes, from the command's side: it says what comes next, adds up what the instances have
-//! measured as if they were threads, and checks their rows.
+//! A run whose instances are processes, from the command's side: it says what comes next, adds up
+//! what the instances have measured as if they were threads, and checks their rows.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -56,7 +56,8 @@ pub(super) fn run<W: Workload>(
     })
 }
 
-/// The same, with what every part of it needs. Says when the data are there that a run after this one would go on with.
+/// The same, with what every part of it needs. Says when the data are there that a run after this
+/// one would go on with.
 fn run_in<W: Workload>(
     c: HardwareCore,
     workload: &W,
@@ -136,8 +137,8 @@ fn run_in<W: Workload>(
     }
 }
 
-/// Lets all instances open their databases, and brings them together: what was under way when they went down is resolved. What
-/// that took, if there were data; otherwise they load from now on.
+/// Lets all instances open their databases, and brings them together: what was under way when they
+/// went down is resolved. What that took, if there were data; otherwise they load from now on.
 fn open(
     c: HardwareCore,
     cx: Context<'_>,
@@ -170,7 +171,8 @@ fn open(
     Ok(all.map(|all| Recovery { in_doubt, in_doubt_committed: committed, seconds, ..all }))
 }
 
-/// Lets all instances load, unless their data `existed`; what there is, and where each can be reached.
+/// Lets all instances load, unless their data `existed`; what there is, and where each can be
+/// reached.
 fn load<W: Workload>(
     workload: &W,
     cx: Context<'_>,
@@ -251,7 +253,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// The next keys to ask for, if this one is asked for now: conditions go through rows by ascending keys.
+    /// The next keys to ask for, if this one is asked for now: conditions go through rows by
+    /// ascending keys.
     fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
         let (word, last) = (key.last().copied(), self.last.last().copied());
         let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));

@@ -1,4 +1,5 @@
-//! The processes of a deployment's instances, as the command sees them: started, heard, and ended, whatever happens.
+//! The processes of a deployment's instances, as the command sees them: started, heard, and ended,
+//! whatever happens.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -22,7 +23,8 @@ use crate::plan::{Durability, Plan};
 const LOOK: Duration = Duration::from_millis(20);
 /// How often the command tells instances of other machines that it is there.
 const GREETING: Duration = Duration::from_millis(200);
-/// How long the command waits for another instance's reason after one has said that it misses a peer.
+/// How long the command waits for another instance's reason after one has said that it misses a
+/// peer.
 const REASON: Duration = Duration::from_secs(2);
 /// How long an instance that was told to end may take.
 const ENDING: Duration = Duration::from_secs(10);
@@ -51,7 +53,8 @@ pub enum Instances {
     Come {
         /// Where all of them are reached.
         machines: Machines,
-        /// The directories of the instances' databases, each on its own machine; empty: below the plan's, on each machine.
+        /// The directories of the instances' databases, each on its own machine; empty: below the
+        /// plan's, on each machine.
         paths: Vec<PathBuf>,
         /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
         fingerprint: u32,
@@ -267,7 +270,8 @@ impl<'a> Crew<'a> {
         (0..self.instances.len()).for_each(|number| self.tell(number, order));
     }
 
-    /// Says something to instances of other machines now and then: the kernel finds out who does not take it any more.
+    /// Says something to instances of other machines now and then: the kernel finds out who does
+    /// not take it any more.
     fn greet(&mut self) {
         if self.greeted.elapsed() < GREETING {
             return;
@@ -291,7 +295,8 @@ impl<'a> Crew<'a> {
         &self.instances[number].name
     }
 
-    /// How a process ended that says nothing more; `None` if it ended well, or somebody else has started it.
+    /// How a process ended that says nothing more; `None` if it ended well, or somebody else has
+    /// started it.
     fn ended(&mut self, number: usize) -> Option<String> {
         let child = self.instances[number].child.as_mut()?;
         let end = Instant::now() + REASON;
@@ -425,7 +430,8 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Ends all processes, and waits until they are gone, which takes as long as writing all rows if they are `durable`.
+    /// Ends all processes, and waits until they are gone, which takes as long as writing all rows
+    /// if they are `durable`.
     pub(super) fn end(mut self, durable: bool) -> Result<(), RunError> {
         self.tell_all(&Order::End);
         let patience = if durable { CLOSING } else { ENDING };

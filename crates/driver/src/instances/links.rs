@@ -1,7 +1,8 @@
 //! Links between the workers of instances that are processes.
 //!
-//! Of two instances the one with the lower number listens, and the workers of the other one connect to its workers. A process
-//! accepts on a thread of its own while it connects, so that no process waits for another one that waits, too.
+//! Of two instances the one with the lower number listens, and the workers of the other one connect
+//! to its workers. A process accepts on a thread of its own while it connects, so that no process
+//! waits for another one that waits, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,7 +83,8 @@ impl Meeting<'_> {
         Ok((doorbells, Seats::new(workers.start, seats)))
     }
 
-    /// Connects the workers here with those of an instance that comes back: the number of each here, and its link.
+    /// Connects the workers here with those of an instance that comes back: the number of each
+    /// here, and its link.
     pub(super) fn meet_again(
         &self,
         c: HardwareCore,

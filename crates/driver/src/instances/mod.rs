@@ -1,19 +1,23 @@
-//! Instances as processes of their own: on this machine's hardware the command starts one for each instance of a deployment,
-//! watches it, and ends it.
+//! Instances as processes of their own: on this machine's hardware the command starts one for each
+//! instance of a deployment, watches it, and ends it.
 //!
 //! - `said`: what the command and an instance tell each other;
 //! - `child`: the process of an instance;
 //! - `links`: how workers of different processes get their links;
-//! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which come by themselves;
-//! - `command`: a run, from the command's side; `outliving` one in which instances may end and come back.
+//! - `crew`: the processes as the command sees them; `arrivals`: those of other machines, which
+//!   come by themselves;
+//! - `command`: a run, from the command's side; `outliving` one in which instances may end and come
+//!   back.
 //!
-//! Durable instances are opened together: each says what it has found and what is in doubt there, and the command, which knows that of
-//! all, says whether they load or how they end it.
+//! Durable instances are opened together: each says what it has found and what is in doubt there,
+//! and the command, which knows that of all, says whether they load or how they end it.
 //!
-//! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan shows that they agree. An
-//! instance that ends, in whichever way, closes its standard output, and the command says which it was and how it ended. A
-//! command that ends closes the standard input of its instances, which end, too. Peers notice it by their links. Instances on other
-//! machines are no children of the command: they connect to it, and that connection stands for standard input and output.
+//! Both sides read the same flags, so that workload and plan do not travel; a sum over the plan
+//! shows that they agree. An instance that ends, in whichever way, closes its standard output, and
+//! the command says which it was and how it ended. A command that ends closes the standard input of
+//! its instances, which end, too. Peers notice it by their links. Instances on other machines are
+//! no children of the command: they connect to it, and that connection stands for standard input
+//! and output.
 
 mod arrivals;
 mod child;
@@ -53,7 +57,8 @@ pub fn on_processes(
     run_on_processes(&any, plan, deployment, instances, control)
 }
 
-/// As [`on_processes`], with a workload that need not be in the list, for tests. Its processes call [`run_instance_of`].
+/// As [`on_processes`], with a workload that need not be in the list, for tests. Its processes call
+/// [`run_instance_of`].
 ///
 /// # Errors
 /// As [`on_processes`].
@@ -72,8 +77,9 @@ pub fn run_on_processes<W: workloads::Workload>(
     command::run(Hardware::core(), workload, Context { plan, deployment, control }, instances)
 }
 
-/// What the process of an instance does: it obeys the command that has started it, over standard input and output. `asked` is
-/// what the flags say, or what is wrong with them, which the command hears.
+/// What the process of an instance does: it obeys the command that has started it, over standard
+/// input and output. `asked` is what the flags say, or what is wrong with them, which the command
+/// hears.
 ///
 /// # Errors
 /// The command is gone, or there was none.
@@ -83,7 +89,8 @@ pub fn run_instance(asked: Result<(Workload, Plan), String>) -> Result<(), RunEr
     obey(asked, &task, &commander, None).or_else(|error| commander.fail(&error))
 }
 
-/// As [`run_instance`], with a workload that need not be in the list: see [`crate::run_and_inspect`].
+/// As [`run_instance`], with a workload that need not be in the list: see
+/// [`crate::run_and_inspect`].
 ///
 /// # Errors
 /// As [`run_instance`].
@@ -98,8 +105,9 @@ pub fn run_instance_of<W: workloads::Workload>(
     served.or_else(|error| commander.fail(&error))
 }
 
-/// As [`run_instance`], for instance `number` of a deployment over several machines, which is not started by the command but
-/// connects to it. `credentials` are those of this instance, if the deployment has certificates; `fingerprint` is that of the file.
+/// As [`run_instance`], for instance `number` of a deployment over several machines, which is not
+/// started by the command but connects to it. `credentials` are those of this instance, if the
+/// deployment has certificates; `fingerprint` is that of the file.
 ///
 /// # Errors
 /// There is no command, it refuses this instance, or this instance fails.

@@ -1,7 +1,9 @@
-//! A run of durable instances on machines of their own, of which one may end while the others run on, and come back to them.
+//! A run of durable instances on machines of their own, of which one may end while the others run
+//! on, and come back to them.
 //!
-//! An instance that is started again says what it has, connects with all others, and its workers resolve with theirs what is in doubt.
-//! If several are missing, they come back together. When the time is over nobody waits for one that is missing any more.
+//! An instance that is started again says what it has, connects with all others, and its workers
+//! resolve with theirs what is in doubt. If several are missing, they come back together. When the
+//! time is over nobody waits for one that is missing any more.
 
 use crate::context::Context;
 use crate::control::Sample;

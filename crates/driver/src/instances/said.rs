@@ -1,5 +1,6 @@
-//! What the command and the process of an instance tell each other, through the pipes that are the process's standard input and
-//! output: messages in postcard, each behind its length, and rows as they are.
+//! What the command and the process of an instance tell each other, through the pipes that are the
+//! process's standard input and output: messages in postcard, each behind its length, and rows as
+//! they are.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -31,13 +32,16 @@ pub(super) struct Task {
     pub instance: usize,
     /// A number that no other deployment has that runs at the time.
     pub number: u64,
-    /// The directory in which processes of this machine meet, which the process removes if the command ends without having done so.
+    /// The directory in which processes of this machine meet, which the process removes if the
+    /// command ends without having done so.
     pub directory: PathBuf,
     /// Where others reach this instance, where they may be on other machines.
     pub address: Option<SocketAddr>,
-    /// The directory of the instance's database; `None` if it is not durable, or chooses a temporary one.
+    /// The directory of the instance's database; `None` if it is not durable, or chooses a
+    /// temporary one.
     pub database: Option<PathBuf>,
-    /// A directory that the process removes if the command ends, for nothing in it is to stay: that of the database is below it.
+    /// A directory that the process removes if the command ends, for nothing in it is to stay: that
+    /// of the database is below it.
     pub temporary: Option<PathBuf>,
     /// Whether the others run on without it if it ends, and it comes back to them.
     pub outlived: bool,
@@ -85,9 +89,11 @@ pub(super) enum Order {
 /// What an instance says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
-    /// By an instance that was not started by the command: who it is, and [`crate::RunFile::fingerprint`] of its file.
+    /// By an instance that was not started by the command: who it is, and
+    /// [`crate::RunFile::fingerprint`] of its file.
     Here { version: u32, instance: usize, file: u32 },
-    /// Its database is open: what it took if there were data, whose it is, and what was under way when it went down.
+    /// Its database is open: what it took if there were data, whose it is, and what was under way
+    /// when it went down.
     Opened { recovered: Option<Recovery>, found: Found, undecided: Undecided },
     /// Its parts in doubt have ended durably.
     Finished,
@@ -101,7 +107,8 @@ pub(super) enum Word {
     Goes(Sample),
     /// What its workers did, by their numbers, what that took of memory, and what its log did.
     Ran { results: Vec<WorkerResult>, memory: MemoryTaken, log: Option<LogGrowth> },
-    /// It ends, and why; `gone`: because another one did; `other_data`: because its directory does not fit.
+    /// It ends, and why; `gone`: because another one did; `other_data`: because its directory does
+    /// not fit.
     Failed { why: String, gone: bool, other_data: Option<OtherData> },
 }
 

@@ -1,7 +1,9 @@
-//! What a worker does with its transactions over several instances: gathers, submits, and tries them again.
+//! What a worker does with its transactions over several instances: gathers, submits, and tries
+//! them again.
 //!
-//! Where parts lock partitions as wholes there is one under way at a time ([`Member::can_ask`](islands::Member::can_ask)). Those that are drawn
-//! meanwhile gather, and those with the same other instance are submitted as one ([`crate::batch`]).
+//! Where parts lock partitions as wholes there is one under way at a time
+//! ([`Member::can_ask`](islands::Member::can_ask)). Those that are drawn meanwhile gather, and
+//! those with the same other instance are submitted as one ([`crate::batch`]).
 
 use std::collections::VecDeque;
 
@@ -19,9 +21,11 @@ use crate::plan::{Durability, Missing};
 use crate::retry::Deferred;
 use crate::waiting::{Distributed, Gathered, Ticket, Tickets, Waiting};
 
-/// Transactions that are submitted as one, at most: what they say in one message stays far below its bound.
+/// Transactions that are submitted as one, at most: what they say in one message stays far below
+/// its bound.
 const BATCH_MAX: usize = 32;
-/// Longest wait of a local transaction for a part that holds its partition, before it tries again all the same.
+/// Longest wait of a local transaction for a part that holds its partition, before it tries again
+/// all the same.
 const PART_NANOS: u64 = 1_000_000;
 /// Attempts of a local transaction that pause as if they had met another local one.
 const LOCAL_ATTEMPTS: u32 = 3;

@@ -1,10 +1,11 @@
-//! What the workers of a deployment of several instances do: local transactions the ordinary way, transactions over several
-//! instances as members of the deployment, and parts for others between two transactions.
+//! What the workers of a deployment of several instances do: local transactions the ordinary way,
+//! transactions over several instances as members of the deployment, and parts for others between
+//! two transactions.
 //!
-//! A worker that has no transaction left says so to those of other instances, and goes on serving until all of them have: nobody
-//! loses a participant. A local transaction
-//! that meets another one is tried again by the loop, and not within its session, because it may have met a part that this very
-//! worker holds for another instance, and lets go when it hears the decision.
+//! A worker that has no transaction left says so to those of other instances, and goes on serving
+//! until all of them have: nobody loses a participant. A local transaction that meets another one
+//! is tried again by the loop, and not within its session, because it may have met a part that this
+//! very worker holds for another instance, and lets go when it hears the decision.
 
 mod distributed;
 
@@ -36,9 +37,10 @@ use crate::upcoming::Upcoming;
 use crate::waiting::{Distributed, Tickets, Waiting};
 use crate::worker::{Job, WorkerResult};
 
-/// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be locked until groups are durable. Where
-/// nothing is durable they are locked for a round trip, and laying aside brings nothing: 0.93 to 1.03 of the throughput under seven
-/// schemes, 0.4 to 0.9 in most runs under `hstore` (docs/islands.md).
+/// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be
+/// locked until groups are durable. Where nothing is durable they are locked for a round trip, and
+/// laying aside brings nothing: 0.93 to 1.03 of the throughput under seven schemes, 0.4 to 0.9 in
+/// most runs under `hstore` (docs/islands.md).
 const ASIDE_MAX: usize = 64;
 /// How often a worker that waits for answers looks whether the run is over.
 const LOOK_NANOS: u64 = 50_000;
@@ -242,7 +244,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     arrivals: Option<&'a Arrivals<P>>,
     /// The worker's next transaction, if it has to wait: in a box, because most are never here.
     current: Option<Box<Waiting<W::Procedure>>>,
-    /// Transactions in this instance alone that have met another one, and wait for their next attempt.
+    /// Transactions in this instance alone that have met another one, and wait for their next
+    /// attempt.
     #[allow(clippy::vec_box)]
     aside: Vec<Box<Waiting<W::Procedure>>>,
     aside_max: usize,
@@ -254,7 +257,8 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     messages_before: Vec<u64>,
     actions: Vec<<W::Procedure as Procedure>::Action>,
     ended: Vec<Done<Batch<W::Procedure>, Tickets>>,
-    /// Whether transactions that only read would see snapshots, which do not fit those of other instances.
+    /// Whether transactions that only read would see snapshots, which do not fit those of other
+    /// instances.
     avoids_snapshots: bool,
     acknowledgements: Acknowledgements,
 }
@@ -276,7 +280,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             if is_stopped && P::load(c, board.broken(), Ordering::Relaxed) != 0 {
                 return Ok(());
             }
-            // The first worker to finish stops all: those of other instances hear it from that worker itself.
+            // The first worker to finish stops all: those of other instances hear it from that
+            // worker itself.
             let is_first = self.job.schedule.commits_max.is_some() && self.member.misses_somebody();
             let is_over = is_stopped || now >= self.ends || is_first;
             if is_over {
@@ -338,7 +343,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.result.attempts_max = 0;
     }
 
-    /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The moment afterwards.
+    /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The
+    /// moment afterwards.
     fn begin(&mut self, now: Nanos) -> Result<Nanos, RunError> {
         let Crew { job, worker, ref mut random, .. } = *self;
         let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
@@ -463,7 +469,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.current.is_none() && self.aside.is_empty() && self.distributed.is_empty()
     }
 
-    /// One attempt of a transaction in this instance alone, which waits for another one after a conflict. The moment afterwards.
+    /// One attempt of a transaction in this instance alone, which waits for another one after a
+    /// conflict. The moment afterwards.
     #[inline]
     fn run_here(&mut self, mut transaction: Deferred<W::Procedure>) -> Result<Nanos, RunError> {
         let began = transaction.began;
@@ -481,7 +488,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
             Err(abort) if abort.is_conflict() => {
                 let waiting = Box::new(self.defer(transaction, true, now)?);
-                // What it has met may be held for a round trip, or until it is durable: the worker goes on with others.
+                // What it has met may be held for a round trip, or until it is durable: the worker
+                // goes on with others.
                 match self.aside.len() < self.aside_max {
                     true => self.aside.push(waiting),
                     false => self.current = Some(waiting),
@@ -492,7 +500,8 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(now)
     }
 
-    /// Waits for answers, or until a transaction can be tried again: the worker's own one at `ready`. The moment afterwards.
+    /// Waits for answers, or until a transaction can be tried again: the worker's own one at
+    /// `ready`. The moment afterwards.
     fn wait_for(&mut self, now: Nanos, ready: Option<Nanos>) -> Result<Nanos, RunError> {
         let aside = self.aside.iter().map(|waiting| waiting.ready);
         let moments = aside.chain(self.next_again()).chain(ready);

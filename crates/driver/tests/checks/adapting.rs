@@ -1,4 +1,5 @@
-//! Partitions that follow the workload: skew is noticed, keys change their owners while transactions run, and nothing is lost.
+//! Partitions that follow the workload: skew is noticed, keys change their owners while
+//! transactions run, and nothing is lost.
 
 use adapt::{Core, Settings, Story};
 use driver::{
@@ -106,7 +107,8 @@ fn a_failed_socket_loses_its_partitions() {
     }
 }
 
-/// An owner that all others ask for more than it can do is heard of all the same: what it counts is measured in each interval.
+/// An owner that all others ask for more than it can do is heard of all the same: what it counts is
+/// measured in each interval.
 #[test]
 fn who_is_asked_for_too_much_is_heard() {
     const MANY: usize = 24;
@@ -120,7 +122,8 @@ fn who_is_asked_for_too_much_is_heard() {
     assert!(story.measurements >= 4, "{}", story.text());
 }
 
-/// A worker whose processor is taken away runs nothing of its own, and owns nothing soon; when the processor is back it runs its own again, and owns what it draws.
+/// A worker whose processor is taken away runs nothing of its own, and owns nothing soon; when the
+/// processor is back it runs its own again, and owns what it draws.
 #[test]
 fn processors_come_and_go() {
     const TAKEN: usize = 1;
@@ -162,7 +165,8 @@ fn processors_come_and_go() {
     assert!(meanwhile < 0.95 * before && after > 0.9 * before, "{before} {meanwhile} {after}: {text}");
 }
 
-/// What has moved in one run has moved in the next one on the same database, if it has as many workers.
+/// What has moved in one run has moved in the next one on the same database, if it has as many
+/// workers.
 #[test]
 fn a_durable_database_finds_its_partitions_again() {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
@@ -199,7 +203,8 @@ fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
         let shifts = vec![shift(0.002, 1_000), shift(0.001, 3)];
         let still = Plan { adaptation: None, execution, shifts, ..plan(3.0, 4) };
         let shifted = run(&tatp(None), &still).shifted;
-        // The last three workers of four have nine columns each to give, and the last of them again what it gets.
+        // The last three workers of four have nine columns each to give, and the last of them again
+        // what it gets.
         let counts = shifted.iter().map(|one| (one.rearrangements, one.changes)).collect::<Vec<_>>();
         assert_eq!(counts[0], (3, 9));
         assert!(counts[1].0 > 24 && counts[1].0 < 100 && counts[1].1 == 3 * counts[1].0, "{counts:?}");

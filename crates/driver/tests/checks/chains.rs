@@ -1,10 +1,12 @@
 //! Histories of transactions over instances, and whether they are serializable.
 //!
-//! Each write gives its row a version that no other write uses, and reads the version before. So the versions of a row are a
-//! chain, which is followed back from the last one. Transactions depend on each other by what they read of versions, and a circle
-//! of dependencies is a violation (Adya, Liskov, O'Neil, ICDE 2000; recorded as in Kingsbury, Alvaro, PVLDB 2020). In the end
-//! every transaction has committed: what its last attempt saw and wrote is what counts. Some transactions only read, most of
-//! them in one instance: there a scheme might show them a snapshot that fits no other instance's.
+//! Each write gives its row a version that no other write uses, and reads the version before. So
+//! the versions of a row are a chain, which is followed back from the last one. Transactions depend
+//! on each other by what they read of versions, and a circle of dependencies is a violation (Adya,
+//! Liskov, O'Neil, ICDE 2000; recorded as in Kingsbury, Alvaro, PVLDB 2020). In the end every
+//! transaction has committed: what its last attempt saw and wrote is what counts. Some transactions
+//! only read, most of them in one instance: there a scheme might show them a snapshot that fits no
+//! other instance's.
 
 // What a test records stands outside the machine that it observes.
 #![allow(clippy::disallowed_types)]

@@ -1,4 +1,5 @@
-//! Workloads that change while they run do so at their moments, in every deployment, and a seed gives the same run again.
+//! Workloads that change while they run do so at their moments, in every deployment, and a seed
+//! gives the same run again.
 
 use cc::SchemeName;
 use driver::{

@@ -240,8 +240,8 @@ fn experiments_have_one_instance() {
     assert_eq!(refused.to_string(), "a deployment without instances: at least one is needed");
 }
 
-/// Increments a second of 20 threads on two sockets, a counter for each ten of them: those with the same socket, or every
-/// other one.
+/// Increments a second of 20 threads on two sockets, a counter for each ten of them: those with the
+/// same socket, or every other one.
 fn increments(apart: bool) -> f64 {
     let octo = Description::shipped("octo-socket").expect("shipped");
     let mut deployment = on("octo-socket", DeploymentRequest { workers: 20, ..local() }).expect("accepted");

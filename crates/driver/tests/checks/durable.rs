@@ -1,4 +1,5 @@
-//! Several instances that are durable, in one process: a run goes on where the one before has ended.
+//! Several instances that are durable, in one process: a run goes on where the one before has
+//! ended.
 
 use std::path::PathBuf;
 
@@ -70,7 +71,8 @@ fn another_deployment_is_refused() {
     assert!(refused.contains("--path database: holds no deployment of several instances"), "{refused}");
 }
 
-/// Most of its transactions only read, so the last one of a worker is acknowledged with an earlier epoch than those before.
+/// Most of its transactions only read, so the last one of a worker is acknowledged with an earlier
+/// epoch than those before.
 #[test]
 fn commits_before_a_last_reader_are_counted() {
     for seed in 1..4 {
@@ -103,7 +105,8 @@ fn files_of_this_machine_are_read_again() {
     std::fs::remove_dir_all(&path).expect("the test's directory");
 }
 
-/// Parts stay prepared for two groups of the log: popular rows and whole partitions are met by many meanwhile.
+/// Parts stay prepared for two groups of the log: popular rows and whole partitions are met by many
+/// meanwhile.
 #[test]
 fn skew_aborts_few() {
     let ycsb = |workload| {

@@ -1,5 +1,6 @@
-//! Instances on several simulated machines: global invariants hold, nothing touches another machine's memory, the transports are those
-//! that there are, each machine has a disk, and machines come back to others that run on.
+//! Instances on several simulated machines: global invariants hold, nothing touches another
+//! machine's memory, the transports are those that there are, each machine has a disk, and machines
+//! come back to others that run on.
 
 use cc::SchemeName;
 use driver::{
@@ -144,8 +145,8 @@ fn durable_instances_on_several_machines_go_on_where_they_have_ended() {
     }
 }
 
-/// Of two machines that crash together, the second comes back when the first runs transactions again: so that one does not wait for
-/// the other one.
+/// Of two machines that crash together, the second comes back when the first runs transactions
+/// again: so that one does not wait for the other one.
 #[test]
 fn machines_that_are_down_together_do_not_wait_for_each_other() {
     let (deployment, disks) = (deployment(6, 3, Transport::Tcp), disks(3));
@@ -160,7 +161,8 @@ fn machines_that_are_down_together_do_not_wait_for_each_other() {
     assert_eq!((faults.falls, measured.returned.len(), measured.troubles.away_max), (2, 2, 2));
 }
 
-/// The first of them crashes again before it runs transactions: the second does not wait for that, either.
+/// The first of them crashes again before it runs transactions: the second does not wait for that,
+/// either.
 #[test]
 fn who_comes_back_does_not_wait_for_one_that_has_crashed_again() {
     for event in [180, 220, 300, 340] {

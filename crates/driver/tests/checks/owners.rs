@@ -178,7 +178,8 @@ fn checks_hold_on_hardware() {
     }
 }
 
-/// Workers provide memory between the warm-up and the measured time, and do meanwhile what others need of them.
+/// Workers provide memory between the warm-up and the measured time, and do meanwhile what others
+/// need of them.
 #[test]
 fn owners_prepare_a_run_while_they_serve_each_other() {
     for execution in OWNING {

@@ -1,7 +1,9 @@
-//! A workload for the order of transactions over instances: switches in pairs, each half in another site.
+//! A workload for the order of transactions over instances: switches in pairs, each half in another
+//! site.
 //!
-//! A transaction reads the other half of a pair, and then turns its own half: off if both are on, on otherwise. So never both are
-//! off, unless two transactions read before either has written. Whoever finds both off counts it.
+//! A transaction reads the other half of a pair, and then turns its own half: off if both are on,
+//! on otherwise. So never both are off, unless two transactions read before either has written.
+//! Whoever finds both off counts it.
 
 use engine::{Plan, Procedure, Verbs};
 use platform::Intent;
@@ -14,7 +16,8 @@ use workloads::{Check, Outcome, Workload};
 /// Pairs of a site: few, so that transactions meet.
 const PAIRS: u16 = 2;
 
-/// One half of a pair: of the pair (site, number) with the next site, or of the pair of the site before.
+/// One half of a pair: of the pair (site, number) with the next site, or of the pair of the site
+/// before.
 #[derive(Row, Clone, Debug)]
 #[row(key(site, number, half))]
 pub struct Switch {

@@ -41,7 +41,8 @@ fn every_transaction_ends_once() {
                 if scheme != SchemeName::Hstore {
                     assert!(aborts > 0, "{scheme} {retry:?}: transactions meet");
                 }
-                // A pause may be as long as ten transactions, and a transaction's latency has all its pauses.
+                // A pause may be as long as ten transactions, and a transaction's latency has all
+                // its pauses.
                 if retry == Retry::Buffer && aborts > 50 {
                     let slowest = measured.kinds.iter().filter_map(|(_, kind)| kind.latency_us.p999);
                     assert!(slowest.fold(0.0, f64::max) > 50.0, "{scheme}: latencies have no pauses");
@@ -51,7 +52,8 @@ fn every_transaction_ends_once() {
     }
 }
 
-/// A run that time ends leaves transactions in the buffers, which have changed nothing: the checks agree with the counts.
+/// A run that time ends leaves transactions in the buffers, which have changed nothing: the checks
+/// agree with the counts.
 #[test]
 fn transactions_in_buffers_are_nowhere_when_the_time_is_over() {
     for scheme in [SchemeName::NoWait, SchemeName::Silo, SchemeName::DlDetect] {

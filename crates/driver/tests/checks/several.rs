@@ -1,7 +1,8 @@
 //! Several instances in one process: what they do together is what one would do.
 //!
-//! Simulated, with perturbed seeds. Global invariants are checked over the data of all instances: TPC-C's conditions, updates
-//! that are counted, and pairs of rows in two instances that no two transactions may change at a time.
+//! Simulated, with perturbed seeds. Global invariants are checked over the data of all instances:
+//! TPC-C's conditions, updates that are counted, and pairs of rows in two instances that no two
+//! transactions may change at a time.
 
 use cc::SchemeName;
 use driver::{Check, Control, Deployment, Instance, Length, Measurement, Plan, Rules, RunError, Transport};
@@ -123,7 +124,8 @@ fn reads_cost_one_round_trip() {
     assert!(shares.communication > 0.05 && shares.useful > 0.05, "{shares:?}");
 }
 
-/// A bank over several instances keeps its books; a decision that is applied twice is money that nobody has brought.
+/// A bank over several instances keeps its books; a decision that is applied twice is money that
+/// nobody has brought.
 #[test]
 fn tpcb_holds_over_instances() {
     let tpcb = |branches: usize| {

@@ -1,16 +1,19 @@
-//! Checkpoints while transactions run: when a checkpoint begins, which session copies which rows, and when the checkpoint
-//! ends. The rows are copied in `copying.rs`.
+//! Checkpoints while transactions run: when a checkpoint begins, which session copies which rows,
+//! and when the checkpoint ends. The rows are copied in `copying.rs`.
 //!
-//! A session that is tended works a little on the checkpoint under way. The session claims the next keys of a table's primary
-//! index, reads their rows, several in a transaction, and writes them into a file of the checkpoint, which no other session
-//! writes meanwhile. So a checkpoint has as many files as sessions worked at the same time, and needs no thread of its own. A
-//! session gives a tenth of its time to the checkpoint, and more when the log grows faster than rows are copied. See
-//! [`storage::log`] for what makes such copies a checkpoint.
+//! A session that is tended works a little on the checkpoint under way. The session claims the next
+//! keys of a table's primary index, reads their rows, several in a transaction, and writes them
+//! into a file of the checkpoint, which no other session writes meanwhile. So a checkpoint has as
+//! many files as sessions worked at the same time, and needs no thread of its own. A session gives
+//! a tenth of its time to the checkpoint, and more when the log grows faster than rows are copied.
+//! See [`storage::log`] for what makes such copies a checkpoint.
 //!
-//! A checkpoint begins when the log has grown by twice as many bytes as the last checkpoint has, and by no less than
-//! [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when the program asks for a checkpoint; what the log had
-//! at the opening is growth too. Closing the database ends the checkpoint under way, or makes the checkpoint that is due, or
-//! one that is cheap; so does an opening, whose log would be read again at the next one. A checkpoint that fails leaves the previous checkpoint in place, and the log goes on.
+//! A checkpoint begins when the log has grown by twice as many bytes as the last checkpoint has,
+//! and by no less than [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when the
+//! program asks for a checkpoint; what the log had at the opening is growth too. Closing the
+//! database ends the checkpoint under way, or makes the checkpoint that is due, or one that is
+//! cheap; so does an opening, whose log would be read again at the next one. A checkpoint that
+//! fails leaves the previous checkpoint in place, and the log goes on.
 
 use std::sync::atomic::Ordering;
 
@@ -22,14 +25,17 @@ use super::journal::{CheckpointWriter, Journal};
 
 /// Rows that a session copies at a time, about.
 const SLICE_ROWS: usize = 64;
-/// A session that has worked on a checkpoint does other things for so many times as long. The numbers are for a log that has
-/// grown, since the checkpoint began, by less than makes the next checkpoint due, by less than twice as much, and by more: a
-/// checkpoint ends however fast rows are inserted.
+/// A session that has worked on a checkpoint does other things for so many times as long. The
+/// numbers are for a log that has grown, since the checkpoint began, by less than makes the next
+/// checkpoint due, by less than twice as much, and by more: a checkpoint ends however fast rows are
+/// inserted.
 const REST: [u64; 3] = [9, 4, 1];
-/// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are logged.
+/// Bytes of log that a byte of a checkpoint saves: a row is copied once while some of its size are
+/// logged.
 const LOG_BYTES_PER_BYTE: u64 = 2;
-/// A log whose files take so many bytes gives way to a checkpoint when the database is opened or closed, if copying is cheap: of rows
-/// with half as many bytes, or with no more than the second number.
+/// A log whose files take so many bytes gives way to a checkpoint when the database is opened or
+/// closed, if copying is cheap: of rows with half as many bytes, or with no more than the second
+/// number.
 const CHEAP_LOG_BYTES: u64 = 3 << 20;
 const CHEAP_ROWS_BYTES: u64 = 8 << 20;
 /// Most files of a checkpoint, each of which has some megabytes of buffers.
@@ -80,7 +86,8 @@ impl<P: Platform> Copying<P> {
     }
 }
 
-/// Rows that one session is to copy: the table, and the file that takes them. Their keys are handed out beside.
+/// Rows that one session is to copy: the table, and the file that takes them. Their keys are handed
+/// out beside.
 pub(crate) struct CopyTask<P: Platform> {
     pub cut: Cut,
     pub table: usize,
@@ -101,7 +108,8 @@ pub(crate) enum Slice {
 
 /// Checkpoints of a database.
 pub(crate) struct Checkpoints<P: Platform> {
-    /// Words: the phase, the growth of the log after which the next checkpoint begins, and how many checkpoints have ended.
+    /// Words: the phase, the growth of the log after which the next checkpoint begins, and how many
+    /// checkpoints have ended.
     words: P::Region,
     copying: Latched<P, Option<Copying<P>>>,
     /// How the last checkpoint ended.
@@ -160,8 +168,8 @@ impl<P: Platform> Checkpoints<P> {
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
     }
 
-    /// Whether a checkpoint of rows with so many bytes costs less than keeping a log whose files take so many. Never if checkpoints are
-    /// made only when they are asked for.
+    /// Whether a checkpoint of rows with so many bytes costs less than keeping a log whose files
+    /// take so many. Never if checkpoints are made only when they are asked for.
     pub(crate) fn is_cheap(&self, c: P::Core, file_bytes: u64, rows_bytes: u64) -> bool {
         file_bytes >= CHEAP_LOG_BYTES
             && rows_bytes <= CHEAP_ROWS_BYTES.max(file_bytes / LOG_BYTES_PER_BYTE)
@@ -169,8 +177,8 @@ impl<P: Platform> Checkpoints<P> {
             && self.is(c, Phase::Idle)
     }
 
-    /// For how many times as long as it worked a session rests from the checkpoint under way, since whose beginning the log
-    /// has grown by `growth` bytes.
+    /// For how many times as long as it worked a session rests from the checkpoint under way, since
+    /// whose beginning the log has grown by `growth` bytes.
     pub(crate) fn rest(&self, c: P::Core, growth: u64) -> u64 {
         // Relaxed: a figure.
         let late = growth / P::load(c, self.due_word(), Ordering::Relaxed).max(1);
@@ -188,8 +196,8 @@ impl<P: Platform> Checkpoints<P> {
         self.last.with(c, |last| last.clone())
     }
 
-    /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning fails has ended. `carry` leaves
-    /// records behind the cut, before any row is copied.
+    /// Begins a checkpoint if none is under way; whether one began. A checkpoint whose beginning
+    /// fails has ended. `carry` leaves records behind the cut, before any row is copied.
     pub(crate) fn begin(
         &self,
         c: P::Core,
@@ -228,8 +236,9 @@ impl<P: Platform> Checkpoints<P> {
         true
     }
 
-    /// Hands out the next keys, which go to `keys`; `None` if there are no more. Tables that are gone have none. One that is being dropped
-    /// has: if that fails, the checkpoint is what has its rows.
+    /// Hands out the next keys, which go to `keys`; `None` if there are no more. Tables that are
+    /// gone have none. One that is being dropped has: if that fails, the checkpoint is what has its
+    /// rows.
     pub(crate) fn next_task(
         &self,
         c: P::Core,
@@ -272,7 +281,8 @@ impl<P: Platform> Checkpoints<P> {
         })
     }
 
-    /// Takes note that a session has done its task: gives back the file, and the keys of `table` whose rows are left.
+    /// Takes note that a session has done its task: gives back the file, and the keys of `table`
+    /// whose rows are left.
     pub(crate) fn end_task(
         &self,
         c: P::Core,
@@ -336,7 +346,8 @@ impl<P: Platform> Checkpoints<P> {
             self.set_due(c, *bytes);
         }
         self.last.with(c, |last| *last = result.map(|_| ()));
-        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire in `ended`.
+        // Relaxed and release: `turning` admits one core at a time; pairs with the acquire in
+        // `ended`.
         let ended = P::load(c, self.ended_word(), Ordering::Relaxed);
         P::store(c, self.ended_word(), ended + 1, Ordering::Release);
         self.set_phase(c, Phase::Idle);

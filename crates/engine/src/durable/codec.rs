@@ -1,4 +1,5 @@
-//! The changes of rows as bytes, written and read with the types of the rows. The encoding is described in [`super::layout`].
+//! The changes of rows as bytes, written and read with the types of the rows. The encoding is
+//! described in [`super::layout`].
 
 use super::description::DirectoryTable;
 use super::global::Item;
@@ -72,8 +73,9 @@ impl TableCodec {
         }
     }
 
-    /// The primary key of a row of which only the key's columns are there. A row type cannot say it: zeros in another column may be no
-    /// value of the column's type, such as an enum without a variant of that number.
+    /// The primary key of a row of which only the key's columns are there. A row type cannot say
+    /// it: zeros in another column may be no value of the column's type, such as an enum without a
+    /// variant of that number.
     fn primary_of(&self, fixed: &[u8]) -> KeyBuffer {
         self.table.key_of(0, fixed)
     }
@@ -373,7 +375,8 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.last
     }
 
-    /// The next change, with the place of its table; `None` at the end. Changes of dropped tables are passed over.
+    /// The next change, with the place of its table; `None` at the end. Changes of dropped tables
+    /// are passed over.
     pub(crate) fn next(&mut self) -> Result<Option<(usize, TypedChange<'a>)>, Unreadable> {
         while !self.rest.is_empty() {
             let before = self.rest;

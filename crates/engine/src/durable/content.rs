@@ -1,14 +1,16 @@
 //! Whether the rows in a directory are right, as far as that can be told without their types.
 //!
-//! Log and checkpoint are repeated in ordinary sorted lists, by nothing but the [description](super::description) of the
-//! tables, so that the check shares little with the recovery that it judges. Every change must be readable. A row that is
-//! inserted must not be there, and a row that is changed or deleted must be there. No two rows that are there in the end may
-//! have the same key in a unique index, since indexes are made of rows.
+//! Log and checkpoint are repeated in ordinary sorted lists, by nothing but the
+//! [description](super::description) of the tables, so that the check shares little with the
+//! recovery that it judges. Every change must be readable. A row that is inserted must not be
+//! there, and a row that is changed or deleted must be there. No two rows that are there in the end
+//! may have the same key in a unique index, since indexes are made of rows.
 //!
-//! A checkpoint has each row as the row was at some moment between two of its changes: after all changes of epochs up to the
-//! checkpoint's epoch, and before all changes of epochs after the checkpoint's end. So the first change that counts tells
-//! whether a row was there when the checkpoint began. The checkpoint must have a row that was there all that time, and must
-//! not have a row that was never there.
+//! A checkpoint has each row as the row was at some moment between two of its changes: after all
+//! changes of epochs up to the checkpoint's epoch, and before all changes of epochs after the
+//! checkpoint's end. So the first change that counts tells whether a row was there when the
+//! checkpoint began. The checkpoint must have a row that was there all that time, and must not have
+//! a row that was never there.
 //!
 //! All rows and all changes are in memory meanwhile, once.
 
@@ -81,14 +83,16 @@ pub struct Checked {
     pub description: Description,
     /// The tables that were not dropped, and how many rows they have.
     pub rows: Vec<(String, u64)>,
-    /// Parts of transactions over several databases that are in doubt. What they would change is not counted.
+    /// Parts of transactions over several databases that are in doubt. What they would change is
+    /// not counted.
     pub in_doubt: Vec<PartOf>,
     /// Transactions over several databases that are decided to commit, and not forgotten.
     pub decisions: Vec<Decision>,
 }
 
-/// Reads the database in a directory, which is locked meanwhile, and verifies everything. `progress` is called now and then with
-/// the number of rows and changes that are judged, and the number of all.
+/// Reads the database in a directory, which is locked meanwhile, and verifies everything.
+/// `progress` is called now and then with the number of rows and changes that are judged, and the
+/// number of all.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -126,7 +130,8 @@ pub fn outline<P: Files>(c: P::Core, path: &Path) -> Result<Outline, ContentErro
     Ok(Outline { survey, in_doubt, decisions: state.decisions })
 }
 
-/// What records say of transactions over several databases, and nothing else. What cannot be read is passed over.
+/// What records say of transactions over several databases, and nothing else. What cannot be read
+/// is passed over.
 #[derive(Default)]
 struct Items(GlobalRecords<()>);
 
@@ -169,7 +174,8 @@ struct Entry {
 #[derive(Default)]
 struct Content {
     description: Description,
-    /// By id: how changes are read, and the table that has the rows now, if there is one; `None` where no table is known.
+    /// By id: how changes are read, and the table that has the rows now, if there is one; `None`
+    /// where no table is known.
     layouts: Vec<Option<(Layout, Option<u32>)>>,
     /// The last epoch that the checkpoint may have changes of, if there is one.
     copied_to: Option<u64>,
@@ -296,7 +302,8 @@ impl Content {
             let by_hash = (one.table, one.hash).cmp(&(other.table, other.hash));
             by_hash.then_with(|| self.key(one).cmp(self.key(other)))
         };
-        // The copy comes first; among the changes of one transaction, the change that was read first.
+        // The copy comes first; among the changes of one transaction, the change that was read
+        // first.
         let place = |entry: &Entry| (!entry.copy, entry.stamp, entry.at);
         entries.sort_unstable_by(|one, other| same(one, other).then_with(|| place(one).cmp(&place(other))));
         let mut rows = Vec::new();
@@ -336,7 +343,8 @@ impl Content {
         Ok(rows)
     }
 
-    /// A row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and its changes.
+    /// A row in the end, if the row is there; `group` is its copy, if the checkpoint has one, and
+    /// its changes.
     fn outcome(&self, group: &[Entry]) -> Result<Option<Image>, &'static str> {
         let (copies, changes) = group.split_at(group.partition_point(|entry| entry.copy));
         if copies.len() > 1 {

@@ -1,8 +1,10 @@
-//! What a directory says of its tables: the structure of their rows, and by which id the log names them.
+//! What a directory says of its tables: the structure of their rows, and by which id the log names
+//! them.
 //!
-//! A table gets its id when it is first declared; no other table gets it ever again. Records name tables by these ids, so
-//! that nothing in the files has to be rewritten when the tables of a program change. Indexes are rebuilt from rows at every
-//! opening: of them nothing but this description is in the directory.
+//! A table gets its id when it is first declared; no other table gets it ever again. Records name
+//! tables by these ids, so that nothing in the files has to be rewritten when the tables of a
+//! program change. Indexes are rebuilt from rows at every opening: of them nothing but this
+//! description is in the directory.
 //!
 //! ```text
 //! description: number (version), number (next id), number (tables), tables in the order of their ids
@@ -15,16 +17,18 @@
 //! index: text (name), number (1 if its columns alone are unique), key
 //! ```
 //!
-//! Where not all is said, columns are those of the fixed part, none is nullable or was added, and the tail, if there is one, is one
-//! column's value. Version 1 knows no other tables, and is written where there are no others. [Numbers](super::wire) are LEB128,
-//! texts have their length before them.
+//! Where not all is said, columns are those of the fixed part, none is nullable or was added, and
+//! the tail, if there is one, is one column's value. Version 1 knows no other tables, and is
+//! written where there are no others. [Numbers](super::wire) are LEB128, texts have their length
+//! before them.
 
 use super::layout::Layout;
 use super::wire::{Bytes, read_bytes, read_number, read_size};
 use schema::description::{Place, TailForm};
 use schema::{ColumnDescription, Datum, StoredIndex, StoredTable, TableDescription, ValueType};
 
-/// Versions of this encoding: the newest, and the one that knows only tables of which not all is said.
+/// Versions of this encoding: the newest, and the one that knows only tables of which not all is
+/// said.
 const VERSION: u64 = 2;
 const VERSION_BRIEF: u64 = 1;
 /// Flags of tables.
@@ -37,7 +41,8 @@ const CONTINUED: u64 = 16;
 const NULLABLE: u64 = 1;
 const ADDED: u64 = 2;
 const DEFAULT: u64 = 4;
-/// The first epoch without a table that was dropped since the last opening, or that does not count yet: the next one finds out.
+/// The first epoch without a table that was dropped since the last opening, or that does not count
+/// yet: the next one finds out.
 pub(crate) const NOT_COUNTED: u64 = u64::MAX;
 /// Most ids that a directory ever gives out.
 pub const TABLE_IDS_MAX: u32 = 1 << 20;
@@ -47,7 +52,8 @@ pub const TABLE_IDS_MAX: u32 = 1 << 20;
 pub struct Description {
     /// The id of the next table that is declared for the first time.
     pub next_id: u32,
-    /// In the order of their ids. Those that were dropped stay as long as records of theirs may be there.
+    /// In the order of their ids. Those that were dropped stay as long as records of theirs may be
+    /// there.
     pub tables: Vec<DirectoryTable>,
 }
 
@@ -56,12 +62,14 @@ pub struct Description {
 pub struct DirectoryTable {
     /// How records name it.
     pub id: u32,
-    /// If it was dropped, the first epoch without it. Another table may have its name by now. While the database is open in which it was
-    /// dropped this is the last number there is: a checkpoint that began before may have copied some of its rows. A table whose rows get
-    /// another form while the database is open is two tables, of which one counts, and of the other that number is said.
+    /// If it was dropped, the first epoch without it. Another table may have its name by now. While
+    /// the database is open in which it was dropped this is the last number there is: a checkpoint
+    /// that began before may have copied some of its rows. A table whose rows get another form
+    /// while the database is open is two tables, of which one counts, and of the other that number
+    /// is said.
     pub dropped: Option<u64>,
-    /// If its rows have had other columns since that epoch, the id by which records name them since. The table's earlier records
-    /// still count.
+    /// If its rows have had other columns since that epoch, the id by which records name them
+    /// since. The table's earlier records still count.
     pub continued_by: Option<u32>,
     /// What the table is, or was.
     pub table: TableDescription,

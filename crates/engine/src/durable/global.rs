@@ -11,9 +11,10 @@
 //!   4 forget:   all participants have acknowledged the decision
 //! ```
 //!
-//! A prepared part is *in doubt* if no record says how it ended. Epochs keep the order: the record of a commit or roll-back is
-//! of no earlier epoch than that of the part, so that no end is durable without the part. Records of parts that are not decided,
-//! and of decisions that are not forgotten, are left again when a checkpoint begins, behind its cut: they may be there twice.
+//! A prepared part is *in doubt* if no record says how it ended. Epochs keep the order: the record
+//! of a commit or roll-back is of no earlier epoch than that of the part, so that no end is durable
+//! without the part. Records of parts that are not decided, and of decisions that are not
+//! forgotten, are left again when a checkpoint begins, behind its cut: they may be there twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,8 +29,8 @@ const ABORT: u64 = 2;
 const DECISION: u64 = 3;
 const FORGET: u64 = 4;
 
-/// The number of a transaction over several databases, which no other transaction ever has. A database has at most one part of
-/// a transaction.
+/// The number of a transaction over several databases, which no other transaction ever has. A
+/// database has at most one part of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GlobalId(pub u128);
 
@@ -90,7 +91,8 @@ impl Item {
         }
     }
 
-    /// Takes the next item from the beginning of what is left of a record; `None` if there are changes, or nothing.
+    /// Takes the next item from the beginning of what is left of a record; `None` if there are
+    /// changes, or nothing.
     pub(crate) fn take(rest: &mut &[u8]) -> Result<Option<Item>, Unreadable> {
         match rest.first() {
             Some(first) if u64::from(*first) & ITEM == ITEM => Item::read(rest).map(Some).ok_or(Unreadable),
@@ -124,8 +126,8 @@ pub(crate) struct CommittedAt {
     pub epoch: u64,
 }
 
-/// What the records that count say of transactions over several databases, in whatever order they are read. `T` says where the
-/// changes of a part are.
+/// What the records that count say of transactions over several databases, in whatever order they
+/// are read. `T` says where the changes of a part are.
 pub(crate) struct GlobalRecords<T> {
     prepared: BTreeMap<GlobalId, (PartOf, T)>,
     /// Parts that have ended; with `None` by a roll-back.
@@ -156,7 +158,8 @@ impl<T> Default for GlobalRecords<T> {
 }
 
 impl<T> GlobalRecords<T> {
-    /// A record begins with this item, and is of this stamp and epoch; `place` says where the changes are that follow.
+    /// A record begins with this item, and is of this stamp and epoch; `place` says where the
+    /// changes are that follow.
     pub(crate) fn note(&mut self, item: Item, (stamp, epoch): (u64, u64), place: impl FnOnce() -> T) {
         match item {
             Item::Prepare(part) => {

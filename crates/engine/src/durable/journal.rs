@@ -1,4 +1,5 @@
-//! The log as the engine sees it, whatever files its platform has: one side for commits, one for checkpoints.
+//! The log as the engine sees it, whatever files its platform has: one side for commits, one for
+//! checkpoints.
 
 use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Platform};

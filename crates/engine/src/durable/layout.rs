@@ -8,8 +8,8 @@
 //!   delete: key columns
 //! ```
 //!
-//! [Numbers](super::wire) are LEB128. Key columns are the primary key's bytes as they lie in the row, one column after the
-//! other.
+//! [Numbers](super::wire) are LEB128. Key columns are the primary key's bytes as they lie in the
+//! row, one column after the other.
 
 use super::wire::{read_bytes, read_exactly, read_number, read_size};
 use schema::TableDescription;

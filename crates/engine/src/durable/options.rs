@@ -19,9 +19,9 @@ pub struct DurableOptions {
     pub path: PathBuf,
     /// How the log is written.
     pub log: LogOptions,
-    /// A checkpoint takes the place of the log when the log has at least this many bytes, and twice as many as the checkpoint
-    /// before; bytes of log that the opening has read count too. The checkpoint is made while transactions run, or by
-    /// [`crate::Database::close`].
+    /// A checkpoint takes the place of the log when the log has at least this many bytes, and twice
+    /// as many as the checkpoint before; bytes of log that the opening has read count too. The
+    /// checkpoint is made while transactions run, or by [`crate::Database::close`].
     pub checkpoint_bytes: u64,
     /// Where recovery runs: one worker at each place, of which there is at least one.
     pub places: Vec<Place>,
@@ -96,9 +96,9 @@ pub enum OpenError {
     /// The tables of the directory and the declared tables do not go together.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A part of a transaction over several databases is in doubt, and the database is not what it was when the part was prepared:
-    /// columns were added, partitions are others, or the scheme is one that locks whole partitions, in which another one has left several
-    /// parts.
+    /// A part of a transaction over several databases is in doubt, and the database is not what it
+    /// was when the part was prepared: columns were added, partitions are others, or the scheme is
+    /// one that locks whole partitions, in which another one has left several parts.
     #[error(
         "the part of transaction {global} is in doubt and cannot keep its rows: {what}; open the database as it was, under \
          the scheme that has left it, and finish the part"

@@ -55,7 +55,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         &*self.durable.journal
     }
 
-    /// Forgets the changes of the previous transaction. A commit that changes rows has been announced.
+    /// Forgets the changes of the previous transaction. A commit that changes rows has been
+    /// announced.
     pub(crate) fn clear(&mut self) {
         self.encoder.clear();
         if let Some(changes) = self.tables.changes() {
@@ -65,7 +66,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         }
     }
 
-    /// Why the commit is refused, if changes were added since [`Self::clear`] of a table that had ended before the commit was announced.
+    /// Why the commit is refused, if changes were added since [`Self::clear`] of a table that had
+    /// ended before the commit was announced.
     pub(crate) fn refusal(&self) -> Option<Abort> {
         self.met.refusal()
     }
@@ -85,7 +87,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.encoder.item(item);
     }
 
-    /// Sets memory aside for the records of the items and changes since [`Self::clear`]: after this, [`Self::append`] needs no more.
+    /// Sets memory aside for the records of the items and changes since [`Self::clear`]: after
+    /// this, [`Self::append`] needs no more.
     ///
     /// # Errors
     /// There is none; the commit can be refused still.
@@ -104,7 +107,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.durable.journal.reserve(c, self.stream, &mut bodies, &mut self.spares)
     }
 
-    /// Sets memory aside for the [whole record](Self::append_whole) of a part, and for the record of its end, which the part keeps.
+    /// Sets memory aside for the [whole record](Self::append_whole) of a part, and for the record
+    /// of its end, which the part keeps.
     ///
     /// # Errors
     /// As those of [`Self::reserve`].
@@ -113,7 +117,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         Ok(self.spares.split([ITEM_BYTES]))
     }
 
-    /// Sets memory aside for a part that leaves the items and changes since [`Self::clear`] when it is finished.
+    /// Sets memory aside for a part that leaves the items and changes since [`Self::clear`] when it
+    /// is finished.
     ///
     /// # Errors
     /// As those of [`Self::reserve`].
@@ -141,7 +146,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         self.encoder.bytes()
     }
 
-    /// Appends items and changes to the log as one record; what the record says. Failures are as those of [`Self::append`].
+    /// Appends items and changes to the log as one record; what the record says. Failures are as
+    /// those of [`Self::append`].
     pub(crate) fn append_whole(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp) -> Vec<u8> {
         let body = self.encoder.whole().to_vec();
         self.append_again(c, local, (stamp, &body));
@@ -156,8 +162,8 @@ impl<'d, P: Platform> RedoWriter<'d, P> {
         let _ = self.durable.journal.append(c, epochs, worker, self.stream, (&record, &mut self.spares));
     }
 
-    /// Appends what the transaction changed to the log, which needs no more memory than [set aside](Self::reserve). A failure shows
-    /// when the commit is to be acknowledged.
+    /// Appends what the transaction changed to the log, which needs no more memory than [set
+    /// aside](Self::reserve). A failure shows when the commit is to be acknowledged.
     pub(crate) fn append(&mut self, c: P::Core, local: &Local<P>, stamp: Stamp) {
         let (epoch, epochs, worker) = (stamp.epoch().0, local.epochs_shared(), local.worker());
         for body in self.encoder.bodies() {

@@ -1,10 +1,12 @@
 //! What becomes of a directory's tables when a program opens it that declares its own.
 //!
-//! A declared table must have the same rows as the directory's table of the same name, and may have further columns that rows can
-//! do without; its indexes may be others. A table that is not in the directory yet gets a new id. So does one whose rows have other
-//! columns from now on: the records by its earlier id count, and the rows that they tell of are [converted](Codecs::convert), until
-//! a checkpoint has been made since. A table that the program does not declare is removed only if the program says so:
-//! its description stays until a checkpoint has been made since, after which no record of the table counts.
+//! A declared table must have the same rows as the directory's table of the same name, and may have
+//! further columns that rows can do without; its indexes may be others. A table that is not in the
+//! directory yet gets a new id. So does one whose rows have other columns from now on: the records
+//! by its earlier id count, and the rows that they tell of are [converted](Codecs::convert), until
+//! a checkpoint has been made since. A table that the program does not declare is removed only if
+//! the program says so: its description stays until a checkpoint has been made since, after which
+//! no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
 use super::description::{Description, DescriptionError, DirectoryTable, NOT_COUNTED, TABLE_IDS_MAX};
@@ -91,8 +93,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Brings what the directory says together with what the program does. Records that count are of epochs after `copied`;
-    /// those to come begin with epoch `first`.
+    /// Brings what the directory says together with what the program does. Records that count are
+    /// of epochs after `copied`; those to come begin with epoch `first`.
     pub(crate) fn new(
         found: Description,
         declared: Vec<(TableDescription, TableCodec)>,
@@ -106,7 +108,8 @@ impl Tables {
         let mut description = Description { next_id: found.next_id, tables: Vec::new() };
         for table in &found.tables {
             match table.dropped {
-                // A table that was dropped, or was to come or to go, when the database was open last.
+                // A table that was dropped, or was to come or to go, when the database was open
+                // last.
                 Some(NOT_COUNTED) => {
                     description.tables.push(DirectoryTable { dropped: Some(first), ..table.clone() });
                 }
@@ -157,7 +160,8 @@ impl Tables {
         Ok(Tables { description, codecs, found })
     }
 
-    /// Whether this table had this unique index, or primary key, which is called by the table's name, before.
+    /// Whether this table had this unique index, or primary key, which is called by the table's
+    /// name, before.
     pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
         let find = |description: &Description| {
             let found = description.present().find(|other| other.table.name() == table);

@@ -1,7 +1,8 @@
 //! Numbers and texts as bytes: what log, checkpoints and descriptions of tables are made of.
 //!
-//! Numbers are LEB128: seven bits a byte, low ones first. Reading checks every byte: bytes that are no number, or too few
-//! bytes, give `None`, and no value that was read is larger than the bytes that it was read from.
+//! Numbers are LEB128: seven bits a byte, low ones first. Reading checks every byte: bytes that are
+//! no number, or too few bytes, give `None`, and no value that was read is larger than the bytes
+//! that it was read from.
 
 /// Numbers below are one byte long.
 pub(crate) const ONE_BYTE: usize = 0x80;
@@ -13,8 +14,8 @@ pub(crate) struct Unreadable;
 /// Most bytes of a number.
 pub(crate) const NUMBER_BYTES: usize = 10;
 
-/// Bytes that grow by a few at a time, most of them fixed numbers of bytes: room for a word stays behind the end, so that
-/// whole words are written and the end is moved by less.
+/// Bytes that grow by a few at a time, most of them fixed numbers of bytes: room for a word stays
+/// behind the end, so that whole words are written and the end is moved by less.
 #[derive(Default)]
 pub(crate) struct Bytes {
     bytes: Vec<u8>,

@@ -1,11 +1,14 @@
 //! Branches: what each of several workers does for one transaction.
 //!
-//! Where workers own partitions of the data, a transaction is done by the owners of what it touches. What one owner does for it is a *branch*:
-//! changes that can be taken back, in the session of that owner, which has several branches open at a time. A branch takes its actions one
-//! after the other, with as much time between them as the others need, and ends with the others: one commit names all of them.
+//! Where workers own partitions of the data, a transaction is done by the owners of what it
+//! touches. What one owner does for it is a *branch*: changes that can be taken back, in the
+//! session of that owner, which has several branches open at a time. A branch takes its actions one
+//! after the other, with as much time between them as the others need, and ends with the others:
+//! one commit names all of them.
 //!
-//! Branches lock nothing. Whoever uses them sees to it that no two transactions that are open at the same time touch the same thing in ways
-//! that exclude each other, and that no other transaction runs in the database meanwhile.
+//! Branches lock nothing. Whoever uses them sees to it that no two transactions that are open at
+//! the same time touch the same thing in ways that exclude each other, and that no other
+//! transaction runs in the database meanwhile.
 
 use cc::Meter;
 use platform::Nanos;
@@ -36,8 +39,9 @@ pub trait Branches {
     /// The name of a branch that has changed something.
     fn name(&self, branch: usize) -> Option<BranchName>;
 
-    /// Commits the transaction that has these branches, in whichever sessions: all of those that have changed something. Each of them is ended
-    /// after that, and shows its changes to others only then.
+    /// Commits the transaction that has these branches, in whichever sessions: all of those that
+    /// have changed something. Each of them is ended after that, and shows its changes to others
+    /// only then.
     ///
     /// # Errors
     /// The log has stopped: the transaction is not to be acknowledged.
@@ -46,7 +50,8 @@ pub trait Branches {
     /// Ends a branch whose transaction has committed.
     fn end(&mut self, branch: usize);
 
-    /// Takes a branch's changes back, and ends it; the epoch that has to be durable before what the branch has read may be told.
+    /// Takes a branch's changes back, and ends it; the epoch that has to be durable before what the
+    /// branch has read may be told.
     ///
     /// # Errors
     /// The database has stopped.

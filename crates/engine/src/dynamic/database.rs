@@ -51,7 +51,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// The descriptions of its tables, by their numbers.
     fn tables(&self) -> &[TableDescription];
 
-    /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its time.
+    /// A session for the calling core: new rows lie on `node`; `measure` keeps a breakdown of its
+    /// time.
     ///
     /// # Errors
     /// There are as many sessions as the database was made for.
@@ -75,7 +76,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     where
         P::Core: Send;
 
-    /// The same, where a transaction may be an object that goes to another thread too; `None` from a database that has none.
+    /// The same, where a transaction may be an object that goes to another thread too; `None` from
+    /// a database that has none.
     ///
     /// # Errors
     /// As [`Self::session`].
@@ -91,17 +93,18 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         None
     }
 
-    /// Whether an outcome survives whatever happens: see [`crate::Session::is_durable`]. A database that does not know without a session
-    /// asks one; if it has none left, it says no.
+    /// Whether an outcome survives whatever happens: see [`crate::Session::is_durable`]. A database
+    /// that does not know without a session asks one; if it has none left, it says no.
     fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.session(c, None, false).is_ok_and(|session| session.is_durable(outcome))
     }
 
-    /// Waits until an outcome is durable, or until the deadline, if there is one; tells whether it is. No session of the caller is
-    /// inside an epoch: see [`crate::Session::wait_durable_until`].
+    /// Waits until an outcome is durable, or until the deadline, if there is one; tells whether it
+    /// is. No session of the caller is inside an epoch: see [`crate::Session::wait_durable_until`].
     ///
     /// # Errors
-    /// The log has stopped: the outcome is not to be acknowledged. A database that waits in a session has none left.
+    /// The log has stopped: the outcome is not to be acknowledged. A database that waits in a
+    /// session has none left.
     fn wait_durable_until(&self, c: P::Core, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
         let session = self.session(c, None, false);
         let no_session = |full: TooManySessions| Abort::Storage(full.to_string());
@@ -118,7 +121,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         self.is_durable(c, outcome)
     }
 
-    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see [`crate::Session::wait_written_until`].
+    /// As [`Self::wait_durable_until`], for a caller that does not ask again: see
+    /// [`crate::Session::wait_written_until`].
     ///
     /// # Errors
     /// As that.
@@ -126,9 +130,10 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         self.wait_durable_until(c, outcome, deadline)
     }
 
-    /// Moves epochs on until snapshots that begin from now on show what was committed before this call, no longer than until the
-    /// deadline; tells whether they do. Commits under way are waited for, no other transaction. Whoever calls is in none. A database
-    /// without snapshots ([`Traits::snapshots`]) has nothing to move on.
+    /// Moves epochs on until snapshots that begin from now on show what was committed before this
+    /// call, no longer than until the deadline; tells whether they do. Commits under way are waited
+    /// for, no other transaction. Whoever calls is in none. A database without snapshots
+    /// ([`Traits::snapshots`]) has nothing to move on.
     fn let_snapshots_show(&self, _: P::Core, _: Nanos) -> bool {
         true
     }
@@ -154,7 +159,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// What the log has done since the database was opened; `None` if the database is not durable.
     fn log_used(&self, c: P::Core) -> Option<LogUse>;
 
-    /// With which outcome everything is durable that was committed before; `None` if the database is not durable.
+    /// With which outcome everything is durable that was committed before; `None` if the database
+    /// is not durable.
     fn durable_with(&self, c: P::Core) -> Option<Epoch> {
         self.log_used(c).map(|used| Epoch(used.epoch))
     }
@@ -164,8 +170,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         Epoch(0)
     }
 
-    /// How many checkpoints have ended since the database was opened, and how the last of them did; none, if the database does not count
-    /// them.
+    /// How many checkpoints have ended since the database was opened, and how the last of them did;
+    /// none, if the database does not count them.
     fn checkpoints(&self, _: P::Core) -> (u64, Result<(), LogError>) {
         (0, Ok(()))
     }
@@ -173,8 +179,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// What lies on the lines at these addresses. No transaction runs meanwhile.
     fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>>;
 
-    /// Visits words and tail of all rows of a table with keys in a range of an index, while no transaction runs. An index
-    /// without order gives all rows.
+    /// Visits words and tail of all rows of a table with keys in a range of an index, while no
+    /// transaction runs. An index without order gives all rows.
     fn inspect(
         &self,
         c: P::Core,
@@ -184,8 +190,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         visit: &mut dyn FnMut(&[u64], &[u8]),
     );
 
-    /// The parts of transactions over several databases that were prepared before the database was opened, and not finished; each is
-    /// given once.
+    /// The parts of transactions over several databases that were prepared before the database was
+    /// opened, and not finished; each is given once.
     fn in_doubt(&self, c: P::Core) -> Vec<(PartOf, AnyPrepared<'_>)>;
 
     /// The transactions that this database has decided to commit, and not forgotten since.

@@ -47,7 +47,8 @@ impl<'d> Session<'d> {
     }
 }
 
-/// Tells of a procedure that the session will run, but only of keys that are near: `is_near` hears the table's number and the leading column of each.
+/// Tells of a procedure that the session will run, but only of keys that are near: `is_near` hears
+/// the table's number and the leading column of each.
 pub fn look_ahead_of<'d, Q: Procedure>(
     session: &mut (dyn AnySession<'d> + 'd),
     tables: &Q::Tables,

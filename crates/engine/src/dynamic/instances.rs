@@ -1,8 +1,8 @@
 //! Makes and opens databases under the schemes of the registry.
 //!
-//! Whoever calls these functions compiles the engine for all schemes on platform `P`, or for the basic ones
-//! ([`SchemeName::is_basic`]) if `ALL` is false. The crates `engine-hardware` and `engine-virtual` do, once each, and everybody
-//! else calls those.
+//! Whoever calls these functions compiles the engine for all schemes on platform `P`, or for the
+//! basic ones ([`SchemeName::is_basic`]) if `ALL` is false. The crates `engine-hardware` and
+//! `engine-virtual` do, once each, and everybody else calls those.
 
 use cc::{InstanceOptions, Scheme, SchemeName, SchemeVisitor};
 use platform::files::Files;

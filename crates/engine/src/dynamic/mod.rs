@@ -1,7 +1,8 @@
-//! The engine's one dynamic boundary: databases, sessions and transactions as objects, for callers that know neither scheme nor
-//! row types when they are compiled, or that want one compiled copy of the engine whatever their own callers choose. The
-//! embedded library, workloads in the virtual machine, campaigns, loading and checks use it; procedures on hardware are
-//! compiled with the engine instead ([`crate::Session::run`]).
+//! The engine's one dynamic boundary: databases, sessions and transactions as objects, for callers
+//! that know neither scheme nor row types when they are compiled, or that want one compiled copy of
+//! the engine whatever their own callers choose. The embedded library, workloads in the virtual
+//! machine, campaigns, loading and checks use it; procedures on hardware are compiled with the
+//! engine instead ([`crate::Session::run`]).
 //!
 //! - `verbs`: [`AnyVerbs`], what a transaction can do with numbers, words and bytes;
 //! - `transaction`: [`Transaction`], the same as typed [`crate::Verbs`];
@@ -12,8 +13,8 @@
 //! - `inline`: stored procedures;
 //! - `instances`: makes and opens databases under a scheme that is named at run time.
 //!
-//! Both ways into the engine declare the same work and touch the same memory in the same order: the same seed gives the same
-//! run in the virtual machine.
+//! Both ways into the engine declare the same work and touch the same memory in the same order: the
+//! same seed gives the same run in the virtual machine.
 
 pub(crate) mod attempt;
 mod branches;

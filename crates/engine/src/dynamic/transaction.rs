@@ -12,7 +12,8 @@ use schema::{
     ColumnSet, Field, Handle, Index, Key, KeyBuffer, OTHER_COLUMN, Row, RowPart, Table, Value, key_words,
 };
 
-/// Words of a value that is read or written without memory of its own, and of one that takes longer to clear.
+/// Words of a value that is read or written without memory of its own, and of one that takes longer
+/// to clear.
 const FEW_WORDS: usize = 16;
 const MORE_WORDS: usize = 64;
 

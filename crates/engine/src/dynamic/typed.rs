@@ -230,7 +230,8 @@ impl<'d> Session<'d> {
         Ok((value.expect("a part is prepared after its body"), prepared))
     }
 
-    /// As [`Self::prepare`], but in a durable database the part survives crashes: see [`crate::Session::prepare_as`].
+    /// As [`Self::prepare`], but in a durable database the part survives crashes: see
+    /// [`crate::Session::prepare_as`].
     ///
     /// # Errors
     /// See [`Abort`].

@@ -42,13 +42,14 @@ impl Span {
 /// The body of a transaction, which is called once an attempt.
 pub type Body<'b> = dyn FnMut(&mut dyn AnyVerbs) -> Result<(), Abort> + 'b;
 
-/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by the [`RowId`]s that the verbs gave;
-/// keys are normalized words, as many as the index compares.
+/// The verbs of a transaction. Tables and indexes are named by their numbers, rows by the
+/// [`RowId`]s that the verbs gave; keys are normalized words, as many as the index compares.
 ///
-/// Numbers that the catalog does not have, keys, rows and tails of other lengths than it says, rows of other transactions and
-/// writes that would change a key are [`Abort::Misuse`]. The engine cannot tell whether the keys that a row is inserted or
-/// deleted with are those that the row's content gives: a row with other keys is not found under its own keys, and its memory
-/// stays in use. After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
+/// Numbers that the catalog does not have, keys, rows and tails of other lengths than it says, rows
+/// of other transactions and writes that would change a key are [`Abort::Misuse`]. The engine
+/// cannot tell whether the keys that a row is inserted or deleted with are those that the row's
+/// content gives: a row with other keys is not found under its own keys, and its memory stays in
+/// use. After a verb has failed the transaction can only roll back, as with [`crate::Verbs`].
 pub trait AnyVerbs {
     /// Looks a key up; see [`crate::Verbs::find`].
     fn find(
@@ -59,8 +60,8 @@ pub trait AnyVerbs {
         intent: Intent,
     ) -> Result<Option<RowId>, Abort>;
 
-    /// Looks a key up and copies words of the row, from number `first` on, as [`Self::find`] and [`Self::read`] do, in one call; false if
-    /// there is no such row.
+    /// Looks a key up and copies words of the row, from number `first` on, as [`Self::find`] and
+    /// [`Self::read`] do, in one call; false if there is no such row.
     fn find_and_read(
         &mut self,
         (table, index): (usize, usize),
@@ -74,8 +75,8 @@ pub trait AnyVerbs {
         }
     }
 
-    /// Looks a key up to read some words of the row, which [`terms::rows::word_set`] names; see [`crate::Verbs::find_constant`]. The
-    /// caller reads no others.
+    /// Looks a key up to read some words of the row, which [`terms::rows::word_set`] names; see
+    /// [`crate::Verbs::find_constant`]. The caller reads no others.
     fn find_constant(
         &mut self,
         table: usize,
@@ -87,9 +88,10 @@ pub trait AnyVerbs {
     /// Looks a key up without any concurrency control; see [`crate::Verbs::find_unvalidated`].
     fn find_unvalidated(&mut self, table: usize, index: usize, key: &[u64]) -> Result<Option<RowId>, Abort>;
 
-    /// Looks many keys up, which lie in `keys` one after the other, so that their cache misses overlap; appends a row or `None`
-    /// to `found` for each key. [`Self::prefetch_key`] was called with the keys before. Prefetches `ahead` of each row together
-    /// with what a lookup prefetches anyway.
+    /// Looks many keys up, which lie in `keys` one after the other, so that their cache misses
+    /// overlap; appends a row or `None` to `found` for each key. [`Self::prefetch_key`] was called
+    /// with the keys before. Prefetches `ahead` of each row together with what a lookup prefetches
+    /// anyway.
     fn find_prefetched(
         &mut self,
         table: usize,
@@ -100,7 +102,8 @@ pub trait AnyVerbs {
         found: &mut Vec<Option<RowId>>,
     ) -> Result<(), Abort>;
 
-    /// Prefetches what a lookup or an insertion of this key will read of the index, and has no other effect.
+    /// Prefetches what a lookup or an insertion of this key will read of the index, and has no
+    /// other effect.
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]);
 
     /// Whether it was told before the transaction began what it will use ([`crate::LookAhead`]).
@@ -142,8 +145,9 @@ pub trait AnyVerbs {
     /// Deletes a row, which has these keys, one an index.
     fn delete(&mut self, row: RowId, keys: &[&[u64]]) -> Result<(), Abort>;
 
-    /// Replaces the whole row, which has the keys `before`, by one with the keys `after`: a row whose keys change is deleted, and
-    /// another inserted in its place. `tail` is empty if the table has none.
+    /// Replaces the whole row, which has the keys `before`, by one with the keys `after`: a row
+    /// whose keys change is deleted, and another inserted in its place. `tail` is empty if the
+    /// table has none.
     fn replace(
         &mut self,
         row: RowId,
@@ -163,8 +167,9 @@ pub trait AnyVerbs {
         visit: &mut Visitor<'_>,
     ) -> Result<(), Abort>;
 
-    /// Copies words of each row with a key in `range`, as [`Self::scan`] and [`Self::read`] do, and shows them to the visitor, one row or
-    /// several at a time, until the visitor returns false: for a visitor that needs nothing else of the rows.
+    /// Copies words of each row with a key in `range`, as [`Self::scan`] and [`Self::read`] do, and
+    /// shows them to the visitor, one row or several at a time, until the visitor returns false:
+    /// for a visitor that needs nothing else of the rows.
     fn scan_and_read(
         &mut self,
         (table, index): (usize, usize),
@@ -186,7 +191,8 @@ pub trait AnyVerbs {
         self.refuse("rows of this storage manager do not say of which table they are").map(|()| 0)
     }
 
-    /// Whether the transaction goes on with the rows of this table, which has others for transactions that begin now.
+    /// Whether the transaction goes on with the rows of this table, which has others for
+    /// transactions that begin now.
     fn keeps_form(&self, table: usize) -> bool {
         let _ = table;
         false
@@ -201,7 +207,8 @@ pub trait AnyVerbs {
     /// Whether the transaction wants to hear of keys before its first verb: see [`Self::enlist`].
     fn enlists(&self) -> bool;
 
-    /// Announces what the transaction will use: what `fill` adds. Tables that are not there are ignored.
+    /// Announces what the transaction will use: what `fill` adds. Tables that are not there are
+    /// ignored.
     fn enlist(&mut self, fill: &mut dyn FnMut(&mut Routes));
 
     /// Declares computation, which takes time in the virtual machine.

@@ -1,8 +1,10 @@
-//! Parts in doubt: prepared before the database was opened, and neither committed nor rolled back as far as the log knows.
+//! Parts in doubt: prepared before the database was opened, and neither committed nor rolled back
+//! as far as the log knows.
 //!
-//! Each part is run again, from what its record says, in the mode of a participant, and prepared: so every scheme locks what it locks
-//! for a part of these changes, by its own rules, before any other transaction runs. What the part had only read is not locked again:
-//! the record does not tell it.
+//! Each part is run again, from what its record says, in the mode of a participant, and prepared:
+//! so every scheme locks what it locks for a part of these changes, by its own rules, before any
+//! other transaction runs. What the part had only read is not locked again: the record does not
+//! tell it.
 
 use cc::Scheme;
 use cc::mutants::Rule;
@@ -19,7 +21,8 @@ use crate::transaction::Transaction;
 use crate::undecided::PartRecord;
 use schema::RowId;
 
-/// Attempts to adopt a part: where whole partitions are locked, an attempt learns which ones the next has to begin with.
+/// Attempts to adopt a part: where whole partitions are locked, an attempt learns which ones the
+/// next has to begin with.
 const ATTEMPTS_MAX: usize = 8;
 
 /// Adopts these parts, each with its changes.

@@ -1,8 +1,9 @@
 //! Changes of rows as they are sorted: 32 bytes each, in shares of the keys.
 //!
-//! Keys are divided into ranges, so that a share has its rows in key order, and about as many changes as any other share. A
-//! [`Division`] has to put the changes of one row into one share, and next to each other there. So a whole key is not needed:
-//! where keys have more than one word, a word that tells most keys apart stands for the key, together with a hash.
+//! Keys are divided into ranges, so that a share has its rows in key order, and about as many
+//! changes as any other share. A [`Division`] has to put the changes of one row into one share, and
+//! next to each other there. So a whole key is not needed: where keys have more than one word, a
+//! word that tells most keys apart stands for the key, together with a hash.
 
 use storage::log::{LogBlock, Records};
 
@@ -11,7 +12,8 @@ use crate::durable::global::Item;
 
 /// Changes of a share, about: they are sorted in a core's caches.
 const ENTRIES_PER_SHARE: u64 = 1 << 16;
-/// Least shares for each worker, so that no worker has much more to do than the others; and most shares.
+/// Least shares for each worker, so that no worker has much more to do than the others; and most
+/// shares.
 const SHARES_PER_WORKER: u64 = 4;
 const SHARES_MAX: u64 = 4096;
 /// Blocks that a division is drawn from, and changes of each.
@@ -37,8 +39,8 @@ pub(super) struct Entry {
     hash: u32,
     table: u16,
     kind: u8,
-    /// Where the change is: the number of the block, and the place in its payload. Of two changes of one transaction the later
-    /// change has the later place.
+    /// Where the change is: the number of the block, and the place in its payload. Of two changes
+    /// of one transaction the later change has the later place.
     block: u32,
     at: u32,
 }
@@ -96,7 +98,8 @@ impl Entry {
 /// What remains of a share when the rows that the log inserts are made.
 #[derive(Default)]
 pub(super) struct Remainder {
-    /// Changes of rows that the checkpoint has, and names of rows that are not to be taken from it, in order.
+    /// Changes of rows that the checkpoint has, and names of rows that are not to be taken from it,
+    /// in order.
     pub entries: Vec<Entry>,
     /// How many rows the checkpoint has to have.
     pub changed: u64,
@@ -174,7 +177,8 @@ fn telling_word(keys: &[(u16, Vec<u64>)], table: u16) -> usize {
     differing.min().unwrap_or(0)
 }
 
-/// The entries of a row in sorted entries, searched for from `hint` on if it lies there: rows are mostly asked for in order.
+/// The entries of a row in sorted entries, searched for from `hint` on if it lies there: rows are
+/// mostly asked for in order.
 pub(super) fn find<'e>(entries: &'e [Entry], row: RowName, hint: &mut usize) -> &'e [Entry] {
     let before = |entry: &Entry| entry.row() < row;
     let mut low =

@@ -1,5 +1,5 @@
-//! How a durable database begins and ends: [`opening`] brings a directory and a program together, [`replay`] fills the tables,
-//! [`adoption`] locks the rows of parts in doubt.
+//! How a durable database begins and ends: [`opening`] brings a directory and a program together,
+//! [`replay`] fills the tables, [`adoption`] locks the rows of parts in doubt.
 
 mod adoption;
 mod entries;

@@ -51,12 +51,12 @@ fn read_log<P: Files>(
 }
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {
-    /// Opens a durable database: makes the declared tables, fills them with what the directory's log says, and from then on
-    /// keeps that log.
+    /// Opens a durable database: makes the declared tables, fills them with what the directory's
+    /// log says, and from then on keeps that log.
     ///
-    /// Tables of the directory are known by their names. They may be declared in any order, others may be declared, and
-    /// indexes come and go as declared: they are made of the rows at every opening. The directory changes as a whole when this
-    /// returns, or not at all.
+    /// Tables of the directory are known by their names. They may be declared in any order, others
+    /// may be declared, and indexes come and go as declared: they are made of the rows at every
+    /// opening. The directory changes as a whole when this returns, or not at all.
     ///
     /// # Errors
     /// See [`OpenError`] and [`SchemaError`]; the directory is left as it was.
@@ -73,7 +73,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Self::open_with_progress(c, options, schema, node_of, durable, None)
     }
 
-    /// As [`Self::open`]; the listener is called some times a second, in the caller's thread, with the progress of the opening.
+    /// As [`Self::open`]; the listener is called some times a second, in the caller's thread, with
+    /// the progress of the opening.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -93,7 +94,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let opened = read_log::<P>(c, &durable.path, places, &mut listener)?;
         let tables = tables_of(&opened, &schema)?;
         let mut database = Self::create(c, options, schema, node_of)?;
-        // The recovered rows get stamps of this generation, so that transactions which change the rows later have larger stamps.
+        // The recovered rows get stamps of this generation, so that transactions which change the
+        // rows later have larger stamps.
         database.instance.begin_at(c, Epoch(opened.first_epoch));
         let (found, checkpoint_bytes) = database.recover(c, places, &opened, &tables, listener)?;
         let Found { repeated, in_doubt, decisions } = found;
@@ -129,7 +131,8 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok((database, recovered))
     }
 
-    /// Makes a checkpoint if that costs less than to read the log once more at the next opening. One that fails leaves the log as it is.
+    /// Makes a checkpoint if that costs less than to read the log once more at the next opening.
+    /// One that fails leaves the log as it is.
     fn make_cheap_checkpoint(&self, c: P::Core) {
         let Some(durable) = &self.durable else { return };
         let (file_bytes, rows_bytes) = (durable.journal.file_bytes(c), self.memory_use(c).used);
@@ -170,9 +173,9 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         Ok((found, checkpoint.map_or(0, |checkpoint| checkpoint.bytes())))
     }
 
-    /// Ends the log, if there is one: everything is durable then, and later damage to the files is noticed. A checkpoint that
-    /// is due or under way is made first, so that the logs of short runs do not add up. A checkpoint that fails leaves the log
-    /// as it is.
+    /// Ends the log, if there is one: everything is durable then, and later damage to the files is
+    /// noticed. A checkpoint that is due or under way is made first, so that the logs of short runs
+    /// do not add up. A checkpoint that fails leaves the log as it is.
     ///
     /// # Errors
     /// The log has stopped: what is durable is what was acknowledged.

@@ -1,27 +1,33 @@
 //! Fills an empty database with what a checkpoint and a log say.
 //!
-//! A checkpoint has every row as the row was at some moment after the first record of the log that counts, and each row has a
-//! moment of its own. The log has all changes since, as values. Of two changes of a row the later change has the larger stamp,
-//! and repeating a change that the copy of the row has already changes nothing in the end. So rows are independent of each
-//! other: the changes of each row are brought into order, and the row that results is made at once, without a transaction
-//! ([`cc::Filler`]).
+//! A checkpoint has every row as the row was at some moment after the first record of the log that
+//! counts, and each row has a moment of its own. The log has all changes since, as values. Of two
+//! changes of a row the later change has the larger stamp, and repeating a change that the copy of
+//! the row has already changes nothing in the end. So rows are independent of each other: the
+//! changes of each row are brought into order, and the row that results is made at once, without a
+//! transaction ([`cc::Filler`]).
 //!
-//! Two rows of a checkpoint may have the same unique key, if the first row was deleted before the second row was inserted. So
-//! rows that the log inserts or deletes are not taken from the checkpoint. The other rows of the checkpoint were there all the
-//! time, and no row that is there in the end has their keys.
+//! Two rows of a checkpoint may have the same unique key, if the first row was deleted before the
+//! second row was inserted. So rows that the log inserts or deletes are not taken from the
+//! checkpoint. The other rows of the checkpoint were there all the time, and no row that is there
+//! in the end has their keys.
 //!
 //! Stages, each by all workers at the same time:
 //!
-//! 1. blocks of the log are divided into changes, each of which goes to a share by its key ([`super::entries`]);
-//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the order of keys; what remains of
-//!    a share are the changes of rows that the checkpoint has, and the names of rows that are not to be taken from it;
+//! 1. blocks of the log are divided into changes, each of which goes to a share by its key
+//!    ([`super::entries`]);
+//! 2. shares are sorted; rows that the log has inserted are made, with all their changes, in the
+//!    order of keys; what remains of a share are the changes of rows that the checkpoint has, and
+//!    the names of rows that are not to be taken from it;
 //! 3. blocks of the checkpoint are read; their rows are made, with their changes.
 //!
-//! The changes of a prepared part of a transaction over several databases are in a record of their own, and count with the stamp
-//! of the record that says that the part commits, wherever that is. So they are divided when all records have been looked at. Parts
-//! without an end are left to [`super::adoption`].
+//! The changes of a prepared part of a transaction over several databases are in a record of their
+//! own, and count with the stamp of the record that says that the part commits, wherever that is.
+//! So they are divided when all records have been looked at. Parts without an end are left to
+//! [`super::adoption`].
 //!
-//! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has one block in memory.
+//! The log is in memory meanwhile, with 32 bytes for each change. Of the checkpoint each worker has
+//! one block in memory.
 
 use platform::Place;
 use platform::files::Files;
@@ -45,7 +51,8 @@ pub(crate) struct Repeated {
     pub changes: u64,
 }
 
-/// Where the changes of a prepared part are: number of the block, and place and length in its payload.
+/// Where the changes of a prepared part are: number of the block, and place and length in its
+/// payload.
 #[derive(Clone, Copy)]
 pub(super) struct PartChanges {
     block: usize,
@@ -53,7 +60,8 @@ pub(super) struct PartChanges {
     bytes: usize,
 }
 
-/// What one worker has found in the log: changes by share, and what records say of transactions over several databases.
+/// What one worker has found in the log: changes by share, and what records say of transactions
+/// over several databases.
 struct Findings {
     shares: Vec<Vec<Entry>>,
     records: u64,
@@ -361,7 +369,8 @@ mod tests {
         InstanceOptions { sessions_max: 3, memory_bytes_max: 64 << 20, ..InstanceOptions::default() }
     }
 
-    /// Rows that share the first word of their keys: inserted, changed three times in turn, and every fifth deleted.
+    /// Rows that share the first word of their keys: inserted, changed three times in turn, and
+    /// every fifth deleted.
     fn fill(c: VirtualCore, durable: &DurableOptions) -> Vec<Pair> {
         let (schema, pairs) = schema();
         let opened = Database::<VirtualMachine, Silo>::open(c, &options(), schema, &|_| None, durable);

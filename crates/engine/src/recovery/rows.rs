@@ -62,7 +62,8 @@ impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
         Ok(rest)
     }
 
-    /// Makes a row, given all of its changes in order, if the log inserts the row; otherwise the changes go to `rest`.
+    /// Makes a row, given all of its changes in order, if the log inserts the row; otherwise the
+    /// changes go to `rest`.
     fn make_row(&mut self, changes: &[Entry], rest: &mut Remainder) -> Result<(), OpenError> {
         let (first, table) = (changes[0], changes[0].table());
         let decisive = changes.iter().rposition(|entry| u64::from(entry.kind()) != UPDATE);
@@ -88,8 +89,8 @@ impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
         }
     }
 
-    /// Makes a row from its first content and the changes since. Both may be in the forms that the row had before columns were
-    /// added.
+    /// Makes a row from its first content and the changes since. Both may be in the forms that the
+    /// row had before columns were added.
     pub fn make(&mut self, table: usize, row: &LoggedRow<'_>, updates: &[Entry]) -> Result<(), OpenError> {
         let LoggedRow { mut form, fixed, tail, .. } = *row;
         if updates.is_empty() && form == Form::DECLARED {
@@ -170,7 +171,8 @@ impl<'m, 'd, P: Platform> Maker<'m, 'd, P> {
         Ok(&[])
     }
 
-    /// How many entries at the beginning are of the row of the first entry; all entries have the same name.
+    /// How many entries at the beginning are of the row of the first entry; all entries have the
+    /// same name.
     fn same_key(&mut self, named: &[Entry], first: &Entry) -> Result<usize, OpenError> {
         if self.codecs[first.table()].key_words == 1 || named.len() == 1 {
             return Ok(named.len());

@@ -8,9 +8,10 @@ use crate::dynamic::{AnyVerbs, Transaction};
 use crate::verbs::{Direction, Fields, Verbs, Visitor};
 use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
-/// A transaction for one action, whose touches outside of its route are noted ([`Watch::assert_inside`]). Nothing else
-/// differs: the verbs read, lock and prefetch what they do without it. A route has to hold even for an attempt that has read
-/// half of another transaction, and is bound to fail.
+/// A transaction for one action, whose touches outside of its route are noted
+/// ([`Watch::assert_inside`]). Nothing else differs: the verbs read, lock and prefetch what they do
+/// without it. A route has to hold even for an attempt that has read half of another transaction,
+/// and is bound to fail.
 pub struct Inside<'x> {
     transaction: Transaction<'x>,
     watch: &'x mut Watch,

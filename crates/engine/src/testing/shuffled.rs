@@ -1,8 +1,9 @@
 //! An executor that treats a stored procedure as badly as it may be treated.
 //!
-//! The contract of [`Procedure`] lets an executor run the actions of a phase in any order, on any machine. Here each
-//! action, and each output, travels as bytes; the actions of a phase run in a random order, and their outputs come back
-//! in another; an action that leaves its route panics. A procedure that keeps the contract does under this executor what it does inline.
+//! The contract of [`Procedure`] lets an executor run the actions of a phase in any order, on any
+//! machine. Here each action, and each output, travels as bytes; the actions of a phase run in a
+//! random order, and their outputs come back in another; an action that leaves its route panics. A
+//! procedure that keeps the contract does under this executor what it does inline.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,11 +45,12 @@ impl Shuffle {
     }
 }
 
-/// Runs a stored procedure as [`crate::Session::run`] does, until it commits or fails for good, but shuffled.
+/// Runs a stored procedure as [`crate::Session::run`] does, until it commits or fails for good, but
+/// shuffled.
 ///
 /// # Panics
-/// If the procedure breaks its contract: a value that does not survive the way through bytes, a route that is not the same
-/// each time, or an action that leaves its route.
+/// If the procedure breaks its contract: a value that does not survive the way through bytes, a
+/// route that is not the same each time, or an action that leaves its route.
 // Out of line: not the code that is measured.
 #[cold]
 #[inline(never)]

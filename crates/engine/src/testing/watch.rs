@@ -35,7 +35,8 @@ impl Place {
 /// Watches one action, and remembers the first touch outside of its route.
 pub struct Watch {
     route: Routes,
-    /// Where the rows that the action has found can be: their keys are not read, since that would be a read more.
+    /// Where the rows that the action has found can be: their keys are not read, since that would
+    /// be a read more.
     found: Vec<(RowId, Place)>,
     outside: Option<String>,
 }

@@ -40,7 +40,8 @@ impl<'i, P: Platform, S: Scheme<P>> Transaction<'_, 'i, P, S> {
         Ok(())
     }
 
-    /// Copies words of a row's fixed part, from number `first` on, to where a copier of rows needs them.
+    /// Copies words of a row's fixed part, from number `first` on, to where a copier of rows needs
+    /// them.
     pub(crate) fn copy_words(&mut self, row: RowId, first: usize, out: &mut [u64]) -> Result<(), Abort> {
         P::work(self.session.core(), Work::CopyWord, out.len() as u32);
         let row = self.number(row)?;

@@ -1,6 +1,8 @@
-//! Rows read and written by a walk over the catalog, column by column: what compiled access is compared with.
+//! Rows read and written by a walk over the catalog, column by column: what compiled access is
+//! compared with.
 //!
-//! The scheme sees one access a column where compiled code makes one for a whole field or row; the bytes are the same.
+//! The scheme sees one access a column where compiled code makes one for a whole field or row; the
+//! bytes are the same.
 
 use cc::{Holder, Scheme};
 use platform::{Platform, Work};

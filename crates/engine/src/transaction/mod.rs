@@ -1,8 +1,9 @@
-//! Transactions on top of a concurrency-control scheme: how a transaction begins and ends. The verbs in between are in the
-//! modules.
+//! Transactions on top of a concurrency-control scheme: how a transaction begins and ends. The
+//! verbs in between are in the modules.
 
-/// Calls a verb of the scheme: typed and erased verbs reach the scheme through here. A verb that fails is the end of the
-/// transaction. This is a macro because a closure is not always inlined: the verbs would lose what is constant where they are called.
+/// Calls a verb of the scheme: typed and erased verbs reach the scheme through here. A verb that
+/// fails is the end of the transaction. This is a macro because a closure is not always inlined:
+/// the verbs would lose what is constant where they are called.
 macro_rules! call {
     ($transaction:expr, |$inner:ident, $cx:ident| $verb:expr) => {{
         let ($inner, mut cx) = $transaction.parts();
@@ -31,7 +32,8 @@ use crate::row_batch::RowBatch;
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use told::Told;
 
-/// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for each verb, so that it is inlined.
+/// A verb of a scheme that makes a row: of table, keys, fixed part and tail. A type of its own for
+/// each verb, so that it is inlined.
 trait MakeRow<P: Platform, S: Scheme<P>>:
     FnOnce(&mut S::Transaction, &mut Context<'_, '_, P, S>, usize, &[&[u64]], &[u8], &[u8]) -> Result<(), Abort>
 {
@@ -52,7 +54,8 @@ impl<P: Platform, S: Scheme<P>, F> MakeRow<P, S> for F where
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 
-/// What a session keeps from transaction to transaction: buffers, and which optimisations its transactions use.
+/// What a session keeps from transaction to transaction: buffers, and which optimisations its
+/// transactions use.
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
@@ -130,8 +133,8 @@ pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
     attempt: u32,
     deadline: Option<Nanos>,
     until_look: u32,
-    /// Why a verb failed. The transaction can only end then, whatever the caller makes of the error: the verb may have left a
-    /// row in some of its indexes only.
+    /// Why a verb failed. The transaction can only end then, whatever the caller makes of the
+    /// error: the verb may have left a row in some of its indexes only.
     failed: Option<Abort>,
 }
 
@@ -182,7 +185,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         S::begin(&mut session.context(), Mode::Branch)
     }
 
-    /// Goes on with a branch, in the current epoch: rows of earlier acts are those of other attempts.
+    /// Goes on with a branch, in the current epoch: rows of earlier acts are those of other
+    /// attempts.
     pub(crate) fn resume(
         session: &'s mut Session<'i, P, S>,
         scratch: &'s mut Scratch<'i, P>,
@@ -193,7 +197,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Self::of(session, scratch, inner, (None, deadline))
     }
 
-    /// Lets go of the session, with the branch as it is now, and what came of the act: a verb's failure is that of the act.
+    /// Lets go of the session, with the branch as it is now, and what came of the act: a verb's
+    /// failure is that of the act.
     pub(crate) fn lay_aside(mut self, outcome: Result<(), Abort>) -> (S::Transaction, Result<(), Abort>) {
         let outcome = match (self.look(), outcome) {
             (Ok(()), outcome) => outcome,
@@ -210,8 +215,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         table < self.session.context().tables.len()
     }
 
-    /// Checks that the transaction can commit, and lets go of the session. The caller calls [`end_commit`] when the log has what
-    /// it is to have of the transaction for now. Errors are as [`Self::explain`] gives them.
+    /// Checks that the transaction can commit, and lets go of the session. The caller calls
+    /// [`end_commit`] when the log has what it is to have of the transaction for now. Errors are as
+    /// [`Self::explain`] gives them.
     #[inline]
     pub(crate) fn prepare(mut self) -> Result<S::Prepared, (Abort, Epoch)> {
         if let Err(abort) = self.look() {
@@ -247,8 +253,9 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         commit
     }
 
-    /// Ends a transaction that fails with `abort`, and gives the reason: a conflict if what the transaction read, and drew its
-    /// conclusion from, was never true at one moment. Also gives the epoch that has to be durable before the reason may be told.
+    /// Ends a transaction that fails with `abort`, and gives the reason: a conflict if what the
+    /// transaction read, and drew its conclusion from, was never true at one moment. Also gives the
+    /// epoch that has to be durable before the reason may be told.
     #[cold]
     pub(crate) fn explain(mut self, abort: Abort) -> (Abort, Epoch) {
         self.explain_in_place(abort)
@@ -269,7 +276,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
             (Err(conflict), Abort::RollBack | Abort::Duplicate { .. } | Abort::Misuse(_)) => {
                 (conflict, Epoch(0))
             }
-            // The failure does not follow from what the transaction read, but the caller may tell of what was read.
+            // The failure does not follow from what the transaction read, but the caller may tell
+            // of what was read.
             (Err(_), abort) => (abort, cx.worker.local.epochs_shared().current(cx.c)),
         }
     }
@@ -343,7 +351,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         if self.until_look == 0 { self.look() } else { Ok(()) }
     }
 
-    /// Tells the scheme the partitions that the transaction will use, before the first verb: `fill` adds routes.
+    /// Tells the scheme the partitions that the transaction will use, before the first verb: `fill`
+    /// adds routes.
     #[inline]
     pub(crate) fn enlist(&mut self, fill: impl FnOnce(&mut Routes)) {
         let mut routes = std::mem::take(&mut self.scratch.routes);
@@ -377,7 +386,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         }
     }
 
-    /// Starts to bring closer what lookups of these keys read of an index, and remembers where that is.
+    /// Starts to bring closer what lookups of these keys read of an index, and remembers where that
+    /// is.
     #[inline(always)]
     fn tell<K: AsRef<[u64]>>(&mut self, place: (usize, usize), keys: impl Iterator<Item = K>) {
         let cx = self.session.context();
@@ -439,7 +449,8 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         Ok(Some(row))
     }
 
-    /// Finds the rows with these primary keys, as far as there are any. The keys are of one partition, and ascend.
+    /// Finds the rows with these primary keys, as far as there are any. The keys are of one
+    /// partition, and ascend.
     pub(crate) fn find_ascending(
         &mut self,
         table: usize,
@@ -467,23 +478,25 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 }
 
-/// Retracts the commit that the session has announced, if any: by now the log has what the commit changed, if the log is ever
-/// to have it.
+/// Retracts the commit that the session has announced, if any: by now the log has what the commit
+/// changed, if the log is ever to have it.
 #[inline]
 pub(crate) fn end_commit<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>) {
     let c = session.core();
     session.worker().local.retract_commit(c);
 }
 
-/// A commit that failed because it met another transaction tells nothing about what was read, so it depends on no epoch.
+/// A commit that failed because it met another transaction tells nothing about what was read, so it
+/// depends on no epoch.
 #[cold]
 fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
     (conflict, Epoch(0))
 }
 
-/// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so that the epoch is not complete
-/// before the log has the commit. A transaction that has changed a table which has ended meanwhile is undone, and one for whose
-/// record there is no memory; the error is as [`Transaction::explain`] gives it.
+/// Commits, and appends what changed to the log. The caller calls [`end_commit`] after that, so
+/// that the epoch is not complete before the log has the commit. A transaction that has changed a
+/// table which has ended meanwhile is undone, and one for whose record there is no memory; the
+/// error is as [`Transaction::explain`] gives it.
 fn commit_logged<P: Platform, S: Scheme<P>>(
     session: &mut Session<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,

@@ -1,5 +1,6 @@
-//! One attempt of a transaction as an object, which lives as long as its owner likes: between its verbs the caller does what it
-//! wants. A closure is called again after a conflict; the owner of an object sees to that by itself.
+//! One attempt of a transaction as an object, which lives as long as its owner likes: between its
+//! verbs the caller does what it wants. A closure is called again after a conflict; the owner of an
+//! object sees to that by itself.
 
 use cc::Scheme;
 use platform::Platform;
@@ -13,7 +14,8 @@ use crate::ending::{Commit, Stats};
 use crate::following::Following;
 use crate::table_list::TableList;
 
-/// An attempt with the counters of its session. When it ends its session leaves the epoch, as no transaction may follow soon.
+/// An attempt with the counters of its session. When it ends its session leaves the epoch, as no
+/// transaction may follow soon.
 pub(crate) struct Attempt<'s, 'i, P: Platform, S: Scheme<P>> {
     transaction: Followed<'s, 'i, P, S>,
     tables: &'i TableList<P>,

@@ -1,9 +1,11 @@
-//! Keys that a transaction will look up soon, and the buckets where they are: so that each is worked out once, when the bucket is asked for.
+//! Keys that a transaction will look up soon, and the buckets where they are: so that each is
+//! worked out once, when the bucket is asked for.
 
 use platform::Platform;
 use storage::hash::Approach;
 
-/// Lists of keys that wait at the same time: TPC-C tells of stocks, looks items up, and then the stocks.
+/// Lists of keys that wait at the same time: TPC-C tells of stocks, looks items up, and then the
+/// stocks.
 const LISTS: usize = 2;
 /// No index.
 const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);

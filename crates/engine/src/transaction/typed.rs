@@ -16,7 +16,8 @@ use schema::{
     key_words,
 };
 
-/// Words that are read by way of the stack, into one of two buffers: what is not needed is not cleared either.
+/// Words that are read by way of the stack, into one of two buffers: what is not needed is not
+/// cleared either.
 const FEW_WORDS: usize = 16;
 const FEWEST_WORDS: usize = 4;
 
@@ -68,8 +69,8 @@ impl<K: Key> Keys for TypedKeys<'_, K> {
 }
 
 impl<P: Platform, S: Scheme<P>> Transaction<'_, '_, P, S> {
-    /// Reads bytes `start..start + bytes` of a row, and hands them to `decode`. Both are constant where this is called, so that one way
-    /// is left of two, and `decode` is there once.
+    /// Reads bytes `start..start + bytes` of a row, and hands them to `decode`. Both are constant
+    /// where this is called, so that one way is left of two, and `decode` is there once.
     #[inline(always)]
     fn with_span<T>(
         &mut self,

@@ -1,6 +1,6 @@
-//! The same procedures give the same bytes compiled with the engine and through its dynamic boundary: results, virtual time,
-//! counts of the machine, commits and aborts of each worker, and all rows. So both ways declare the same work and touch the same
-//! memory in the same order.
+//! The same procedures give the same bytes compiled with the engine and through its dynamic
+//! boundary: results, virtual time, counts of the machine, commits and aborts of each worker, and
+//! all rows. So both ways declare the same work and touch the same memory in the same order.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -521,7 +521,8 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>(choices: Choices) {
     let all =
         ["Err Conflict", "Err Deadline", "Err Duplicate", "Err Misuse", "Ok Committed", "Ok RolledBack"];
     assert!(met.iter().eq(all.iter()), "{scheme} has met {met:?} only");
-    // A scheme that locks what a route names meets others only where the route says too late what it needs.
+    // A scheme that locks what a route names meets others only where the route says too late what
+    // it needs.
     let least = if S::LOCKS_PARTITIONS { 1 } else { 50 };
     assert!(aborts >= least, "{scheme}: {aborts} aborts");
 }

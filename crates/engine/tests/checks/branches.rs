@@ -1,4 +1,5 @@
-//! Branches over rows in memory: several of a session are open at a time, each with rows of its own, and each ends as it is told.
+//! Branches over rows in memory: several of a session are open at a time, each with rows of its
+//! own, and each ends as it is told.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Databases whose tables are others than at the opening before: created, dropped, with other indexes, with other rows; with
-//! crashes between.
+//! Databases whose tables are others than at the opening before: created, dropped, with other
+//! indexes, with other rows; with crashes between.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -252,7 +252,8 @@ fn tables_go_when_the_program_says_so() {
             assert_eq!(session.checkpoint(), Ok(true));
         });
         disk.lose_power();
-        // After a checkpoint no record of the dropped table counts, and the next opening forgets it.
+        // After a checkpoint no record of the dropped table counts, and the next opening forgets
+        // it.
         let tables = checked(&disk).description;
         let ids: Vec<_> = tables.tables.iter().map(|table| table.id).collect();
         assert_eq!((ids, tables.next_id), (if round == 0 { vec![0, 1, 2] } else { vec![0, 2] }, 3));
@@ -268,7 +269,8 @@ fn indexes_come_and_go() {
         let mut session = database.session(c, None, false).expect("a session");
         assert_eq!(session.checkpoint(), Ok(true));
         drop(session);
-        // The checkpoint has other values in a column that becomes an index: the log has those of the end.
+        // The checkpoint has other values in a column that becomes an index: the log has those of
+        // the end.
         (0..20).for_each(|id| set(&database, c, things, item(id, 19 - id)));
     });
     disk.lose_power();

@@ -1,4 +1,5 @@
-//! Tables that get another form, or go, beside parts of transactions over several databases, and beside readers.
+//! Tables that get another form, or go, beside parts of transactions over several databases, and
+//! beside readers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,8 +14,9 @@ use crate::changing::{ByA, Item, P, Plain, config, contents, item, run, table, t
 use crate::changing_open::{SCHEMES, open, options};
 use crate::support::Random;
 
-/// A part of a transaction over several databases may end long after a table: none is dropped or changed while there is one, and a part
-/// that comes later, and has changed the table, is not prepared.
+/// A part of a transaction over several databases may end long after a table: none is dropped or
+/// changed while there is one, and a part that comes later, and has changed the table, is not
+/// prepared.
 #[test]
 fn no_table_is_dropped_while_a_part_is_prepared() {
     for (scheme, durable) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, true), (scheme, false)]) {
@@ -89,8 +91,9 @@ fn no_table_is_dropped_while_a_part_is_prepared() {
     }
 }
 
-/// Nobody changes rows while their table gets another form and another: whoever reads them commits, with the rows that the table had when
-/// the transaction began. Only one that began a moment before the others counted, and asks for those, begins again.
+/// Nobody changes rows while their table gets another form and another: whoever reads them commits,
+/// with the rows that the table had when the transaction began. Only one that began a moment before
+/// the others counted, and asks for those, begins again.
 #[test]
 fn readers_are_not_disturbed_by_a_change_of_the_form() {
     // Transactions that ended when another form counted than the one that they have read.
@@ -99,7 +102,8 @@ fn readers_are_not_disturbed_by_a_change_of_the_form() {
         (0..).zip(SchemeName::ALL.into_iter().filter(|scheme| *scheme != SchemeName::Hstore))
     {
         let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
-        // The last change that counts, with the number of the table; and the last one that is complete.
+        // The last change that counts, with the number of the table; and the last one that is
+        // complete.
         let (now, complete) = (AtomicU64::new(0), AtomicU64::new(0));
         let (over, read) = (AtomicBool::new(false), AtomicU64::new(0));
         let program = |c: VirtualCore| {

@@ -1,4 +1,5 @@
-//! Tables that come and go while the database is open: with crashes at any moment, and while other sessions use them.
+//! Tables that come and go while the database is open: with crashes at any moment, and while other
+//! sessions use them.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -76,8 +77,8 @@ enum Step {
     Change,
 }
 
-/// One random step; what is known of it is in `expected` before anything happens, and after it has returned. False if the log has
-/// stopped, which may be only where a disk `refuses`.
+/// One random step; what is known of it is in `expected` before anything happens, and after it has
+/// returned. False if the log has stopped, which may be only where a disk `refuses`.
 fn step(
     (database, c, refuses): (&Database, VirtualCore, bool),
     handles: &mut Handles,
@@ -217,7 +218,8 @@ fn live(
     P::parallel(c, &[Place { thread: None }; 2], &work, &mut |_| ());
 }
 
-/// Lives of a database that creates and drops tables, each ended by a crash, on a disk with these faults.
+/// Lives of a database that creates and drops tables, each ended by a crash, on a disk with these
+/// faults.
 fn lives(scheme: SchemeName, seed: u64, faults: Faults) {
     let refuses = faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX;
     let healthy = Faults { seed, ..Faults::default() };
@@ -348,7 +350,8 @@ fn what_a_disk_refuses_has_not_happened() {
 /// The table that others may use; none.
 const NONE: usize = usize::MAX;
 
-/// One core creates a table, drops it and lets its rows go, again and again, while others change it together with another table.
+/// One core creates a table, drops it and lets its rows go, again and again, while others change it
+/// together with another table.
 fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
     let disk = Disk::new(DiskModel::NVME, Faults { seed, ..Faults::default() });
     let now = AtomicUsize::new(NONE);

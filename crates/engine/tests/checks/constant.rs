@@ -10,7 +10,8 @@ use terms::Abort;
 
 use crate::support::{options, virtually};
 
-/// `rate` shares a word with a part of the key, `balance` and `count` lie behind, then come `name` and many words.
+/// `rate` shares a word with a part of the key, `balance` and `count` lie behind, then come `name`
+/// and many words.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(part, id), index(by_name(part, name)))]
 struct Account {
@@ -106,7 +107,8 @@ enum Met {
     TheOther,
 }
 
-/// A writer changes and commits another column while a reader of the rate is under way, both in one attempt.
+/// A writer changes and commits another column while a reader of the rate is under way, both in one
+/// attempt.
 fn meet<S: Scheme<Hardware>>(database: &Database<Hardware, S>, accounts: Table<Account>) -> Met {
     let (mut reader, mut writer) = (session(database), session(database));
     let mut written = None;
@@ -144,7 +146,8 @@ fn constant_columns_are_read_without_concurrency_control_and_others_with() {
     for_each_scheme!(S => { skips::<S>(); });
 }
 
-/// Under a scheme that locks partitions, a transaction that reads constant columns only enters none.
+/// Under a scheme that locks partitions, a transaction that reads constant columns only enters
+/// none.
 fn read_elsewhere<S: Scheme<Hardware>>() {
     let (database, accounts) = loaded::<_, S>(Hardware::core(), 3);
     let (mut reader, mut writer) = (session(&database), session(&database));
@@ -171,7 +174,8 @@ fn unchanged<S: Scheme<Hardware>>(database: &Database<Hardware, S>, accounts: Ta
 
 type Wrong = fn(&mut dyn engine::dynamic::AnyVerbs, Table<Account>) -> Result<(), Abort>;
 
-/// What no program may do to the table, by the verbs of both boundaries, for they end in the same check.
+/// What no program may do to the table, by the verbs of both boundaries, for they end in the same
+/// check.
 const WRONG: [(&str, Wrong); 9] = [
     ("a constant column", |t, accounts| {
         let mut t = Erased::new(t);

@@ -68,7 +68,8 @@ fn run<T: Send>(disk: &Disk, program: impl FnOnce(VirtualCore) -> T) -> T {
     VirtualMachine::run(&config(disk), program).expect("a run").value
 }
 
-/// Transactions of every kind over things `from..to`: two in three stay, some of them with another text.
+/// Transactions of every kind over things `from..to`: two in three stay, some of them with another
+/// text.
 fn fill(database: &Database, c: VirtualCore, things: Table<Thing>, from: i32, to: i32) {
     let mut session = database.session(c, None, false).expect("a session");
     for number in from..to {
@@ -158,8 +159,8 @@ fn is_opened_as_it_was_left(scheme: SchemeName) {
     }
 }
 
-/// Whoever opens, works a little and stops, and never has enough of a log of its own for a checkpoint, finds no more than
-/// the log of some of those before.
+/// Whoever opens, works a little and stops, and never has enough of a log of its own for a
+/// checkpoint, finds no more than the log of some of those before.
 #[test]
 fn logs_of_short_lives_do_not_add_up() {
     const LEAST: u64 = 600_000;
@@ -190,7 +191,8 @@ fn logs_of_short_lives_do_not_add_up() {
     }
 }
 
-/// A prepared transaction that nobody finishes keeps no database from being closed, nor the checkpoint that is due from being made.
+/// A prepared transaction that nobody finishes keeps no database from being closed, nor the
+/// checkpoint that is due from being made.
 #[test]
 fn a_prepared_transaction_is_no_obstacle_to_closing() {
     let disk = Disk::new(DiskModel::NVME, Faults::default());
@@ -302,7 +304,8 @@ fn an_opening_tells_how_far_it_is() {
         for stage in [Stage::Reading, Stage::Dividing, Stage::Repeating, Stage::Loading] {
             assert!(ends.contains(&stage), "{stage:?}: {heard:?}");
         }
-        // Each of 60 transactions inserts a row; one of three deletes one, one of three puts another in its place.
+        // Each of 60 transactions inserts a row; one of three deletes one, one of three puts
+        // another in its place.
         assert_eq!((recovered.records, recovered.changes), (60, 120));
         assert!(recovered.rows > 0 && recovered.checkpoint_bytes > 0, "{recovered:?}");
         assert!(recovered.log_bytes > 0 && recovered.nanos > 0, "{recovered:?}");
@@ -400,7 +403,8 @@ fn other_tables_and_other_directories_are_refused() {
     });
 }
 
-/// Every flipped bit of what a closed database needs is noticed, or changes nothing: it lies in space that is not used.
+/// Every flipped bit of what a closed database needs is noticed, or changes nothing: it lies in
+/// space that is not used.
 #[test]
 fn flipped_bits_are_noticed() {
     let disk = Disk::new(DiskModel::RAM, Faults::default());

@@ -1,5 +1,5 @@
-//! Directories of which files are missing, cut short, of other databases or of earlier lives: an opening finds everything that was
-//! acknowledged, or is refused, and changes nothing.
+//! Directories of which files are missing, cut short, of other databases or of earlier lives: an
+//! opening finds everything that was acknowledged, or is refused, and changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -200,7 +200,8 @@ fn a_segment_that_is_missing_or_cut_short_is_noticed() {
     assert_eq!(opens_with(&disk, "d"), Ok(30));
 }
 
-/// Also where the next segment has one group only, whose blocks know of no flush but those before it.
+/// Also where the next segment has one group only, whose blocks know of no flush but those before
+/// it.
 #[test]
 fn the_end_of_a_segment_is_noticed_where_the_next_one_has_a_block() {
     for rows in 3..18 {
@@ -251,7 +252,8 @@ fn files_of_other_lives_and_databases_are_refused() {
     assert_eq!(opens_with(&disk, "d"), Ok(9));
 }
 
-/// Headers of blocks as a program can make them: those that it has read in the log, and one that says that everything was flushed.
+/// Headers of blocks as a program can make them: those that it has read in the log, and one that
+/// says that everything was flushed.
 fn headers(disk: &Disk) -> Vec<Vec<u8>> {
     let mut made = vec![0; BLOCK_HEADER_BYTES];
     let all = BlockHeader { number: 3, flushed_before: u64::MAX, ..BlockHeader::default() };
@@ -331,7 +333,8 @@ fn a_session_that_waits_alone_draws_no_epochs() {
     assert_eq!(opens_with(&disk, "d"), Ok(1001));
 }
 
-/// A disk on which there is no room for the next segment takes commits as long as there is room for them.
+/// A disk on which there is no room for the next segment takes commits as long as there is room for
+/// them.
 #[test]
 fn space_that_cannot_be_taken_ahead_is_done_without() {
     let faults = Faults { capacity_bytes: 150_000, ..Faults::default() };
@@ -347,7 +350,8 @@ fn space_that_cannot_be_taken_ahead_is_done_without() {
     assert_eq!(opens_with(&disk, "d"), Ok(25));
 }
 
-/// A buffer for many records that is refused once the machine has no memory for it is done without: the log goes on.
+/// A buffer for many records that is refused once the machine has no memory for it is done without:
+/// the log goes on.
 #[test]
 fn memory_for_many_records_is_done_without() {
     let disk = disk();
@@ -383,7 +387,8 @@ fn refuse_memory(disk: &Disk) {
     disk.set_faults(Faults { refusal, ..Faults::default() });
 }
 
-/// Transactions whose records find no memory are refused before they commit, and later ones are logged.
+/// Transactions whose records find no memory are refused before they commit, and later ones are
+/// logged.
 #[test]
 fn commits_go_on_when_memory_for_the_log_is_there_again() {
     let disk = disk();
@@ -415,7 +420,8 @@ fn commits_go_on_when_memory_for_the_log_is_there_again() {
     assert_eq!(opens_with(&disk, "d"), Ok(18));
 }
 
-/// A part that is prepared keeps the buffer for the record of its end, which cannot be refused any more.
+/// A part that is prepared keeps the buffer for the record of its end, which cannot be refused any
+/// more.
 #[test]
 fn prepared_parts_end_without_memory_for_the_log() {
     for is_known in [false, true] {
@@ -446,7 +452,8 @@ fn prepared_parts_end_without_memory_for_the_log() {
     }
 }
 
-/// The next segment is tried again where the system refuses to make it for a while, as it does where too many files are open.
+/// The next segment is tried again where the system refuses to make it for a while, as it does
+/// where too many files are open.
 #[test]
 fn a_segment_that_is_refused_for_a_while_is_made_later() {
     let mut lives = 0;
@@ -473,7 +480,8 @@ fn a_segment_that_is_refused_for_a_while_is_made_later() {
     assert!(lives > 5, "{lives} openings");
 }
 
-/// A flush that fails ends the log, and what was queued behind it, such as the next segment, does not make the directory a damaged one.
+/// A flush that fails ends the log, and what was queued behind it, such as the next segment, does
+/// not make the directory a damaged one.
 #[test]
 fn directories_open_after_a_flush_that_failed() {
     let (mut ended, mut longest) = (0, 0);
@@ -485,7 +493,8 @@ fn directories_open_after_a_flush_that_failed() {
             disk.set_faults(Faults { seed, refusal, ..Faults::default() });
             let mut sessions = [0, 1].map(|_| database.session(c, None, false).expect("a session"));
             for first in (0..40).step_by(2) {
-                // The queue performs a group of two workers. Each is more than the part of a segment at which the next one is made.
+                // The queue performs a group of two workers. Each is more than the part of a
+                // segment at which the next one is made.
                 let commits = [0, 1].map(|number| {
                     let row = note(first + number, &[7; 3000]);
                     sessions[number as usize].transact(&Bounds::default(), |t| t.insert(notes, &row))

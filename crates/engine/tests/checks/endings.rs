@@ -104,7 +104,8 @@ fn read_only_tables_stay<S: Scheme<Hardware>>() {
     assert!(matches!(absent, Ok(Ending::Committed(true, _))));
 }
 
-/// A conflict that lasts does not outlive the deadline; and rows of prepared transactions stay as they are until then.
+/// A conflict that lasts does not outlive the deadline; and rows of prepared transactions stay as
+/// they are until then.
 fn deadlines_end_retries<S: Scheme<Hardware>>() {
     let (database, people) = database::<S>(false);
     let (mut holder, mut other) = (session(&database), session(&database));
@@ -131,7 +132,8 @@ fn deadlines_end_retries<S: Scheme<Hardware>>() {
     assert!(matches!(age, Ok(Ending::Committed(50, _))));
 }
 
-/// What a duplicate is concluded from has to be true: here the counter that was read is out of date.
+/// What a duplicate is concluded from has to be true: here the counter that was read is out of
+/// date.
 fn duplicates_follow_from_what_was_read<S: Scheme<Hardware>>() {
     let (database, people) = database::<S>(false);
     let (mut slow, mut fast) = (session(&database), session(&database));
@@ -225,8 +227,8 @@ fn snapshots_read_only() {
     assert_eq!(look(), (31, false, true));
 }
 
-/// What an attempt under `occ` may see that never was: values are those of its beginning, but whether keys are there is
-/// looked up as it goes, and checked in the end.
+/// What an attempt under `occ` may see that never was: values are those of its beginning, but
+/// whether keys are there is looked up as it goes, and checked in the end.
 #[test]
 fn values_and_presence_of_occ_are_of_two_moments() {
     let (database, people) = database::<cc::Occ>(false);
@@ -251,7 +253,8 @@ fn values_and_presence_of_occ_are_of_two_moments() {
         if attempts == 1 {
             assert_eq!((age, inserted.is_some(), deleted.is_some()), (30, true, false), "it never was so");
             let inserted = inserted.expect("just seen");
-            // Its value is one that was not there at the beginning: the attempt learns that at once.
+            // Its value is one that was not there at the beginning: the attempt learns that at
+            // once.
             assert!(matches!(t.get(inserted, Person::AGE), Err(Abort::Conflict(_))));
         }
         Ok((age, inserted.is_some(), deleted.is_some()))

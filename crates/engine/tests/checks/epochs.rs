@@ -1,5 +1,6 @@
-//! What epochs have to do with each other's transactions: who sleeps inside one holds up nobody's durability, decisions wait
-//! for what they follow from, and numbers of epochs do not run out unseen.
+//! What epochs have to do with each other's transactions: who sleeps inside one holds up nobody's
+//! durability, decisions wait for what they follow from, and numbers of epochs do not run out
+//! unseen.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,8 +104,8 @@ under_all_schemes! {
     the_log_stops_before_the_last_epoch, stops_at_the_end;
 }
 
-/// Runs `beside` while another worker sleeps inside a transaction in which it has read a row: what it gives, and when that was
-/// before the other woke up.
+/// Runs `beside` while another worker sleeps inside a transaction in which it has read a row: what
+/// it gives, and when that was before the other woke up.
 fn beside_a_sleeper<S: Scheme<P>, T: Send>(
     c: VirtualCore,
     database: &Database<P, S>,
@@ -166,7 +167,8 @@ fn sleeps_beside_a_checkpoint<S: Scheme<P>>() {
         }
         session.idle();
         if S::NAME == "hstore" {
-            // Whoever has read a row has its partition to itself, and keeps it from being copied too.
+            // Whoever has read a row has its partition to itself, and keeps it from being copied
+            // too.
             return;
         }
         let (made, before) = beside_a_sleeper(c, &database, tables, &|session| session.checkpoint());
@@ -190,7 +192,8 @@ fn who_sleeps_before_the_first_row_holds_up_no_checkpoint() {
     });
 }
 
-/// Who waits for durability stops at the deadline, and what it waited for becomes durable all the same.
+/// Who waits for durability stops at the deadline, and what it waited for becomes durable all the
+/// same.
 #[test]
 fn waiting_ends_at_the_deadline() {
     run(&Disk::new(DiskModel::HDD, Faults::default()), |c| {
@@ -209,8 +212,9 @@ fn waiting_ends_at_the_deadline() {
     });
 }
 
-/// Somebody reads a row that is not durable yet, rolls back, and tells why; or cannot insert it again, and tells that. Then the
-/// power is lost: is what was told still true? Whether each of both is told at once.
+/// Somebody reads a row that is not durable yet, rolls back, and tells why; or cannot insert it
+/// again, and tells that. Then the power is lost: is what was told still true? Whether each of both
+/// is told at once.
 fn tells<S: Scheme<P>>(broken: &[Rule]) {
     for duplicate in [false, true] {
         let disk = disk();

@@ -1,5 +1,5 @@
-//! No transaction starves where everybody wants the same rows: the number of attempts is bounded, not just small on
-//! average.
+//! No transaction starves where everybody wants the same rows: the number of attempts is bounded,
+//! not just small on average.
 
 use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{Bounds, Database, Session, Verbs};
@@ -17,7 +17,8 @@ const ROWS: u64 = 24;
 const TRANSACTIONS: u64 = 30;
 /// Most attempts of any transaction of a scheme that lets the older one win.
 const ATTEMPTS_MAX: u32 = 100;
-/// Most attempts of any transaction of a scheme that only lets it go first after it has failed too often.
+/// Most attempts of any transaction of a scheme that only lets it go first after it has failed too
+/// often.
 const ATTEMPTS_MAX_ELDER: u32 = 200;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -132,7 +133,8 @@ fn dl_detect_is_fair() {
     is_fair::<DlDetect>();
 }
 
-/// Most attempts of a transaction that adds to 24 rows, while others, with nothing else to do, keep adding to one of them.
+/// Most attempts of a transaction that adds to 24 rows, while others, with nothing else to do, keep
+/// adding to one of them.
 fn large_among_small<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, seed: u64) -> u32 {
     let (database, counters) = counters::<S>(c, ROWS);
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -168,7 +170,8 @@ fn who_failed_too_often_goes_first() {
     assert!(attempts.iter().any(|most| *most > ATTEMPTS_MAX), "nobody had to go first: {attempts:?}");
 }
 
-/// Whether a part that reads is prepared beside another one that does, after a part that writes has waited in vain.
+/// Whether a part that reads is prepared beside another one that does, after a part that writes has
+/// waited in vain.
 fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::VirtualCore) -> bool {
     let of_table = TableOptions { rows: 64, ..TableOptions::default() };
     let row = Counter { id: 0, count: 0 };

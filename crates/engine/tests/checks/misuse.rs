@@ -1,4 +1,5 @@
-//! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row, or half a transaction.
+//! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row,
+//! or half a transaction.
 
 use cc::{NoWait, Scheme};
 use engine::dynamic::Span;
@@ -110,8 +111,8 @@ fn all_is_as_loaded<S: Scheme<Hardware>>(database: &Database<Hardware, S>, table
 
 type Wrong = dyn Fn(&mut dyn engine::dynamic::AnyVerbs) -> Result<(), Abort>;
 
-/// Uses of the erased verbs with numbers and lengths that are not those of the catalog: tables 0 and 1 have 3 words and two
-/// keys, and 7 words, a tail and one key.
+/// Uses of the erased verbs with numbers and lengths that are not those of the catalog: tables 0
+/// and 1 have 3 words and two keys, and 7 words, a tail and one key.
 fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
     const NEW: [u64; 1] = [LATER];
     const TWO: [u64; 2] = [LATER; 2];
@@ -251,8 +252,8 @@ fn forged_tables_reach_nothing<S: Scheme<Hardware>>() {
     all_is_as_loaded(&database, tables);
 }
 
-/// Keys that are changed behind the back of an index, or are those of another row: an index goes on naming the row, which
-/// is not reused.
+/// Keys that are changed behind the back of an index, or are those of another row: an index goes on
+/// naming the row, which is not reused.
 fn rows_that_an_index_names_are_not_reused<S: Scheme<Hardware>>() {
     let (database, tables) = database::<S>();
     let mut session = session(&database);
@@ -315,7 +316,8 @@ fn inspected_rows_stay<S: Scheme<Hardware>>() {
         }
         seen.push(row.id);
     });
-    // Those that were read with the first one; under `mvcc` rows say themselves that they were deleted.
+    // Those that were read with the first one; under `mvcc` rows say themselves that they were
+    // deleted.
     let shown = seen.len() as u64;
     let enough = shown > ROWS / 10 || S::NAME == "mvcc" && shown == 1;
     assert!(enough && seen.iter().copied().eq(0..shown), "{}: {seen:?}", S::NAME);

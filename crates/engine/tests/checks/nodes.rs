@@ -107,8 +107,8 @@ fn look_up<S: Scheme<VirtualMachine>>(
     }
 }
 
-/// Lines that a session on the second socket gets from the first while it looks for all facts, and while it looks for a
-/// member of each partition.
+/// Lines that a session on the second socket gets from the first while it looks for all facts, and
+/// while it looks for a member of each partition.
 fn lines_from_afar(optimisations: Optimisations) -> (u64, u64) {
     virtually(|c| {
         let (mut database, tables) = database::<Silo>(c, optimisations);
@@ -220,8 +220,8 @@ fn copies_say_the_same() {
     }
 }
 
-/// Under `mvcc` a deleted row leaves its indexes later: it would leave those of one copy, and be read until then by those
-/// who need no concurrency control.
+/// Under `mvcc` a deleted row leaves its indexes later: it would leave those of one copy, and be
+/// read until then by those who need no concurrency control.
 #[test]
 fn tables_with_rows_about_to_go_stay_as_they_are() {
     virtually(|c| {

@@ -1,4 +1,5 @@
-//! The verbs that stand outside of concurrency control: rows read without it, and rows that enter no index.
+//! The verbs that stand outside of concurrency control: rows read without it, and rows that enter
+//! no index.
 
 use cc::{Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
@@ -46,7 +47,8 @@ fn database<P: Platform, S: Scheme<P>>(c: P::Core, sessions: usize) -> Made<P, S
     (database, items, notes)
 }
 
-/// Under schemes that lock, or that would see at the commit that the row has changed: the reader goes on and commits.
+/// Under schemes that lock, or that would see at the commit that the row has changed: the reader
+/// goes on and commits.
 fn reads_what_others_change<S: Scheme<Hardware>>() {
     let c = Hardware::core();
     let (database, items, _) = database::<Hardware, S>(c, 2);
@@ -105,7 +107,8 @@ fn what_was_found_without_concurrency_control_is_apart_and_only_read() {
     for_each_scheme!(S => { found_both_ways::<S>(); });
 }
 
-/// Rows in no index are found by nobody, and are never duplicates; an attempt that rolls back gives their memory back.
+/// Rows in no index are found by nobody, and are never duplicates; an attempt that rolls back gives
+/// their memory back.
 fn unindexed<S: Scheme<Hardware>>() {
     let c = Hardware::core();
     let (database, items, notes) = database::<Hardware, S>(c, 2);
@@ -140,8 +143,8 @@ fn rows_in_no_index_are_nowhere() {
     for_each_scheme!(S => { unindexed::<S>(); });
 }
 
-/// While one worker changes both columns and inserts and deletes a row, the others read: halves of transactions, but words
-/// that somebody has written.
+/// While one worker changes both columns and inserts and deletes a row, the others read: halves of
+/// transactions, but words that somebody has written.
 fn torn<P: Platform, S: Scheme<P>>(c: P::Core) {
     let (database, items, _) = database::<P, S>(c, 4);
     crate::support::workers(c, &database, 3, &|session, number| {

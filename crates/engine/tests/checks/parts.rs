@@ -1,5 +1,5 @@
-//! Prepared parts of transactions over several databases: what is in doubt when a database is opened again, and that nobody waits
-//! for them.
+//! Prepared parts of transactions over several databases: what is in doubt when a database is
+//! opened again, and that nobody waits for them.
 
 use std::path::Path;
 
@@ -147,7 +147,8 @@ fn checked(c: VirtualCore) -> Checked {
     content::check::<P>(c, Path::new("d"), &mut |_, _| ()).expect("whole")
 }
 
-/// Nothing that the part has changed can be used by others; whatever else there is can be, unless partitions are locked.
+/// Nothing that the part has changed can be used by others; whatever else there is can be, unless
+/// partitions are locked.
 fn is_locked(session: &mut Session<'_>, things: Table<Thing>, scheme: SchemeName) {
     for id in [1, 2, 3] {
         let read = session.transact(&once(), |transaction| {
@@ -168,7 +169,8 @@ fn is_locked(session: &mut Session<'_>, things: Table<Thing>, scheme: SchemeName
     }
 }
 
-/// A part is in doubt until it is finished, through crashes, with and without a checkpoint that was made meanwhile.
+/// A part is in doubt until it is finished, through crashes, with and without a checkpoint that was
+/// made meanwhile.
 #[test]
 fn parts_are_in_doubt_until_they_are_finished() {
     for (number, scheme) in SchemeName::ALL.into_iter().enumerate() {
@@ -230,7 +232,8 @@ fn parts_are_in_doubt_until_they_are_finished() {
     }
 }
 
-/// A part that changes nothing leaves no record; one that was prepared without a transaction's number does not outlive a crash.
+/// A part that changes nothing leaves no record; one that was prepared without a transaction's
+/// number does not outlive a crash.
 #[test]
 fn other_parts_are_not_in_doubt() {
     for scheme in SchemeName::ALL {
@@ -317,7 +320,8 @@ fn decisions_are_kept_until_they_are_forgotten() {
     run(&disk, |c| assert!(open(SchemeName::Silo, c).0.decisions(c).is_empty()));
 }
 
-/// Columns are not added to rows that a part in doubt has: the opening is refused, and changes nothing.
+/// Columns are not added to rows that a part in doubt has: the opening is refused, and changes
+/// nothing.
 #[test]
 fn tables_of_parts_in_doubt_do_not_change() {
     let declare = |schema: &mut SchemaBuilder| {
@@ -338,7 +342,8 @@ fn tables_of_parts_in_doubt_do_not_change() {
     run(&disk, |c| drop(open_with(SchemeName::Silo, c, declare).expect("nothing is in doubt")));
 }
 
-/// A scheme that locks whole partitions cannot keep two parts in one, which another scheme could: it says so, and leaves them to that.
+/// A scheme that locks whole partitions cannot keep two parts in one, which another scheme could:
+/// it says so, and leaves them to that.
 #[test]
 fn parts_that_a_scheme_cannot_keep_are_refused_by_its_name() {
     let disk = Disk::new(DiskModel::NVME, Faults::default());

@@ -19,7 +19,8 @@ const LATCH: Ways = Ways {
     commit_locks: CommitLocks::Ordered,
     deadlocks: Deadlocks::Lists,
 };
-/// Rounds that a worker may be ahead of another, so that a slow one does not hold back an epoch's worth of everything.
+/// Rounds that a worker may be ahead of another, so that a slow one does not hold back an epoch's
+/// worth of everything.
 const LEAD_MAX: u64 = 200;
 /// Rows at a time: each worker's own, and those that all of them change.
 const KEYS: u64 = 16;
@@ -56,12 +57,14 @@ fn churn<T: Verbs>(t: &mut T, leaves: Table<Leaf>, id: u64, random: &mut Random)
     if random.chance(20) { Err(Abort::RollBack) } else { Ok(()) }
 }
 
-/// Runs `rounds` of each worker; bytes that were ever in use after a quarter of them, and in the end.
+/// Runs `rounds` of each worker; bytes that were ever in use after a quarter of them, and in the
+/// end.
 fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways: Ways) -> (u64, u64) {
     let mut schema = SchemaBuilder::new();
     let kinds = vec![IndexKind::Ordered, IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
     let leaves = schema.table::<Leaf>("leaves", TableOptions { rows: 64, kinds, ..TableOptions::default() });
-    // A table of its own: who looks for a key just below one that is in doubt may have to wait for its end.
+    // A table of its own: who looks for a key just below one that is in doubt may have to wait for
+    // its end.
     let doubtful = schema.table::<Leaf>("doubtful", TableOptions::default());
     let options = InstanceOptions { ways, ..options(WORKERS + 1) };
     let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
@@ -88,7 +91,8 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
         }
         session.idle();
     };
-    // In doubt all the while, which holds no epoch. Whoever finishes it has another session than the one that began.
+    // In doubt all the while, which holds no epoch. Whoever finishes it has another session than
+    // the one that began.
     let (mut first, mut last) = {
         let session = || database.session(c, None, false).expect("a session");
         (session(), session())
@@ -143,7 +147,8 @@ fn named<P: Platform, S: Scheme<P>>(c: P::Core, database: &Database<P, S>) -> us
     named
 }
 
-/// Rows that were deleted by sessions that do nothing any more, or are gone, leave the indexes while others work.
+/// Rows that were deleted by sessions that do nothing any more, or are gone, leave the indexes
+/// while others work.
 #[test]
 fn dead_rows_of_idle_sessions_are_swept() {
     let c = Hardware::core();
@@ -177,7 +182,8 @@ fn dead_rows_of_idle_sessions_are_swept() {
     assert_eq!(named(c, &database), 0);
 }
 
-/// Memory in use, and memory that was ever used, when a session has let what it deleted become usable.
+/// Memory in use, and memory that was ever used, when a session has let what it deleted become
+/// usable.
 fn memory_of<S: Scheme<Hardware>>(
     session: &mut Session<'_, Hardware, S>,
     database: &Database<Hardware, S>,

@@ -270,8 +270,8 @@ impl Procedure for Together {
     fn absorb(&mut self, _: usize, _: usize, (): ()) {}
 }
 
-/// A scheme that locks partitions hears all of them before the first is touched: no attempt begins again, although workers
-/// touch partitions in descending order.
+/// A scheme that locks partitions hears all of them before the first is touched: no attempt begins
+/// again, although workers touch partitions in descending order.
 #[test]
 fn routes_lock_all_partitions_in_order() {
     for groups in [vec![3, 2, 0], vec![0, 3]] {
@@ -279,7 +279,8 @@ fn routes_lock_all_partitions_in_order() {
             let mut schema = SchemaBuilder::new();
             let partitioning = Some(Partitioning { first: 0, count: 4 });
             let options_of = TableOptions { partitioning, ..TableOptions::default() };
-            // Its entries by serial number lie in other partitions: this test does not insert beside others.
+            // Its entries by serial number lie in other partitions: this test does not insert
+            // beside others.
             let things = schema.table::<Thing>("things", options_of);
             let database = Database::<VirtualMachine, Hstore>::create(c, &options(5), schema, &|_| None)
                 .expect("memory");

@@ -15,7 +15,8 @@ use crate::support::{options, virtually, with_rows, workers};
 const FEW: u64 = 600;
 /// Times as many.
 const FACTOR: u64 = 10;
-/// Times the cost of a few rows that those may take: with a higher tree, and caches that hold less of it.
+/// Times the cost of a few rows that those may take: with a higher tree, and caches that hold less
+/// of it.
 const COST_FACTOR_MAX: u64 = 20;
 
 #[derive(Row, Clone, Debug, PartialEq)]

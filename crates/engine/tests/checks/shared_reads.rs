@@ -1,4 +1,5 @@
-//! What a prepared part has only read stays as it is until the part ends, and others read it meanwhile.
+//! What a prepared part has only read stays as it is until the part ends, and others read it
+//! meanwhile.
 
 use cc::{InstanceOptions, SchemeName};
 use engine::dynamic::{self, AnyPrepared};

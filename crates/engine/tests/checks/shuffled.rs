@@ -25,7 +25,8 @@ enum Action {
     Add(u64, i64),
 }
 
-/// Evens out some accounts: looks at all of them, then gives each the mean; the first gets the rest.
+/// Evens out some accounts: looks at all of them, then gives each the mean; the first gets the
+/// rest.
 struct EvenOut {
     accounts: Vec<u64>,
     balances: Vec<Option<i64>>,

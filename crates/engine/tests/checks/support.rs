@@ -36,7 +36,8 @@ pub fn with_rows<P: Platform, S: Scheme<P>, R: Row>(
     (database, table)
 }
 
-/// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock fails the test.
+/// Runs a program in a small virtual machine whose schedule depends on the seed. A deadlock fails
+/// the test.
 pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {
     match try_virtually(seed, cores, program) {
         Ok(value) => value,

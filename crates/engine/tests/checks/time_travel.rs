@@ -1,5 +1,5 @@
-//! What a scheme that orders commits by their data allows and others do not, and what it must not allow either: a
-//! transaction calls other sessions in its midst, and no epoch ends.
+//! What a scheme that orders commits by their data allows and others do not, and what it must not
+//! allow either: a transaction calls other sessions in its midst, and no epoch ends.
 
 use cc::mutants::{Broken, Rule};
 use cc::{InstanceOptions, Occ, Scheme, Silo, TicToc};
@@ -69,8 +69,8 @@ impl<S: Scheme<Hardware>> Stage<S> {
         t.put(cell, Cell::VALUE, &value)
     }
 
-    /// Reads `X`, lets others run, goes on with that. Others run in the first attempt only. Gives what the attempt that
-    /// committed saw, how many there were, and the stamp.
+    /// Reads `X`, lets others run, goes on with that. Others run in the first attempt only. Gives
+    /// what the attempt that committed saw, how many there were, and the stamp.
     fn meanwhile<T>(
         &self,
         others: impl Fn(&Self),
@@ -96,7 +96,8 @@ fn once() -> Bounds {
     Bounds { deadline: None, attempts_max: Some(1) }
 }
 
-/// A row that was read is overwritten before the reader writes another: how many attempts the reader takes.
+/// A row that was read is overwritten before the reader writes another: how many attempts the
+/// reader takes.
 fn attempts_of_a_traveller<S: Scheme<Hardware>>(stage: &Stage<S>) -> u32 {
     let other = std::cell::Cell::new(Stamp(0));
     let overwrite = |stage: &Stage<S>| {
@@ -169,7 +170,8 @@ fn who_sees_that_a_key_is_gone_comes_later() {
     assert!(!deletions_are_seen_together::<TicToc<Broken>>(&[Rule::Removals]));
 }
 
-/// Whether a transaction that inserts a key comes after an update that somebody saw who did not see the key.
+/// Whether a transaction that inserts a key comes after an update that somebody saw who did not see
+/// the key.
 fn insertions_come_after_absences<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
     let stage = Stage::<S>::without(broken);
     let others = |stage: &Stage<S>| {

@@ -1,4 +1,5 @@
-//! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find the same.
+//! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find
+//! the same.
 
 use cc::Scheme;
 use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};

@@ -1,5 +1,6 @@
-//! Groups that count as they are, since all that they depend on is in them or before them: in several streams and segments, and where
-//! parts of transactions over several databases end meanwhile.
+//! Groups that count as they are, since all that they depend on is in them or before them: in
+//! several streams and segments, and where parts of transactions over several databases end
+//! meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,8 +97,8 @@ fn segments(disk: &Disk, stream: u32) -> usize {
     names.count()
 }
 
-/// Two sessions commit without waiting, each in a stream of its own, and go through several segments; then one of them waits, and the
-/// power fails.
+/// Two sessions commit without waiting, each in a stream of its own, and go through several
+/// segments; then one of them waits, and the power fails.
 #[test]
 fn a_whole_group_counts_over_all_segments_and_streams_before_it() {
     for (before, after) in [(20, 0), (80, 0), (81, 1), (120, 30)] {
@@ -129,7 +130,8 @@ fn a_whole_group_counts_over_all_segments_and_streams_before_it() {
     }
 }
 
-/// One worker changes row 0 in parts that are prepared and finished; the other copies it to row 1, and waits for its own commit alone.
+/// One worker changes row 0 in parts that are prepared and finished; the other copies it to row 1,
+/// and waits for its own commit alone.
 fn copies(c: VirtualCore, scheme: SchemeName, acknowledged: &AtomicU64) {
     let (database, notes) = open(scheme, c, 1_000_000);
     let mut first = session(&database, c, 0);
@@ -172,7 +174,8 @@ fn copies(c: VirtualCore, scheme: SchemeName, acknowledged: &AtomicU64) {
     VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
 }
 
-/// What is made of the end of a part does not survive it: the end is under way until its record is left.
+/// What is made of the end of a part does not survive it: the end is under way until its record is
+/// left.
 #[test]
 fn the_end_of_a_part_is_in_every_whole_group_that_depends_on_it() {
     for scheme in [SchemeName::Silo, SchemeName::NoWait] {

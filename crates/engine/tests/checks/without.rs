@@ -47,7 +47,8 @@ fn database<S: Scheme<VirtualMachine>>(
     (database, items)
 }
 
-/// Every verb that reads rows or brings them closer, and some that write, on one core: the rows as they are in the end.
+/// Every verb that reads rows or brings them closer, and some that write, on one core: the rows as
+/// they are in the end.
 fn use_everything<S: Scheme<VirtualMachine>>(optimisations: Optimisations) -> Outcome<Vec<Item>> {
     let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 2, 1)).with_seed(1) };
     let outcome = VirtualMachine::run(&config, |c| {
@@ -184,7 +185,8 @@ fn a_commit_does_not_wait_for_a_row_that_it_has_read() {
     assert!(nanos < 3_000, "{nanos}");
 }
 
-/// Attempts of an older transaction that meets a row which a younger one holds for longer than the bound.
+/// Attempts of an older transaction that meets a row which a younger one holds for longer than the
+/// bound.
 fn attempts_at_held_row(optimisations: Optimisations) -> u32 {
     let attempts = virtually(1, 2, |c| {
         let (database, items) = database::<WaitDie>(c, optimisations);

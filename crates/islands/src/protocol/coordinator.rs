@@ -22,7 +22,8 @@ pub enum Event {
         /// Whether its part is prepared.
         yes: bool,
     },
-    /// The turn of the coordinator's own part has come ([`Coordinator::waits_for_own`]): what it needs is free, and kept for it.
+    /// The turn of the coordinator's own part has come ([`Coordinator::waits_for_own`]): what it
+    /// needs is free, and kept for it.
     Kept,
     /// The coordinator's own part has ended.
     Ran {
@@ -36,7 +37,8 @@ pub enum Event {
         /// Which.
         from: usize,
     },
-    /// The connection to a participant broke. It may have lost what it has not said, and what it has read is free.
+    /// The connection to a participant broke. It may have lost what it has not said, and what it
+    /// has read is free.
     Lost {
         /// Which.
         from: usize,
@@ -144,15 +146,18 @@ pub struct Coordinator {
     flow: Flow,
     state: State,
     parts: Vec<Part>,
-    /// Participants that are asked, which are the first ones: fewer than all only where they are asked in turn.
+    /// Participants that are asked, which are the first ones: fewer than all only where they are
+    /// asked in turn.
     asked: usize,
-    /// Where the own part has a turn that has not come: the number of participants that are asked before it.
+    /// Where the own part has a turn that has not come: the number of participants that are asked
+    /// before it.
     own_after: Option<usize>,
     rules: Rules,
 }
 
 impl Coordinator {
-    /// Of participants that are asked now; each says whether its part only reads. With [`Flow::Last`] there is one.
+    /// Of participants that are asked now; each says whether its part only reads. With
+    /// [`Flow::Last`] there is one.
     pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, rules: Rules) -> Self {
         let part = |only_reads| Part { only_reads, vote: None, acknowledged: false };
         let parts: Vec<Part> = only_reads.map(part).collect();
@@ -164,8 +169,9 @@ impl Coordinator {
         Coordinator { flow, state: Asking, parts, asked, own_after: None, rules }
     }
 
-    /// Of participants that are asked one after the other, each when those before it have voted. What the own part needs is kept
-    /// for it in its turn, which comes after the first `own_after` of them; the part itself runs when all have voted.
+    /// Of participants that are asked one after the other, each when those before it have voted.
+    /// What the own part needs is kept for it in its turn, which comes after the first `own_after`
+    /// of them; the part itself runs when all have voted.
     pub fn in_turn(
         only_reads: impl Iterator<Item = bool>,
         own_after: usize,
@@ -178,7 +184,8 @@ impl Coordinator {
         coordinator
     }
 
-    /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its participants are told again.
+    /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its
+    /// participants are told again.
     pub fn decided(participants: usize, rules: Rules, act: &mut Vec<Action>) -> Self {
         let part = Part { only_reads: false, vote: Some(true), acknowledged: false };
         let (parts, asked) = (vec![part; participants], participants);
@@ -294,8 +301,8 @@ impl Coordinator {
         }
     }
 
-    /// What is not decided by now is not decided for: what the participant has read may change from now on. A decision, or the
-    /// answer to it, may be lost too.
+    /// What is not decided by now is not decided for: what the participant has read may change from
+    /// now on. A decision, or the answer to it, may be lost too.
     fn lost(&mut self, from: usize, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let missing = Illegal::new("coordinator", self.state, ("the loss of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or(missing)?;
@@ -333,7 +340,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Asks the next participant when all that were asked have voted, unless it is the turn of the own part.
+    /// Asks the next participant when all that were asked have voted, unless it is the turn of the
+    /// own part.
     fn ask_next(&mut self, act: &mut Vec<Action>) {
         if self.yes() == self.asked as u64 && self.own_after != Some(self.asked) {
             act.push(Action::Ask { to: self.asked });
@@ -404,8 +412,8 @@ impl Coordinator {
         let illegal =
             || Illegal::new("coordinator", state, ("an acknowledgement of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or_else(illegal)?;
-        // A part that only reads is told at once, and forgotten: a decision that comes twice is acknowledged, because nobody
-        // knows the part.
+        // A part that only reads is told at once, and forgotten: a decision that comes twice is
+        // acknowledged, because nobody knows the part.
         if part.only_reads {
             return Ok(());
         }

@@ -1,10 +1,12 @@
-//! All interleavings of small cases: one coordinator, up to three participants, messages that arrive at any time, in order on
-//! each link, and, where the case says so, twice; logs that are flushed at any time; and, where the case says so, crashes of
-//! coordinator and participants, which come back with exactly what is durable; and connections that break though both sides live.
+//! All interleavings of small cases: one coordinator, up to three participants, messages that
+//! arrive at any time, in order on each link, and, where the case says so, twice; logs that are
+//! flushed at any time; and, where the case says so, crashes of coordinator and participants, which
+//! come back with exactly what is durable; and connections that break though both sides live.
 //!
-//! A crash breaks the connections of the instance. What was under way to it is gone; what it has sent may still arrive, before
-//! the other side hears of the loss. An instance that comes back runs nothing before the others have heard of the loss: so what a
-//! participant has read is safe until then.
+//! A crash breaks the connections of the instance. What was under way to it is gone; what it has
+//! sent may still arrive, before the other side hears of the loss. An instance that comes back runs
+//! nothing before the others have heard of the loss: so what a participant has read is safe until
+//! then.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
@@ -68,7 +70,8 @@ struct Side {
     /// Messages to it and back, each in order.
     to: Vec<Letter>,
     back: Vec<Letter>,
-    /// Whether the coordinator, or the participant, has not heard yet that the other one was lost: what it says goes nowhere.
+    /// Whether the coordinator, or the participant, has not heard yet that the other one was lost:
+    /// what it says goes nowhere.
     coordinator_unaware: bool,
     participant_unaware: bool,
 }
@@ -94,7 +97,8 @@ struct Model {
     /// `None` once it is forgotten.
     coordinator: Option<Coordinator>,
     sides: Vec<Side>,
-    /// By number of a participant of the coordinator: the side. A coordinator that came back knows those with changes alone.
+    /// By number of a participant of the coordinator: the side. A coordinator that came back knows
+    /// those with changes alone.
     known: Vec<usize>,
     log: Log,
     /// The coordinator's own part holds its rows.
@@ -116,14 +120,15 @@ struct Model {
 /// What can happen next.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// A participant takes the first message to it; if that is a request, its part is prepared or not. `keep`: the same message
-    /// comes once more.
+    /// A participant takes the first message to it; if that is a request, its part is prepared or
+    /// not. `keep`: the same message comes once more.
     Participant {
         number: usize,
         works: bool,
         keep: bool,
     },
-    /// The coordinator takes the first message from a participant; if its own part runs, it commits or not.
+    /// The coordinator takes the first message from a participant; if its own part runs, it commits
+    /// or not.
     Coordinator {
         number: usize,
         works: bool,
@@ -145,7 +150,8 @@ enum Next {
     CrashCoordinator {
         arrives: bool,
     },
-    /// The connection to a participant breaks; of what is under way, only the first so many messages arrive each way.
+    /// The connection to a participant breaks; of what is under way, only the first so many
+    /// messages arrive each way.
     Cut {
         number: usize,
         to: usize,
@@ -199,7 +205,8 @@ impl Model {
         for (number, side) in self.sides.iter().enumerate() {
             for (works, keep) in cases.into_iter().filter(|(_, keep)| twice || !keep) {
                 match side.to.first() {
-                    // A part that comes again after its end runs again, and is rolled back: that changes nothing either.
+                    // A part that comes again after its end runs again, and is rolled back: that
+                    // changes nothing either.
                     Some(Letter::Request | Letter::Lost) if keep => {}
                     Some(Letter::Request) => choices.push(Next::Participant { number, works, keep }),
                     Some(_) if works => choices.push(Next::Participant { number, works, keep }),

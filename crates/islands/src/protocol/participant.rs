@@ -38,7 +38,8 @@ pub enum Answer {
         /// Whether the part is prepared, or finished already.
         yes: bool,
     },
-    /// The part's record, and what it has read, or the record of its commit: [`Heard::Durable`] says that it is durable.
+    /// The part's record, and what it has read, or the record of its commit: [`Heard::Durable`]
+    /// says that it is durable.
     AwaitDurable,
     /// The coordinator is asked for its decision.
     Inquire,

@@ -21,7 +21,8 @@ pub struct Rules {
     pub records_decisions: bool,
     /// A decision is acknowledged when it is applied durably.
     pub acknowledges_durable: bool,
-    /// Whoever began a transaction hears that it committed when that is durable, if that was to be waited for.
+    /// Whoever began a transaction hears that it committed when that is durable, if that was to be
+    /// waited for.
     pub answers_durable: bool,
     /// What was in doubt when an instance came back is prepared again.
     pub adopts: bool,
@@ -31,7 +32,8 @@ pub struct Rules {
     pub aborts_losses: bool,
     /// Decisions come once. No rule of the protocol, which holds without it.
     pub tells_once: bool,
-    /// One message in so many is heard twice, of those that may be; 0: none. No rule of the protocol either.
+    /// One message in so many is heard twice, of those that may be; 0: none. No rule of the
+    /// protocol either.
     pub echo_one_in: u32,
 }
 

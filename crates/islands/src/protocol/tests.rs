@@ -20,7 +20,8 @@ fn plain(only_reads: &[bool]) -> Case<'_> {
     Case { flow, own_after: None, only_reads, rules, twice: false, crashes: 0, cuts: 0 }
 }
 
-/// Participants that are asked one after the other, with the own part's turn at any place between them.
+/// Participants that are asked one after the other, with the own part's turn at any place between
+/// them.
 #[test]
 fn asking_in_turn_ends_well() {
     for only_reads in PARTS {
@@ -57,7 +58,8 @@ fn what_comes_twice_counts_once() {
     }
 }
 
-/// Whoever crashes between any two steps comes back with what is durable, and all sides agree in the end.
+/// Whoever crashes between any two steps comes back with what is durable, and all sides agree in
+/// the end.
 #[test]
 fn crashes_between_any_two_steps_end_well() {
     for (only_reads, crashes) in [(PARTS[0], 3), (PARTS[1], 3), (PARTS[2], 2), (PARTS[3], 2), (PARTS[4], 2)] {
@@ -68,7 +70,8 @@ fn crashes_between_any_two_steps_end_well() {
     explore(Case { flow: Flow::Last, crashes: 2, ..plain(&[true]) }).unwrap();
 }
 
-/// Connections break and are made again, and nobody forgets anything; then somebody may crash as well.
+/// Connections break and are made again, and nobody forgets anything; then somebody may crash as
+/// well.
 #[test]
 fn broken_connections_end_well() {
     let run = |only_reads, cuts, crashes| {

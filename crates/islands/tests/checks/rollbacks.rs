@@ -1,5 +1,5 @@
-//! What the caller of a transaction over two instances hears when it rolls back: nothing that follows from what a crash could
-//! take back.
+//! What the caller of a transaction over two instances hears when it rolls back: nothing that
+//! follows from what a crash could take back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -79,8 +79,8 @@ impl Played<'_> {
     }
 }
 
-/// What the worker of instance 1 makes of what the others say once it has prepared a part for the first of them, and the value
-/// that it has then.
+/// What the worker of instance 1 makes of what the others say once it has prepared a part for the
+/// first of them, and the value that it has then.
 fn hears(liar: impl Fn(GlobalId) -> (usize, Said) + Send + Sync) -> (Result<bool, MemberError>, u64) {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) };
     let program = |c: VirtualCore| {

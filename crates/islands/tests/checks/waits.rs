@@ -1,6 +1,7 @@
-//! Transactions that are all over several instances and want the same few rows come to an end, whatever instances were told about
-//! how long transactions wait for each other: who has a row may be waiting for another instance. Where parts are prepared in the order
-//! of the instances, none of them gives up.
+//! Transactions that are all over several instances and want the same few rows come to an end,
+//! whatever instances were told about how long transactions wait for each other: who has a row may
+//! be waiting for another instance. Where parts are prepared in the order of the instances, none of
+//! them gives up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

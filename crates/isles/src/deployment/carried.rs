@@ -1,7 +1,8 @@
 //! Values of the program on their way between instances.
 //!
-//! A program's values are made into bytes, and bytes into values, by code of the program, which may refuse or panic. So what travels
-//! is bytes, which a message only carries: whoever sends and whoever receives opens them where one transaction fails, and no link.
+//! A program's values are made into bytes, and bytes into values, by code of the program, which may
+//! refuse or panic. So what travels is bytes, which a message only carries: whoever sends and
+//! whoever receives opens them where one transaction fails, and no link.
 
 use std::fmt;
 use std::marker::PhantomData;

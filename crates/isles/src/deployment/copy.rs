@@ -1,7 +1,8 @@
 //! Copies of the directory of a deployment.
 //!
-//! Instances of an open deployment are never at the same moment: a copy of one would have a part of a transaction of which the copy
-//! of another knows nothing. So a deployment is copied while it is closed, and locked meanwhile.
+//! Instances of an open deployment are never at the same moment: a copy of one would have a part of
+//! a transaction of which the copy of another knows nothing. So a deployment is copied while it is
+//! closed, and locked meanwhile.
 // A copy is made by the calling thread.
 #![allow(clippy::disallowed_methods)]
 
@@ -16,8 +17,8 @@ use super::missing;
 use crate::backup::{Backup, copy_directory, make_empty};
 use crate::error::{Error, Result};
 
-/// Copies the directory of a deployment of several instances, which nobody has open, to a directory that is new or empty, and verifies
-/// the copy: what was made of each instance.
+/// Copies the directory of a deployment of several instances, which nobody has open, to a directory
+/// that is new or empty, and verifies the copy: what was made of each instance.
 ///
 /// Errors: [`Error::Backup`]; the copy is removed again.
 ///

@@ -2,24 +2,29 @@
 //!
 //! # Design
 //!
-//! A deployment divides its data into *parts*: a part is one value of the leading column, a `u16`, of the primary keys of all tables.
-//! Parts are dealt to workers in turn, and workers to instances. Each instance is a database of its own, with its share of the
-//! memory and, if the deployment is durable, a log and a directory of its own. Tables that are only read are in all instances.
+//! A deployment divides its data into *parts*: a part is one value of the leading column, a `u16`,
+//! of the primary keys of all tables. Parts are dealt to workers in turn, and workers to instances.
+//! Each instance is a database of its own, with its share of the memory and, if the deployment is
+//! durable, a log and a directory of its own. Tables that are only read are in all instances.
 //!
 //! There are two ways to work on it:
 //!
-//! - a [`Session`] of one instance ([`Deployment::session`]) runs closures on the parts of that instance, on the thread that calls,
-//!   as a session of a [`Database`] does. It refuses keys of other instances' parts;
-//! - a [`Procedure`] works on any parts. A closure could not: a transaction over several instances sends each of them its whole
-//!   part in one message, and none stays open over a message (crate `islands`). So a procedure is a value that names all of its
-//!   steps at once. [`Deployment::run`] hands it to the worker that has the part of its first step, and waits for its end.
+//! - a [`Session`] of one instance ([`Deployment::session`]) runs closures on the parts of that
+//!   instance, on the thread that calls, as a session of a [`Database`] does. It refuses keys of
+//!   other instances' parts;
+//! - a [`Procedure`] works on any parts. A closure could not: a transaction over several instances
+//!   sends each of them its whole part in one message, and none stays open over a message (crate
+//!   `islands`). So a procedure is a value that names all of its steps at once. [`Deployment::run`]
+//!   hands it to the worker that has the part of its first step, and waits for its end.
 //!
-//! Every worker is a thread with a session and links to the workers of other instances: rings in shared memory. It runs the
-//! procedures it is given, prepares parts for others in between, and sleeps when there is nothing to do. A procedure in one
-//! instance alone runs there like any transaction. Over several it is two-phase commit: serializable, and, if the deployment is
+//! Every worker is a thread with a session and links to the workers of other instances: rings in
+//! shared memory. It runs the procedures it is given, prepares parts for others in between, and
+//! sleeps when there is nothing to do. A procedure in one instance alone runs there like any
+//! transaction. Over several it is two-phase commit: serializable, and, if the deployment is
 //! durable, whole after any crash.
 //!
-//! Sessions and workers lock for 10 us at most before they try again, because who has a row may be waiting for another instance.
+//! Sessions and workers lock for 10 us at most before they try again, because who has a row may be
+//! waiting for another instance.
 // Threads and handles belong to the program, which the engine does not know.
 #![allow(clippy::disallowed_types)]
 
@@ -70,7 +75,8 @@ pub struct Division {
     pub instances: usize,
     /// Threads, of all instances together: at least one each.
     pub workers: usize,
-    /// Parts of the data, numbered from 0: at least one for each worker. A durable deployment keeps the number for good.
+    /// Parts of the data, numbered from 0: at least one for each worker. A durable deployment keeps
+    /// the number for good.
     pub parts: u16,
 }
 
@@ -105,8 +111,8 @@ type Declare = Box<dyn Fn(&mut SchemaBuilder) -> Result<(), TableError>>;
 /// Gives a table that all instances have its rows.
 type Fill = Box<dyn Fn(&Database) -> Result<()>>;
 
-/// Declares a deployment: division, limits, scheme, tables. [`Deployment::in_memory`] and [`Deployment::at`] give a builder.
-/// [`Deployment`] has an example.
+/// Declares a deployment: division, limits, scheme, tables. [`Deployment::in_memory`] and
+/// [`Deployment::at`] give a builder. [`Deployment`] has an example.
 pub struct DeploymentBuilder {
     division: Division,
     memory_bytes_max: u64,
@@ -136,7 +142,8 @@ impl DeploymentBuilder {
         }
     }
 
-    /// Most bytes of rows and indexes of all instances together, of which each has its share; [`MEMORY_LIMIT_DEFAULT`] unless set.
+    /// Most bytes of rows and indexes of all instances together, of which each has its share;
+    /// [`MEMORY_LIMIT_DEFAULT`] unless set.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
@@ -145,7 +152,8 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Most sessions of each instance at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    /// Most sessions of each instance at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless
+    /// set.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
@@ -154,7 +162,8 @@ impl DeploymentBuilder {
         self
     }
 
-    /// The concurrency control of all instances; [`Scheme::Silo`] unless set. See [`Builder::scheme`](crate::Builder::scheme).
+    /// The concurrency control of all instances; [`Scheme::Silo`] unless set. See
+    /// [`Builder::scheme`](crate::Builder::scheme).
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
@@ -163,8 +172,8 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Declares a table that is divided by the leading column of its primary key, a `u16`, which says the part.
-    /// [`Self::open`] reports what is wrong with it.
+    /// Declares a table that is divided by the leading column of its primary key, a `u16`, which
+    /// says the part. [`Self::open`] reports what is wrong with it.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
@@ -176,7 +185,8 @@ impl DeploymentBuilder {
         self.declare(name, partitioning, None)
     }
 
-    /// Declares a table that all instances have, with these rows and no others, and that is only read.
+    /// Declares a table that all instances have, with these rows and no others, and that is only
+    /// read.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn copied_table<R: Row + 'static>(&mut self, name: &str, rows: Vec<R>) -> Table<R> {
@@ -207,13 +217,15 @@ impl DeploymentBuilder {
         Table { inner, database: self.id }
     }
 
-    /// Makes the deployment, or opens the one in the directory, for procedures `Q`, whose steps get `tables`. What was under way
-    /// when a durable deployment ended is brought to its end first: committed in all instances, or in none.
+    /// Makes the deployment, or opens the one in the directory, for procedures `Q`, whose steps get
+    /// `tables`. What was under way when a durable deployment ended is brought to its end first:
+    /// committed in all instances, or in none.
     ///
-    /// Errors: [`Error::Deployment`] for a division that cannot be; [`Error::Declaration`] for the first table that cannot be made;
-    /// [`Error::Open`] for a directory that holds something else, or a deployment that is divided otherwise;
-    /// [`Error::OutOfMemory`]; [`Error::Misuse`] for a number of sessions that is out of range; [`Error::NotCompiled`] for a scheme
-    /// that needs the feature `all-schemes`.
+    /// Errors: [`Error::Deployment`] for a division that cannot be; [`Error::Declaration`] for the
+    /// first table that cannot be made; [`Error::Open`] for a directory that holds something else,
+    /// or a deployment that is divided otherwise; [`Error::OutOfMemory`]; [`Error::Misuse`] for a
+    /// number of sessions that is out of range; [`Error::NotCompiled`] for a scheme that needs the
+    /// feature `all-schemes`.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn open<Q: Procedure>(self, tables: Q::Tables) -> Result<Deployment<Q>> {
@@ -446,8 +458,9 @@ impl Deployment<NoProcedure> {
         DeploymentBuilder::new(division, None)
     }
 
-    /// Declares a deployment that lives in a directory, which is made if it is not there: a directory for each instance, and a file
-    /// that says how the data are divided. What a call returns is on disk. One process at a time can have it open.
+    /// Declares a deployment that lives in a directory, which is made if it is not there: a
+    /// directory for each instance, and a file that says how the data are divided. What a call
+    /// returns is on disk. One process at a time can have it open.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn at(path: impl Into<PathBuf>, division: Division) -> DeploymentBuilder {
@@ -472,21 +485,23 @@ impl<Q: Procedure> Deployment<Q> {
         Ok(())
     }
 
-    /// Runs a procedure, and waits until it is committed and, if the deployment is durable, on disk; gives it back as its
-    /// [`Procedure::conclude`] has left it.
+    /// Runs a procedure, and waits until it is committed and, if the deployment is durable, on
+    /// disk; gives it back as its [`Procedure::conclude`] has left it.
     ///
-    /// Errors: the reason of [`Procedure::conclude`]; those of the verbs in steps, of which another instance's come as
-    /// [`Error::Elsewhere`]; [`Error::Conflict`], [`Error::Deadline`] and [`Error::Cancelled`] by the options;
-    /// [`Error::Deployment`] or [`Error::NotDurable`] if the deployment has stopped.
+    /// Errors: the reason of [`Procedure::conclude`]; those of the verbs in steps, of which another
+    /// instance's come as [`Error::Elsewhere`]; [`Error::Conflict`], [`Error::Deadline`] and
+    /// [`Error::Cancelled`] by the options; [`Error::Deployment`] or [`Error::NotDurable`] if the
+    /// deployment has stopped.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run(&self, procedure: Q) -> Result<Q> {
         self.run_with(&TransactionOptions::default(), procedure)
     }
 
-    /// As [`Self::run`], within other bounds. A procedure that no worker has begun when the deadline passes never begins; one that
-    /// a worker has begun is waited for a second longer, and its end is [`Error::OutcomeUnknown`] then. Without a deadline a
-    /// caller waits for as long as its steps take.
+    /// As [`Self::run`], within other bounds. A procedure that no worker has begun when the
+    /// deadline passes never begins; one that a worker has begun is waited for a second longer, and
+    /// its end is [`Error::OutcomeUnknown`] then. Without a deadline a caller waits for as long as
+    /// its steps take.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
@@ -504,8 +519,9 @@ impl<Q: Procedure> Deployment<Q> {
         reply.wait((deadline, options.cancel.as_ref()), || queue.withdraw(&reply))
     }
 
-    /// A session of one instance, for closures on the parts that it has: [`Error::Misuse`] for keys of others. A scan over several
-    /// parts, or by another index than the primary key, shows what the instance has.
+    /// A session of one instance, for closures on the parts that it has: [`Error::Misuse`] for keys
+    /// of others. A scan over several parts, or by another index than the primary key, shows what
+    /// the instance has.
     ///
     /// Errors: [`Error::TooManySessions`]; [`Error::Misuse`] if there is no such instance.
     ///
@@ -543,11 +559,12 @@ impl<Q: Procedure> Deployment<Q> {
         self.instances.iter().map(Database::memory_in_use).sum()
     }
 
-    /// Ends all workers, and notes in the directories that the deployment was closed, so that any later damage to the files is
-    /// noticed. A deployment that is dropped loses nothing either.
+    /// Ends all workers, and notes in the directories that the deployment was closed, so that any
+    /// later damage to the files is noticed. A deployment that is dropped loses nothing either.
     ///
-    /// Errors: [`Error::NotDurable`] if a log has stopped; [`Error::InUse`] for sessions that are left; [`Error::Deployment`] if a
-    /// step does not end within a minute. Its thread is left behind, and the directory is locked until the step ends.
+    /// Errors: [`Error::NotDurable`] if a log has stopped; [`Error::InUse`] for sessions that are
+    /// left; [`Error::Deployment`] if a step does not end within a minute. Its thread is left
+    /// behind, and the directory is locked until the step ends.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn close(mut self) -> Result<()> {

@@ -15,17 +15,19 @@ use crate::attempt::{State, Transaction};
 use crate::error::{Error, Result};
 use crate::shared::{Limit, Shared};
 
-/// A transaction over any number of parts of the data, as a value: what [`crate::Deployment::run`] runs.
+/// A transaction over any number of parts of the data, as a value: what [`crate::Deployment::run`]
+/// runs.
 ///
-/// Its steps follow from the value alone. Each step works on one part, in the instance that has the part, and steps of one
-/// transaction see nothing of each other. Their outputs come together in [`Self::conclude`], which says whether the transaction
-/// commits. All of it happens, or nothing.
+/// Its steps follow from the value alone. Each step works on one part, in the instance that has the
+/// part, and steps of one transaction see nothing of each other. Their outputs come together in
+/// [`Self::conclude`], which says whether the transaction commits. All of it happens, or nothing.
 ///
-/// Steps and outputs travel as bytes between instances, in serde's format `postcard`, which has no names of fields: steps that serde
-/// reads by looking at them (`untagged`, `flatten`) do not come back. All steps for one instance are one message, and all of their
-/// outputs another, of [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) at most. Steps are tried again after a collision: they should
-/// have no effects but through the transaction. Whatever of this panics, fails its transaction alone, with [`Error::Misuse`].
-/// [`crate::Deployment`] has an example.
+/// Steps and outputs travel as bytes between instances, in serde's format `postcard`, which has no
+/// names of fields: steps that serde reads by looking at them (`untagged`, `flatten`) do not come
+/// back. All steps for one instance are one message, and all of their outputs another, of
+/// [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) at most. Steps are tried again after a
+/// collision: they should have no effects but through the transaction. Whatever of this panics,
+/// fails its transaction alone, with [`Error::Misuse`]. [`crate::Deployment`] has an example.
 pub trait Procedure: Sized + Send + 'static {
     /// The tables that its steps use: a tuple or struct of [`crate::Table`]s.
     type Tables: Copy + Send + Sync + 'static;
@@ -34,8 +36,9 @@ pub trait Procedure: Sized + Send + 'static {
     /// What a step gives back.
     type Output: Serialize + DeserializeOwned;
 
-    /// Adds all steps to `steps`, which is empty. The transaction is coordinated by the worker that has the part of the first one:
-    /// if that is the part that most transactions want, its rows are locked for the shortest time.
+    /// Adds all steps to `steps`, which is empty. The transaction is coordinated by the worker that
+    /// has the part of the first one: if that is the part that most transactions want, its rows are
+    /// locked for the shortest time.
     fn steps(&self, steps: &mut Vec<Self::Step>);
 
     /// The part of the data that a step works on: the leading column of all keys that it uses.
@@ -49,19 +52,22 @@ pub trait Procedure: Sized + Send + 'static {
 
     /// Runs a step.
     ///
-    /// Errors: those of the verbs, passed on with `?`, or [`Error::RollBack`]; any other error of its own comes to the caller as
-    /// [`Error::RollBack`] too. What the caller is to learn, a step says in its output.
+    /// Errors: those of the verbs, passed on with `?`, or [`Error::RollBack`]; any other error of
+    /// its own comes to the caller as [`Error::RollBack`] too. What the caller is to learn, a step
+    /// says in its output.
     fn run(tables: &Self::Tables, step: &Self::Step, t: &mut Transaction<'_>) -> Result<Self::Output>;
 
-    /// Takes the outputs of all steps, in their order, and says whether the transaction commits. It may be called again after a
-    /// collision: what the procedure keeps is what the last call has left.
+    /// Takes the outputs of all steps, in their order, and says whether the transaction commits. It
+    /// may be called again after a collision: what the procedure keeps is what the last call has
+    /// left.
     ///
     /// Errors: its own reason to roll back, which the caller gets.
     fn conclude(&mut self, outputs: Vec<Self::Output>) -> Result<()>;
 }
 
-/// The procedure of a deployment that runs none: it has no values. `Deployment::in_memory` is of it, so that programs need not
-/// name their procedure before [`crate::DeploymentBuilder::open`]. [`crate::Deployment`] has an example.
+/// The procedure of a deployment that runs none: it has no values. `Deployment::in_memory` is of
+/// it, so that programs need not name their procedure before [`crate::DeploymentBuilder::open`].
+/// [`crate::Deployment`] has an example.
 #[derive(Debug)]
 pub enum NoProcedure {}
 

@@ -1,4 +1,5 @@
-//! How threads of the program hand procedures to workers, and wait for what becomes of them, and for the workers themselves.
+//! How threads of the program hand procedures to workers, and wait for what becomes of them, and
+//! for the workers themselves.
 // Callers are threads of the program, which the engine does not know.
 #![allow(clippy::disallowed_types)]
 
@@ -13,7 +14,8 @@ use super::procedure::Outline;
 use crate::error::{Error, Result};
 use crate::options::{CancelToken, is_cancelled};
 
-/// How long a caller whose deadline has passed waits for a worker that has begun its procedure: one that works answers at once.
+/// How long a caller whose deadline has passed waits for a worker that has begun its procedure: one
+/// that works answers at once.
 const ANSWER_NANOS: u64 = 1_000_000_000;
 /// How often a caller that waits looks at its token.
 const TOKEN_NANOS: u64 = 10_000_000;
@@ -44,8 +46,8 @@ impl<Q> Reply<Q> {
         self.there.notify_one();
     }
 
-    /// Waits until the deadline or the token ends that. `withdraw` takes the procedure back, unless a worker has begun it: then
-    /// this worker is waited for a while longer.
+    /// Waits until the deadline or the token ends that. `withdraw` takes the procedure back, unless
+    /// a worker has begun it: then this worker is waited for a while longer.
     pub(super) fn wait(
         &self,
         (deadline, cancel): (Option<Nanos>, Option<&CancelToken>),

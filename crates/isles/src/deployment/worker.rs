@@ -1,8 +1,9 @@
-//! One worker of a deployment: it runs the procedures that the program hands to it, prepares parts for other instances, and sleeps
-//! when there is nothing to do.
+//! One worker of a deployment: it runs the procedures that the program hands to it, prepares parts
+//! for other instances, and sleeps when there is nothing to do.
 //!
-//! Several procedures over instances are under way at a time. A procedure that stays in the worker's own instance runs in one go. A
-//! caller hears of its procedure when that is durable; meanwhile the worker goes on.
+//! Several procedures over instances are under way at a time. A procedure that stays in the
+//! worker's own instance runs in one go. A caller hears of its procedure when that is durable;
+//! meanwhile the worker goes on.
 // Callers are threads of the program, which the engine does not know.
 #![allow(clippy::disallowed_types)]
 
@@ -252,7 +253,8 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         Ok(())
     }
 
-    /// Answers those whose procedures are durable, and those whose deadlines have passed before that.
+    /// Answers those whose procedures are durable, and those whose deadlines have passed before
+    /// that.
     fn answer(&mut self, now: Nanos) {
         for _ in 0..self.answers.len() {
             let Some(answer) = self.answers.pop_front() else { return };
@@ -333,7 +335,8 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         }
     }
 
-    /// A procedure has rolled back by its own decision, which follows from what is durable with this epoch.
+    /// A procedure has rolled back by its own decision, which follows from what is durable with
+    /// this epoch.
     fn rolled_back(&mut self, running: Running<'d, Q>, ticket: Ticket<Q>, epoch: Epoch) {
         let result = Err(running.reason.unwrap_or(Error::RollBack));
         self.answers.push_back(Answer { epoch, deadline: ticket.deadline, result, reply: ticket.reply });

@@ -1,4 +1,5 @@
-//! Rows of fixed length, which are read as they are found and have no names: beside changes of the same transaction and of others.
+//! Rows of fixed length, which are read as they are found and have no names: beside changes of the
+//! same transaction and of others.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,5 @@
-//! What a program can do wrong around its transactions: each has a clear error, and nothing is lost.
+//! What a program can do wrong around its transactions: each has a clear error, and nothing is
+//! lost.
 #![allow(clippy::disallowed_methods)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -59,7 +60,8 @@ fn values_that_no_column_has_leave_the_transaction_alone() {
                 Err(Error::Row(error)) => error,
                 other => panic!("{other:?}"),
             };
-            // A key that is longer than its column, one out of range, one of another type, and a row that is too short.
+            // A key that is longer than its column, one out of range, one of another type, and a
+            // row that is too short.
             assert!(matches!(refused(&row(text(25), number(1))), RowError::Range { column, .. } if column == "email"));
             assert!(matches!(refused(&row(text(4), number(70_000))), RowError::Range { column, .. } if column == "city"));
             assert!(matches!(refused(&row(text(4), text(1))), RowError::Type { column, .. } if column == "city"));

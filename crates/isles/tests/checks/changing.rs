@@ -121,7 +121,8 @@ fn places_are_counted() {
     assert!(matches!(Database::in_memory().spare_tables(5_000).open(), Err(Error::Misuse(_))));
 }
 
-/// A transaction that has begun reads on, and learns at its commit that what it has changed is gone.
+/// A transaction that has begun reads on, and learns at its commit that what it has changed is
+/// gone.
 #[test]
 fn transactions_that_began_before_end_as_the_table_does() {
     for scheme in [Scheme::Silo, Scheme::NoWait, Scheme::Mvcc] {

@@ -67,7 +67,8 @@ pub fn people(scheme: Scheme, count: u64) -> Result<(Database, Table<Person>)> {
     Ok((database, people))
 }
 
-/// Runs a test over rows in memory under each scheme, and over rows in pages: each time with a database of people numbered from 0.
+/// Runs a test over rows in memory under each scheme, and over rows in pages: each time with a
+/// database of people numbered from 0.
 pub fn everywhere(name: &str, count: u64, test: impl Fn(&Database, Table<Person>)) {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, count).expect("a database");

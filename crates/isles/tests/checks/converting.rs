@@ -74,7 +74,8 @@ fn rows_get_other_columns_and_indexes_while_sessions_use_them() {
             .collect();
         assert_eq!(citizens(&database, now), Ok(expected.clone()));
 
-        // A transaction that began before goes on with the rows of then, and is told to begin again if it asks for those of now.
+        // A transaction that began before goes on with the rows of then, and is told to begin again
+        // if it asks for those of now.
         if let Some([mut open, mut other]) = kept {
             session.transaction(|t| t.set_field(now, &3, Citizen::CITY, &77)).expect("changed");
             assert_eq!(open.get_field(old, &240, Person::CITY), Ok(Some(person(240).city)), "{scheme:?}");

@@ -361,7 +361,8 @@ fn a_deployment_is_copied_while_it_is_closed_and_loses_no_instance_unnoticed() {
     let (bank, _) = open(Deployment::at(&path, TWO)).unwrap();
     assert_eq!(total(&bank), ALL_MONEY);
     bank.close().unwrap();
-    // The first opening was not brought to its end: nobody has had the deployment, and it is made now.
+    // The first opening was not brought to its end: nobody has had the deployment, and it is made
+    // now.
     std::fs::rename(path.join("isles.deployment"), path.join("isles.deployment.new")).unwrap();
     std::fs::remove_dir_all(path.join("instance-1")).unwrap();
     std::fs::remove_dir_all(path.join("instance-0")).unwrap();
@@ -385,7 +386,8 @@ fn an_instance_has_no_snapshots() {
     assert!(matches!(bank.close(), Err(Error::InUse { sessions: 1, .. })));
 }
 
-/// An iterator scans some rows at a time: what is left of its range may lie in a part of another instance alone.
+/// An iterator scans some rows at a time: what is left of its range may lie in a part of another
+/// instance alone.
 #[test]
 fn iterators_show_what_an_instance_has_of_a_range() {
     // As many as the first two scans of an iterator read, so that it goes on behind the last row.

@@ -1,4 +1,5 @@
-//! Every bad use has its typed error, after which nothing of the transaction remains and the database is usable.
+//! Every bad use has its typed error, after which nothing of the transaction remains and the
+//! database is usable.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::Duration;
@@ -345,8 +346,8 @@ fn conflicts_end_after_the_attempts_allowed() {
             (database.session().expect("a session"), database.session().expect("a session"));
         let few = TransactionOptions::new().attempts(3);
         let mut attempts = 0;
-        // The inner transaction commits between the outer one's read and its write: the outer one can never commit under
-        // optimistic schemes, and the inner one never under those that lock.
+        // The inner transaction commits between the outer one's read and its write: the outer one
+        // can never commit under optimistic schemes, and the inner one never under those that lock.
         let outcome = one.with(few.clone()).transaction(|t| {
             attempts = t.attempt();
             let age = t.get_field(people, &1, Person::AGE)?.unwrap_or(0);

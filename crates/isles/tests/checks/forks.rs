@@ -44,7 +44,8 @@ fn pipe() -> [libc::c_int; 2] {
 /// A child that runs `body`, and lives on until its end is asked for if it stays; what it said.
 fn forked(body: impl FnOnce() -> Vec<String>, stays: bool) -> (Child, String) {
     let ([from_child, to_parent], [from_parent, to_child]) = (pipe(), pipe());
-    // SAFETY: the child runs `body` and leaves by `_exit`, so that nothing of the test program runs twice.
+    // SAFETY: the child runs `body` and leaves by `_exit`, so that nothing of the test program runs
+    // twice.
     let id = unsafe { libc::fork() };
     assert!(id >= 0, "no process");
     if id == 0 {

@@ -11,7 +11,8 @@ use isles::{Database, Error, OpenReason, Row, Table};
 /// Names the directory to the process under the limit.
 const UNDER: &str = "ISLES_UNDER_A_LIMIT";
 const ROWS: u64 = 40;
-/// Bytes of a row: all rows together do not fit into a file of a checkpoint, and each does into a segment of the log.
+/// Bytes of a row: all rows together do not fit into a file of a checkpoint, and each does into a
+/// segment of the log.
 const ROW_BYTES: usize = 900_000;
 /// Blocks of 512 bytes: above the segments of the log, and below all rows; and below a row.
 const SEGMENTS_FIT: u32 = 66 << 11;

@@ -65,7 +65,8 @@ fn the_transaction_goes_on_between_rows() {
             while let Some(row) = rows.next() {
                 let row = row?;
                 seen += 1;
-                // The row itself goes, or another one changes: also the last of those that were read ahead.
+                // The row itself goes, or another one changes: also the last of those that were
+                // read ahead.
                 if row.id % 3 == 0 {
                     rows.transaction().delete(people, &row.id)?;
                 } else {
@@ -81,7 +82,8 @@ fn the_transaction_goes_on_between_rows() {
     }
 }
 
-/// All of a range that an iterator has gone through is protected, also where one of its scans ended and the next began.
+/// All of a range that an iterator has gone through is protected, also where one of its scans ended
+/// and the next began.
 #[test]
 fn iterators_protect_their_range() {
     let (database, people) = people(Scheme::Silo, 0).expect("a database");

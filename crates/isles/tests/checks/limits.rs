@@ -20,8 +20,9 @@ fn a_full_database_stays_usable() {
         assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
         assert!(rows > 1_000 && database.memory_bytes() <= limit);
         assert_eq!(everybody(&database, people).len() as u64, rows);
-        // Each round deletes from one end of the keys and inserts at the other, more in all than the database can hold.
-        // Not as much as was there: nodes of indexes that grow again are not as full as they were.
+        // Each round deletes from one end of the keys and inserts at the other, more in all than
+        // the database can hold. Not as much as was there: nodes of indexes that grow again are not
+        // as full as they were.
         let (mut first, mut last) = (0, rows);
         for _ in 0..6 {
             let deleted = session.transaction(|t| t.scan(people, first..).limit(rows / 2).delete());

@@ -23,7 +23,8 @@ mod owned;
 mod pages;
 mod pages_waits;
 mod procedures;
-// The unit tests of the file: as tests of the library they would need all schemes compiled once more.
+// The unit tests of the file: as tests of the library they would need all schemes compiled once
+// more.
 #[allow(dead_code)]
 #[path = "../../src/range.rs"]
 mod range;

@@ -243,7 +243,8 @@ fn forgotten_transactions_are_noticed() {
         assert!(session.begin().is_err_and(noticed));
         assert!(session.transaction(|_| Ok(())).is_err_and(noticed));
         drop(session);
-        // Its place came back, and what it has locked stays locked: of this scheme that is the whole table.
+        // Its place came back, and what it has locked stays locked: of this scheme that is the
+        // whole table.
         let mut session = database.session().expect("a session");
         session.set_options(TransactionOptions::new().attempts(3));
         let changed = session.transaction(|t| t.set_field(people, &2, Person::AGE, &1));

@@ -1,4 +1,5 @@
-//! Rows in pages: a database that the library opens as any other, and what the engine says of such databases.
+//! Rows in pages: a database that the library opens as any other, and what the engine says of such
+//! databases.
 
 use crate::common::{Directory, Person, person};
 use engine::dynamic::Transaction;
@@ -127,7 +128,8 @@ fn what_pages_cannot_do_is_said() {
     assert!(source.to_string().contains("holds rows in memory"), "{source}");
 }
 
-/// A row whose keys lie behind `$before` words and before `$after` words: beside other columns, or in a piece of a long row.
+/// A row whose keys lie behind `$before` words and before `$after` words: beside other columns, or
+/// in a piece of a long row.
 macro_rules! shape {
     ($module:ident, $before:literal, $after:literal) => {
         mod $module {

@@ -1,4 +1,5 @@
-//! Who waits for whom over pages: nobody for ever for what its own thread has, or for what was forgotten.
+//! Who waits for whom over pages: nobody for ever for what its own thread has, or for what was
+//! forgotten.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

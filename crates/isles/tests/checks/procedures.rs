@@ -1,4 +1,5 @@
-//! Procedures that are too long, or whose parts written by the program fail: each fails alone, and nobody waits for ever.
+//! Procedures that are too long, or whose parts written by the program fail: each fails alone, and
+//! nobody waits for ever.
 // Callers are threads of the program.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

@@ -105,7 +105,8 @@ fn snapshots_never_abort() {
                                 })?;
                                 let given = u32::from(taken > Some(0));
                                 t.update_field(people, &(round * 3 % 8), Person::AGE, |age| *age += given)?;
-                                // What was taken from the last one is given too, or taken from nobody.
+                                // What was taken from the last one is given too, or taken from
+                                // nobody.
                                 if taken == Some(0) { Err(Error::RollBack) } else { Ok(()) }
                             })
                             .or_else(|error| if error == Error::RollBack { Ok(()) } else { Err(error) })

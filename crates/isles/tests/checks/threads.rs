@@ -56,7 +56,8 @@ fn money_is_neither_made_nor_lost() {
     }
 }
 
-/// Two threads each look for a free number and take it: without protection against phantoms both take the same.
+/// Two threads each look for a free number and take it: without protection against phantoms both
+/// take the same.
 #[test]
 fn chosen_keys_are_unique() {
     const EACH: u64 = 500;
@@ -94,7 +95,8 @@ fn sessions_and_databases_end_in_any_order() {
         let other = second.session().expect("a session");
         drop(session);
         drop(other);
-        // A handle may end in another thread than it began in, and a session go from thread to thread.
+        // A handle may end in another thread than it began in, and a session go from thread to
+        // thread.
         let third = second.clone();
         std::thread::spawn(move || {
             let mut session = third.session().expect("a session");

@@ -1,5 +1,6 @@
-//! What waits for what: sessions beside one that is long inside a closure, transactions within transactions, and deadlines of
-//! commits that are not on disk yet. Judged by what came first, never by how long it took.
+//! What waits for what: sessions beside one that is long inside a closure, transactions within
+//! transactions, and deadlines of commits that are not on disk yet. Judged by what came first,
+//! never by how long it took.
 // A program of a user has threads and clocks of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -36,7 +37,8 @@ impl Drop for Directory {
 /// Longest sleep of one who is inside a closure; it ends when the others are done.
 const SLEEP: Duration = Duration::from_secs(30);
 
-/// Runs `beside` while another thread is inside a closure that has read a row, and leaves it only when that has returned.
+/// Runs `beside` while another thread is inside a closure that has read a row, and leaves it only
+/// when that has returned.
 fn beside_a_sleeper(database: &Database, others: Table<Person>, beside: impl FnOnce()) {
     database.transaction(|t| t.insert(others, &person(1))).expect("inserted");
     let (inside, is_inside) = channel();
@@ -145,7 +147,8 @@ fn who_waits_for_the_disk_too_long_is_told_the_truth() {
         let directory = Directory::new("deadline", scheme);
         let (database, people, _) = directory.open(scheme);
         let mut session = database.session().expect("a session");
-        // The token is set behind the last look before the commit: by another thread, at any moment. So it is one of three ends.
+        // The token is set behind the last look before the commit: by another thread, at any
+        // moment. So it is one of three ends.
         let mut ends = [0; 3];
         for id in 0..200 {
             let token = CancelToken::new();

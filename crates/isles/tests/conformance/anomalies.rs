@@ -1,5 +1,6 @@
-//! The classic anomalies, step by step. The names are those of Berenson et al., "A Critique of ANSI SQL Isolation Levels" (1995), Fekete
-//! et al., "A Read-Only Transaction Anomaly Under Snapshot Isolation" (2004), and Adya's thesis (1999).
+//! The classic anomalies, step by step. The names are those of Berenson et al., "A Critique of ANSI
+//! SQL Isolation Levels" (1995), Fekete et al., "A Read-Only Transaction Anomaly Under Snapshot
+//! Isolation" (2004), and Adya's thesis (1999).
 
 use crate::engines::Engine;
 use crate::interleaved::{Act, Ended, Place, Schedule, explain, open_for, perform, read_all};

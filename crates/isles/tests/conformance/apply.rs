@@ -21,7 +21,8 @@ pub struct Tables {
     pub tailed: Table<Tailed>,
 }
 
-/// Runs an operation in a transaction. Objects use their own verbs on one of the tables, and those of bodies on the others.
+/// Runs an operation in a transaction. Objects use their own verbs on one of the tables, and those
+/// of bodies on the others.
 pub fn apply<T: Verbs>(transaction: &mut T, tables: &Tables, operation: &Operation) -> Outcome {
     match operation.table {
         0 => transaction.body(|body| apply_to(body, tables.wide, operation)),
@@ -37,7 +38,8 @@ fn apply_to<T: Verbs, R: Kept>(transaction: &mut T, table: Table<R>, operation: 
     let new = R::make(probe);
     match verb {
         Planned::Attempt => {
-            // In a deployment a closure may meet a part that has not heard yet how its procedure ended.
+            // In a deployment a closure may meet a part that has not heard yet how its procedure
+            // ended.
             let most = if calls::engine() == "deployment" { 1 } else { u32::MAX };
             outcome(transaction.body(|body| Ok(pass!(body.attempt()).min(most))))
         }
@@ -73,7 +75,8 @@ fn apply_described<R: Kept>(body: &mut Transaction<'_>, new: &R, verb: &Planned)
 
 /// The place of a column among all columns of a row.
 fn position<R: Row>(name: &str) -> usize {
-    // Columns of variable length know their places; those of fixed length have the places that are left, in order.
+    // Columns of variable length know their places; those of fixed length have the places that are
+    // left, in order.
     let variable: Vec<usize> = R::TAIL_COLUMNS.iter().map(|column| column.position).collect();
     let fixed = R::COLUMNS.iter().position(|column| column.name == name).expect("a column");
     (0..).filter(|place| !variable.contains(place)).nth(fixed).expect("a place")

@@ -1,5 +1,6 @@
-//! Which functions of the library the suite has called on which engine. A call is written with [`pass!`] or [`made!`], which call the
-//! function and write its name down at once, so that the two cannot differ.
+//! Which functions of the library the suite has called on which engine. A call is written with
+//! [`pass!`] or [`made!`], which call the function and write its name down at once, so that the two
+//! cannot differ.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

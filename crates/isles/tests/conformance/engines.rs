@@ -1,4 +1,5 @@
-//! The engines that the suite runs on: rows in memory under every scheme, rows in pages, and several instances.
+//! The engines that the suite runs on: rows in memory under every scheme, rows in pages, and
+//! several instances.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -13,7 +13,8 @@ use crate::programs::Program;
 /// Programs that a fault has to show itself in.
 const PROGRAMS: u64 = 6;
 
-/// A model that differs from the engine in one thing is an engine that differs from the model in it.
+/// A model that differs from the engine in one thing is an engine that differs from the model in
+/// it.
 #[test]
 fn a_difference_from_the_model_is_found() {
     for fault in Fault::ALL {
@@ -39,7 +40,8 @@ fn every_anomaly_is_seen_where_transactions_are_not_isolated() {
     assert!(generated.is_err(), "200 schedules without isolation all have a serial order: {generated:?}");
 }
 
-/// Two-phase locking over pages that leaves locks out: the engine's own mutants, through the library.
+/// Two-phase locking over pages that leaves locks out: the engine's own mutants, through the
+/// library.
 #[test]
 fn locks_that_are_left_out_are_missed() {
     let find = |rule| {

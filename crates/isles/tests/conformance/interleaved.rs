@@ -1,7 +1,9 @@
-//! Transactions that are open side by side, step by step: as objects in one thread, or each in a thread of its own.
+//! Transactions that are open side by side, step by step: as objects in one thread, or each in a
+//! thread of its own.
 //!
-//! What the transactions have seen and said must be what they would have in some order, one after the other: all orders of those that
-//! counted are tried on the model. A transaction may give up (`Conflict`, or its deadline), and every step has a bound.
+//! What the transactions have seen and said must be what they would have in some order, one after
+//! the other: all orders of those that counted are tried on the model. A transaction may give up
+//! (`Conflict`, or its deadline), and every step has a bound.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -17,8 +19,8 @@ use crate::operation::{
 };
 use crate::rows::Probe;
 
-/// Longest time of a transaction. Nothing in memory waits longer than a millisecond; over pages a lock is waited for, in vain if the same
-/// thread has it.
+/// Longest time of a transaction. Nothing in memory waits longer than a millisecond; over pages a
+/// lock is waited for, in vain if the same thread has it.
 const DEADLINE: Duration = Duration::from_millis(1_500);
 const DEADLINE_OF_ONE_THREAD: Duration = Duration::from_millis(100);
 /// Longest time of a step: the deadline, and what a busy machine takes.
@@ -176,7 +178,8 @@ fn perform_here(mut actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story
     Ok(actors.into_iter().map(|actor| actor.story).collect())
 }
 
-/// One thread a transaction. A step that waits is left behind, and the schedule goes on with the next.
+/// One thread a transaction. A step that waits is left behind, and the schedule goes on with the
+/// next.
 fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Story>, String> {
     let mut crew: Vec<(Sender<Act>, Receiver<()>)> = Vec::new();
     let (told, stories) = channel();
@@ -220,7 +223,8 @@ fn perform_by_threads(actors: Vec<Actor>, schedule: &Schedule) -> Result<Vec<Sto
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Everything that there is, as a new transaction reads it: scans of all ordered indexes, and what they gave.
+/// Everything that there is, as a new transaction reads it: scans of all ordered indexes, and what
+/// they gave.
 pub fn read_all(opened: &Opened) -> (Vec<Operation>, Vec<Outcome>) {
     let mut session = opened.new_session(0).expect("a session");
     let (scans, mut outcomes) = (scans(), Vec::new());
@@ -246,7 +250,8 @@ fn scans() -> Vec<Operation> {
     all
 }
 
-/// Looks for an order of the transactions that counted in which all is as they say, and as it is in the end: the model after it.
+/// Looks for an order of the transactions that counted in which all is as they say, and as it is in
+/// the end: the model after it.
 ///
 /// # Errors
 /// There is none, or a transaction ended in a way that none may.

@@ -1,5 +1,5 @@
-//! What a program does beside transactions: how a database is made, looked at, copied, changed and opened again. Each function is called on
-//! each engine, with what is to come of it there.
+//! What a program does beside transactions: how a database is made, looked at, copied, changed and
+//! opened again. Each function is called on each engine, with what is to come of it there.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,11 @@
-//! One suite for all engines of the library: every verb, every type of column, every kind of index, closures and objects, typed and described
-//! rows, in generated programs that are compared with a model (maps of the standard library); and the classic anomalies, step by step.
-//! `surface.rs` reads from the library's source what there is, and a test for each engine fails for what the suite has not called there.
+//! One suite for all engines of the library: every verb, every type of column, every kind of index,
+//! closures and objects, typed and described rows, in generated programs that are compared with a
+//! model (maps of the standard library); and the classic anomalies, step by step. `surface.rs`
+//! reads from the library's source what there is, and a test for each engine fails for what the
+//! suite has not called there.
 //!
-//! `ISLES_CONFORMANCE_PROGRAMS=N` runs N programs and schedules on each engine, where CI runs a few.
+//! `ISLES_CONFORMANCE_PROGRAMS=N` runs N programs and schedules on each engine, where CI runs a
+//! few.
 #![allow(missing_docs)]
 // These are programs that use the library: threads, clocks and files are theirs.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

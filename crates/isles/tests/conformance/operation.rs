@@ -98,8 +98,8 @@ impl RangeKind {
         RangeKind::PrefixesToInclusive,
     ];
 
-    /// Those that an instance shows its rows of: a range that lies in a part of another instance alone is refused, as one that ends
-    /// before the first key of a part may.
+    /// Those that an instance shows its rows of: a range that lies in a part of another instance
+    /// alone is refused, as one that ends before the first key of a part may.
     pub const OF_AN_INSTANCE: [RangeKind; 11] = [
         RangeKind::Full,
         RangeKind::From,

@@ -1,5 +1,5 @@
-//! Procedures of a deployment that run at the same time, each over parts of several instances: what they gave must be what they would have
-//! given in some order.
+//! Procedures of a deployment that run at the same time, each over parts of several instances: what
+//! they gave must be what they would have given in some order.
 
 use std::sync::Barrier;
 
@@ -15,7 +15,8 @@ use crate::rows::Probe;
 
 const IDS: u32 = 3;
 
-/// Runs a procedure; what became of it. One that has failed has changed nothing, and what it saw does not count.
+/// Runs a procedure; what became of it. One that has failed has changed nothing, and what it saw
+/// does not count.
 fn story(deployment: &Deployment<Work>, operations: &[Operation]) -> Result<Story, String> {
     let work = Work::new(operations, false, false);
     let operations = work.steps.iter().flat_map(|step| step.operations.clone()).collect();

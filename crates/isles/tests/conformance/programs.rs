@@ -1,4 +1,5 @@
-//! Generated programs: transactions of all kinds, one after the other, each compared with the model.
+//! Generated programs: transactions of all kinds, one after the other, each compared with the
+//! model.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -158,7 +159,8 @@ impl Program {
         self.engine.open(self.number, path).map_err(|error| format!("not opened: {error}"))
     }
 
-    /// Runs it; a program that fails is made as short as leaving transactions and operations out makes it.
+    /// Runs it; a program that fails is made as short as leaving transactions and operations out
+    /// makes it.
     ///
     /// # Panics
     /// There is a difference.
@@ -217,7 +219,8 @@ fn first(instance: usize, parts: &[u16]) -> Vec<Planned> {
     parts.iter().copied().map(planned).collect()
 }
 
-/// Every verb by closures and by both kinds of objects, and every way to run and to end a transaction, each in a transaction of its own.
+/// Every verb by closures and by both kinds of objects, and every way to run and to end a
+/// transaction, each in a transaction of its own.
 fn tour(draw: &mut Draw, instance: usize, parts: &[u16]) -> Vec<Planned> {
     let (parts, ranges) = (parts.to_vec(), &RangeKind::OF_AN_INSTANCE[..]);
     let scope = Scope { parts, ids: IDS, one_part: false, only_reads: false, tables: vec![1], ranges };
@@ -304,7 +307,8 @@ fn run(
     let (mut outcomes, mut ended) = perform(opened, planned);
     let gave_up = Err("Conflict".to_owned());
     for _ in 0..CONFLICTS_MAX {
-        // A part of the procedure before may not have heard yet how the procedure ended: an object is one attempt, and begins again.
+        // A part of the procedure before may not have heard yet how the procedure ended: an object
+        // is one attempt, and begins again.
         let met = is_object(planned.how)
             && (outcomes.last() == Some(&gave_up) || ended == Err("Conflict".to_owned()));
         if engine != Engine::Deployment || !met {
@@ -346,7 +350,8 @@ fn differ(operations: &[Operation], outcomes: &[Outcome], expected: &[Outcome]) 
     Ok(())
 }
 
-/// Runs operations in a transaction up to the first that ends the attempt; its error, as the next verb says it too.
+/// Runs operations in a transaction up to the first that ends the attempt; its error, as the next
+/// verb says it too.
 pub fn run_all<T: crate::verbs::Verbs>(
     transaction: &mut T,
     tables: &crate::apply::Tables,

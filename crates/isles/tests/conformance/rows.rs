@@ -1,6 +1,8 @@
-//! The tables of the suite: among them every type of column, every type that a key can have, and every kind of index.
+//! The tables of the suite: among them every type of column, every type that a key can have, and
+//! every kind of index.
 //!
-//! Every key begins with the part, so that the same tables fit a deployment. What a row is follows from a [`Probe`].
+//! Every key begins with the part, so that the same tables fit a deployment. What a row is follows
+//! from a [`Probe`].
 
 use std::fmt::Debug;
 
@@ -443,7 +445,8 @@ impl Kept for Plain {
     }
 }
 
-/// Hash indexes: the primary key, a unique one, and one that is not; and an ordered one beside them.
+/// Hash indexes: the primary key, a unique one, and one that is not; and an ordered one beside
+/// them.
 #[derive(Row, Clone, Debug)]
 #[row(
     key(part, id),

@@ -1,5 +1,5 @@
-//! What the library offers, read from its source: every public function of a public type, so that one which is added later is missed by
-//! name until the suite calls it.
+//! What the library offers, read from its source: every public function of a public type, so that
+//! one which is added later is missed by name until the suite calls it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

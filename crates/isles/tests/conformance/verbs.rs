@@ -1,4 +1,5 @@
-//! The verbs as closures and objects have them: the suite's operations are written once for all three types.
+//! The verbs as closures and objects have them: the suite's operations are written once for all
+//! three types.
 
 use std::borrow::Borrow;
 

@@ -1,13 +1,15 @@
 //! Nested groups in a matrix of distances.
 //!
-//! Agglomerative clustering with average linkage (the distance of two groups is the mean over all pairs), by
-//! nearest-neighbour chains (Murtagh 1983), which takes time quadratic in the number of rows. Where the next merge
-//! is at a distance at least half as large again as the one before, the groups so far are a level of the machine,
-//! provided that they are of similar size: a single thread that an interrupt hit is no level. One unevenness has a
-//! cause: a tool uses one line, whose home is the memory of one socket, and on some machines threads of another socket
-//! pass it by way of there, as slowly as threads of different sockets. Where one group holds half of all threads and
-//! the others are much smaller, they are the other half. Threads of one core may be as near as a coarse clock can tell
-//! apart, so that no gap shows them: `pairs` finds them by how systems number them.
+//! Agglomerative clustering with average linkage (the distance of two groups is the mean over all
+//! pairs), by nearest-neighbour chains (Murtagh 1983), which takes time quadratic in the number of
+//! rows. Where the next merge is at a distance at least half as large again as the one before, the
+//! groups so far are a level of the machine, provided that they are of similar size: a single
+//! thread that an interrupt hit is no level. One unevenness has a cause: a tool uses one line,
+//! whose home is the memory of one socket, and on some machines threads of another socket pass it
+//! by way of there, as slowly as threads of different sockets. Where one group holds half of all
+//! threads and the others are much smaller, they are the other half. Threads of one core may be as
+//! near as a coarse clock can tell apart, so that no gap shows them: `pairs` finds them by how
+//! systems number them.
 
 use crate::description::median;
 
@@ -73,8 +75,9 @@ fn regular(mut groups: Groups) -> Option<Groups> {
     Some(groups)
 }
 
-/// Siblings by the systems' ways of numbering them, neighbours or half of all threads apart: for each thread none is
-/// nearer than its sibling, and other threads are at least `GAP` further away. `None` where no way fits.
+/// Siblings by the systems' ways of numbering them, neighbours or half of all threads apart: for
+/// each thread none is nearer than its sibling, and other threads are at least `GAP` further away.
+/// `None` where no way fits.
 pub(super) fn pairs(distances: &[Vec<f64>]) -> Option<Groups> {
     let threads = distances.len();
     if threads < 4 || !threads.is_multiple_of(2) {
@@ -201,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_socket_away_from_the_line_is_the_other_half() {
-        // Pairs of threads; those of the first six are near each other, of the last six as far as from the first.
+        // Pairs of threads; those of the first six are near each other, of the last six as far as
+        // from the first.
         let value = |one: usize, other: usize| match (one == other, one / 2 == other / 2) {
             (true, _) => 0.0,
             (_, true) => 8.0,

@@ -1,14 +1,16 @@
-//! Machines from matrices of measured times of a line between hardware threads, as core-to-core-latency and similar
-//! tools print them: comma-separated, one row a hardware thread, usually only the half below the diagonal.
+//! Machines from matrices of measured times of a line between hardware threads, as
+//! core-to-core-latency and similar tools print them: comma-separated, one row a hardware thread,
+//! usually only the half below the diagonal.
 //!
-//! Structure is what the times show (`cluster`): hardware threads fall into nested groups between which a line takes
-//! at least half as long again as inside. What a group is follows from how long a line takes inside it and how many
-//! levels there are (`structure`).
+//! Structure is what the times show (`cluster`): hardware threads fall into nested groups between
+//! which a line takes at least half as long again as inside. What a group is follows from how long
+//! a line takes inside it and how many levels there are (`structure`).
 //!
-//! Limits: times do not show what is shared without being faster (an L3 for each core, POWER7; clusters of four cores,
-//! Kunpeng 920), and one level of groups may be sockets or L3 domains of one socket. There the name of the file decides
-//! if it names a processor whose answer is known (`Hints`); otherwise they are sockets. Two levels outside of the cores are
-//! L3 domains and sockets, or L3 domains and dies of one socket (`are_dies`). Sizes of caches and memories are
+//! Limits: times do not show what is shared without being faster (an L3 for each core, POWER7;
+//! clusters of four cores, Kunpeng 920), and one level of groups may be sockets or L3 domains of
+//! one socket. There the name of the file decides if it names a processor whose answer is known
+//! (`Hints`); otherwise they are sockets. Two levels outside of the cores are L3 domains and
+//! sockets, or L3 domains and dies of one socket (`are_dies`). Sizes of caches and memories are
 //! unknown.
 
 mod cluster;
@@ -157,9 +159,10 @@ fn are_cores(groups: &Groups) -> bool {
     groups.inside_ns < SIBLING_NS_MAX && groups.largest() <= SIBLINGS_MAX
 }
 
-/// Whether halves are the dies of one socket and not sockets: each of two complexes of at most four cores (AMD's Zen and
-/// Zen 2), where complexes of one die are no nearer to each other than to those of the other. Sockets of which one passes lines
-/// by way of the other look alike, but have more complexes.
+/// Whether halves are the dies of one socket and not sockets: each of two complexes of at most four
+/// cores (AMD's Zen and Zen 2), where complexes of one die are no nearer to each other than to
+/// those of the other. Sockets of which one passes lines by way of the other look alike, but have
+/// more complexes.
 fn are_dies(inner: &Groups, halves: &Groups, cores: &[CpuSet]) -> bool {
     const COMPLEXES: usize = 2;
     const CORES_MAX: usize = 4;
@@ -169,7 +172,8 @@ fn are_dies(inner: &Groups, halves: &Groups, cores: &[CpuSet]) -> bool {
         && inner.largest() <= CORES_MAX * threads
 }
 
-/// Levels of groups from small to large: cores, if they have several threads, and what is outside of them.
+/// Levels of groups from small to large: cores, if they have several threads, and what is outside
+/// of them.
 struct Levels {
     cores: Option<Groups>,
     outer: Vec<Groups>,

@@ -1,5 +1,6 @@
-//! What a core has room for, what it costs beside its caches, and what the operating system takes: one list of keys, each with its
-//! rule. Files give them in a table `core`; what they leave out follows from the rules.
+//! What a core has room for, what it costs beside its caches, and what the operating system takes:
+//! one list of keys, each with its rule. Files give them in a table `core`; what they leave out
+//! follows from the rules.
 
 use serde::ser::SerializeMap;
 
@@ -25,7 +26,8 @@ pub enum CoreCost {
     ClockNs,
     /// Pausing once in a loop that spins.
     PauseNs,
-    /// Share of a core's issue slots that a hardware thread takes from its siblings while it spins or pauses.
+    /// Share of a core's issue slots that a hardware thread takes from its siblings while it spins
+    /// or pauses.
     PauserShare,
     /// Offering the processor to the operating system when nobody wants it.
     YieldNs,
@@ -132,8 +134,8 @@ impl CoreCost {
     }
 }
 
-/// Where the costs of messages come from. Through the loopback the sender's call does the receiver's protocol too: the sum
-/// is that of both sides, its division between them is not known.
+/// Where the costs of messages come from. Through the loopback the sender's call does the
+/// receiver's protocol too: the sum is that of both sides, its division between them is not known.
 const TCP_TO_ITSELF: &str = "TCP of one thread to itself, 256 bytes: measured on the machine of docs/calibration.md (the example kernel_links)";
 
 /// What the rules start from.
@@ -194,7 +196,8 @@ impl serde::Serialize for CoreCosts {
     }
 }
 
-/// Reads the keys of a table `core`; `fact` reads one value. `more` are keys that the table may have besides.
+/// Reads the keys of a table `core`; `fact` reads one value. `more` are keys that the table may
+/// have besides.
 pub(super) fn read(
     table: &Keys,
     more: &[&str],

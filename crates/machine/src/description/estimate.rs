@@ -1,4 +1,5 @@
-//! A description for a machine of known structure: what was measured on it, and estimates for the rest.
+//! A description for a machine of known structure: what was measured on it, and estimates for the
+//! rest.
 
 use super::core::{CoreCost, Given};
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -18,7 +19,8 @@ const SOURCE_LINE_DOMAIN: &str = "0.9 of the usual local memory latency: almost 
 const SOURCE_LINE_FAR: &str = "rule: that socket's memory latency + 10 %";
 /// Latency of local memory.
 const LOCAL_NS: f64 = 100.0;
-/// Remote memory is not taken for slower than this multiple of local memory, whatever firmware claims.
+/// Remote memory is not taken for slower than this multiple of local memory, whatever firmware
+/// claims.
 const REMOTE_FACTOR_MAX: f64 = 4.0;
 /// A line behind another L3 of the same node travels almost as far as one from memory.
 const OTHER_DOMAIN_FACTOR: f64 = 0.9;
@@ -177,7 +179,8 @@ fn between_nodes(
     matrix(memory_ns.values.len(), measured, given, rule, SOURCE_LINE_FAR)
 }
 
-/// Memory latencies as measured, else in proportion to the firmware's distances, else by what lines take longer.
+/// Memory latencies as measured, else in proportion to the firmware's distances, else by what lines
+/// take longer.
 fn memory_ns(topology: &Topology, measured: &Measurements, classes: &Classes, near: &Transfer) -> FactMatrix {
     let nodes = topology.nodes();
     let given = |row, column| measured.memory_ns.as_ref().and_then(|known| entry(known, row, column));
@@ -205,7 +208,8 @@ fn memory_ns(topology: &Topology, measured: &Measurements, classes: &Classes, ne
     matrix(nodes.len(), measured, given, value, rule_source)
 }
 
-/// Puts back what passing through the facts of a file has lost: the source of each size, and exact latencies.
+/// Puts back what passing through the facts of a file has lost: the source of each size, and exact
+/// latencies.
 fn exact(described: &mut Description, topology: &Topology, measured: &Measurements) {
     let (l1, l2) = (&mut described.l1, &mut described.l2);
     let levels = [(Level::L1Data, Some(l1), measured.l1_ns), (Level::L2, Some(l2), measured.l2_ns)];

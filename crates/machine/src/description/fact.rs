@@ -49,7 +49,8 @@ impl<T> Fact<T> {
     }
 }
 
-/// A square matrix over the nodes of a machine, in the order of [`crate::Topology::nodes`], row = requester.
+/// A square matrix over the nodes of a machine, in the order of [`crate::Topology::nodes`], row =
+/// requester.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FactMatrix {
     /// The values.

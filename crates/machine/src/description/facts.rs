@@ -125,7 +125,8 @@ const KEYS: &[&str] = &[
     "estimate",
 ];
 
-/// A reader of one file: its keys, those below `estimate`, and what values without their own confidence have.
+/// A reader of one file: its keys, those below `estimate`, and what values without their own
+/// confidence have.
 struct Reader<'a> {
     keys: &'a Keys,
     estimates: Option<Keys>,
@@ -260,8 +261,8 @@ impl Reader<'_> {
         Ok(estimate.map(|value| Fact::estimate(value, "processor documentation")))
     }
 
-    /// A table of cycle counts, and the confidence and source of what is in it: the file's own, its estimate, or
-    /// borrowed from another machine.
+    /// A table of cycle counts, and the confidence and source of what is in it: the file's own, its
+    /// estimate, or borrowed from another machine.
     fn cycle_table(&self, key: &str) -> Result<Option<CycleTable>, DescriptionError> {
         let (most_hops, keep) = (self.most_hops, 1 + self.most_hops);
         if let Some(keys) = self.keys.below(key)? {
@@ -359,7 +360,8 @@ impl Reader<'_> {
         Ok(Transfers { modified: read("modified")?, exclusive: read("exclusive")?, shared: read("shared")? })
     }
 
-    /// `dirty_line_transfer_ns`: a table, or a matrix over sockets whose diagonal is the same socket.
+    /// `dirty_line_transfer_ns`: a table, or a matrix over sockets whose diagonal is the same
+    /// socket.
     fn dirty_line(&self, facts: &mut Facts) -> Result<(), DescriptionError> {
         let key = "dirty_line_transfer_ns";
         if self.keys.has(key) && !self.keys.is_table(key) {

@@ -1,11 +1,12 @@
 //! The rules that fill in what a description leaves out.
 //!
-//! They are those at the head of `data/machines.toml`, fixed before any curve was looked at:
-//! a dirty line from the same socket costs 2.5 times the L3's load-to-use latency, from another socket that
-//! socket's memory latency plus 10 %; a shared clean line 0.8 of the dirty one; a store or atomic on a line held
-//! elsewhere the dirty cost plus 5 %, on an own line L1 plus 15 cycles. A line that is clean but exclusive must
-//! be asked from its owner as a dirty one must; there is no rule for it, and it costs the same. Matrices measured
-//! from one node only are continued by structure.
+//! They are those at the head of `data/machines.toml`, fixed before any curve was looked at: a
+//! dirty line from the same socket costs 2.5 times the L3's load-to-use latency, from another
+//! socket that socket's memory latency plus 10 %; a shared clean line 0.8 of the dirty one; a store
+//! or atomic on a line held elsewhere the dirty cost plus 5 %, on an own line L1 plus 15 cycles. A
+//! line that is clean but exclusive must be asked from its owner as a dirty one must; there is no
+//! rule for it, and it costs the same. Matrices measured from one node only are continued by
+//! structure.
 
 use super::core::{Basis, CoreCosts};
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -138,8 +139,9 @@ fn spread_by_hops(hops: &[Vec<u32>], by_hops: &[Fact<f64>]) -> FactMatrix {
 
 /// Continues a row measured from node 0 to all nodes.
 ///
-/// Column 0 mirrors the row. Other pairs are alike if both are in one chassis or not, and if the positions of the
-/// two sockets within their chassis are related in the same way; they have the mean of the measured pairs like them.
+/// Column 0 mirrors the row. Other pairs are alike if both are in one chassis or not, and if the
+/// positions of the two sockets within their chassis are related in the same way; they have the
+/// mean of the measured pairs like them.
 fn from_first(facts: &Facts, row: &[f64], confidence: Confidence, source: &str) -> FactMatrix {
     let size = row.len();
     let chassis = facts.shape.chassis.unwrap_or(1);

@@ -46,7 +46,8 @@ pub(super) struct Keys {
     table: Table,
 }
 
-/// Greatest number taken for a count of sockets, cores or machines; keeps a misprint from exhausting memory.
+/// Greatest number taken for a count of sockets, cores or machines; keeps a misprint from
+/// exhausting memory.
 const COUNT_MAX: usize = 4096;
 
 /// Greatest number of hops between two sockets.
@@ -318,7 +319,8 @@ fn listed(known: &[&str]) -> String {
     }
 }
 
-/// Least and greatest number taken for a value; keeps misprints and wrong units from looking like a machine.
+/// Least and greatest number taken for a value; keeps misprints and wrong units from looking like a
+/// machine.
 fn limits(key: &str) -> (f64, f64) {
     let name = |part: &'static str, key: &str| key.split(['.', '[']).any(|word| word == part);
     let cycles = key.contains("cycles");

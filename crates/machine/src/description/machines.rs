@@ -7,18 +7,21 @@ use crate::raw::RawGroup;
 use crate::topology::{Level, Topology};
 use terms::Node;
 
-/// Distance between memories of two machines: what firmware says of memory that cannot be reached (ACPI 6.5, table SLIT).
+/// Distance between memories of two machines: what firmware says of memory that cannot be reached
+/// (ACPI 6.5, table SLIT).
 const UNREACHABLE: u32 = 255;
 
 impl Description {
     /// All machines as one topology: that of the only one, or of a cluster that of all of them.
     ///
-    /// Hardware threads and memory nodes are numbered on from machine to machine, as each of them numbers its own.
+    /// Hardware threads and memory nodes are numbered on from machine to machine, as each of them
+    /// numbers its own.
     pub fn whole(&self) -> Topology {
         self.topology_of(self.machines)
     }
 
-    /// The topology of the first `machines` machines, which have the same numbers as in [`Description::whole`].
+    /// The topology of the first `machines` machines, which have the same numbers as in
+    /// [`Description::whole`].
     pub fn topology_of(&self, machines: usize) -> Topology {
         if machines <= 1 {
             return self.topology.clone();
@@ -40,7 +43,8 @@ impl Description {
         all.below(Level::Machines).expect("copies of a topology, which do not overlap")
     }
 
-    /// Interconnect hops between the nodes of the first `machines` machines; `None` between those of two machines.
+    /// Interconnect hops between the nodes of the first `machines` machines; `None` between those
+    /// of two machines.
     pub fn hops_of(&self, machines: usize) -> Vec<Vec<Option<u32>>> {
         let known: Vec<Vec<_>> =
             self.hops.iter().map(|row| row.iter().copied().map(Some).collect()).collect();

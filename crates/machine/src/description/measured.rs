@@ -1,11 +1,12 @@
 //! What was measured on a machine, and how it becomes the costs of a description.
 //!
-//! The time a line takes between two hardware threads depends on where they are; a description has one cost for each
-//! relation. It is the median of the measured pairs in that relation: hardware threads of one core, cores behind one
-//! L3, cores of one node behind different L3s, and each pair of nodes. A median keeps out the few pairs that an
-//! interrupt hit, and hides differences within a class (near and far ends of a ring or mesh). Within a node behind
-//! different L3s the median of the fastest node counts: a tool passes one line, and the node where its memory is shows
-//! what a line costs that is at home where it is used.
+//! The time a line takes between two hardware threads depends on where they are; a description has
+//! one cost for each relation. It is the median of the measured pairs in that relation: hardware
+//! threads of one core, cores behind one L3, cores of one node behind different L3s, and each pair
+//! of nodes. A median keeps out the few pairs that an interrupt hit, and hides differences within a
+//! class (near and far ends of a ring or mesh). Within a node behind different L3s the median of
+//! the fastest node counts: a tool passes one line, and the node where its memory is shows what a
+//! line costs that is at home where it is used.
 
 use super::fact::{Confidence, Fact, FactMatrix};
 use crate::topology::{ThreadInfo, Topology};
@@ -15,8 +16,8 @@ pub type Measured = Vec<Vec<Option<f64>>>;
 
 /// Measured values of a machine; whatever is absent follows from the rules and is an estimate.
 ///
-/// Values that no machine has (zero, negative, infinite, no number) and entries beyond the end of a matrix count as
-/// absent.
+/// Values that no machine has (zero, negative, infinite, no number) and entries beyond the end of a
+/// matrix count as absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurements {
     /// Name of the machine.
@@ -37,10 +38,12 @@ pub struct Measurements {
     pub l3_ns: Option<f64>,
     /// Latency of a load from memory over [`Topology::nodes`], row = node of the core.
     pub memory_ns: Option<Measured>,
-    /// Bandwidth of reading memory over [`Topology::nodes`], row = node of the cores, 10^9 bytes a second.
+    /// Bandwidth of reading memory over [`Topology::nodes`], row = node of the cores, 10^9 bytes a
+    /// second.
     pub memory_gbps: Option<Measured>,
-    /// Time that a modified line takes from one hardware thread to another, in the order of [`Topology::threads`];
-    /// half of a round trip. Where both directions are there, their mean counts.
+    /// Time that a modified line takes from one hardware thread to another, in the order of
+    /// [`Topology::threads`]; half of a round trip. Where both directions are there, their mean
+    /// counts.
     pub core_to_core_ns: Option<Measured>,
     /// An atomic operation on a line in the core's own L1.
     pub atomic_ns: Option<f64>,
@@ -77,14 +80,16 @@ impl Default for Measurements {
 /// Measured times of a line between hardware threads.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct CoreToCore {
-    /// Row i has the times between thread i and the i threads before it, in the order of [`Topology::threads`].
+    /// Row i has the times between thread i and the i threads before it, in the order of
+    /// [`Topology::threads`].
     pub below_ns: Measured,
     /// Where they come from.
     pub source: String,
 }
 
 impl CoreToCore {
-    /// Takes a whole matrix, or the half of it below or above the diagonal; `None` if it has no usable entry.
+    /// Takes a whole matrix, or the half of it below or above the diagonal; `None` if it has no
+    /// usable entry.
     pub(super) fn of(matrix: &Measured, size: usize, source: &str) -> Option<Self> {
         let pair = |row: usize, column: usize| match (entry(matrix, row, column), entry(matrix, column, row))
         {

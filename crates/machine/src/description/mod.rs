@@ -1,7 +1,8 @@
 //! Described machines: a topology and what its caches, links and memories cost.
 //!
 //! All numbers are facts about hardware, or follow from such facts by the rules at the head of
-//! `data/machines.toml`; each carries its confidence and source. Nothing here comes from a database.
+//! `data/machines.toml`; each carries its confidence and source. Nothing here comes from a
+//! database.
 
 mod complete;
 mod core;
@@ -39,11 +40,12 @@ impl Description {
         Some(fill::fill(facts))
     }
 
-    /// Reads a description file: hardware facts that the rules complete, or, if it has a table `topology`, a
-    /// complete one as [`Description::to_toml`] writes it.
+    /// Reads a description file: hardware facts that the rules complete, or, if it has a table
+    /// `topology`, a complete one as [`Description::to_toml`] writes it.
     ///
     /// # Errors
-    /// [`DescriptionError`]: no TOML, a missing or unknown key, a value or matrix that no machine can have.
+    /// [`DescriptionError`]: no TOML, a missing or unknown key, a value or matrix that no machine
+    /// can have.
     pub fn from_toml(text: &str) -> Result<Description, DescriptionError> {
         Self::from_toml_named(text, "described")
     }
@@ -58,18 +60,20 @@ impl Description {
         Ok(fill::fill(facts))
     }
 
-    /// Describes a discovered machine with the costs a machine of its shape usually has; all latencies and
-    /// bandwidths are estimates until the machine is measured.
+    /// Describes a discovered machine with the costs a machine of its shape usually has; all
+    /// latencies and bandwidths are estimates until the machine is measured.
     pub fn of_topology(topology: &Topology) -> Description {
         estimate::describe(topology, &Measurements::default())
     }
 
-    /// Describes a machine by what was measured on it; whatever was not follows from the rules and is an estimate.
+    /// Describes a machine by what was measured on it; whatever was not follows from the rules and
+    /// is an estimate.
     pub fn of_measurements(topology: &Topology, measured: &Measurements) -> Description {
         estimate::describe(topology, measured)
     }
 
-    /// A complete description file, which [`Description::from_toml`] reads back to an equal description.
+    /// A complete description file, which [`Description::from_toml`] reads back to an equal
+    /// description.
     pub fn to_toml(&self) -> String {
         write::write(self)
     }

@@ -139,8 +139,8 @@ impl Shape {
         self.hops.iter().flatten().copied().max().unwrap_or(0) as usize
     }
 
-    /// The topology: hardware threads numbered in fill order, and distances that mean what a firmware's mean, the
-    /// latency of a memory in tenths of the local one.
+    /// The topology: hardware threads numbered in fill order, and distances that mean what a
+    /// firmware's mean, the latency of a memory in tenths of the local one.
     pub(super) fn topology(&self, memory_bytes: u64, sizes: &Sizes, memory_ns: &[Vec<f64>]) -> Topology {
         let mut raw = RawMachine::default();
         let mut next = 0_u32;

@@ -1,5 +1,5 @@
-//! The descriptions that ship with Isles: `machines.toml` with its prose made numbers by `structure.toml`, and cores
-//! by family in `cores.toml`.
+//! The descriptions that ship with Isles: `machines.toml` with its prose made numbers by
+//! `structure.toml`, and cores by family in `cores.toml`.
 
 use toml::Table;
 

@@ -1,4 +1,5 @@
-//! What a description holds, and what follows from that alone. How descriptions come about is in the module above.
+//! What a description holds, and what follows from that alone. How descriptions come about is in
+//! the module above.
 
 use super::core::CoreCosts;
 use super::fact::{Confidence, Fact, FactMatrix};
@@ -66,7 +67,8 @@ pub struct AccessCosts {
 pub struct Network {
     /// One-way latency of a small message.
     pub one_way_us: Fact<f64>,
-    /// Bandwidth of a machine's port, each way, 10^9 bytes a second; `None` where not described, and nothing charged.
+    /// Bandwidth of a machine's port, each way, 10^9 bytes a second; `None` where not described,
+    /// and nothing charged.
     pub gbps: Option<Fact<f64>>,
     /// Bytes that the network adds to each packet.
     pub header_bytes: Fact<f64>,
@@ -149,10 +151,11 @@ pub struct Description {
     pub atomic: AccessCosts,
     /// Known shares of SMT siblings, ascending by their number, beginning with one.
     pub smt_shares: Vec<SmtShare>,
-    /// Time that a modified line takes between two hardware threads of one core, where it was measured: it does not
-    /// leave the L1, but the thread that speculated on it starts over.
+    /// Time that a modified line takes between two hardware threads of one core, where it was
+    /// measured: it does not leave the L1, but the thread that speculated on it starts over.
     pub sibling_ns: Option<Fact<f64>>,
-    /// The measured times of a line between hardware threads that the costs of lines are medians of.
+    /// The measured times of a line between hardware threads that the costs of lines are medians
+    /// of.
     pub core_to_core: Option<CoreToCore>,
 }
 
@@ -166,7 +169,8 @@ impl Description {
         }
     }
 
-    /// Cost of an access by `requester` to a line that is in state `state` in the cache of `holder`'s core.
+    /// Cost of an access by `requester` to a line that is in state `state` in the cache of
+    /// `holder`'s core.
     ///
     /// `None` if one of them is no hardware thread of this machine.
     pub fn line_ns(
@@ -201,15 +205,15 @@ impl Description {
         Some(self.memory_ns.values[self.topology.node_position(from)?][self.topology.node_position(to)?])
     }
 
-    /// What the way from node `from` to node `to` adds to a message: half of the round trip that a remote
-    /// memory access takes longer than a local one.
+    /// What the way from node `from` to node `to` adds to a message: half of the round trip that a
+    /// remote memory access takes longer than a local one.
     pub fn one_way_ns(&self, from: Node, to: Node) -> Option<f64> {
         let local = self.memory_latency_ns(from, from)?;
         Some(((self.memory_latency_ns(from, to)? - local) / 2.0).max(0.0))
     }
 
-    /// Speed of each of `siblings` SMT siblings that share a core, as a share of a core on its own; numbers
-    /// between known ones are interpolated, those beyond share the last known total.
+    /// Speed of each of `siblings` SMT siblings that share a core, as a share of a core on its own;
+    /// numbers between known ones are interpolated, those beyond share the last known total.
     pub fn smt_share(&self, siblings: usize) -> f64 {
         let after = self.smt_shares.iter().position(|known| known.siblings >= siblings);
         match after {

@@ -1,4 +1,5 @@
-//! Writes complete description files: every value with its confidence and source, and the whole topology.
+//! Writes complete description files: every value with its confidence and source, and the whole
+//! topology.
 //!
 //! Numbers are written with as many digits as bring back the same number.
 

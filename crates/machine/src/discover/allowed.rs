@@ -23,8 +23,8 @@ fn restrict(limit: &mut Option<CpuSet>, set: Option<CpuSet>) {
     *limit = Some(limit.as_ref().map_or_else(|| set.clone(), |limit| limit.intersection(&set)));
 }
 
-/// The processors this process may run on; `None` where the machine has more than the call can tell, in which
-/// case `/proc/self/status` tells.
+/// The processors this process may run on; `None` where the machine has more than the call can
+/// tell, in which case `/proc/self/status` tells.
 pub(super) fn affinity() -> Result<Option<CpuSet>, DiscoverError> {
     let set = match rustix::thread::sched_getaffinity(None) {
         Ok(set) => set,
@@ -58,7 +58,8 @@ fn status(files: &Root) -> (Option<CpuSet>, Option<CpuSet>) {
     (list("Cpus_allowed_list"), list("Mems_allowed_list"))
 }
 
-/// Places where the cpuset of this process may be mounted, the first existing one of each version counting.
+/// Places where the cpuset of this process may be mounted, the first existing one of each version
+/// counting.
 fn cpuset_directories(files: &Root) -> Vec<String> {
     let mut mounts = vec!["dev/cpuset".to_owned(), "sys/fs/cgroup/cpuset".to_owned()];
     let mut unified = vec!["sys/fs/cgroup".to_owned(), "sys/fs/cgroup/unified".to_owned()];
@@ -105,13 +106,14 @@ fn second_version_group(files: &Root) -> Option<String> {
     named.or_else(|| files.text("proc/self/cpuset"))
 }
 
-/// Version 2 says what is in force; version 1 says what is configured first, as hwloc reads it, since its effective
-/// lists lag behind processors that go offline and come back.
+/// Version 2 says what is in force; version 1 says what is configured first, as hwloc reads it,
+/// since its effective lists lag behind processors that go offline and come back.
 const PROCESSORS: [&str; 4] = ["cpuset.cpus.effective", "cpuset.cpus", "cpus", "cpuset.effective_cpus"];
 const MEMORIES: [&str; 4] = ["cpuset.mems.effective", "cpuset.mems", "mems", "cpuset.effective_mems"];
 
-/// The group's directory, or that of its nearest ancestor with a cpuset: in version 2 a group without the
-/// controller inherits, and in a container the path may lead outside of what is mounted.
+/// The group's directory, or that of its nearest ancestor with a cpuset: in version 2 a group
+/// without the controller inherits, and in a container the path may lead outside of what is
+/// mounted.
 fn deepest(files: &Root, mount: &str, group: &str) -> Option<String> {
     let mut group = group.trim_matches('/');
     loop {

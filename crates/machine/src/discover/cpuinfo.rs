@@ -8,7 +8,8 @@ pub(super) struct CpuInfo {
     pub(super) processor: u32,
     pub(super) package: Option<u32>,
     pub(super) core: Option<u32>,
-    /// Bulldozer-family processors: two cores share a module, which their kernels call thread siblings.
+    /// Bulldozer-family processors: two cores share a module, which their kernels call thread
+    /// siblings.
     pub(super) has_modules: bool,
 }
 

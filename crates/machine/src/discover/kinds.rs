@@ -39,7 +39,8 @@ fn by_set(sets: &[Option<CpuSet>]) -> BTreeMap<u32, u32> {
     ranked.flat_map(|(rank, set)| set.iter().map(move |processor| (processor, rank))).collect()
 }
 
-/// Ranks processors by speed if every online one has a speed and they differ; returns whether it did.
+/// Ranks processors by speed if every online one has a speed and they differ; returns whether it
+/// did.
 fn set_classes(raw: &mut RawMachine, speeds: &BTreeMap<u32, u32>) -> bool {
     let known: Option<Vec<(u32, u32)>> =
         raw.online.iter().map(|processor| Some((processor, *speeds.get(&processor)?))).collect();

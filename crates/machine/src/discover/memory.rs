@@ -7,7 +7,8 @@ use crate::raw::{RawMachine, RawNode};
 
 const DIRECTORY: &str = "sys/devices/system/node";
 
-/// Fills in nodes and distances. A machine that shows no nodes has one, with all processors and memory.
+/// Fills in nodes and distances. A machine that shows no nodes has one, with all processors and
+/// memory.
 pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverError> {
     let listed = files.strict_list(&format!("{DIRECTORY}/online"))?;
     let mut numbers = files.numbered(DIRECTORY, "node");
@@ -44,8 +45,9 @@ pub(super) fn read(files: &Root, raw: &mut RawMachine) -> Result<(), DiscoverErr
     Ok(())
 }
 
-/// What the kernel counts for the machine as a whole. Where there is one node it is the better figure: memory that a
-/// hypervisor added later may be missing from the node's, and what a container may use shows only here.
+/// What the kernel counts for the machine as a whole. Where there is one node it is the better
+/// figure: memory that a hypervisor added later may be missing from the node's, and what a
+/// container may use shows only here.
 fn whole_machine(files: &Root) -> Option<u64> {
     Some(memory(files, "proc/meminfo")).filter(|&bytes| bytes > 0)
 }
@@ -71,7 +73,8 @@ fn distances(files: &Root, numbers: &[u32]) -> Option<Vec<Vec<u32>>> {
         let text = files.text(&format!("{DIRECTORY}/node{number}/distance"))?;
         let row: Vec<u32> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         let own = *row.get(position)?;
-        // A memory further away from itself than from others, or at distance zero, is a firmware bug.
+        // A memory further away from itself than from others, or at distance zero, is a firmware
+        // bug.
         if row.len() != numbers.len() || own == 0 || row.iter().any(|&distance| distance < own) {
             return None;
         }

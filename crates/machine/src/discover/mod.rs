@@ -1,8 +1,9 @@
 //! Discovery of a machine from what the Linux kernel shows under `/sys`, `/proc` and `/dev/cpuset`.
 //!
-//! The kernels, firmwares and hypervisors of twenty years disagree on what they show, so every fact has
-//! fallbacks: masks or lists, new names or old names, `/proc/cpuinfo` where sysfs has no topology, and a flat
-//! machine where there is nothing at all. Facts that contradict each other are dropped, as hwloc drops them.
+//! The kernels, firmwares and hypervisors of twenty years disagree on what they show, so every fact
+//! has fallbacks: masks or lists, new names or old names, `/proc/cpuinfo` where sysfs has no
+//! topology, and a flat machine where there is nothing at all. Facts that contradict each other are
+//! dropped, as hwloc drops them.
 
 mod allowed;
 mod caches;
@@ -23,11 +24,12 @@ pub use error::DiscoverError;
 
 /// Discovers a machine.
 ///
-/// `None` is the machine this process runs on, restricted to the process's affinity and cpuset. `Some(root)` reads
-/// sys, proc and dev/cpuset under `root` and ignores this process.
+/// `None` is the machine this process runs on, restricted to the process's affinity and cpuset.
+/// `Some(root)` reads sys, proc and dev/cpuset under `root` and ignores this process.
 ///
 /// # Errors
-/// [`DiscoverError`]: nothing to read, or nothing that may be used. Missing or contradictory detail is no error.
+/// [`DiscoverError`]: nothing to read, or nothing that may be used. Missing or contradictory detail
+/// is no error.
 pub fn discover(root: Option<&Path>) -> Result<Topology, DiscoverError> {
     let files = Root::open(root.unwrap_or(Path::new("/")))?;
     let affinity = match root {

@@ -114,8 +114,8 @@ fn from_sysfs(files: &Root, cpuinfo: &[CpuInfo], raw: &mut RawMachine) {
     }
 }
 
-/// Disjoint groups of one level: the lowest processor of a group says which belong to it, and processors that are
-/// already taken stay where they are.
+/// Disjoint groups of one level: the lowest processor of a group says which belong to it, and
+/// processors that are already taken stay where they are.
 pub(super) fn partition(
     online: &CpuSet,
     level: Level,

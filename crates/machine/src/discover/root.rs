@@ -27,8 +27,8 @@ impl Root {
         self.path.join(relative.trim_start_matches('/'))
     }
 
-    /// The text of a file up to its first NUL byte (some kernels leave one at the end), trimmed; `None` if there
-    /// is no such file or it is empty.
+    /// The text of a file up to its first NUL byte (some kernels leave one at the end), trimmed;
+    /// `None` if there is no such file or it is empty.
     pub(super) fn text(&self, relative: &str) -> Option<String> {
         let bytes = std::fs::read(self.full(relative)).ok()?;
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
@@ -41,7 +41,8 @@ impl Root {
         self.text(relative)?.parse().ok()
     }
 
-    /// A set of processors given as a mask in `stem` or as a list in `list`; `None` if there is none or it is empty.
+    /// A set of processors given as a mask in `stem` or as a list in `list`; `None` if there is
+    /// none or it is empty.
     pub(super) fn set(&self, stem: &str, list: &str) -> Option<CpuSet> {
         self.possibly_empty_set(stem, list).filter(|set| !set.is_empty())
     }
@@ -52,7 +53,8 @@ impl Root {
         mask.or_else(|| CpuSet::parse_list(&self.text(list)?))
     }
 
-    /// A list that decides what may be used: garbage in it is an error, absence and emptiness are not.
+    /// A list that decides what may be used: garbage in it is an error, absence and emptiness are
+    /// not.
     pub(super) fn strict_list(&self, relative: &str) -> Result<Option<CpuSet>, DiscoverError> {
         let Some(text) = self.text(relative) else { return Ok(None) };
         match CpuSet::parse_list(&text) {

@@ -13,7 +13,8 @@ pub(super) struct Distances {
     values: Vec<f64>,
 }
 
-/// The matrix of a file whose memory nodes, in its order, have the numbers `in_file`; `None` if there is none.
+/// The matrix of a file whose memory nodes, in its order, have the numbers `in_file`; `None` if
+/// there is none.
 pub(super) fn distances(
     root: &Element<'_, '_>,
     machine: &Element<'_, '_>,
@@ -31,7 +32,8 @@ pub(super) fn distances(
 }
 
 impl Distances {
-    /// From a node to another in tenths of its distance to itself; `None` where either is not in the matrix.
+    /// From a node to another in tenths of its distance to itself; `None` where either is not in
+    /// the matrix.
     pub(super) fn relative(&self, from: u32, to: u32) -> Option<f64> {
         let position = |number: u32| self.indexes.iter().position(|index| *index == number);
         let (from, to) = (position(from)?, position(to)?);
@@ -44,7 +46,8 @@ impl Distances {
         let row = |from: &RawNode| -> Option<Vec<u32>> {
             let to = nodes.iter().map(|to| self.relative(from.os_index, to.os_index));
             let row: Vec<f64> = to.collect::<Option<_>>()?;
-            // A memory further away from itself than from others, or at distance zero, is a firmware bug.
+            // A memory further away from itself than from others, or at distance zero, is a
+            // firmware bug.
             let sane = row.iter().all(|distance| (10.0..=1e6).contains(distance));
             sane.then(|| row.into_iter().map(|distance| distance as u32).collect())
         };

@@ -1,8 +1,9 @@
 //! Memory nodes, which may lie at several levels and be of several kinds.
 //!
-//! Each processor belongs to one memory, the one its rows come to. Ordinary memory (DRAM, or not told) claims processors
-//! before memory of a kind of its own, then the memory that fewer processors share, which is the nearer one, then
-//! the one with the smaller number. A memory that gets no processor stays beside those it names.
+//! Each processor belongs to one memory, the one its rows come to. Ordinary memory (DRAM, or not
+//! told) claims processors before memory of a kind of its own, then the memory that fewer
+//! processors share, which is the nearer one, then the one with the smaller number. A memory that
+//! gets no processor stays beside those it names.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +49,9 @@ impl Memories {
 
     /// Gives each processor its memory; ascending by number.
     ///
-    /// Memories of one kind next to the very same processors are one (emulated nodes), unless the file says that
-    /// one is further away from the other than from itself or that their `bandwidths` differ.
+    /// Memories of one kind next to the very same processors are one (emulated nodes), unless the
+    /// file says that one is further away from the other than from itself or that their
+    /// `bandwidths` differ.
     pub(super) fn nodes(
         mut self,
         distances: Option<&Distances>,
@@ -92,7 +94,8 @@ impl Memories {
     }
 }
 
-/// The bandwidth of each memory, named by its object, as hwloc writes it: to compare, not to count with.
+/// The bandwidth of each memory, named by its object, as hwloc writes it: to compare, not to count
+/// with.
 pub(super) fn bandwidths(root: &Element<'_, '_>) -> BTreeMap<u64, String> {
     let attributes = root.children().filter(|element| element.has_tag_name("memattr"));
     let mut named = attributes.filter(|element| element.attribute("name") == Some("Bandwidth"));

@@ -1,13 +1,14 @@
 //! Reads the XML that hwloc writes (`lstopo --of xml`), of its versions 1 to 3.
 //!
-//! Of the tree of objects those count that hold hardware threads and that Isles knows: packages, dies, caches, memory
-//! nodes, clusters, cores and threads; devices, memory-side caches and other groups are passed over. Distances
-//! are those between memory nodes that mean latency. Versions differ in names (`Socket`, `Cache` with a depth) and in
-//! where memory nodes stand; processor sets say where an object belongs in all of them.
+//! Of the tree of objects those count that hold hardware threads and that Isles knows: packages,
+//! dies, caches, memory nodes, clusters, cores and threads; devices, memory-side caches and other
+//! groups are passed over. Distances are those between memory nodes that mean latency. Versions
+//! differ in names (`Socket`, `Cache` with a depth) and in where memory nodes stand; processor sets
+//! say where an object belongs in all of them.
 //!
-//! Memories may lie at two levels: those of a package beside those of its parts, DRAM beside HBM, CXL or NVM. Processors
-//! belong to ordinary memory before any other kind, and to the memory of the fewest processors among equals
-//! (`memories`).
+//! Memories may lie at two levels: those of a package beside those of its parts, DRAM beside HBM,
+//! CXL or NVM. Processors belong to ordinary memory before any other kind, and to the memory of the
+//! fewest processors among equals (`memories`).
 
 mod attributes;
 mod distances;

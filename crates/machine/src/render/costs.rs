@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use crate::description::{AccessCosts, CacheFacts, Confidence, Description, Fact, FactMatrix, Reach};
 
-/// Draws the values of a description: a table with the confidence of each value and the number of its source,
-/// matrices between nodes, and the sources. In matrices `f` marks a value of the processor's family and `~` an estimate.
+/// Draws the values of a description: a table with the confidence of each value and the number of
+/// its source, matrices between nodes, and the sources. In matrices `f` marks a value of the
+/// processor's family and `~` an estimate.
 pub fn render_costs(description: &Description) -> String {
     let mut drawing = Costs { text: String::new(), sources: Vec::new() };
     drawing.text.push_str("Costs                            value        confidence  source\n");

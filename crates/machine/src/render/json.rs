@@ -8,10 +8,12 @@ use crate::topology::{Group, MemoryNode, Topology};
 
 /// The machine as one JSON object.
 ///
-/// `counts` {packages, numa_nodes, l3_domains, cores, hardware_threads}, 0 where the machine shows none; `nodes`
-/// and `memory_only_nodes` [{node, memory_bytes, hardware_threads, kind, beside}], `kind` null for ordinary memory; `distances`, a matrix over `nodes` or null;
-/// `islands` {granularity: [[hardware threads]]} for the granularities that the machine shows; and `tree`, nested
-/// objects {type, logical_index, os_index, bytes, line_bytes, children}, absent where unknown.
+/// `counts` {packages, numa_nodes, l3_domains, cores, hardware_threads}, 0 where the machine shows
+/// none; `nodes` and `memory_only_nodes` [{node, memory_bytes, hardware_threads, kind, beside}],
+/// `kind` null for ordinary memory; `distances`, a matrix over `nodes` or null; `islands`
+/// {granularity: [[hardware threads]]} for the granularities that the machine shows; and `tree`,
+/// nested objects {type, logical_index, os_index, bytes, line_bytes, children}, absent where
+/// unknown.
 pub fn render_json(topology: &Topology) -> Value {
     let mut islands = Map::new();
     for (granularity, groups) in shown_islands(topology) {
@@ -29,14 +31,15 @@ pub fn render_json(topology: &Topology) -> Value {
     })
 }
 
-/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices over `nodes`, of a
-/// cluster those of one machine, as {values, confidence, source}.
+/// What a machine costs as one JSON object: every value as {value, confidence, source}, matrices
+/// over `nodes`, of a cluster those of one machine, as {values, confidence, source}.
 ///
-/// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`; `chassis_nodes` or null, `node_links`; `network`
-/// {one_way_us, gbps, header_bytes, packet_bytes} or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
-/// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns, same_node_ns,
-/// between_nodes_ns}}; `core` {key: fact}; `smt_shares` [{siblings, share}]; `sibling_ns` or null; `core_to_core` {below_ns, source} or
-/// null.
+/// `name`, `processor`, `links`, `machines`, `confidence`; `clock_ghz`, `line_bytes`, `link_gbps`;
+/// `chassis_nodes` or null, `node_links`; `network` {one_way_us, gbps, header_bytes, packet_bytes}
+/// or null; `caches` {l1, l2, l3: {bytes, load_ns} or null}; `memory_ns`, `memory_gbps`, `hops`;
+/// `load`, `store`, `atomic` {modified, exclusive, shared: {own_core_ns, same_domain_ns,
+/// same_node_ns, between_nodes_ns}}; `core` {key: fact}; `smt_shares` [{siblings, share}];
+/// `sibling_ns` or null; `core_to_core` {below_ns, source} or null.
 pub fn render_description_json(description: &Description) -> Value {
     json!({
         "name": description.name,

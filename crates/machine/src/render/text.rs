@@ -12,7 +12,8 @@ const DRAWN_IN_FULL: usize = 64;
 /// Most islands listed by their members.
 const LISTED_ISLANDS: usize = 8;
 
-/// Draws the machine: an indented tree, the distances between memories, and the islands it would use.
+/// Draws the machine: an indented tree, the distances between memories, and the islands it would
+/// use.
 pub fn render_text(topology: &Topology) -> String {
     let mut text = String::new();
     let total = topology.memory_bytes();

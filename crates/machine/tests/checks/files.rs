@@ -1,4 +1,5 @@
-//! Machines from files: hwloc's XML, core-to-core matrices, complete descriptions; all of them read back.
+//! Machines from files: hwloc's XML, core-to-core matrices, complete descriptions; all of them read
+//! back.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -118,7 +119,8 @@ fn memories_of_a_kind_of_their_own_stay_beside() {
     assert!(picture.contains("NUMANode P#8 NVM 384MB beside P#0-1"), "{picture}");
 }
 
-/// A machine of four threads, two groups of two with a memory each, and `outside` them a memory of all.
+/// A machine of four threads, two groups of two with a memory each, and `outside` them a memory of
+/// all.
 fn two_levels(outside: &str, inside: [&str; 2]) -> Topology {
     let memory = |number: u32, set: &str, attributes: &str| {
         format!(
@@ -231,7 +233,8 @@ fn matrices_show_sockets_domains_and_siblings() {
         ("hisilicon-kunpeng-920-6426-2.6ghz.csv", [1, 2, 2, 64, 64]),
         // Siblings pass a line in 5 or 11 ns, neighbours in 16 or 21.
         ("siblings-close.csv", [2, 2, 2, 16, 32]),
-        // Two dies of two complexes each; lines between those of the first take as long as between dies.
+        // Two dies of two complexes each; lines between those of the first take as long as between
+        // dies.
         ("two-dies.csv", [1, 1, 4, 16, 32]),
     ];
     assert_eq!(files("matrices").len(), cases.len());

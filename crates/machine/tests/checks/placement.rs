@@ -38,7 +38,8 @@ fn islands_span_no_more_sockets_than_they_must() {
     assert_eq!(spans(&quad, 3, Placement::Island), [2; 3]);
     assert_eq!(spans(&quad, 2, Placement::Island), [2; 2]);
     assert_eq!(spans(&quad, 1, Placement::Island), [4]);
-    // 24 = 4 + 4 + 4 + 3 + 3 + 3 + 3: two sockets take two of three, two sockets share three of four.
+    // 24 = 4 + 4 + 4 + 3 + 3 + 3 + 3: two sockets take two of three, two sockets share three of
+    // four.
     assert_eq!(spans(&quad, 7, Placement::Island).iter().sum::<usize>(), 8);
 }
 
@@ -234,7 +235,8 @@ proptest! {
         let placed = place(&topology, &threads, instances, Placement::Island).expect("placement");
         let spans: Vec<usize> = placed.iter().map(|instance| sockets(&topology, instance).len()).collect();
         prop_assert_eq!(spans.iter().sum::<usize>(), least_total_span(&capacities, instances));
-        // An instance spans at most one socket more than its size alone requires, where sockets are equal.
+        // An instance spans at most one socket more than its size alone requires, where sockets are
+        // equal.
         for (instance, span) in placed.iter().zip(&spans) {
             if threads.len() == sockets_count * cores {
                 prop_assert!(*span <= instance.len().div_ceil(cores) + 1);

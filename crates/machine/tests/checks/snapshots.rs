@@ -34,7 +34,8 @@ fn expected() -> BTreeMap<String, Expected> {
     files.iter().flat_map(read).collect()
 }
 
-/// Parts of a snapshot that discovery never reads; unpacking them would take most of the tests' time.
+/// Parts of a snapshot that discovery never reads; unpacking them would take most of the tests'
+/// time.
 const SKIPPED: [&str; 12] = [
     "allocation_policy",
     "device-tree",

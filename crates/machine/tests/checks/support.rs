@@ -7,7 +7,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A new directory, in memory where there is such a place: thousands of small files on a disk take most of the tests' time.
+/// A new directory, in memory where there is such a place: thousands of small files on a disk take
+/// most of the tests' time.
 pub fn temporary_directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("temporary directory")
 }
@@ -81,7 +82,8 @@ impl Tree {
         self
     }
 
-    /// Two sockets of two cores with two threads each; threads of a core are N and N + 4; one node and one L3 a socket.
+    /// Two sockets of two cores with two threads each; threads of a core are N and N + 4; one node
+    /// and one L3 a socket.
     pub fn two_sockets() -> Self {
         let tree = Self::new();
         for number in 0..8 {

@@ -1,4 +1,5 @@
-//! Machines that the snapshots do not cover: hybrid cores, offline processors, restrictions, broken firmware.
+//! Machines that the snapshots do not cover: hybrid cores, offline processors, restrictions, broken
+//! firmware.
 
 #![allow(clippy::disallowed_methods)]
 

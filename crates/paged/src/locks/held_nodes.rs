@@ -16,11 +16,13 @@ struct HeldNode {
     mode: Option<LockMode>,
     /// Whether an earlier transaction has left it: it may have been taken away.
     is_inherited: bool,
-    /// Modes, as bits, in which the transaction locks what is below without more ado, as far as this node and the database are concerned.
+    /// Modes, as bits, in which the transaction locks what is below without more ado, as far as
+    /// this node and the database are concerned.
     open: u8,
     /// Modes, as bits, in which it need not lock what is below.
     covered: u8,
-    /// From so many locks below on the transaction asks for the node instead; 0: as many as for all others.
+    /// From so many locks below on the transaction asks for the node instead; 0: as many as for all
+    /// others.
     escalates_at: usize,
 }
 
@@ -55,8 +57,8 @@ impl HeldNodes {
         self.nodes[node].covered & mode.bit() != 0
     }
 
-    /// Locks the database and a table, to lock what is below in a mode. What is inherited of a table counts when the transaction has the
-    /// database.
+    /// Locks the database and a table, to lock what is below in a mode. What is inherited of a
+    /// table counts when the transaction has the database.
     pub(super) fn enter<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
@@ -88,8 +90,8 @@ impl HeldNodes {
         self.allowed(node) & LockMode::Exclude.bit() != 0
     }
 
-    /// Takes a node over from an earlier transaction, if that has left it; whether the transaction has the node so that nothing else
-    /// need be asked.
+    /// Takes a node over from an earlier transaction, if that has left it; whether the transaction
+    /// has the node so that nothing else need be asked.
     #[inline]
     fn inherit<P: Platform>(
         &mut self,
@@ -109,8 +111,8 @@ impl HeldNodes {
         has.is_at_least(mode)
     }
 
-    /// Locks a node, of which nothing is inherited. With `waits` the transaction waits as long as it may, until the deadline, if there is
-    /// one; before that `on_wait` is called.
+    /// Locks a node, of which nothing is inherited. With `waits` the transaction waits as long as
+    /// it may, until the deadline, if there is one; before that `on_wait` is called.
     pub(super) fn acquire<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
@@ -157,7 +159,8 @@ impl HeldNodes {
         self.nodes[node].escalates_at = locks;
     }
 
-    /// Ends a transaction: intentions are left to the next one if owners inherit; everything else is given back.
+    /// Ends a transaction: intentions are left to the next one if owners inherit; everything else
+    /// is given back.
     pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         while let Some(node) = self.locked.pop() {
             let (seat, held) = ((self.owner, node), &mut self.nodes[node]);

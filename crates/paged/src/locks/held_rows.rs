@@ -28,12 +28,14 @@ pub(super) struct HeldRows {
     first: u64,
     limit: usize,
     locks: Vec<HeldLock>,
-    /// Finds locks by their names: places of an open hash table, each the number of a lock and the round in which it was entered.
+    /// Finds locks by their names: places of an open hash table, each the number of a lock and the
+    /// round in which it was entered.
     places: Vec<(u32, u32)>,
     round: u32,
     /// Requests that are free below those in use: of locks that were given back before the end.
     free: Vec<u32>,
-    /// In which tables this attempt wanted more of a lock that it had: a bit each, of its number's low bits.
+    /// In which tables this attempt wanted more of a lock that it had: a bit each, of its number's
+    /// low bits.
     converted: u64,
     /// The same of the attempts of the same transaction before.
     converted_before: u64,
@@ -65,7 +67,8 @@ impl HeldRows {
         (self.converted, self.converted_before) = (0, 0);
     }
 
-    /// Whether an earlier attempt of the transaction wanted more of a lock in this table, or one with a like number, than it had.
+    /// Whether an earlier attempt of the transaction wanted more of a lock in this table, or one
+    /// with a like number, than it had.
     pub(super) fn has_converted(&self, table: usize) -> bool {
         self.converted_before & bit(table) != 0
     }
@@ -136,8 +139,8 @@ impl HeldRows {
         self.first + u64::from(self.locks[number].request)
     }
 
-    /// Locks a place of a table. With `waits` the transaction waits as long as it may, until the deadline, if there is one; before that
-    /// `on_wait` is called.
+    /// Locks a place of a table. With `waits` the transaction waits as long as it may, until the
+    /// deadline, if there is one; before that `on_wait` is called.
     ///
     /// Pre: there is room for another lock.
     pub(super) fn acquire<P: Platform>(
@@ -198,7 +201,8 @@ impl HeldRows {
         }
     }
 
-    /// Gives the locks of a table back that a lock of the table covers; the number of those that it keeps.
+    /// Gives the locks of a table back that a lock of the table covers; the number of those that it
+    /// keeps.
     #[cold]
     pub(super) fn release_covered<P: Platform>(
         &mut self,

@@ -1,18 +1,21 @@
 //! The lock manager: who has locked what, and who waits.
 //!
-//! Locks are hierarchical (Gray and others, see `mode`): who locks a key or a gap has first locked the database and the table with the intention.
-//! A transaction that takes many locks of a table takes the table instead ([`TransactionLocks`]).
+//! Locks are hierarchical (Gray and others, see `mode`): who locks a key or a gap has first locked
+//! the database and the table with the intention. A transaction that takes many locks of a table
+//! takes the table instead ([`TransactionLocks`]).
 //!
-//! - `nodes`: the database and its tables, with the inheritance of their locks from transaction to transaction;
+//! - `nodes`: the database and its tables, with the inheritance of their locks from transaction to
+//!   transaction;
 //! - `rows`: keys and gaps, by [names](name::Place);
 //! - `waits`: who may wait for whom;
 //! - `held_nodes`, `held_rows`: what a owner has of nodes and rows;
 //! - `transaction`: what a transaction asks for, level by level.
 //!
-//! Whatever is granted or refused is so with a latch, for a few steps: nobody waits for a lock or a page with a latch of the manager, and nobody
-//! has two.
+//! Whatever is granted or refused is so with a latch, for a few steps: nobody waits for a lock or a
+//! page with a latch of the manager, and nobody has two.
 //!
-//! **Deadlocks** are prevented by ages: no transaction waits for an older one while an older one waits for it (`waits`).
+//! **Deadlocks** are prevented by ages: no transaction waits for an older one while an older one
+//! waits for it (`waits`).
 
 mod answer;
 mod held_nodes;
@@ -68,7 +71,8 @@ impl<P: Platform> LockManager<P> {
         })
     }
 
-    /// The database has stopped, and nobody may give locks back any more: whoever waits for one need not wait.
+    /// The database has stopped, and nobody may give locks back any more: whoever waits for one
+    /// need not wait.
     pub(crate) fn stop(&self, c: P::Core) {
         self.waits.stop_all(c);
     }

@@ -1,8 +1,10 @@
-//! Modes of locks (Gray, Lorie, Putzolu, Traiger, "Granularity of locks and degrees of consistency in a shared data base", 1976): how they
-//! exclude each other, and what two of them are together, each in one table.
+//! Modes of locks (Gray, Lorie, Putzolu, Traiger, "Granularity of locks and degrees of consistency
+//! in a shared data base", 1976): how they exclude each other, and what two of them are together,
+//! each in one table.
 //!
-//! The database and its tables are locked in all modes. A key is shared or had alone. A gap is a place with keys below it: whoever relies on
-//! its being empty shares it, and whoever inserts into it intends to change what is below.
+//! The database and its tables are locked in all modes. A key is shared or had alone. A gap is a
+//! place with keys below it: whoever relies on its being empty shares it, and whoever inserts into
+//! it intends to change what is below.
 
 /// How a place is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,8 @@ use LockMode::{Exclude, IntentExclude, IntentShare, Share, ShareIntentExclude};
 /// Number of modes.
 pub(super) const MODES: usize = 5;
 
-/// Whether two transactions may have a place so, by the modes of both, in the order of their numbers.
+/// Whether two transactions may have a place so, by the modes of both, in the order of their
+/// numbers.
 const COMPATIBLE: [[bool; MODES]; MODES] = [
     //  IS     IX     S      SIX    X
     [true, true, true, true, false],
@@ -44,7 +47,8 @@ const JOIN: [[LockMode; MODES]; MODES] = [
     [Exclude, Exclude, Exclude, Exclude, Exclude],
 ];
 
-/// By mode, the modes below that need no more than that (`covered`: that need nothing any more), as bits.
+/// By mode, the modes below that need no more than that (`covered`: that need nothing any more), as
+/// bits.
 const fn bits_below(covered: bool) -> [u8; MODES] {
     let mut bits = [0; MODES];
     let mut number = 0;
@@ -132,7 +136,8 @@ impl LockMode {
 mod tests {
     use super::*;
 
-    /// What a mode allows its owner, and denies others: (reads all, reads some, changes all, changes some).
+    /// What a mode allows its owner, and denies others: (reads all, reads some, changes all,
+    /// changes some).
     fn rights(mode: LockMode) -> [bool; 4] {
         let reads_all = matches!(mode, Share | ShareIntentExclude | Exclude);
         let changes_some = matches!(mode, IntentExclude | ShareIntentExclude | Exclude);
@@ -166,7 +171,8 @@ mod tests {
     fn a_cover_leaves_nothing_to_ask_for() {
         for above in LockMode::ALL {
             for below in LockMode::ALL {
-                // Whoever else has an intention above must not be able to lock the place in a mode that excludes this one.
+                // Whoever else has an intention above must not be able to lock the place in a mode
+                // that excludes this one.
                 let [reads_all, _, changes_all, _] = rights(above);
                 let needs = below.intent() == IntentExclude;
                 assert_eq!(above.covers(below), if needs { changes_all } else { reads_all });

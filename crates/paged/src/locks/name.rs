@@ -1,7 +1,7 @@
 //! Names of what is locked.
 //!
-//! A name is a number of 64 bits that is drawn from what it stands for. Two things that have the same name by chance are locked
-//! together, which excludes more than is needed, and never less.
+//! A name is a number of 64 bits that is drawn from what it stands for. Two things that have the
+//! same name by chance are locked together, which excludes more than is needed, and never less.
 
 use terms::random::SplitMix;
 /// What a name stands for.

@@ -1,13 +1,17 @@
 //! Locks of the database and of its tables: few places, which every transaction locks.
 //!
-//! A place is a node, and each owner has one request for each node, always at the same place, so there is nothing to link and to search. A
-//! node's line has a latch, how many requests are granted in each mode, and how many wait. Whoever asks for a mode that all granted ones allow,
-//! while nobody waits, looks at that line and at its own request; who does not get on looks at all requests.
+//! A place is a node, and each owner has one request for each node, always at the same place, so
+//! there is nothing to link and to search. A node's line has a latch, how many requests are granted
+//! in each mode, and how many wait. Whoever asks for a mode that all granted ones allow, while
+//! nobody waits, looks at that line and at its own request; who does not get on looks at all
+//! requests.
 //!
-//! **Inheritance** (Johnson, Pandis, Ailamaki, "Improving OLTP scalability using speculative lock inheritance", PVLDB 2009): a transaction that
-//! ends leaves its lock with its owner, granted still, but marked as inherited. The owner's next transaction makes it its own by one
-//! compare and swap on a line that nobody else needs; whoever wants the node in a mode that the inherited one excludes takes it away, by a
-//! compare and swap, too, without waiting. What decides is the word [`STATE`] alone:
+//! **Inheritance** (Johnson, Pandis, Ailamaki, "Improving OLTP scalability using speculative lock
+//! inheritance", PVLDB 2009): a transaction that ends leaves its lock with its owner, granted
+//! still, but marked as inherited. The owner's next transaction makes it its own by one compare and
+//! swap on a line that nobody else needs; whoever wants the node in a mode that the inherited one
+//! excludes takes it away, by a compare and swap, too, without waiting. What decides is the word
+//! [`STATE`] alone:
 //!
 //! ```text
 //!    none --ask--> held --end--> inherited --next transaction--> held
@@ -15,13 +19,15 @@
 //!                                 inherited --somebody excludes it--> none
 //! ```
 //!
-//! - *While somebody waits, no request that excludes the wish is inherited.* Whoever begins to wait has taken away what is inherited and
-//!   excludes the wish, and has marked what is held and does, with the node latched; what is granted while somebody waits is marked at once. So
-//!   no wake-up is lost, as the end of a marked request goes through the latch and grants; and whoever takes a lock over, of whatever age,
-//!   gets in the way of nobody who waits.
-//! - *Ages are stable*: a request's age is written before the request is taken over. Whoever compares ages has marked the request before, so its
-//!   owner cannot end without the latch.
-//! - *Nothing outlives its owner*: a owner that ends gives back what it has inherited ([`NodeLocks::release`]).
+//! - *While somebody waits, no request that excludes the wish is inherited.* Whoever begins to wait
+//!   has taken away what is inherited and excludes the wish, and has marked what is held and does,
+//!   with the node latched; what is granted while somebody waits is marked at once. So no wake-up
+//!   is lost, as the end of a marked request goes through the latch and grants; and whoever takes a
+//!   lock over, of whatever age, gets in the way of nobody who waits.
+//! - *Ages are stable*: a request's age is written before the request is taken over. Whoever
+//!   compares ages has marked the request before, so its owner cannot end without the latch.
+//! - *Nothing outlives its owner*: a owner that ends gives back what it has inherited
+//!   ([`NodeLocks::release`]).
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +57,8 @@ const WANTED_MODE: usize = 1;
 const AGE: usize = 2;
 const REQUEST_WORDS: usize = 3;
 
-/// Parts of a state: the granted mode; whether the transaction that had it is over; whether somebody wants what it excludes.
+/// Parts of a state: the granted mode; whether the transaction that had it is over; whether
+/// somebody wants what it excludes.
 const MODE: u64 = 7;
 const INHERITED: u64 = 8;
 const WANTED: u64 = 16;
@@ -141,7 +148,8 @@ impl<P: Platform> NodeLocks<P> {
     pub(super) fn take_over(&self, c: P::Core, seat: Seat, mode: LockMode, age: u64) -> bool {
         let words = self.request(seat);
         set::<P>(c, &words[AGE], age);
-        // Release: pairs with the acquire in `is_in_the_way`, after which the age is read. Acquire: as after any lock.
+        // Release: pairs with the acquire in `is_in_the_way`, after which the age is read. Acquire:
+        // as after any lock.
         P::cas(c, &words[STATE], mode as u64 | INHERITED, mode as u64, Ordering::AcqRel).is_ok()
     }
 
@@ -176,14 +184,16 @@ impl<P: Platform> NodeLocks<P> {
         })
     }
 
-    /// All other requests that have to do with a wish, which is new or a conversion. What is inherited and excludes it is taken away.
+    /// All other requests that have to do with a wish, which is new or a conversion. What is
+    /// inherited and excludes it is taken away.
     #[cold]
     fn meet(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> Vec<Met> {
         let met = self.others(seat).map(|(owner, words)| {
             let granted = self.is_in_the_way(c, seat.1, words, wish.mode);
             let wanted = get::<P>(c, &words[WANTED_MODE]);
             let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(wish.mode);
-            // What is marked now does not end without the latch: its age is that of the transaction that has it.
+            // What is marked now does not end without the latch: its age is that of the transaction
+            // that has it.
             let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
             Met::of(owner, (rank, (is_new, wish.age)), granted, wanted)
         });
@@ -195,7 +205,8 @@ impl<P: Platform> NodeLocks<P> {
         granted(get::<P>(c, &words[STATE])).is_none()
     }
 
-    /// Whether a request is granted in a mode that excludes this one. Takes it away if it is inherited, and marks it if it is held.
+    /// Whether a request is granted in a mode that excludes this one. Takes it away if it is
+    /// inherited, and marks it if it is held.
     ///
     /// Pre: the node is latched.
     fn is_in_the_way(&self, c: P::Core, node: usize, words: &[P::Word], mode: LockMode) -> bool {

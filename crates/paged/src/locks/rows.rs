@@ -1,7 +1,7 @@
 //! Locks of keys and gaps.
 //!
-//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and waiting ones. Requests are lines of the owner that
-//! made them.
+//! Names fall into lists by a hash; a list is a latch and a chain of requests, granted ones and
+//! waiting ones. Requests are lines of the owner that made them.
 
 use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform};
 
@@ -90,8 +90,8 @@ impl<P: Platform> RowLocks<P> {
         (get::<P>(c, &words[GRANTED]) == 0, get::<P>(c, &words[AGE]))
     }
 
-    /// Asks for a lock: with `own` the request that the transaction has already, else with `fresh`, a request that is in no list.
-    /// The request waits if it may, and if the transaction wants to.
+    /// Asks for a lock: with `own` the request that the transaction has already, else with `fresh`,
+    /// a request that is in no list. The request waits if it may, and if the transaction wants to.
     pub(super) fn ask(
         &self,
         (c, waits): (P::Core, &Waits<P>),

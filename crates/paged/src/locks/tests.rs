@@ -167,7 +167,8 @@ fn a_conversion_that_overtakes_keeps_the_rule() {
     assert_eq!(tables.ask(1, 0, Share), Asked::Waits);
     assert_eq!(tables.ask(2, 0, IntentExclude), Asked::Granted);
     assert_eq!(tables.ask(2, 1, Share), Asked::Refused);
-    // Were it inherited, an older transaction could take it over, of whom nobody had said that an older one waits for it.
+    // Were it inherited, an older transaction could take it over, of whom nobody had said that an
+    // older one waits for it.
     assert!(!tables.bequeath(2, IntentExclude));
     tables.release(0, 0);
     assert_eq!(tables.census(0), (1, 1));

@@ -1,9 +1,10 @@
 //! What a transaction asks for, level by level: the database, the table, then the key or gap.
 //!
-//! **Escalation**: a transaction that has many locks in one table asks for the table instead, to share it or to have it alone, and gives
-//! back what the table's lock covers. It does not wait for that: if somebody is in the way it goes on row by row, and asks again when it
-//! has twice as many. Only when there is no room for another lock it waits, for the table in which it has most. A scan of a whole table
-//! asks as soon as it has seen that it will not end at once.
+//! **Escalation**: a transaction that has many locks in one table asks for the table instead, to
+//! share it or to have it alone, and gives back what the table's lock covers. It does not wait for
+//! that: if somebody is in the way it goes on row by row, and asks again when it has twice as many.
+//! Only when there is no room for another lock it waits, for the table in which it has most. A scan
+//! of a whole table asks as soon as it has seen that it will not end at once.
 
 use platform::{Nanos, Platform};
 
@@ -52,7 +53,8 @@ impl TransactionLocks {
         }
     }
 
-    /// Begins a transaction, which has no locks; it takes none as long as it lasts if nobody else can be there.
+    /// Begins a transaction, which has no locks; it takes none as long as it lasts if nobody else
+    /// can be there.
     #[inline]
     pub(crate) fn begin(&mut self, locks_nothing: bool) {
         self.locks_nothing = locks_nothing;
@@ -80,9 +82,10 @@ impl TransactionLocks {
         self.refused
     }
 
-    /// How a row is locked that is looked up, to be read or changed. Whoever reads rows and changes them afterwards, beside others that do the same,
-    /// has to give up: each has what the other one wants more of. If an attempt of this transaction wanted more in this table, the next one takes all at once, as if
-    /// it had said that it is going to change what it reads.
+    /// How a row is locked that is looked up, to be read or changed. Whoever reads rows and changes
+    /// them afterwards, beside others that do the same, has to give up: each has what the other one
+    /// wants more of. If an attempt of this transaction wanted more in this table, the next one
+    /// takes all at once, as if it had said that it is going to change what it reads.
     #[inline]
     pub(crate) fn in_one_step(&self, table: usize, mode: LockMode) -> LockMode {
         if self.rows.has_converted(table) { LockMode::Exclude } else { mode }
@@ -94,8 +97,8 @@ impl TransactionLocks {
         self.locks_nothing
     }
 
-    /// Locks a place, and before that all that it lies in. With `waits` the transaction waits as long as it may, until the deadline, if there
-    /// is one; before that `on_wait` is called.
+    /// Locks a place, and before that all that it lies in. With `waits` the transaction waits as
+    /// long as it may, until the deadline, if there is one; before that `on_wait` is called.
     pub(crate) fn acquire<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
@@ -111,7 +114,8 @@ impl TransactionLocks {
         self.rows.acquire((manager, c), (table, RowWish { name, mode, age }), waits, on_wait)
     }
 
-    /// Locks all that a place lies in, and perhaps the table instead of the place: the answer, unless the place is to be locked.
+    /// Locks all that a place lies in, and perhaps the table instead of the place: the answer,
+    /// unless the place is to be locked.
     fn get_ready<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
@@ -137,12 +141,14 @@ impl TransactionLocks {
         is_done.then_some(answer)
     }
 
-    /// Whether the transaction relies on a gap by a lock of its own; not by that of the table, which covers all gaps there will be.
+    /// Whether the transaction relies on a gap by a lock of its own; not by that of the table,
+    /// which covers all gaps there will be.
     pub(crate) fn relies_on(&self, gap: u64) -> bool {
         self.rows.mode(gap).is_some_and(|mode| mode.covers(LockMode::Share))
     }
 
-    /// Takes tables instead of rows, if there are too many locks of rows in this table, or altogether.
+    /// Takes tables instead of rows, if there are too many locks of rows in this table, or
+    /// altogether.
     #[cold]
     fn escalate<P: Platform>(
         &mut self,

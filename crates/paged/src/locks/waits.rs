@@ -1,27 +1,31 @@
 //! Who may wait for whom: a word for each owner, which the owner looks at while it waits.
 //!
-//! A transaction waits for another one if that has, or wants and is served before it, what its wish excludes. Those that wait for one
-//! place are served by age, the oldest first; conversions, which owners ask for, before all others. The rule is a lazy form of wound-wait
-//! (Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed database systems", TODS 1978):
+//! A transaction waits for another one if that has, or wants and is served before it, what its wish
+//! excludes. Those that wait for one place are served by age, the oldest first; conversions, which
+//! owners ask for, before all others. The rule is a lazy form of wound-wait (Rosenkrantz, Stearns,
+//! Lewis, "System level concurrency control for distributed database systems", TODS 1978):
 //!
 //! > **No transaction waits for an older one while an older one waits for it.** Where it would, it is refused: it gives up all that it has, and
 //! > keeps its age for its next attempt.
 //!
-//! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older one, and an older one for it. *The oldest goes
-//! on*: it never waits for an older one, so it is never refused; and only conversions are served before it.
+//! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older
+//! one, and an older one for it. *The oldest goes on*: it never waits for an older one, so it is
+//! never refused; and only conversions are served before it.
 //!
-//! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts only if the wounded one waits for an
-//! older one, then or later.
+//! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts
+//! only if the wounded one waits for an older one, then or later.
 //!
-//! A part of a transaction over several databases keeps its [owner](crate::owner), and so its word and its age, when it is prepared. It
-//! never waits again, so it is in no circle of this database; whoever waits for it waits for the decision, which may depend on other
-//! databases: so where parts can be, all waits have a bound ([`crate::PagedOptions::wait_nanos_max`]).
+//! A part of a transaction over several databases keeps its [owner](crate::owner), and so its word
+//! and its age, when it is prepared. It never waits again, so it is in no circle of this database;
+//! whoever waits for it waits for the decision, which may depend on other databases: so where parts
+//! can be, all waits have a bound ([`crate::PagedOptions::wait_nanos_max`]).
 //!
-//! What keeps the rule: two transactions come to wait for each other, one way, in the moment in which the later of the two asks for a
-//! place, or is granted a conversion, with the place's latch held. In that moment the younger one of them is marked: as wounded if the
-//! older one waits for it, or as waiting for an older one. Marks are set by compare and swap on one word, and whoever sets the second of
-//! them refuses the transaction. Marks stay until the end of the transaction, or of its wait, which refuses more than need be, and never
-//! less.
+//! What keeps the rule: two transactions come to wait for each other, one way, in the moment in
+//! which the later of the two asks for a place, or is granted a conversion, with the place's latch
+//! held. In that moment the younger one of them is marked: as wounded if the older one waits for
+//! it, or as waiting for an older one. Marks are set by compare and swap on one word, and whoever
+//! sets the second of them refuses the transaction. Marks stay until the end of the transaction, or
+//! of its wait, which refuses more than need be, and never less.
 
 use std::sync::atomic::Ordering;
 
@@ -46,7 +50,8 @@ const SPIN_NANOS: u64 = 20_000;
 /// How long a transaction sleeps before it looks whether the database has stopped.
 const PATIENCE_NANOS: u64 = 10_000_000;
 
-/// The order in which those are served that wait for one place: whether the request is new (or a conversion), and its age.
+/// The order in which those are served that wait for one place: whether the request is new (or a
+/// conversion), and its age.
 pub(super) type Rank = (bool, u64);
 
 /// Another transaction that has to do with a wish.
@@ -61,7 +66,8 @@ pub(super) struct Met {
 }
 
 impl Met {
-    /// A request of this rank, in a mode that the wish excludes or not (`granted`), that wants a mode that it excludes or not.
+    /// A request of this rank, in a mode that the wish excludes or not (`granted`), that wants a
+    /// mode that it excludes or not.
     pub(super) fn of(owner: usize, (other, own): (Rank, Rank), granted: bool, wanted: bool) -> Self {
         let is_before = other < own;
         let (is_in_the_way, is_behind) = (granted || (wanted && is_before), wanted && !is_before);
@@ -102,7 +108,8 @@ impl<P: Platform> Waits<P> {
         P::word_of(&self.words, owner * LINE_BYTES)
     }
 
-    /// Changes a owner's word, unless `change` gives none for what it is; what it was, and what it is.
+    /// Changes a owner's word, unless `change` gives none for what it is; what it was, and what it
+    /// is.
     fn change(&self, c: P::Core, owner: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
         let word = self.word(owner);
         // Acquire: pairs with the release of whoever changed the word.
@@ -131,8 +138,8 @@ impl<P: Platform> Waits<P> {
         }
     }
 
-    /// Decides what becomes of a wish of this owner and age, with all others that have to do with it. When the transaction waits, its request is
-    /// seen by others from here on.
+    /// Decides what becomes of a wish of this owner and age, with all others that have to do with
+    /// it. When the transaction waits, its request is seen by others from here on.
     ///
     /// Pre: the place is latched.
     pub(super) fn decide(&self, c: P::Core, (owner, age): (usize, u64), met: &[Met], waits: bool) -> Asked {
@@ -166,8 +173,8 @@ impl<P: Platform> Waits<P> {
         if is_free { Asked::Granted } else { Asked::Waits }
     }
 
-    /// Ends a wait as granted, unless the transaction has been refused: then it will come and take its request away. What it is
-    /// granted is written between this and [`Self::wake`].
+    /// Ends a wait as granted, unless the transaction has been refused: then it will come and take
+    /// its request away. What it is granted is written between this and [`Self::wake`].
     ///
     /// Pre: the place is latched.
     pub(super) fn claim(&self, c: P::Core, owner: usize) -> bool {
@@ -182,7 +189,8 @@ impl<P: Platform> Waits<P> {
         P::unpark(c, self.word(owner), 1);
     }
 
-    /// Waits until the wait has ended, or the deadline has passed; true if the lock was granted. If not, [`Self::stop`] says how it ended.
+    /// Waits until the wait has ended, or the deadline has passed; true if the lock was granted. If
+    /// not, [`Self::stop`] says how it ended.
     pub(super) fn wait(&self, c: P::Core, owner: usize, deadline: Option<Nanos>) -> bool {
         let word = self.word(owner);
         let spins_until = P::now(c).plus(SPIN_NANOS);

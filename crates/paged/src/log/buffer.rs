@@ -42,8 +42,9 @@ pub(crate) struct LogBuffer<P: Files> {
 }
 
 impl<P: Files> LogBuffer<P> {
-    /// Of so many bytes for so many workers and owners; workers fill it side by side or (not `apart`) one after the other. The log begins
-    /// with the first record in the segment of `begins`.
+    /// Of so many bytes for so many workers and owners; workers fill it side by side or (not
+    /// `apart`) one after the other. The log begins with the first record in the segment of
+    /// `begins`.
     pub(super) fn new(
         c: P::Core,
         (bytes, apart): (u64, bool),
@@ -66,7 +67,8 @@ impl<P: Files> LogBuffer<P> {
             plan,
             filling,
         };
-        // What changes from here on was written by an earlier life, if at all: it brings images along.
+        // What changes from here on was written by an earlier life, if at all: it brings images
+        // along.
         for line in [END, TAKEN, DURABLE, FLOOR] {
             P::store(c, buffer.word(line), plan.first_in_segment(begins).0, Ordering::Relaxed);
         }
@@ -133,13 +135,15 @@ impl<P: Files> LogBuffer<P> {
 
     /// Closes a window.
     pub(crate) fn close(&self, c: P::Core, window: Window) {
-        // Release: pairs with the acquire of whoever waits for the window: record and transaction are there.
+        // Release: pairs with the acquire of whoever waits for the window: record and transaction
+        // are there.
         P::store(c, self.window(window.0), 0, Ordering::Release);
     }
 
     /// The transaction of an owner is over, or is known otherwise.
     pub(crate) fn rests(&self, c: P::Core, owner: usize) {
-        // Release: pairs with the acquire in `oldest`, after which a checkpoint copies what is known otherwise.
+        // Release: pairs with the acquire in `oldest`, after which a checkpoint copies what is
+        // known otherwise.
         P::store(c, self.first(owner), 0, Ordering::Release);
     }
 
@@ -148,8 +152,8 @@ impl<P: Files> LogBuffer<P> {
         Lsn(P::load(c, self.word(FLOOR), Ordering::SeqCst))
     }
 
-    /// Appends a record; the LSN at which it ends. `None`: the buffer is full, and the worker has to close its window and [make
-    /// room](super::Log::make_room).
+    /// Appends a record; the LSN at which it ends. `None`: the buffer is full, and the worker has
+    /// to close its window and [make room](super::Log::make_room).
     pub(crate) fn fill(&self, c: P::Core, _: &Window, record: &mut [u64]) -> Option<Lsn> {
         match &self.filling {
             None => self.reserve_and_fill(c, record),
@@ -211,8 +215,9 @@ impl<P: Files> LogBuffer<P> {
         }
     }
 
-    /// Fixes what goes to the disk next: all that is reserved from `begins` on, filled up to the end of a block. When this returns, all of it
-    /// is in the buffer. It ends with a mark, and so does what of it fills a segment.
+    /// Fixes what goes to the disk next: all that is reserved from `begins` on, filled up to the
+    /// end of a block. When this returns, all of it is in the buffer. It ends with a mark, and so
+    /// does what of it fills a segment.
     ///
     /// Pre: everything below `begins` has left the buffer, and something is reserved behind it.
     pub(super) fn fix_end(&self, c: P::Core, begins: u64) -> u64 {
@@ -252,7 +257,8 @@ impl<P: Files> LogBuffer<P> {
         }
     }
 
-    /// Begins a checkpoint: from the result on, each page's first change brings an image. No change with a record below is under way.
+    /// Begins a checkpoint: from the result on, each page's first change brings an image. No change
+    /// with a record below is under way.
     pub(crate) fn begin_checkpoint(&self, c: P::Core) -> Lsn {
         // While it is not known where the checkpoint begins, all changes bring images.
         P::store(c, self.word(FLOOR), u64::MAX, Ordering::SeqCst);
@@ -277,8 +283,8 @@ mod tests {
     use super::*;
     use crate::log::segments::Names;
 
-    /// What a buffer of four blocks has, in a segment of so many, after records of so many words, each of which fits or not; where the group
-    /// ends, and its words.
+    /// What a buffer of four blocks has, in a segment of so many, after records of so many words,
+    /// each of which fits or not; where the group ends, and its words.
     fn filled(segment_blocks: u64, records: &[u64]) -> (Vec<bool>, u64, Vec<u64>) {
         let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
         let names = Names { life: 1, ..Names::default() };
@@ -331,7 +337,8 @@ mod tests {
 
     #[test]
     fn what_fills_a_segment_ends_with_a_mark() {
-        // A segment has a block of records. Its last words are left, or are just enough for a mark; the group ends with it, or goes on.
+        // A segment has a block of records. Its last words are left, or are just enough for a mark;
+        // the group ends with it, or goes on.
         for (records, expected) in [
             (vec![BLOCK_WORDS - 10], vec![BLOCK_WORDS - 10]),
             (vec![BLOCK_WORDS - 2], vec![BLOCK_WORDS - 2]),

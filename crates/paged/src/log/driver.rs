@@ -1,7 +1,9 @@
-//! What goes to the disk: one group after the other, each written and flushed before the next one is taken from the buffer.
+//! What goes to the disk: one group after the other, each written and flushed before the next one
+//! is taken from the buffer.
 //!
-//! A worker that has been alone for a while writes and flushes its groups itself: no other thread is woken for them. Segments are filled with zeros a
-//! step ahead of small groups, so that a flush is one of data alone ([`Operation::Clear`]).
+//! A worker that has been alone for a while writes and flushes its groups itself: no other thread
+//! is woken for them. Segments are filled with zeros a step ahead of small groups, so that a flush
+//! is one of data alone ([`Operation::Clear`]).
 
 use platform::Nanos;
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, FileErrorKind, Files, Operation};
@@ -15,12 +17,13 @@ use crate::options::PagedError;
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// So many groups in a row had one worker waiting before that worker performs the next one. Where sessions fight for the same rows, one of
-/// them often waits for the disk alone, and those that come back from there sooner have others refused.
+/// So many groups in a row had one worker waiting before that worker performs the next one. Where
+/// sessions fight for the same rows, one of them often waits for the disk alone, and those that
+/// come back from there sooner have others refused.
 const ALONE_GROUPS: u32 = 16;
 
-/// The next segment is made when this part of the current one is left; an attempt that was refused is made again when that part of the part is
-/// used.
+/// The next segment is made when this part of the current one is left; an attempt that was refused
+/// is made again when that part of the part is used.
 const AHEAD_PART: u64 = 4;
 
 /// So long a group waits for a segment whose making is refused; then the log stops.
@@ -48,7 +51,8 @@ impl From<FileError> for Refused {
 
 /// A write on its way, of a group or of a part of one.
 struct Flight {
-    /// With it everything below is on disk; none: what is written ends without a mark, and is flushed with what ends with one.
+    /// With it everything below is on disk; none: what is written ends without a mark, and is
+    /// flushed with what ends with one.
     until: Option<u64>,
     began: Nanos,
     /// Operations that have not come back.
@@ -73,13 +77,14 @@ pub(super) struct Driver<P: Files> {
     buffer: Option<Buffer<P>>,
     /// The segment behind it, once it is made.
     next: Option<(Lsn, P::File)>,
-    /// Before this byte it is not tried again to make that one ahead; an attempt has left its file; since when the group that fills the
-    /// current one waits for it.
+    /// Before this byte it is not tried again to make that one ahead; an attempt has left its file;
+    /// since when the group that fills the current one waits for it.
     tried: u64,
     is_half_made: bool,
     refused: Option<Nanos>,
     flight: Option<Flight>,
-    /// Up to here, as an LSN, the current segment has zeros or records; whether the operation is under way that makes it so.
+    /// Up to here, as an LSN, the current segment has zeros or records; whether the operation is
+    /// under way that makes it so.
     cleared: u64,
     clears: bool,
     /// Groups in a row for which one worker waited.
@@ -172,7 +177,8 @@ impl<P: Files> Driver<P> {
         let file = opened?;
         self.is_half_made = true;
         if let Err(refused) = self.fill_segment(c, first, &file) {
-            // What is left is an empty file, for which the next attempt, or the next opening, has a use.
+            // What is left is an empty file, for which the next attempt, or the next opening, has a
+            // use.
             _ = self.perform(c, Operation::Remove { name });
             return Err(refused);
         }
@@ -222,10 +228,11 @@ impl<P: Files> Driver<P> {
         self.perform(c, operation).map_err(Refused::for_good)
     }
 
-    /// Makes the segment behind the current one, if it is time: when most of the current one is used, and at the latest when the next group
-    /// fills it (`must`). Whether the group may go.
+    /// Makes the segment behind the current one, if it is time: when most of the current one is
+    /// used, and at the latest when the next group fills it (`must`). Whether the group may go.
     ///
-    /// A refusal may pass: what has time is left for later, and what has none is tried again for a while.
+    /// A refusal may pass: what has time is left for later, and what has none is tried again for a
+    /// while.
     fn make_next(&mut self, c: P::Core, must: bool) -> Result<bool, FileError> {
         let first = self.plan.segment(Lsn(self.taken));
         let ahead = self.plan.bytes / AHEAD_PART;
@@ -255,8 +262,8 @@ impl<P: Files> Driver<P> {
         self.refused.is_some()
     }
 
-    /// Does what can be done now: takes back what has come, and sends what is there; waits for what is under way, if it is told how. Whether
-    /// a write has come back.
+    /// Does what can be done now: takes back what has come, and sends what is there; waits for what
+    /// is under way, if it is told how. Whether a write has come back.
     ///
     /// # Errors
     /// The files refuse: nothing is written any more.
@@ -322,8 +329,8 @@ impl<P: Files> Driver<P> {
         Ok(true)
     }
 
-    /// Sends the next group, if there is any; a worker that waits for it `performs` it, unless the queue is not done with what comes
-    /// before. Whether it is durable.
+    /// Sends the next group, if there is any; a worker that waits for it `performs` it, unless the
+    /// queue is not done with what comes before. Whether it is durable.
     fn send(&mut self, c: P::Core, log: &LogBuffer<P>, performs: bool) -> Result<bool, FileError> {
         if self.taken == self.fixed {
             if log.end(c).0 == self.fixed {
@@ -380,8 +387,8 @@ impl<P: Files> Driver<P> {
         Ok(is_over)
     }
 
-    /// Fills the next step of the segment with zeros, after a group of so many bytes, if that is small and the step before is used up. No
-    /// operation is under way.
+    /// Fills the next step of the segment with zeros, after a group of so many bytes, if that is
+    /// small and the step before is used up. No operation is under way.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
         let places = (self.cleared, self.taken, self.plan.end_of_segment(Lsn(self.taken)));
         let Some(zeros) = storage::log::next_zeros(places, group_bytes) else { return };
@@ -404,7 +411,8 @@ impl<P: Files> Driver<P> {
         }
     }
 
-    /// Removes the segments of this life whose records all lie below `lsn`; while a group is under way, none.
+    /// Removes the segments of this life whose records all lie below `lsn`; while a group is under
+    /// way, none.
     pub(super) fn cut(&mut self, c: P::Core, lsn: Lsn) -> Result<(), FileError> {
         if let Some(error) = &self.error {
             return Err(error.clone());

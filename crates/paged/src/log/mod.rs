@@ -1,21 +1,28 @@
 //! The write-ahead log: what happens to pages, in one order, before any of these pages is written.
 //!
-//! After ARIES (Mohan, Haderle, Lindsay, Pirahesh, Schwarz, "ARIES: a transaction recovery method", TODS 1992), with the buffer of Aether
-//! (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki, "Aether: a scalable approach to logging", PVLDB 2010): workers reserve places in
-//! the buffer by one atomic step, and fill them side by side; nobody waits for the disk to go on with other transactions.
+//! After ARIES (Mohan, Haderle, Lindsay, Pirahesh, Schwarz, "ARIES: a transaction recovery method",
+//! TODS 1992), with the buffer of Aether (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki,
+//! "Aether: a scalable approach to logging", PVLDB 2010): workers reserve places in the buffer by
+//! one atomic step, and fill them side by side; nobody waits for the disk to go on with other
+//! transactions.
 //!
-//! An LSN is a byte of the log, counted from its beginning. A record ends at its LSN; everything below the durable LSN is on disk.
+//! An LSN is a byte of the log, counted from its beginning. A record ends at its LSN; everything
+//! below the durable LSN is on disk.
 //!
-//! **Filling.** A worker opens its *window* (a word: no record of the worker's begins below this), reserves a place, copies its record
-//! there, and closes the window. Whoever writes to the disk fixes an end, and waits until no window below it is open; windows
-//! are short, as nobody waits for anything within one: a worker that finds the buffer full closes its window before it waits.
+//! **Filling.** A worker opens its *window* (a word: no record of the worker's begins below this),
+//! reserves a place, copies its record there, and closes the window. Whoever writes to the disk
+//! fixes an end, and waits until no window below it is open; windows are short, as nobody waits for
+//! anything within one: a worker that finds the buffer full closes its window before it waits.
 //!
-//! **Writing** is done by workers: one at a time has the [`Driver`], copies what was filled, and hands it to the disk. Each group
-//! ends at the end of a block, so no block is written twice, and a torn write never harms what was durable before. It ends with a mark, as does
-//! each part of it that fills a segment; what ends so is flushed, and nothing is written behind it before that is done.
+//! **Writing** is done by workers: one at a time has the [`Driver`], copies what was filled, and
+//! hands it to the disk. Each group ends at the end of a block, so no block is written twice, and a
+//! torn write never harms what was durable before. It ends with a mark, as does each part of it
+//! that fills a segment; what ends so is flushed, and nothing is written behind it before that is
+//! done.
 //!
-//! **Images.** The first change of a page after a checkpoint has begun brings the page along as it was before ([`LogBuffer::image_floor`]): a
-//! page that is torn, or lost, when the machine stops is rebuilt from there.
+//! **Images.** The first change of a page after a checkpoint has begun brings the page along as it
+//! was before ([`LogBuffer::image_floor`]): a page that is torn, or lost, when the machine stops is
+//! rebuilt from there.
 //!
 //! - `record`: records as words;
 //! - `segments`: files of the log;
@@ -112,14 +119,16 @@ impl<P: Files> Log<P> {
     #[cold]
     pub(crate) fn make_room(&self, c: P::Core) -> Result<(), PagedError> {
         let taken = self.buffer.taken(c);
-        // Everything may have left since the buffer was found full: then there is nothing to wait for.
+        // Everything may have left since the buffer was found full: then there is nothing to wait
+        // for.
         if taken >= self.buffer.end(c) {
             return Ok(());
         }
         self.wait_until(c, &|| self.buffer.taken(c) > taken, None).map(drop)
     }
 
-    /// Waits until everything below `lsn` is durable, or until the deadline, if there is one; whether it is.
+    /// Waits until everything below `lsn` is durable, or until the deadline, if there is one;
+    /// whether it is.
     ///
     /// # Errors
     /// The log has stopped: what is not durable yet is not to be acknowledged.
@@ -183,7 +192,8 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Gets on with what there is to write, if it is time; whether it was. To be called between transactions with the current time.
+    /// Gets on with what there is to write, if it is time; whether it was. To be called between
+    /// transactions with the current time.
     pub(crate) fn tend(&self, c: P::Core, now: Nanos) -> bool {
         // Relaxed: only a hint; the compare and swap decides which worker looks.
         let last = P::load(c, self.word(LOOKED), Ordering::Relaxed);
@@ -231,8 +241,8 @@ impl<P: Files> Log<P> {
         self.driver.with(c, |driver| driver.cut(c, lsn))
     }
 
-    /// Removes the file of a life that ends before anything was written in it; the file stays if something was, or if it cannot be removed, and is
-    /// then a life without records.
+    /// Removes the file of a life that ends before anything was written in it; the file stays if
+    /// something was, or if it cannot be removed, and is then a life without records.
     pub(crate) fn withdraw(&self, c: P::Core) {
         self.driver.with(c, |driver| driver.withdraw(c));
     }

@@ -1,4 +1,5 @@
-//! What a restart finds: the segments of a directory, and the records in them, up to the end of what was written as a whole.
+//! What a restart finds: the segments of a directory, and the records in them, up to the end of
+//! what was written as a whole.
 
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
 use storage::log::LogError;
@@ -116,8 +117,9 @@ impl LogFiles {
         Ok(LogFiles { torn, ..files })
     }
 
-    /// Whether a segment that has lost its head may be one that a life made ahead when it ended: segments are made in their order, so the next
-    /// one, if there is any, is the first of another life.
+    /// Whether a segment that has lost its head may be one that a life made ahead when it ended:
+    /// segments are made in their order, so the next one, if there is any, is the first of another
+    /// life.
     fn ends_life(&self, first: Lsn) -> bool {
         let (before, behind) =
             self.segments.split_at(self.segments.partition_point(|other| other.first < first));
@@ -127,7 +129,8 @@ impl LogFiles {
         })
     }
 
-    /// Whether there is none, or only one in which nothing was ever written: that of a database that was never made as a whole.
+    /// Whether there is none, or only one in which nothing was ever written: that of a database
+    /// that was never made as a whole.
     pub(crate) fn has_nothing<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<bool, PagedError> {
         match self.segments[..] {
             [] => Ok(true),
@@ -160,11 +163,12 @@ impl LogFiles {
         &self.torn
     }
 
-    /// Visits all records from where the last checkpoint says on, in order: where each ends, and what it says.
+    /// Visits all records from where the last checkpoint says on, in order: where each ends, and
+    /// what it says.
     ///
     /// # Errors
-    /// The log is damaged in front of its end, or ends before what the checkpoint knows, or has files of another database or of another
-    /// life, or cannot be read; or `visit` fails.
+    /// The log is damaged in front of its end, or ends before what the checkpoint knows, or has
+    /// files of another database or of another life, or cannot be read; or `visit` fails.
     pub(crate) fn read<P: Files>(
         &self,
         c: P::Core,
@@ -239,9 +243,11 @@ impl LogFiles {
         }
     }
 
-    /// Makes durable what was read. The life that wrote it may have failed to, and the operating system may have it in memory only, and
-    /// count it as written: so the segment of the last record is written anew under another name, and takes its own place. All segments before
-    /// were durable when that record was written; one behind it was only made ahead. What lies behind the end stays as it is, as long as it is not known whether the database opens.
+    /// Makes durable what was read. The life that wrote it may have failed to, and the operating
+    /// system may have it in memory only, and count it as written: so the segment of the last
+    /// record is written anew under another name, and takes its own place. All segments before were
+    /// durable when that record was written; one behind it was only made ahead. What lies behind
+    /// the end stays as it is, as long as it is not known whether the database opens.
     pub(crate) fn keep<P: Files>(
         &self,
         c: P::Core,
@@ -284,7 +290,8 @@ impl LogFiles {
             P::perform(c, queue, write).result?;
         }
         P::perform(c, queue, Operation::Flush { file }).result?;
-        // An opening before may have left another file of this name: then that one must not get the segment's.
+        // An opening before may have left another file of this name: then that one must not get the
+        // segment's.
         P::perform(c, queue, Operation::FlushDirectory).result?;
         let to = segments::name(segment.first);
         P::perform(c, queue, Operation::Rename { from: name, to }).result?;
@@ -340,11 +347,12 @@ impl LogFiles {
     }
 }
 
-/// Up to where something lies at this word and behind it, where the log has ended when the machine stopped.
+/// Up to where something lies at this word and behind it, where the log has ended when the machine
+/// stopped.
 ///
 /// # Errors
-/// What should be a record here was on disk as a whole once: a group that is there was begun after that, or something lies behind the group
-/// that the record belongs to.
+/// What should be a record here was on disk as a whole once: a group that is there was begun after
+/// that, or something lies behind the group that the record belongs to.
 fn torn_until<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
@@ -384,7 +392,8 @@ impl Remains {
         Remains { life, lsn, until: lsn, group: None, is_begun_behind: false }
     }
 
-    /// Looks at words that lie `here`, of which `rest` are there up to the segment's end. Places ascend from call to call.
+    /// Looks at words that lie `here`, of which `rest` are there up to the segment's end. Places
+    /// ascend from call to call.
     fn add(&mut self, words: &[u64], rest: usize, here: Lsn) {
         let lies = |at: usize| Lsn(here.0 + at as u64 * 8);
         if let Some(last) = words.iter().rposition(|word| *word != 0) {
@@ -400,8 +409,8 @@ impl Remains {
         }
     }
 
-    /// Whether what should be a record at the end of the others was on disk as a whole once. A group is on disk before anything is written
-    /// behind it.
+    /// Whether what should be a record at the end of the others was on disk as a whole once. A
+    /// group is on disk before anything is written behind it.
     fn were_durable(&self) -> bool {
         self.is_begun_behind || self.group.is_some_and(|ends| self.until > ends)
     }
@@ -449,7 +458,8 @@ fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::Fil
     Ok(P::perform(c, queue, open).into_file()?)
 }
 
-/// Whether something was written behind the header of a segment of so many bytes; the header is on disk by then.
+/// Whether something was written behind the header of a segment of so many bytes; the header is on
+/// disk by then.
 fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
     let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
     let (names, continues) = (Names::default(), Lsn(0));

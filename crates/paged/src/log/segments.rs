@@ -8,15 +8,16 @@
 //! block 1..     records
 //! ```
 //!
-//! Each life of a database is a *generation*, which begins with a segment of its own. Its header says up to where the log before
-//! counts: what lies behind that was never acknowledged, and stays dead. No record crosses the end of a segment, and none lies where a mark has
-//! room at the end.
+//! Each life of a database is a *generation*, which begins with a segment of its own. Its header
+//! says up to where the log before counts: what lies behind that was never acknowledged, and stays
+//! dead. No record crosses the end of a segment, and none lies where a mark has room at the end.
 //!
-//! A generation has a name that nobody can guess, which is part of the checksums of its records: no payload is one of them, nor is a record
-//! of a copy that has gone on for itself.
+//! A generation has a name that nobody can guess, which is part of the checksums of its records: no
+//! payload is one of them, nor is a record of a copy that has gone on for itself.
 //!
-//! A file has its length on disk before it has a header (that of a segment; a copy ends where its records do), and the segment behind it is
-//! there before its own last block is written. So a file that was cut, and one that is missing behind a full one, are noticed.
+//! A file has its length on disk before it has a header (that of a segment; a copy ends where its
+//! records do), and the segment behind it is there before its own last block is written. So a file
+//! that was cut, and one that is missing behind a full one, are noticed.
 
 use platform::files::BLOCK_BYTES;
 
@@ -128,7 +129,8 @@ impl Header {
         block
     }
 
-    /// Reads what [`Self::encode`] made; `None` if it is something else, or was not written as a whole.
+    /// Reads what [`Self::encode`] made; `None` if it is something else, or was not written as a
+    /// whole.
     pub(crate) fn decode(block: &[u8]) -> Option<Header> {
         let words: [u64; WORDS] = bytemuck::pod_read_unaligned(block.get(..WORDS * 8)?);
         let sum = u64::from(crc32c::crc32c(&block[..(WORDS - 1) * 8]));

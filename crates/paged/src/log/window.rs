@@ -8,7 +8,8 @@ use crate::page::PAGE_BYTES;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-/// Words that are seen from each place on, unless the segment ends before: as many as no record has.
+/// Words that are seen from each place on, unless the segment ends before: as many as no record
+/// has.
 pub(super) const AHEAD: usize = (512 << 10) / 8;
 
 const _: () = assert!(AHEAD * 8 > RECORD_PAGES_MAX as usize * *PAGE_BYTES.end());
@@ -41,7 +42,8 @@ impl<P: Files> Window<P> {
         })
     }
 
-    /// The words from number `at` on, at least [`AHEAD`] of them or all up to the segment's end. Places ascend from call to call.
+    /// The words from number `at` on, at least [`AHEAD`] of them or all up to the segment's end.
+    /// Places ascend from call to call.
     pub(super) fn words_from(
         &mut self,
         c: P::Core,

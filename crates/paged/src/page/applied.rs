@@ -19,8 +19,8 @@ impl<P: Platform> Page<'_, P> {
         P::poke(&self.words[LSN], lsn.0);
     }
 
-    /// Makes a change of a leaf's entry, which has its place there: `at`, where the key is or would be, and whether it is. False if the
-    /// page is not one on which the change can have been made.
+    /// Makes a change of a leaf's entry, which has its place there: `at`, where the key is or would
+    /// be, and whether it is. False if the page is not one on which the change can have been made.
     ///
     /// Pre: the page is latched, and the entry fits.
     pub(crate) fn apply(self, c: P::Core, (at, is_there): (usize, bool), change: Change<'_>) -> bool {

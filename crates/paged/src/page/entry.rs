@@ -60,7 +60,8 @@ impl NewEntry<'_> {
     }
 }
 
-/// A record: words, the last of which may be those of a tail. A long row's record has its first words, and the length of its whole tail.
+/// A record: words, the last of which may be those of a tail. A long row's record has its first
+/// words, and the length of its whole tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordParts<'r> {
     pub words: &'r [u64],

@@ -37,8 +37,8 @@ pub enum PageFault {
     Format(u64),
 }
 
-/// Looks whether bytes that came from a file are the page with this number of this database, no older than `oldest`; where the record of
-/// its last change ended.
+/// Looks whether bytes that came from a file are the page with this number of this database, no
+/// older than `oldest`; where the record of its last change ended.
 pub(crate) fn verify(
     bytes: &[u8],
     (page_bytes, identity): (usize, u64),

@@ -1,5 +1,5 @@
-//! What a page holds, as words: header, entries, heap, without the free space between them. That is how the log keeps pages, and how all that a
-//! page has comes to another one.
+//! What a page holds, as words: header, entries, heap, without the free space between them. That is
+//! how the log keeps pages, and how all that a page has comes to another one.
 
 use platform::{Intent, Platform};
 
@@ -64,7 +64,8 @@ impl<P: Platform> Page<'_, P> {
         P::read_words(c, &self.words[heap..], records);
     }
 
-    /// Makes the page what it was when [`Self::append_image`] was called; false if that was no page of this size.
+    /// Makes the page what it was when [`Self::append_image`] was called; false if that was no page
+    /// of this size.
     ///
     /// Pre: the page is latched.
     #[must_use]
@@ -79,8 +80,8 @@ impl<P: Platform> Page<'_, P> {
         true
     }
 
-    /// Appends all entries of another page of the same level, of which this is the image, and whose keys are larger; false, and nothing
-    /// is done, if they do not fit.
+    /// Appends all entries of another page of the same level, of which this is the image, and whose
+    /// keys are larger; false, and nothing is done, if they do not fit.
     ///
     /// Pre: the page is latched.
     #[must_use]
@@ -119,7 +120,8 @@ impl<P: Platform> Page<'_, P> {
         true
     }
 
-    /// Makes a root, of this number and tree, what its only child was, of which this is the image; false if it is none.
+    /// Makes a root, of this number and tree, what its only child was, of which this is the image;
+    /// false if it is none.
     ///
     /// Pre: the page is latched.
     #[must_use]
@@ -159,7 +161,8 @@ mod tests {
         (0..page.count()).map(entry).collect()
     }
 
-    /// Fills a leaf with entries from `first` on, and takes some away again, so that there is room between records.
+    /// Fills a leaf with entries from `first` on, and takes some away again, so that there is room
+    /// between records.
     fn fill(page: Page<'_, Hardware>, first: u64, records: &[usize]) {
         let c = Hardware::core();
         for (number, words) in records.iter().enumerate() {

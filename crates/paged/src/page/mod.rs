@@ -12,13 +12,15 @@
 //! then          the heap, which grows towards the entries: records of a leaf
 //! ```
 //!
-//! The word of a leaf's entry says where the record lies ([`Slot`]), that of an inner page's entry is the number of a child. Child `i`
-//! covers the keys from key `i` (inclusive) to key `i + 1` (exclusive); the first covers those below its key, too. Pages hold no fences
-//! and no names of siblings: the way down knows both.
+//! The word of a leaf's entry says where the record lies ([`Slot`]), that of an inner page's entry
+//! is the number of a child. Child `i` covers the keys from key `i` (inclusive) to key `i + 1`
+//! (exclusive); the first covers those below its key, too. Pages hold no fences and no names of
+//! siblings: the way down knows both.
 //!
-//! Concurrency: pages are read by `peek` while others may write them, or put another page in their frame. Whatever is read is a
-//! guess until the frame's version has been validated; counts and places are clamped, so that a guess stays within the page. Methods
-//! that write need the frame's latch.
+//! Concurrency: pages are read by `peek` while others may write them, or put another page in their
+//! frame. Whatever is read is a guess until the frame's version has been validated; counts and
+//! places are clamped, so that a guess stays within the page. Methods that write need the frame's
+//! latch.
 
 mod applied;
 mod entry;
@@ -53,7 +55,8 @@ const SCORE_MAX: u64 = 15;
 /// How far from the last insertion the next one may be to count as its neighbour.
 const NEAR: usize = 3;
 
-/// Bytes of a page that are asked for before it is searched: the header, and keys as many as leaves with short keys have in the first half.
+/// Bytes of a page that are asked for before it is searched: the header, and keys as many as leaves
+/// with short keys have in the first half.
 const AHEAD_BYTES: usize = 512;
 
 /// Words of entries that make room together.
@@ -146,7 +149,8 @@ impl<'p, P: Platform> Page<'p, P> {
         P::poke(&self.words[SHAPE], shape.pack());
     }
 
-    /// Entries; none, if the page has no room for so many: it is changing, and whoever reads it will notice.
+    /// Entries; none, if the page has no room for so many: it is changing, and whoever reads it
+    /// will notice.
     #[inline]
     pub(crate) fn count(self) -> usize {
         let count = self.shape().count;
@@ -238,8 +242,8 @@ impl<'p, P: Platform> Page<'p, P> {
         Self::partition(c, count, is_before)
     }
 
-    /// The number of entries, the first ones, of which this is true. No branch depends on a comparison: half of them would be predicted
-    /// wrongly.
+    /// The number of entries, the first ones, of which this is true. No branch depends on a
+    /// comparison: half of them would be predicted wrongly.
     #[inline(always)]
     fn partition(c: P::Core, count: usize, is_before: impl Fn(usize) -> bool) -> usize {
         let (mut base, mut size, mut steps) = (0, count, u32::from(count > 0));
@@ -289,13 +293,15 @@ impl<'p, P: Platform> Page<'p, P> {
         self.search(c, key, true)
     }
 
-    /// The entry of an inner page whose child covers the key; with `below`, the keys right below it.
+    /// The entry of an inner page whose child covers the key; with `below`, the keys right below
+    /// it.
     #[inline]
     pub(crate) fn child_for(self, c: P::Core, key: &[u64], below: bool) -> usize {
         self.search(c, key, !below).saturating_sub(1)
     }
 
-    /// The words of a record, or those from number `first` on; `None` where a racing change has left nonsense.
+    /// The words of a record, or those from number `first` on; `None` where a racing change has
+    /// left nonsense.
     #[inline]
     pub(crate) fn record(self, slot: Slot, first: usize, count: usize) -> Option<&'p [P::Word]> {
         let at = slot.offset() + first;
@@ -364,12 +370,14 @@ impl<'p, P: Platform> Page<'p, P> {
         (self.used() * FILL_STEPS).div_ceil(self.room())
     }
 
-    /// Whether all that another page of the same level has fits with some room to spare, so that the next insertion does not split the page.
+    /// Whether all that another page of the same level has fits with some room to spare, so that
+    /// the next insertion does not split the page.
     pub(crate) fn has_room_for(self, other: Self) -> bool {
         (self.used() + other.used()) * FILL_STEPS <= self.room() * MERGED_FILL
     }
 
-    /// Whether an entry with a record of so many words fits; what records have left behind is used again by [`Self::compact`].
+    /// Whether an entry with a record of so many words fits; what records have left behind is used
+    /// again by [`Self::compact`].
     #[inline]
     pub(crate) fn fits(self, record: usize) -> bool {
         self.gap() + self.garbage() >= self.stride() + record
@@ -488,11 +496,13 @@ impl<'p, P: Platform> Page<'p, P> {
         self.set_shape(shape);
     }
 
-    /// Where a full page is split when an entry is to come at `at`: the number of entries that stay.
+    /// Where a full page is split when an entry is to come at `at`: the number of entries that
+    /// stay.
     pub(crate) fn split_at(self, c: P::Core, at: usize) -> usize {
         let count = self.count();
         let ascends = P::peek(&self.words[HEAP]) >> 16 & 0xffff >= ASCENDING_SCORE;
-        // The entry before the new one begins the new page, and names the gap between the two pages as before.
+        // The entry before the new one begins the new page, and names the gap between the two pages
+        // as before.
         if (ascends && at > self.shape().last && at > count / 2) || at == count {
             return (at - 1).clamp(1, count - 1);
         }

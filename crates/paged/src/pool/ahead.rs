@@ -62,7 +62,8 @@ impl<P: Files> Worker<'_, P> {
         self.ahead.writing.compensates = true;
     }
 
-    /// Checkpoints need not know any more where the transaction begins: it is over, or known otherwise.
+    /// Checkpoints need not know any more where the transaction begins: it is over, or known
+    /// otherwise.
     pub(crate) fn rests(&mut self) {
         let writing = &mut self.ahead.writing;
         if let (Some(owner), Some(log)) =
@@ -73,8 +74,8 @@ impl<P: Files> Worker<'_, P> {
         }
     }
 
-    /// Logs a change of latched pages, all of which bear its LSN then; the caller makes the change. A change that has no part in a
-    /// transaction stays whatever becomes of transactions.
+    /// Logs a change of latched pages, all of which bear its LSN then; the caller makes the change.
+    /// A change that has no part in a transaction stays whatever becomes of transactions.
     ///
     /// # Errors
     /// The log has stopped: the change must not be made.
@@ -129,8 +130,8 @@ impl<P: Files> Worker<'_, P> {
         }
     }
 
-    /// Logs how the transaction ends; where the record ends, or what the transaction has read may end, if it has changed nothing. It is
-    /// under way until it [rests](Self::rests).
+    /// Logs how the transaction ends; where the record ends, or what the transaction has read may
+    /// end, if it has changed nothing. It is under way until it [rests](Self::rests).
     ///
     /// # Errors
     /// The log has stopped.
@@ -150,8 +151,8 @@ impl<P: Files> Worker<'_, P> {
         Ok(lsn)
     }
 
-    /// Logs that a transaction commits of which these are the branches that have written something; where the record ends, or what the
-    /// transaction has read may end, if there are none.
+    /// Logs that a transaction commits of which these are the branches that have written something;
+    /// where the record ends, or what the transaction has read may end, if there are none.
     ///
     /// Pre: no transaction is resumed.
     ///
@@ -200,7 +201,8 @@ impl<P: Files> Pool<P> {
         self.enter(c, Role::New(held));
     }
 
-    /// Remembers which pages are in use. Within the window of the change's record: what a checkpoint finds here is in the log.
+    /// Remembers which pages are in use. Within the window of the change's record: what a
+    /// checkpoint finds here is in the log.
     fn enter(&self, c: P::Core, part: Role<'_, '_, P>) {
         let (number, state) = match part {
             Role::Old(_) => return,

@@ -1,4 +1,5 @@
-//! Copies of pages on their way to the file, while the pages stay in the pool: what checkpoints and write-back are made of.
+//! Copies of pages on their way to the file, while the pages stay in the pool: what checkpoints and
+//! write-back are made of.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -60,8 +61,8 @@ impl<P: Files> Copies<P> {
         Copies::in_runs(most, 1)
     }
 
-    /// The same; neighbours that are sent one behind the other go with one operation, up to so many, which the sender [submits](Self::submit)
-    /// in the end.
+    /// The same; neighbours that are sent one behind the other go with one operation, up to so
+    /// many, which the sender [submits](Self::submit) in the end.
     pub(crate) fn in_runs(most: usize, run_max: usize) -> Self {
         let under_way = VecDeque::new();
         Copies { queue: None, buffers: Vec::new(), most, run_max, gathered: None, under_way, count: 0 }
@@ -77,8 +78,8 @@ impl<P: Files> Copies<P> {
         self.count < self.most
     }
 
-    /// Sends a copy of what a frame holds, if that has changed since it was written. With `waits`, also for the page's latch, and for the log to
-    /// have its last change.
+    /// Sends a copy of what a frame holds, if that has changed since it was written. With `waits`,
+    /// also for the page's latch, and for the log to have its last change.
     ///
     /// Pre: there is room.
     pub(crate) fn send(
@@ -89,9 +90,9 @@ impl<P: Files> Copies<P> {
     ) -> Result<Sent, PagedError> {
         let Some(file) = &store.file else { return Ok(Sent::Done) };
         let frame = store.frame(id);
-        // A frame without a page may stay latched: it is reserved for a page that has no changes yet. Whoever has a page latched may have
-        // logged a change already, which is seen only then.
-        // Acquire: a page whose change was logged before is seen.
+        // A frame without a page may stay latched: it is reserved for a page that has no changes
+        // yet. Whoever has a page latched may have logged a change already, which is seen only
+        // then. Acquire: a page whose change was logged before is seen.
         if P::load(c, &frame.header[PAGE], Ordering::Acquire) == 0 {
             return Ok(Sent::Done);
         }
@@ -113,7 +114,8 @@ impl<P: Files> Copies<P> {
         {
             let waited = match waits {
                 true => log.wait(c, lsn, None),
-                // A transaction may change more pages than there are frames: nobody else has the log written meanwhile.
+                // A transaction may change more pages than there are frames: nobody else has the
+                // log written meanwhile.
                 false => Ok(log.tend(c, P::now(c)) && log.buffer.durable(c) >= lsn),
             };
             if !matches!(waited, Ok(true)) {
@@ -168,7 +170,8 @@ impl<P: Files> Copies<P> {
         Ok(buffer)
     }
 
-    /// Takes back what has been written; with `waits`, waits for something first. Needs no latch of a page.
+    /// Takes back what has been written; with `waits`, waits for something first. Needs no latch of
+    /// a page.
     pub(crate) fn land(&mut self, c: P::Core, store: &Store<P>, waits: bool) -> Result<(), PagedError> {
         if waits {
             self.submit(c, store);
@@ -206,7 +209,8 @@ impl<P: Files> Copies<P> {
         Ok(())
     }
 
-    /// Makes durable what the file has been given, by whomever. After a failure nothing is known of what was given.
+    /// Makes durable what the file has been given, by whomever. After a failure nothing is known of
+    /// what was given.
     pub(crate) fn flush(&mut self, c: P::Core, store: &Store<P>) -> Result<(), PagedError> {
         let Some(file) = &store.file else { return Ok(()) };
         debug_assert!(self.is_idle(), "copies are under way");

@@ -1,11 +1,13 @@
 //! Which pages leave, and how they come to the file before.
 //!
-//! A clock with two hands: the first marks pages, whoever uses one takes its mark away, and the second, an eighth of the pool behind, takes
-//! pages that are marked still. They go together, one frame at a time, so nobody ever pays for a whole round of the first.
+//! A clock with two hands: the first marks pages, whoever uses one takes its mark away, and the
+//! second, an eighth of the pool behind, takes pages that are marked still. They go together, one
+//! frame at a time, so nobody ever pays for a whole round of the first.
 //!
-//! A worker that needs a frame looks ahead of the second hand: copies of the changed pages that will leave next are sent to the file, several at
-//! a time, while the worker goes on. The hand takes pages that the file has. Only if it finds none in time does somebody wait for a
-//! page to be written.
+//! A worker that needs a frame looks ahead of the second hand: copies of the changed pages that
+//! will leave next are sent to the file, several at a time, while the worker goes on. The hand
+//! takes pages that the file has. Only if it finds none in time does somebody wait for a page to be
+//! written.
 
 use std::sync::atomic::Ordering;
 
@@ -19,8 +21,8 @@ use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read, WRITING};
 use super::worker::Worker;
 use crate::options::PagedError;
 
-/// Rounds that the hands go for one frame: from the second on, what is not marked is, so that it is taken in the next one; and more because
-/// others take too.
+/// Rounds that the hands go for one frame: from the second on, what is not marked is, so that it is
+/// taken in the next one; and more because others take too.
 const ROUNDS: usize = 6;
 /// The part of all frames that lies between the hands.
 const MARKED_PART: usize = 8;
@@ -123,7 +125,8 @@ impl<'p, P: Files> Worker<'p, P> {
         Ok(())
     }
 
-    /// Waits until one of the copies that are under way has come to the file; false if there are none.
+    /// Waits until one of the copies that are under way has come to the file; false if there are
+    /// none.
     fn wait_for_copies(&mut self) -> Result<bool, PagedError> {
         let (c, store) = (self.c, &self.pool.store);
         let Some(cleaner) = self.cleaner() else { return Ok(false) };
@@ -175,7 +178,8 @@ impl<'p, P: Files> Worker<'p, P> {
     /// Has the file say what a latched page is like; false if the page has to stay for now.
     fn write_back(&mut self, held: &Held<'p, P>, effort: Effort) -> Result<bool, PagedError> {
         let (c, store, frame) = (self.c, &self.pool.store, held.frame);
-        // Acquire: pairs with the release of whoever has written it: the file has it, and what is known of it is up to date.
+        // Acquire: pairs with the release of whoever has written it: the file has it, and what is
+        // known of it is up to date.
         if P::load(c, &frame.header[WRITING], Ordering::Acquire) != 0 {
             return Ok(false);
         }
@@ -208,7 +212,8 @@ impl<'p, P: Files> Worker<'p, P> {
     /// Forgets the page of a latched frame.
     pub(super) fn empty(&self, held: &Held<'p, P>) {
         let c = self.c;
-        // Relaxed: the latch orders them. Release: pairs with the acquire of whoever finds that the page is nowhere.
+        // Relaxed: the latch orders them. Release: pairs with the acquire of whoever finds that the
+        // page is nowhere.
         P::store(c, &held.frame.header[PAGE], 0, Ordering::Relaxed);
         P::store(c, &held.frame.header[MARK], 0, Ordering::Relaxed);
         P::store(c, self.pool.place(held.number), 0, Ordering::Release);
@@ -223,7 +228,8 @@ impl<P: Files> Pool<P> {
         self.store.frame(FrameId::new(part, (turn + ahead) as usize % frames)).mark(c);
     }
 
-    /// Takes back what has come to the file; with `waits`, until no copy is under way that was sent before.
+    /// Takes back what has come to the file; with `waits`, until no copy is under way that was sent
+    /// before.
     pub(crate) fn land(&self, c: P::Core, waits: bool) -> Result<(), PagedError> {
         for cleaner in &self.cleaners {
             if waits {

@@ -10,7 +10,8 @@ use crate::page::Page;
 /// Words of a header.
 pub(super) const LATCH: usize = 0;
 pub(super) const PAGE: usize = 1;
-/// The version, plus 1, with which the file has the page; 0: none. A page of another version has changed since.
+/// The version, plus 1, with which the file has the page; 0: none. A page of another version has
+/// changed since.
 pub(super) const FILED: usize = 2;
 pub(super) const MARK: usize = 3;
 /// 1 while a copy of the page is on its way to the file.
@@ -50,7 +51,8 @@ impl<'p, P: Platform> Frame<'p, P> {
 
     /// Whether the file does not have what the page was at this version.
     pub(super) fn has_changed(self, c: P::Core, version: u64) -> bool {
-        // Acquire: pairs with the release of whoever has written the page: what is known of it is up to date.
+        // Acquire: pairs with the release of whoever has written the page: what is known of it is
+        // up to date.
         P::load(c, &self.header[FILED], Ordering::Acquire) != version + 1
     }
 
@@ -62,7 +64,8 @@ impl<'p, P: Platform> Frame<'p, P> {
 
     /// Whoever uses the page takes the mark away. A page that still has it may leave.
     pub(super) fn mark(self, c: P::Core) {
-        // Relaxed, all: guesses. Looked at before, so that a line which everybody reads is not written for nothing.
+        // Relaxed, all: guesses. Looked at before, so that a line which everybody reads is not
+        // written for nothing.
         let has_page = P::load(c, &self.header[PAGE], Ordering::Relaxed) != 0;
         if has_page && P::load(c, &self.header[MARK], Ordering::Relaxed) == 0 {
             P::store(c, &self.header[MARK], 1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Lanes: what pages are read ahead with, each a queue of the file with one read at a time. Some for all workers: a worker takes those that it
-//! needs for a scan, and gives them back.
+//! Lanes: what pages are read ahead with, each a queue of the file with one read at a time. Some
+//! for all workers: a worker takes those that it needs for a scan, and gives them back.
 
 use platform::files::{Buffer, Files};
 use storage::Latched;

@@ -1,26 +1,36 @@
 //! The buffer pool: frames, which pages they hold, and how pages come and go.
 //!
-//! - **Frames** lie in parts, one a memory node. A frame has a header of a line (version latch, number of its page, marks) and
-//!   the words of its page. Frames stay where they are as long as the pool lives, so a racing reader never reads outside of one.
-//! - **Translation**: a word a page, which names the frame that has the page, or none. A hit reads that word, and
-//!   the frame's header; it writes nothing, unless the frame was marked to leave: then it takes the mark away.
-//! - **Eviction** is second chance: a hand goes round, marks what is not marked, and takes what still is. A page that has changed
-//!   is written before it leaves. Nobody waits for a latch of a page here, so whoever needs a frame may hold latches.
-//! - **Cleaning**: copies of changed pages that the hand will come to are sent to the file ahead of it, several at a time.
-//! - **The log comes first**: a page is written when the record of its last change is on disk. The hand passes over pages whose records are
-//!   not, and waits for the log only if it finds no others.
-//! - **Write-back**: who copies a page to write it without taking it out says so in the frame (`WRITING`). Until that write has ended,
-//!   the page neither leaves nor is freed, so two writes of one page never overtake each other. Nobody needs a latch to say that it has:
-//!   the frame remembers the version that was written (`FILED`).
-//! - **Read-ahead**: scans say which leaves come next; a worker reads them into buffers of its own, several at a time (`read_ahead`, `reading`).
-//! - **Bounds**: a worker that finds no frame in some rounds of the hand gets an error. No latch is held from verb to verb, so no
-//!   transaction keeps pages in the pool; sessions have [`crate::FRAMES_PER_SESSION`] frames at most at one moment.
+//! - **Frames** lie in parts, one a memory node. A frame has a header of a line (version latch,
+//!   number of its page, marks) and the words of its page. Frames stay where they are as long as
+//!   the pool lives, so a racing reader never reads outside of one.
+//! - **Translation**: a word a page, which names the frame that has the page, or none. A hit reads
+//!   that word, and the frame's header; it writes nothing, unless the frame was marked to leave:
+//!   then it takes the mark away.
+//! - **Eviction** is second chance: a hand goes round, marks what is not marked, and takes what
+//!   still is. A page that has changed is written before it leaves. Nobody waits for a latch of a
+//!   page here, so whoever needs a frame may hold latches.
+//! - **Cleaning**: copies of changed pages that the hand will come to are sent to the file ahead of
+//!   it, several at a time.
+//! - **The log comes first**: a page is written when the record of its last change is on disk. The
+//!   hand passes over pages whose records are not, and waits for the log only if it finds no
+//!   others.
+//! - **Write-back**: who copies a page to write it without taking it out says so in the frame
+//!   (`WRITING`). Until that write has ended, the page neither leaves nor is freed, so two writes
+//!   of one page never overtake each other. Nobody needs a latch to say that it has: the frame
+//!   remembers the version that was written (`FILED`).
+//! - **Read-ahead**: scans say which leaves come next; a worker reads them into buffers of its own,
+//!   several at a time (`read_ahead`, `reading`).
+//! - **Bounds**: a worker that finds no frame in some rounds of the hand gets an error. No latch is
+//!   held from verb to verb, so no transaction keeps pages in the pool; sessions have
+//!   [`crate::FRAMES_PER_SESSION`] frames at most at one moment.
 //!
-//! Concurrency: whoever has a frame latched owns its header and page. The word of a page in the translation is changed from none by
-//! whoever has latched the frame that it will name, by compare and swap, and to none by whoever has latched the frame that it names.
-//! A reader takes the frame's version before it looks whether the frame has the wanted page, and validates it after all that it has
-//! read. Source of the version latch: see [`storage::latch`]; of the second chance without writes at hits: Leis et al.,
-//! "Virtual-Memory Assisted Buffer Management", SIGMOD 2023, section 3.
+//! Concurrency: whoever has a frame latched owns its header and page. The word of a page in the
+//! translation is changed from none by whoever has latched the frame that it will name, by compare
+//! and swap, and to none by whoever has latched the frame that it names. A reader takes the frame's
+//! version before it looks whether the frame has the wanted page, and validates it after all that
+//! it has read. Source of the version latch: see [`storage::latch`]; of the second chance without
+//! writes at hits: Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023,
+//! section 3.
 
 mod ahead;
 mod cleaning;
@@ -101,7 +111,8 @@ impl<P: Files> Pool<P> {
         self.store.page_words
     }
 
-    /// How much memory there is, and how much of it pages take: all that were ever used, and those in use, as far as there are frames.
+    /// How much memory there is, and how much of it pages take: all that were ever used, and those
+    /// in use, as far as there are frames.
     pub(crate) fn memory_use(&self, c: P::Core) -> MemoryUse {
         let page_bytes = (self.store.page_words * 8) as u64;
         let pages = P::peek(self.next_page());

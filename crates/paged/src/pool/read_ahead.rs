@@ -1,13 +1,17 @@
 //! Pages that are read before they are asked for, for scans.
 //!
-//! A worker that scans says which leaves come next. Those that no frame has are read into buffers, neighbours in the file by one
-//! operation, several operations at a time, each in a [lane](Lane) of its own, which the worker has until the scan ends. When the worker comes
-//! to such a page it takes a frame for it, as for any other, and copies the page from the buffer, once it is there and has been verified. Nobody
-//! else sees the buffers, and nobody waits for them: no frame is latched while a page is read ahead. So what is read ahead and not used costs time of the device, and nothing else.
+//! A worker that scans says which leaves come next. Those that no frame has are read into buffers,
+//! neighbours in the file by one operation, several operations at a time, each in a [lane](Lane) of
+//! its own, which the worker has until the scan ends. When the worker comes to such a page it takes
+//! a frame for it, as for any other, and copies the page from the buffer, once it is there and has
+//! been verified. Nobody else sees the buffers, and nobody waits for them: no frame is latched
+//! while a page is read ahead. So what is read ahead and not used costs time of the device, and
+//! nothing else.
 //!
-//! Meanwhile somebody else may have read the page, changed it and written it again. [`Store::writes`] counts writes, in a word that some pages
-//! share: a page that was read ahead counts only if that word is as it was before. The page is in no frame when it is looked at, so all of its
-//! writes have ended, and are counted.
+//! Meanwhile somebody else may have read the page, changed it and written it again.
+//! [`Store::writes`] counts writes, in a word that some pages share: a page that was read ahead
+//! counts only if that word is as it was before. The page is in no frame when it is looked at, so
+//! all of its writes have ended, and are counted.
 
 use platform::files::{Buffer, Files, Operation};
 
@@ -66,7 +70,8 @@ impl<P: Files> ReadAhead<P> {
         runs.into_iter().any(|run| run.place(number).is_some())
     }
 
-    /// A lane without a read: a new one, one that has none, or one whose read has come for a scan that is over.
+    /// A lane without a read: a new one, one that has none, or one whose read has come for a scan
+    /// that is over.
     fn idle_lane(&mut self, c: P::Core, store: &Store<P>) -> Option<&mut Lane<P>> {
         let is_free = |lane: &Lane<P>| lane.run.is_none();
         if let Some(at) = self.lanes.iter().position(is_free) {
@@ -109,8 +114,8 @@ impl<P: Files> ReadAhead<P> {
         true
     }
 
-    /// What was read ahead of a page, if it is as the file has it: `take` is shown its bytes, and says whether they are the page. False: the
-    /// page has to be read.
+    /// What was read ahead of a page, if it is as the file has it: `take` is shown its bytes, and
+    /// says whether they are the page. False: the page has to be read.
     pub(super) fn take(
         &mut self,
         c: P::Core,

@@ -21,7 +21,8 @@ impl<P: Files> Worker<'_, P> {
         self.reads.end_scan(self.c, &self.pool.store);
     }
 
-    /// Reads those of these pages that no frame has, as far as there is room; they will be asked for soon.
+    /// Reads those of these pages that no frame has, as far as there is room; they will be asked
+    /// for soon.
     pub(crate) fn read_ahead(&mut self, numbers: &[u64]) {
         let (c, pool): (_, &Pool<P>) = (self.c, self.pool);
         let is_missing = |number: &&u64| {

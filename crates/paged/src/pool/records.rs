@@ -5,7 +5,8 @@
 pub(crate) struct Writing {
     /// Its number; 0: none.
     pub(super) transaction: u64,
-    /// The number of its owner, by which checkpoints know where the oldest transaction begins; none at a restart.
+    /// The number of its owner, by which checkpoints know where the oldest transaction begins; none
+    /// at a restart.
     pub(super) owner: Option<usize>,
     /// Whether the transaction takes its changes back.
     pub(super) compensates: bool,

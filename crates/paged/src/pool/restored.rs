@@ -1,4 +1,5 @@
-//! Pages at a restart: repeated changes, pages that cannot be read and are made anew, and which numbers are free.
+//! Pages at a restart: repeated changes, pages that cannot be read and are made anew, and which
+//! numbers are free.
 
 use std::sync::atomic::Ordering;
 
@@ -24,10 +25,12 @@ enum Found {
 }
 
 impl<'p, P: Files> Worker<'p, P> {
-    /// Makes a change on all of its pages that are wanted and do not have it yet. `lsn` is where its record ends.
+    /// Makes a change on all of its pages that are wanted and do not have it yet. `lsn` is where
+    /// its record ends.
     ///
     /// # Errors
-    /// A page is damaged, and the log does not have it; the log contradicts its pages; the files refuse.
+    /// A page is damaged, and the log does not have it; the log contradicts its pages; the files
+    /// refuse.
     pub(crate) fn repeat(
         &mut self,
         logged: &LoggedChange<'_>,
@@ -87,7 +90,8 @@ impl<'p, P: Files> Worker<'p, P> {
         is_made.then_some(()).ok_or(PagedError::Contradiction { number: held.number })
     }
 
-    /// Makes a page that a change makes as a whole, whatever it was before; whether the record has it. `None`: it is changed.
+    /// Makes a page that a change makes as a whole, whatever it was before; whether the record has
+    /// it. `None`: it is changed.
     fn make_anew(&self, held: &Held<'p, P>, logged: &LoggedChange<'_>, place: usize) -> Option<bool> {
         let (c, page) = (self.c, held.page(logged.width));
         let number = |place: usize| logged.pages[place].number;
@@ -133,8 +137,9 @@ impl<'p, P: Files> Worker<'p, P> {
         }
     }
 
-    /// A page, latched, however it is found. One that has changes which the log has lost is not made anew, as others may have them as well, unless
-    /// a later life `makes` it: then it was free.
+    /// A page, latched, however it is found. One that has changes which the log has lost is not
+    /// made anew, as others may have them as well, unless a later life `makes` it: then it was
+    /// free.
     fn obtain(&mut self, number: u64, lsn: Lsn, makes: bool) -> Result<(Held<'p, P>, Found), PagedError> {
         let c = self.c;
         loop {
@@ -166,7 +171,8 @@ impl<'p, P: Files> Worker<'p, P> {
         }
     }
 
-    /// The error that reading a page gives, if it is known without: the page is in no frame, and the file has never had it.
+    /// The error that reading a page gives, if it is known without: the page is in no frame, and
+    /// the file has never had it.
     fn beyond(&self, number: u64) -> Option<PagedError> {
         let store = &self.pool.store;
         let is_nowhere = number <= store.pages_max && self.pool.find(self.c, number).is_none();

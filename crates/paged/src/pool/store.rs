@@ -13,8 +13,8 @@ use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::{Broken, PagedError, PagedOptions};
 
-/// What is known of a page: it is free, or in use and was not written; larger: where the record of its last change ended when it was
-/// written.
+/// What is known of a page: it is free, or in use and was not written; larger: where the record of
+/// its last change ended when it was written.
 pub(crate) const FREE: u64 = 0;
 pub(crate) const IN_USE: u64 = 1;
 
@@ -34,7 +34,8 @@ pub(crate) struct Store<P: Files> {
     /// There with a log: a word a page, [`FREE`], [`IN_USE`], or what was written last.
     states: Option<P::Region>,
     pub(super) log: Option<Log<P>>,
-    /// Words that count writes of pages, each those of some: what was read before a write does not count.
+    /// Words that count writes of pages, each those of some: what was read before a write does not
+    /// count.
     written: P::Region,
     /// What pages are read ahead with.
     pub(super) lanes: Latched<P, Lanes<P>>,
@@ -82,7 +83,8 @@ impl<P: Files> Store<P> {
 
     /// What a page that comes from the file has been changed by, at least.
     pub(super) fn oldest(&self, number: u64) -> Lsn {
-        // What was written is on disk with everything that comes after; a page in no frame has no other writer.
+        // What was written is on disk with everything that comes after; a page in no frame has no
+        // other writer.
         let state = self.state(number).map_or(FREE, P::peek);
         if state > IN_USE { Lsn(state) } else { Lsn(0) }
     }

@@ -37,13 +37,16 @@ pub(crate) struct Worker<'p, P: Files> {
 }
 
 impl<P: Files> Pool<P> {
-    /// The page in the frame where it was found, once nobody has that latched; `None`: it may be elsewhere.
+    /// The page in the frame where it was found, once nobody has that latched; `None`: it may be
+    /// elsewhere.
     ///
-    /// A frame that was found may have been taken for a new page meanwhile ([`Worker::reserve`]): then it is latched until that is made, and the worker that
-    /// took it may have none to make for as long as it likes. So nobody waits for a latch without looking again where the page is.
+    /// A frame that was found may have been taken for a new page meanwhile ([`Worker::reserve`]):
+    /// then it is latched until that is made, and the worker that took it may have none to make for
+    /// as long as it likes. So nobody waits for a latch without looking again where the page is.
     #[inline]
     fn read_in<'p>(&self, c: P::Core, frame: Frame<'p, P>, number: u64) -> Option<Read<'p, P>> {
-        // Acquire: pairs with the release of the last holder: the page is at least as new as the version.
+        // Acquire: pairs with the release of the last holder: the page is at least as new as the
+        // version.
         let mut version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
         if VersionLatch::<P>::is_latched(version) {
             version = P::spin_while(c, &frame.header[LATCH], version, Some(P::now(c).plus(LATCHED_NANOS)));
@@ -66,7 +69,8 @@ impl<P: Files> Pool<P> {
 impl<'p, P: Files> Worker<'p, P> {
     /// A page, which is brought into the pool if it is not there.
     ///
-    /// The caller has validated where it has the number from: a page that is no page any more is an error.
+    /// The caller has validated where it has the number from: a page that is no page any more is an
+    /// error.
     #[inline]
     pub(crate) fn read(&mut self, number: u64) -> Result<Read<'p, P>, PagedError> {
         let (c, pool) = (self.c, self.pool);
@@ -90,7 +94,8 @@ impl<'p, P: Files> Worker<'p, P> {
     fn load(&mut self, number: u64) -> Result<(), PagedError> {
         let (c, pool) = (self.c, self.pool);
         let Some(file) = &pool.store.file else {
-            // Nothing leaves a pool without a file: the number is of a page that has been freed meanwhile.
+            // Nothing leaves a pool without a file: the number is of a page that has been freed
+            // meanwhile.
             return Err(PagedError::PoolFull { frames: pool.store.frames() });
         };
         if number > pool.store.pages_max {
@@ -125,7 +130,8 @@ impl<'p, P: Files> Worker<'p, P> {
         read
     }
 
-    /// Takes the frames that [`Self::new_page`] will need, so that it needs no file while pages are latched.
+    /// Takes the frames that [`Self::new_page`] will need, so that it needs no file while pages are
+    /// latched.
     pub(crate) fn reserve(&mut self, pages: usize) -> Result<(), PagedError> {
         while self.spare.len() < pages {
             let held = self.take_frame()?;
@@ -170,7 +176,8 @@ impl<'p, P: Files> Worker<'p, P> {
                 }
                 self.spare.push(held);
             }
-            // Somebody who had the number from before brings the old page in: that frame does as well, once the page has come.
+            // Somebody who had the number from before brings the old page in: that frame does as
+            // well, once the page has come.
             if let Some(frame) = pool.find(c, number)
                 && let Some(held) = pool.read_in(c, frame, number).and_then(|read| read.latch(c))
             {
@@ -231,7 +238,8 @@ mod tests {
     use super::*;
     use crate::options::PagedOptions;
 
-    /// A worker has found a page in a frame that another one takes for a new page before the first has looked at it, and then has no use for. Nobody waits for that.
+    /// A worker has found a page in a frame that another one takes for a new page before the first
+    /// has looked at it, and then has no use for. Nobody waits for that.
     #[test]
     fn nobody_waits_for_a_frame_that_was_reserved() {
         const NUMBER: u64 = 7;

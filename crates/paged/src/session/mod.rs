@@ -46,7 +46,8 @@ impl<'d, P: Files> Session<'d, P> {
         Session { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
     }
 
-    /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is undone.
+    /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is
+    /// undone.
     fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
         self.context.give_up();
         self.context.begin(bounds.deadline, is_part, self.wait_nanos_max);
@@ -163,8 +164,8 @@ impl<P: Files> Drop for Session<'_, P> {
             return;
         }
         self.context.give_up();
-        // A database that has stopped keeps the locks of what could not be undone. So does one whose owners of partitions have left
-        // transactions open.
+        // A database that has stopped keeps the locks of what could not be undone. So does one
+        // whose owners of partitions have left transactions open.
         if self.context.owner.undo.is_empty() && self.branches.is_empty() {
             self.context.end_session(self.number);
         }

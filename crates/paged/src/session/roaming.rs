@@ -9,8 +9,8 @@ use terms::{Abort, Mode};
 use super::{NO_PART, Session};
 use crate::transaction::Transaction;
 
-/// Longest wait for a lock of an attempt that its caller ends: who has the lock may be another object of the same thread, or a task that waits
-/// for this one. As in memory.
+/// Longest wait for a lock of an attempt that its caller ends: who has the lock may be another
+/// object of the same thread, or a task that waits for this one. As in memory.
 const WAIT_NANOS_MAX: u64 = 1_000_000;
 
 /// An attempt that its caller ends.
@@ -21,7 +21,8 @@ struct Attempt<'s, 'd, P: Files> {
 }
 
 impl<P: Files> Attempt<'_, '_, P> {
-    /// Undoes all changes; what this follows from is durable with the epoch. `why` the attempt has failed, unless undoing fails, too.
+    /// Undoes all changes; what this follows from is durable with the epoch. `why` the attempt has
+    /// failed, unless undoing fails, too.
     fn undo(&mut self, why: Abort) -> (Abort, Epoch) {
         self.has_ended = true;
         let session = &mut *self.transaction.session;

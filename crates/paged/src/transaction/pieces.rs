@@ -1,7 +1,8 @@
 //! Long rows: what lies in pieces beside a row's record.
 //!
-//! A piece is never locked. Whoever changes pieces has the row to itself, and whoever reads them has at least locked the row to share it, also
-//! if the row was looked up without a lock: the pieces of a row are not read in one moment.
+//! A piece is never locked. Whoever changes pieces has the row to itself, and whoever reads them
+//! has at least locked the row to share it, also if the row was looked up without a lock: the
+//! pieces of a row are not read in one moment.
 
 use std::ops::Range;
 
@@ -29,7 +30,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         Ok((table, tree))
     }
 
-    /// Sees to it that the pieces of a row that was found do not change; those that are told to look at the row again have to.
+    /// Sees to it that the pieces of a row that was found do not change; those that are told to
+    /// look at the row again have to.
     pub(super) fn hold_pieces(&mut self, number: usize) -> Result<(), Abort> {
         let row = &self.session.rows[number];
         let (table, key, is_locked) = (row.table, row.key, row.is_locked);

@@ -85,7 +85,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(entry.hint().map(|hint| self.add_row(table, (key, hint), mode.is_some())))
     }
 
-    /// Looks primary keys up; their rows are locked so, unless the table never changes. `ahead` is what will be read of them.
+    /// Looks primary keys up; their rows are locked so, unless the table never changes. `ahead` is
+    /// what will be read of them.
     pub(super) fn find_primaries(
         &mut self,
         number: usize,

@@ -1,7 +1,8 @@
 //! Scans: each row of the range is locked, and each gap, before it counts.
 //!
-//! A lock is named by what the leaf showed, so the leaf is validated when the lock is there; if it has changed, the scan looks again from
-//! the last row that it has visited. A visitor may change what it wants, too: that is a change like any other.
+//! A lock is named by what the leaf showed, so the leaf is validated when the lock is there; if it
+//! has changed, the scan looks again from the last row that it has visited. A visitor may change
+//! what it wants, too: that is a change like any other.
 
 use engine::dynamic::{AnyVerbs, Visitor};
 use platform::files::Files;
@@ -16,7 +17,8 @@ use crate::key::KeyWords;
 use crate::locks::{LockMode, Place, name};
 use crate::tree::{Cursor, Look, NextKey, ReadAhead, Tree};
 
-/// Entries that a scan asks for ahead of the one that it is at: lists of locks lie anywhere, and records anywhere in their leaf.
+/// Entries that a scan asks for ahead of the one that it is at: lists of locks lie anywhere, and
+/// records anywhere in their leaf.
 const AHEAD: usize = 4;
 /// Words of records that are asked for.
 const WORDS_AHEAD: usize = 32;
@@ -70,7 +72,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         scanned
     }
 
-    /// What is above the cursor, with the gap below that locked if the scan locks; `None` if the leaf has changed.
+    /// What is above the cursor, with the gap below that locked if the scan locks; `None` if the
+    /// leaf has changed.
     fn lock_above(
         &mut self,
         tree: Tree,

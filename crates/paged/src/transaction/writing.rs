@@ -14,8 +14,8 @@ use crate::page::RecordParts;
 use crate::tree::{Behind, Inserted, NextKey, Tree};
 
 impl<'d, P: Files> Transaction<'_, 'd, P> {
-    /// Inserts a row with these keys, one an index. `behind` is where the row before went, if it is one of several: empty, or a place an
-    /// index.
+    /// Inserts a row with these keys, one an index. `behind` is where the row before went, if it is
+    /// one of several: empty, or a place an index.
     pub(super) fn insert_row(
         &mut self,
         number: usize,
@@ -46,7 +46,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         self.put_pieces(table, keys[0], (0, &record))
     }
 
-    /// Inserts an entry, when nobody else relies on the gap that it splits; false if the key is there.
+    /// Inserts an entry, when nobody else relies on the gap that it splits; false if the key is
+    /// there.
     ///
     /// Pre: the key is locked.
     fn insert_entry(
@@ -138,8 +139,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         Ok(())
     }
 
-    /// Writes bytes of a row's record, or of a piece, which begin within word `first` there. They are those from `offset` on of the row's
-    /// fixed part, in which keys take the bytes `keys`: these may be written as they are only.
+    /// Writes bytes of a row's record, or of a piece, which begin within word `first` there. They
+    /// are those from `offset` on of the row's fixed part, in which keys take the bytes `keys`:
+    /// these may be written as they are only.
     ///
     /// Pre: the row is locked.
     fn write_span(

@@ -34,7 +34,8 @@ pub(crate) struct Way<'p, P: Files> {
 }
 
 impl Tree {
-    /// Goes down to the page of this level (0: a leaf). What the page holds is not validated yet; that it was the right page is.
+    /// Goes down to the page of this level (0: a leaf). What the page holds is not validated yet;
+    /// that it was the right page is.
     pub(crate) fn descend<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,

@@ -66,8 +66,9 @@ impl Tree {
         leaf.validate(c).then_some(Entry { leaf, place, slot })
     }
 
-    /// Looks keys up, all of which go down before any is looked for in its leaf, and has words of their records brought closer: the
-    /// misses of some keys overlap. `leaves` is room for that; `found` gets each key's number and entry.
+    /// Looks keys up, all of which go down before any is looked for in its leaf, and has words of
+    /// their records brought closer: the misses of some keys overlap. `leaves` is room for that;
+    /// `found` gets each key's number and entry.
     pub(crate) fn find_each<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -103,7 +104,8 @@ impl Tree {
         worker.hinted(frame).page(self.width).prefetch_record(worker.c, slot, words);
     }
 
-    /// The same, without a descent and without validation if there is a hint: it may not hold any more.
+    /// The same, without a descent and without validation if there is a hint: it may not hold any
+    /// more.
     #[inline]
     fn find_again<'p, P: Files>(
         &self,
@@ -119,8 +121,8 @@ impl Tree {
         }
     }
 
-    /// Copies words of a record, from number `first` on; `None` if the key is not there, or is a ghost. Gives where it was found, and its
-    /// slot.
+    /// Copies words of a record, from number `first` on; `None` if the key is not there, or is a
+    /// ghost. Gives where it was found, and its slot.
     #[inline]
     pub(crate) fn read<P: Files>(
         &self,
@@ -139,7 +141,8 @@ impl Tree {
         }
     }
 
-    /// The entry of a key with its leaf latched, the place, and the slot; `None` if there is no such entry.
+    /// The entry of a key with its leaf latched, the place, and the slot; `None` if there is no
+    /// such entry.
     fn latch_entry<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -155,7 +158,8 @@ impl Tree {
         }
     }
 
-    /// Logs and makes a change of an entry of a latched leaf, which has this slot then; where the entry is now.
+    /// Logs and makes a change of an entry of a latched leaf, which has this slot then; where the
+    /// entry is now.
     fn change_entry<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
@@ -174,8 +178,8 @@ impl Tree {
         Ok(Hint::new(&leaf, place, slot))
     }
 
-    /// Makes the record of a key a ghost, or one that is there again: whether it was a ghost before, and where it is; `None` if there is
-    /// no such key.
+    /// Makes the record of a key a ghost, or one that is there again: whether it was a ghost
+    /// before, and where it is; `None` if there is no such key.
     pub(crate) fn mark<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,
@@ -194,8 +198,9 @@ impl Tree {
         Ok(Some((was, hint)))
     }
 
-    /// Writes words of a record, from number `first` on. `decide` finds in `after` those that are there, is told whether the record is a
-    /// ghost, and changes them to those to come; if it says no, nothing happens. Where the record is; `Ok(None)` if nothing has happened.
+    /// Writes words of a record, from number `first` on. `decide` finds in `after` those that are
+    /// there, is told whether the record is a ghost, and changes them to those to come; if it says
+    /// no, nothing happens. Where the record is; `Ok(None)` if nothing has happened.
     pub(crate) fn write<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

@@ -65,8 +65,9 @@ impl Replaced {
 }
 
 impl Tree {
-    /// Inserts a record; the guard is asked, if there is one. A ghost with the same key makes room without a question. `behind` is where
-    /// the insertion before was, if that is known, and then where this one is.
+    /// Inserts a record; the guard is asked, if there is one. A ghost with the same key makes room
+    /// without a question. `behind` is where the insertion before was, if that is known, and then
+    /// where this one is.
     pub(crate) fn insert<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -156,7 +157,8 @@ impl Tree {
         Ok(held.changed(c))
     }
 
-    /// Puts a record in place of that of a key, ghost or not, which is a ghost then or not; `None` if there is no such key.
+    /// Puts a record in place of that of a key, ghost or not, which is a ghost then or not; `None`
+    /// if there is no such key.
     pub(crate) fn replace<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

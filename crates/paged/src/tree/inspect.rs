@@ -23,8 +23,9 @@ pub(crate) struct Fault {
 type Findings<'f> = (&'f mut Vec<Fault>, &'f mut dyn FnMut(&[u64], Slot));
 
 impl Tree {
-    /// Looks whether all pages are in their places, each once, with keys that ascend within their fences; the number of pages, and of entries
-    /// that are no ghosts, which `visit` is shown. `seen` has the pages of other trees.
+    /// Looks whether all pages are in their places, each once, with keys that ascend within their
+    /// fences; the number of pages, and of entries that are no ghosts, which `visit` is shown.
+    /// `seen` has the pages of other trees.
     pub(crate) fn check<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

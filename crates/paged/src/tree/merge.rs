@@ -1,10 +1,13 @@
-//! Merges: a page that has become thin and a neighbour become one, if both fit with some room to spare.
+//! Merges: a page that has become thin and a neighbour become one, if both fit with some room to
+//! spare.
 //!
-//! The neighbour has the same parent; the lower one of the two gets what the upper one has, which is free then. A parent that becomes thin so
-//! looks for a neighbour, too, and a root with one child takes that one's place. A page looks when it has become thin, and each time that
-//! its fill has fallen by another step, so that whoever removes many entries reads few neighbours.
+//! The neighbour has the same parent; the lower one of the two gets what the upper one has, which
+//! is free then. A parent that becomes thin so looks for a neighbour, too, and a root with one
+//! child takes that one's place. A page looks when it has become thin, and each time that its fill
+//! has fallen by another step, so that whoever removes many entries reads few neighbours.
 //!
-//! Two leaves that become one join the gap below the fence between them with the one above: see [`super::remove`].
+//! Two leaves that become one join the gap below the fence between them with the one above: see
+//! [`super::remove`].
 
 use platform::files::Files;
 
@@ -36,8 +39,9 @@ struct Pair<'p, P: Files> {
 }
 
 impl Tree {
-    /// Makes the leaf that covers the key, which is thin, one with a neighbour, and after that its parents as far as they become thin; or does
-    /// nothing, if others have changed the pages meanwhile.
+    /// Makes the leaf that covers the key, which is thin, one with a neighbour, and after that its
+    /// parents as far as they become thin; or does nothing, if others have changed the pages
+    /// meanwhile.
     #[cold]
     pub(super) fn merge<P: Files>(
         &self,

@@ -1,13 +1,16 @@
 //! B+trees over pages: optimistic lock coupling on the way down, latches on what changes.
 //!
-//! A tree's root is always the same page: when it is split, its entries move into two new pages below. All other pages are named by
-//! one entry of their parent, so a page is found by its number, whatever frame has it. A reader takes the version of a child before
-//! it validates the parent again (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", IEEE Data Engineering Bulletin 2019): at
-//! that moment the child was in its place. Numbers of pages are followed when the parent has been validated; should the page be no
-//! page of the tree any more by then, the parent has changed, and the reader begins again.
+//! A tree's root is always the same page: when it is split, its entries move into two new pages
+//! below. All other pages are named by one entry of their parent, so a page is found by its number,
+//! whatever frame has it. A reader takes the version of a child before it validates the parent
+//! again (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", IEEE Data Engineering Bulletin
+//! 2019): at that moment the child was in its place. Numbers of pages are followed when the parent
+//! has been validated; should the page be no page of the tree any more by then, the parent has
+//! changed, and the reader begins again.
 //!
-//! Structural changes (splits and merges) are done when they are done, whatever becomes of the transaction: they
-//! change no key. Frames for new pages are taken before anything is latched; latches beyond the first are only tried.
+//! Structural changes (splits and merges) are done when they are done, whatever becomes of the
+//! transaction: they change no key. Frames for new pages are taken before anything is latched;
+//! latches beyond the first are only tried.
 //!
 //! - `descend`: the way down;
 //! - `get`: lookups, and changes of one entry;

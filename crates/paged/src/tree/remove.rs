@@ -1,8 +1,8 @@
 //! Entries leave; leaves that become thin so are [merged](super::merge) with others.
 //!
-//! Transactions lock the gap below a key, or below a fence between two leaves. A gap may be joined with the one above only if nobody
-//! depends on it by that name, which the caller answers for: with the leaf latched, so that whoever locks the gap later notices that
-//! the leaf has changed.
+//! Transactions lock the gap below a key, or below a fence between two leaves. A gap may be joined
+//! with the one above only if nobody depends on it by that name, which the caller answers for: with
+//! the leaf latched, so that whoever locks the gap later notices that the leaf has changed.
 
 use platform::files::Files;
 
@@ -14,8 +14,8 @@ use crate::page::THIN_FILL;
 use crate::pool::{Role, Worker};
 
 impl Tree {
-    /// Removes the ghost with this key, if there is one and `may_join` says that the gap below a key may be joined with the one above.
-    /// Otherwise the ghost stays, which harms nobody.
+    /// Removes the ghost with this key, if there is one and `may_join` says that the gap below a
+    /// key may be joined with the one above. Otherwise the ghost stays, which harms nobody.
     pub(crate) fn remove_ghost<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

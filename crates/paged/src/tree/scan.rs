@@ -21,7 +21,8 @@ pub(crate) struct Cursor<'p, P: Files> {
     tree: Tree,
 }
 
-/// How far a scan has read ahead. It begins when the scan comes to its second leaf, with few leaves, and goes on with more and more.
+/// How far a scan has read ahead. It begins when the scan comes to its second leaf, with few
+/// leaves, and goes on with more and more.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     /// Leaves that the scan has left behind.
@@ -65,7 +66,8 @@ impl Tree {
         self.seek(worker, Target::Key(key), (key, after))
     }
 
-    /// The place behind the last entry with this key or a smaller one; with `before`, a smaller one.
+    /// The place behind the last entry with this key or a smaller one; with `before`, a smaller
+    /// one.
     pub(crate) fn seek_down<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -75,7 +77,8 @@ impl Tree {
         self.seek(worker, target, (key, !before))
     }
 
-    /// The place behind the entries of a leaf with smaller keys, and behind that with the key itself if it is `behind`.
+    /// The place behind the entries of a leaf with smaller keys, and behind that with the key
+    /// itself if it is `behind`.
     fn seek<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -137,7 +140,8 @@ impl<P: Files> Cursor<'_, P> {
         Look { key: page.key(c, place), slot, hint }
     }
 
-    /// Key and slot of an entry as it may be, if the leaf may have so many: nothing is validated, so this is good for a prefetch only.
+    /// Key and slot of an entry as it may be, if the leaf may have so many: nothing is validated,
+    /// so this is good for a prefetch only.
     #[inline]
     pub(crate) fn guess(&self, c: P::Core, place: usize) -> Option<(KeyWords, Slot)> {
         let page = self.leaf.page(self.tree.width);
@@ -150,7 +154,8 @@ impl<P: Files> Cursor<'_, P> {
         self.leaf.page(self.tree.width).prefetch_record(c, slot, words);
     }
 
-    /// The entry above the cursor; `Err` with what bounds the leaf if the leaf has none there. `None` if the leaf has changed.
+    /// The entry above the cursor; `Err` with what bounds the leaf if the leaf has none there.
+    /// `None` if the leaf has changed.
     pub(crate) fn above(&self, c: P::Core) -> Option<Result<Look, NextKey>> {
         let is_there = self.place < self.leaf.page(self.tree.width).count();
         let look = is_there.then(|| self.look(c, self.place));
@@ -158,7 +163,8 @@ impl<P: Files> Cursor<'_, P> {
         self.is_current(c).then_some(look.ok_or(bound))
     }
 
-    /// The entry below the cursor; `Ok(None)` if the leaf has none there. `None` if the leaf has changed.
+    /// The entry below the cursor; `Ok(None)` if the leaf has none there. `None` if the leaf has
+    /// changed.
     pub(crate) fn below(&self, c: P::Core) -> Option<Option<Look>> {
         let place = self.place.checked_sub(1);
         let look = place.map(|place| self.look(c, place));

@@ -17,8 +17,9 @@ enum Attempt {
 }
 
 impl Tree {
-    /// Splits the page of this level that covers the key, and before that its parents as far as they are full; or does nothing, if others
-    /// have changed the pages meanwhile. The caller looks again.
+    /// Splits the page of this level that covers the key, and before that its parents as far as
+    /// they are full; or does nothing, if others have changed the pages meanwhile. The caller looks
+    /// again.
     #[cold]
     pub(super) fn split<P: Files>(
         &self,

@@ -1,4 +1,5 @@
-//! Files of databases on this machine's disk: what is damaged is named and, where something has it, made anew; copies while transactions run.
+//! Files of databases on this machine's disk: what is damaged is named and, where something has it,
+//! made anew; copies while transactions run.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
@@ -157,7 +158,8 @@ fn a_log_that_ends_within_its_last_group_ends_before_it() {
 fn a_log_that_ends_before_what_the_last_checkpoint_knows_is_named() {
     let path = left_open("short-log");
     let (database, table) = opened(&path).expect("a database");
-    // A transaction is under way when the checkpoint is made, so the log from its beginning on is needed.
+    // A transaction is under way when the checkpoint is made, so the log from its beginning on is
+    // needed.
     let (mut one, mut other) = (session(&database, Hardware::core()), session(&database, Hardware::core()));
     let ended = one.transact(&Bounds::default(), |t| {
         t.insert(table, &Entry::of(77, 1))?;
@@ -294,7 +296,8 @@ fn pages_that_are_written_have_images_in_the_log() {
     let bytes = std::fs::read(path.join("pages.data")).expect("pages");
     let is_written = |number: &&u64| bytes[**number as usize * 4096 + 100..][..64] != [0x77; 64];
     let written: Vec<u64> = harmed.iter().filter(is_written).copied().collect();
-    // As they would be after a crash before the second checkpoint, if all of their writes were torn.
+    // As they would be after a crash before the second checkpoint, if all of their writes were
+    // torn.
     let lost = examine::<Hardware>(c, &copy).expect("it can be read").damaged;
     assert!(written.len() > 4 && !lost.is_empty(), "{written:?}, {lost:?}");
     assert!(written.iter().all(|number| !lost.contains(number)), "{written:?}, {lost:?}");

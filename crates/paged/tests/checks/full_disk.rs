@@ -1,4 +1,5 @@
-//! A disk without room: commits stop with an error that says so, nothing that was acknowledged is lost, and with room the database goes on.
+//! A disk without room: commits stop with an error that says so, nothing that was acknowledged is
+//! lost, and with room the database goes on.
 
 use std::path::PathBuf;
 

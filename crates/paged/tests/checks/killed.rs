@@ -1,4 +1,5 @@
-//! A process that is killed between writing a group of the log and flushing it, and openings after it that end early, and then with the power.
+//! A process that is killed between writing a group of the log and flushing it, and openings after
+//! it that end early, and then with the power.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ const OPERATIONS: std::ops::Range<u64> = 20..160;
 const OPENING_MAX: u64 = 200;
 const BLOCK: usize = 4096;
 
-/// A process that inserts rows and is killed at this operation of the disk; what it has acknowledged.
+/// A process that inserts rows and is killed at this operation of the disk; what it has
+/// acknowledged.
 fn insert_until_killed(disk: &Disk, operation: u64) -> Vec<u64> {
     let acknowledged = Mutex::new(Vec::new());
     let config = machine(disk).crashing(Crash::DiskOperation(operation));
@@ -37,7 +39,8 @@ fn insert_until_killed(disk: &Disk, operation: u64) -> Vec<u64> {
     acknowledged.into_inner().expect("no panic")
 }
 
-/// Whether the last segment of the log has nothing yet, and the one before is full: its last group may be on its way still.
+/// Whether the last segment of the log has nothing yet, and the one before is full: its last group
+/// may be on its way still.
 fn ends_between_segments(disk: &Disk) -> bool {
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let segments: BTreeMap<String, Vec<u8>> = disk
@@ -69,7 +72,8 @@ fn an_opening_relies_on_nothing_of_the_log_that_is_not_durable() {
         }
         places += 1;
         for crash in 1..OPENING_MAX {
-            // The operating system has what the process has written, and the next process reads it; then the machine stops.
+            // The operating system has what the process has written, and the next process reads it;
+            // then the machine stops.
             let (disk, acknowledged) = left();
             let config = machine(&disk).crashing(Crash::DiskOperation(crash));
             let ended = VirtualMachine::run(&config, |c| drop(opened(c).expect("it is whole")));
@@ -101,8 +105,8 @@ fn has_new_segment(disk: &Disk) -> bool {
     disk.contents().keys().any(|path| path.ends_with("wal.new"))
 }
 
-/// Two openings end early, each with the power, the second one when a segment has just taken its place: what the first one left
-/// under a name of its own must not become that segment.
+/// Two openings end early, each with the power, the second one when a segment has just taken its
+/// place: what the first one left under a name of its own must not become that segment.
 #[test]
 fn what_an_opening_left_does_not_take_the_place_of_a_segment() {
     const KILLED_AT: u64 = 60;
@@ -117,7 +121,8 @@ fn what_an_opening_left_does_not_take_the_place_of_a_segment() {
         disk.lose_power();
         (began && has_new_segment(&disk)).then_some((disk, acknowledged))
     };
-    // The operation behind which the new segment has its place: the last one at which its own name goes.
+    // The operation behind which the new segment has its place: the last one at which its own name
+    // goes.
     let renamed = |seed: u64, first: u64| {
         let (mut was_there, mut last) = (false, None);
         for second in 1..OPENING_MAX {

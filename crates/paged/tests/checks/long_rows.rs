@@ -1,4 +1,5 @@
-//! Rows that are longer than a record may be: their fixed parts, their tails, and what of them is left.
+//! Rows that are longer than a record may be: their fixed parts, their tails, and what of them is
+//! left.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -14,7 +15,8 @@ use terms::Abort;
 
 use crate::support::{Random, assert_sound, options, session, virtually};
 
-/// Of pages of 1 KiB a record takes 27 words: most of a row lies elsewhere, the indexed column among it.
+/// Of pages of 1 KiB a record takes 27 words: most of a row lies elsewhere, the indexed column
+/// among it.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), unique_index(by_name(name)))]
 struct Long {

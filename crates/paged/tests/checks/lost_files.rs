@@ -1,4 +1,5 @@
-//! Files that are missing, cut, or another's: a directory is opened with all that was acknowledged, or refused with nothing touched.
+//! Files that are missing, cut, or another's: a directory is opened with all that was acknowledged,
+//! or refused with nothing touched.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -294,8 +295,9 @@ fn first_byte((database, table): &Entries, id: u64) -> Result<u8, String> {
     }
 }
 
-/// A directory whose log has lost its end after a change of row 0, which is in the file of pages; before that there were
-/// so many changes since the last checkpoint. Its pages as they were without that change.
+/// A directory whose log has lost its end after a change of row 0, which is in the file of pages;
+/// before that there were so many changes since the last checkpoint. Its pages as they were without
+/// that change.
 fn without_the_end(name: &str, changes: u8) -> (Place, Vec<u8>) {
     let place = left_open(&format!("{name}-made"), 200);
     let entries = opened(&place).expect("it was killed");
@@ -370,7 +372,8 @@ fn what_was_never_made_as_a_whole_is_made_anew() {
     }
 }
 
-/// What the log of format 1 took for the end of a group, if it lay there in the first life of a database.
+/// What the log of format 1 took for the end of a group, if it lay there in the first life of a
+/// database.
 fn mark_of_format_1(place: u64) -> [u64; 2] {
     let (head, begins) = (2 << 8 | 13, place - 8);
     let sum = crc32c::crc32c(bytemuck::cast_slice(&[1, place, head]));
@@ -523,7 +526,8 @@ fn a_segment_that_was_made_ahead_when_a_life_ended_is_not_missed() {
         rows += 1;
     }
     drop(entries);
-    // The next life begins; it ends before its first checkpoint, with the power, and so does the head of what was made ahead.
+    // The next life begins; it ends before its first checkpoint, with the power, and so does the
+    // head of what was made ahead.
     let later = place.copy_to("ended-later");
     drop(opened(&later).expect("it was killed"));
     let (ahead, next) = (place.segments().remove(1), later.segments().remove(0));

@@ -1,4 +1,5 @@
-//! Pages that become thin are merged, and used again; what is lost in a crash then is made anew from the log.
+//! Pages that become thin are merged, and used again; what is lost in a crash then is made anew
+//! from the log.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -100,7 +101,8 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
         assert_eq!(few.entries, ROWS / 10);
         assert!(now + free <= total + 2, "{now} pages and {free} free ones, {total} before");
         println!("{} pages, {} when nine rows in ten are gone", all.pages, few.pages);
-        // A tenth of the rows; a page that has become one of two is filled by three quarters at most.
+        // A tenth of the rows; a page that has become one of two is filled by three quarters at
+        // most.
         assert!(few.pages * 4 < all.pages, "{} of {} pages", few.pages, all.pages);
 
         let items = opened(c, 60);
@@ -117,7 +119,8 @@ fn pages_of_rows_that_are_deleted_at_random_are_used_again() {
     });
 }
 
-/// Whether a row comes into a gap, between two leaves, that a scan relies on while the leaves become thin; and whether the scan sees the row.
+/// Whether a row comes into a gap, between two leaves, that a scan relies on while the leaves
+/// become thin; and whether the scan sees the row.
 fn comes_into_a_scanned_gap(c: VirtualCore, broken: Broken) -> (bool, bool) {
     let (database, table) =
         opened_as(c, PagedOptions { broken, wait_nanos_max: Some(1_000), ..options(60, 1024, 3) });

@@ -1,4 +1,5 @@
-//! One session against a map: every verb, a secondary index, tails, transactions that roll back, in a pool of 8 frames.
+//! One session against a map: every verb, a secondary index, tails, transactions that roll back, in
+//! a pool of 8 frames.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -198,7 +199,8 @@ fn a_pool_without_a_file_behaves_like_a_map() {
 
 #[test]
 fn locks_end_no_transaction_however_many_there_are() {
-    // A single session that locks all the same: with room for fewer locks than most scans take, and two tables' worth of trees.
+    // A single session that locks all the same: with room for fewer locks than most scans take, and
+    // two tables' worth of trees.
     let optimisations = Optimisations::ALL.without(Optimisation::PlainLocks);
     for (seed, escalation) in [(20, 4), (21, 16), (22, 1_000)] {
         let small = PagedOptions { directory: None, ..options(400, 1024, 1) };

@@ -1,4 +1,5 @@
-//! Parts of transactions over several databases: what they hold between being prepared and being finished.
+//! Parts of transactions over several databases: what they hold between being prepared and being
+//! finished.
 
 use engine::dynamic::{AnyDatabase, AnyPrepared, Session};
 use engine::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};

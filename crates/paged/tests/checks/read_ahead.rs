@@ -1,4 +1,5 @@
-//! What scans read ahead: it saves time, and is never older than what somebody else has written meanwhile.
+//! What scans read ahead: it saves time, and is never older than what somebody else has written
+//! meanwhile.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +76,8 @@ fn scans_in_both_directions_wait_less_for_the_disk() {
     }
 }
 
-/// How often a slow scan found a row as it was before a change that had been committed when the scan came to it.
+/// How often a slow scan found a row as it was before a change that had been committed when the
+/// scan came to it.
 fn steps_back(c: VirtualCore, options: &PagedOptions, seed: u64) -> u64 {
     let (database, table) = loaded(c, options);
     let (back, is_over) = (AtomicU64::new(0), AtomicU64::new(0));

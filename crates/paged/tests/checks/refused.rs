@@ -1,4 +1,5 @@
-//! Calls that the system refuses: what passes is waited for, and nothing that was acknowledged is lost by what does not.
+//! Calls that the system refuses: what passes is waited for, and nothing that was acknowledged is
+//! lost by what does not.
 
 use std::path::PathBuf;
 
@@ -89,7 +90,8 @@ fn segments_are_made_when_there_are_descriptors_again() {
     let rows = boot(&disk, |c| {
         let entries = opened(c);
         let mut rows = 0;
-        // The first refusals find time left, those of the last round wait with everything for the segment.
+        // The first refusals find time left, those of the last round wait with everything for the
+        // segment.
         for times in [1, 4, 1_000] {
             let before = segments(&disk);
             refuse(&disk, Call::Open, times);
@@ -140,7 +142,8 @@ fn a_log_whose_segments_are_never_made_stops_in_words() {
 /// More rows than the pool has room for.
 const ROWS: u64 = 200;
 
-/// Changes all rows in one transaction, and rolls it back while so many reads are refused; the result, and how long that took.
+/// Changes all rows in one transaction, and rolls it back while so many reads are refused; the
+/// result, and how long that took.
 fn roll_back_refused(
     c: VirtualCore,
     disk: &Disk,
@@ -205,7 +208,8 @@ fn a_database_that_cannot_roll_back_stops_and_the_next_opening_does() {
     });
 }
 
-/// A machine that stops at this event of an opening, and loses its power; whether the opening came to it.
+/// A machine that stops at this event of an opening, and loses its power; whether the opening came
+/// to it.
 fn opening_is_cut(disk: &Disk, event: u64) -> bool {
     let config = Config { memory_bytes: 256 << 20, ..Config::new(Shape::new(1, 1, 1)).with_seed(1) };
     let config = config.with_disk(disk).crashing(Crash::Event(event));
@@ -218,8 +222,9 @@ fn opening_is_cut(disk: &Disk, event: u64) -> bool {
     }
 }
 
-/// The last block of a segment is in memory of the operating system only when the database stops: the next opening makes it durable before
-/// it says where it goes on, although the segment behind is there already.
+/// The last block of a segment is in memory of the operating system only when the database stops:
+/// the next opening makes it durable before it says where it goes on, although the segment behind
+/// is there already.
 #[test]
 fn the_last_block_of_a_segment_is_durable_before_an_opening_goes_on_behind_it() {
     let blocks = SEGMENT_BYTES / 4096 - 1;

@@ -1,4 +1,5 @@
-//! Rows that are inserted together: each goes where it belongs, whatever the one before it has found, and whoever else inserts.
+//! Rows that are inserted together: each goes where it belongs, whatever the one before it has
+//! found, and whoever else inserts.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

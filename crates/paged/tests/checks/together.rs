@@ -1,5 +1,5 @@
-//! Several sessions at once, with perturbed schedules: money moves between accounts that come and go, and every scan of all
-//! accounts sees all of it.
+//! Several sessions at once, with perturbed schedules: money moves between accounts that come and
+//! go, and every scan of all accounts sees all of it.
 
 use std::ops::ControlFlow;
 
@@ -138,7 +138,8 @@ fn with_locks_that_are_broken_money_is_missing() {
     }
 }
 
-/// Transactions that read accounts and then give each a coin, all of them the same few; how many have committed, and how many attempts were in vain.
+/// Transactions that read accounts and then give each a coin, all of them the same few; how many
+/// have committed, and how many attempts were in vain.
 fn read_and_change(seed: u64) -> (u64, u64) {
     const WORKERS: usize = 8;
     let (rounds, hot, reads) = (30, 12, 5);
@@ -199,6 +200,7 @@ fn read_and_change(seed: u64) -> (u64, u64) {
 fn whoever_was_refused_takes_at_once_what_it_wants() {
     let (commits, aborts) =
         (0..4).map(read_and_change).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-    // 2,000 if they ask for more of each lock again and again, 1,700 if they come back before they can go on.
+    // 2,000 if they ask for more of each lock again and again, 1,700 if they come back before they
+    // can go on.
     assert!(2 * aborts < 3 * commits, "{aborts} attempts in vain for {commits} transactions");
 }

@@ -334,7 +334,8 @@ fn a_path_that_a_dead_process_has_left_is_used_again() {
     std::fs::rename(&path, path.with_extension("kept")).expect("there");
     drop(listener);
     std::fs::rename(path.with_extension("kept"), &path).expect("there");
-    // Another test may start a process at this moment, which has the old socket until it runs a program of its own.
+    // Another test may start a process at this moment, which has the old socket until it runs a
+    // program of its own.
     let (free, end) = (Endpoint::Path(path), end(c));
     let is_taken = |error: &PeerError| matches!(error, PeerError::System { call: "bind", .. });
     let mut listener = loop {

@@ -1,5 +1,5 @@
-//! Strangers beside processes that connect: they say nothing, half of something, too much, or the right thing with the wrong name, and nobody
-//! waits for them.
+//! Strangers beside processes that connect: they say nothing, half of something, too much, or the
+//! right thing with the wrong name, and nobody waits for them.
 //!
 //! `ISLES_STRANGER_ROUNDS` says how many rounds there are; `.ci/deep strangers` makes many.
 

@@ -2,18 +2,20 @@
 
 use crate::{Intent, Node, OutOfMemory, Platform, RegionBytes};
 
-/// What a [direct](super::Access::Direct) file asks of offsets and lengths; buffers are aligned to it.
+/// What a [direct](super::Access::Direct) file asks of offsets and lengths; buffers are aligned to
+/// it.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// Bytes in a region of their own, aligned for direct access, that belong to the holder of the buffer: the first
-/// [`Self::len`] of them are filled.
+/// Bytes in a region of their own, aligned for direct access, that belong to the holder of the
+/// buffer: the first [`Self::len`] of them are filled.
 pub struct Buffer<P: Platform> {
     region: P::Region,
     len: usize,
 }
 
 impl<P: Platform> Buffer<P> {
-    /// An empty buffer for at least `capacity` bytes on `node`; `name` says in reports what it is for.
+    /// An empty buffer for at least `capacity` bytes on `node`; `name` says in reports what it is
+    /// for.
     pub fn new(
         c: P::Core,
         node: Option<Node>,
@@ -39,7 +41,8 @@ impl<P: Platform> Buffer<P> {
         self.len == 0
     }
 
-    /// Says how much is filled: forgets what is behind, or takes what is there. Panics beyond the capacity.
+    /// Says how much is filled: forgets what is behind, or takes what is there. Panics beyond the
+    /// capacity.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "{len} bytes in a buffer for {}", self.capacity());
         self.len = len;
@@ -47,8 +50,8 @@ impl<P: Platform> Buffer<P> {
 
     /// The filled bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: initialised memory (regions start zeroed) that is reached through this buffer alone, shared as it is
-        // borrowed; `len` is at most its size.
+        // SAFETY: initialised memory (regions start zeroed) that is reached through this buffer
+        // alone, shared as it is borrowed; `len` is at most its size.
         unsafe { std::slice::from_raw_parts(self.region.base(), self.len) }
     }
 

@@ -1,19 +1,22 @@
 //! Files that outlive the process: what a redo log, checkpoints and recovery need, and no more.
 //!
-//! A database is one [directory](Files::Directory) that is locked against a second opener. Everything in it is done
-//! through [queues](Files::Queue): a core submits an [`Operation`] and goes on; a queue performs its operations one after
-//! another, in the order of submission, and the core takes [`Completion`]s in the same order when it looks, or waits for
-//! them. Several queues work at the same time. The memory that is written or read belongs to the operation while it is
+//! A database is one [directory](Files::Directory) that is locked against a second opener.
+//! Everything in it is done through [queues](Files::Queue): a core submits an [`Operation`] and
+//! goes on; a queue performs its operations one after another, in the order of submission, and the
+//! core takes [`Completion`]s in the same order when it looks, or waits for them. Several queues
+//! work at the same time. The memory that is written or read belongs to the operation while it is
 //! under way, and comes back with its completion.
 //!
 //! # What survives
 //!
-//! - A write survives a loss of power once a [`Operation::Flush`] of its file, performed after it, has succeeded. Until
-//!   then any part of it may be lost, by sectors and in any order.
-//! - A name (created, renamed, removed) survives once an [`Operation::FlushDirectory`] performed after it has succeeded.
-//! - After a flush that failed the writes before it may be lost although a later flush succeeds: the operating system
-//!   marks what it could not write as clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
-//!   A program that sees a flush fail acknowledges nothing any more and opens the files anew.
+//! - A write survives a loss of power once a [`Operation::Flush`] of its file, performed after it,
+//!   has succeeded. Until then any part of it may be lost, by sectors and in any order.
+//! - A name (created, renamed, removed) survives once an [`Operation::FlushDirectory`] performed
+//!   after it has succeeded.
+//! - After a flush that failed the writes before it may be lost although a later flush succeeds:
+//!   the operating system marks what it could not write as clean (Rebello et al., "Can Applications
+//!   Recover from fsync Failures?", ATC 2020). A program that sees a flush fail acknowledges
+//!   nothing any more and opens the files anew.
 //!
 //! Names are those of files directly in the directory: there are no directories below it.
 
@@ -41,7 +44,8 @@ pub enum Existence {
 pub enum Access {
     /// Through the operating system's cache.
     Cached,
-    /// Past it, where the file system allows that. Offsets and lengths are multiples of [`BLOCK_BYTES`].
+    /// Past it, where the file system allows that. Offsets and lengths are multiples of
+    /// [`BLOCK_BYTES`].
     Direct,
 }
 
@@ -53,12 +57,14 @@ pub enum Operation<P: Files> {
     Open {
         /// Its name.
         name: String,
-        /// Whether it is there. One that is there and that may only be read is opened to be read: writes to it are refused.
+        /// Whether it is there. One that is there and that may only be read is opened to be read:
+        /// writes to it are refused.
         existence: Existence,
         /// How it is used.
         access: Access,
     },
-    /// Gives a file another name; a file that has that name already is replaced, and no moment shows neither.
+    /// Gives a file another name; a file that has that name already is replaced, and no moment
+    /// shows neither.
     Rename {
         /// The name it has.
         from: String,
@@ -81,7 +87,8 @@ pub enum Operation<P: Files> {
         /// What: the filled part of each. With [`Access::Direct`], whole blocks.
         buffers: Vec<Buffer<P>>,
     },
-    /// Fills a buffer from its beginning to its capacity, or to the end of the file: [`Done::Bytes`] says how far.
+    /// Fills a buffer from its beginning to its capacity, or to the end of the file:
+    /// [`Done::Bytes`] says how far.
     Read {
         /// Where from.
         file: P::File,
@@ -95,16 +102,17 @@ pub enum Operation<P: Files> {
         /// The file.
         file: P::File,
     },
-    /// Takes space on the device behind the end of a file, so that later writes up to this size find it; the file reads as zeros
-    /// there.
+    /// Takes space on the device behind the end of a file, so that later writes up to this size
+    /// find it; the file reads as zeros there.
     Preallocate {
         /// The file.
         file: P::File,
         /// The size it gets.
         bytes: u64,
     },
-    /// Writes zeros where nothing was written since the space was taken: the file reads as before. A file system that takes space marks it
-    /// as unwritten, and each flush of a first write there also has to make that mark's end durable; behind zeros a flush is one of data.
+    /// Writes zeros where nothing was written since the space was taken: the file reads as before.
+    /// A file system that takes space marks it as unwritten, and each flush of a first write there
+    /// also has to make that mark's end durable; behind zeros a flush is one of data.
     Clear {
         /// The file.
         file: P::File,
@@ -184,22 +192,24 @@ impl<P: Files> Completion<P> {
 
 /// A platform's files. See the [module](self) for what survives.
 pub trait Files: Platform {
-    /// An opened directory that no other program has open. It stays locked until the directory, its queues and its files are
-    /// dropped.
+    /// An opened directory that no other program has open. It stays locked until the directory, its
+    /// queues and its files are dropped.
     type Directory: Send + Sync;
     /// An opened file.
     type File: Clone + Send + Sync;
     /// Performs operations one after another. It belongs to one core at a time.
     type Queue: Send;
 
-    /// Opens and locks a directory; with `create`, one that is not there is made, and its name made durable.
+    /// Opens and locks a directory; with `create`, one that is not there is made, and its name made
+    /// durable.
     ///
     /// # Errors
     /// [`FileErrorKind::InUse`] if it is open already, in this process or another.
     fn open_directory(c: Self::Core, path: &Path, create: bool) -> Result<Self::Directory, FileError>;
 
-    /// A number that no other call draws, on any machine: what tells files of one database, or of one life of it, from all
-    /// others. The operating system's randomness on hardware; by the seed of the disk in a virtual machine.
+    /// A number that no other call draws, on any machine: what tells files of one database, or of
+    /// one life of it, from all others. The operating system's randomness on hardware; by the seed
+    /// of the disk in a virtual machine.
     ///
     /// # Errors
     /// The operating system has no randomness to give.
@@ -211,11 +221,13 @@ pub trait Files: Platform {
     /// Begins an operation, and does not wait for it.
     fn submit(c: Self::Core, queue: &mut Self::Queue, operation: Operation<Self>) -> Ticket;
 
-    /// The next completion, in the order of submission; `None` if that operation is under way still, or there is none.
+    /// The next completion, in the order of submission; `None` if that operation is under way
+    /// still, or there is none.
     fn take(c: Self::Core, queue: &mut Self::Queue) -> Option<Completion<Self>>;
 
-    /// Sleeps until there is a completion to take, or the deadline; false if there is none, which without a deadline means
-    /// that no operation is under way (or that the machine has crashed, and the caller is being unwound).
+    /// Sleeps until there is a completion to take, or the deadline; false if there is none, which
+    /// without a deadline means that no operation is under way (or that the machine has crashed,
+    /// and the caller is being unwound).
     fn wait(c: Self::Core, queue: &mut Self::Queue, deadline: Option<Nanos>) -> bool;
 
     /// Performs one operation and waits for it, on a queue without others under way.

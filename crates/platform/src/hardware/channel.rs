@@ -1,10 +1,11 @@
 //! Messages through a descriptor of the kernel.
 //!
-//! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is bounded, so that an
-//! unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry bytes: a message is preceded by its length,
-//! and both go out in one call. Writes to pipes are atomic up to a page. Sockets of packets and message queues keep
-//! messages apart. Between processes a message has a [frame](crate::link::frame), whatever carries it, and between machines what
-//! carries it may be [secured](SecureBytes).
+//! Ways out are non-blocking, ways in are blocking and looked at with `poll` first where waiting is
+//! bounded, so that an unbounded wait for a message is one system call. Pipes, FIFOs and TCP carry
+//! bytes: a message is preceded by its length, and both go out in one call. Writes to pipes are
+//! atomic up to a page. Sockets of packets and message queues keep messages apart. Between
+//! processes a message has a [frame](crate::link::frame), whatever carries it, and between machines
+//! what carries it may be [secured](SecureBytes).
 
 use std::io::{self, Error, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -101,7 +102,8 @@ pub struct FileReceiver {
 }
 
 impl FileSender {
-    /// Over this descriptor, of this kind; `peer` says whether the receiver is there, if it is another process.
+    /// Over this descriptor, of this kind; `peer` says whether the receiver is there, if it is
+    /// another process.
     pub fn new(file: OwnedFd, kind: Kind, peer: Option<Arc<Life>>) -> Self {
         FileSender { file, kind, frame: Vec::new(), peer, secured: None, bell: None }
     }
@@ -141,7 +143,8 @@ impl FileSender {
 }
 
 impl FileReceiver {
-    /// Over this descriptor, of this kind; `peer` says whether the sender is there, if it is another process.
+    /// Over this descriptor, of this kind; `peer` says whether the sender is there, if it is
+    /// another process.
     pub fn new(file: OwnedFd, kind: Kind, message_bytes_max: usize, peer: Option<Arc<Life>>) -> Self {
         let inbox = match (kind, &peer) {
             (Kind::Bytes | Kind::Socket, _) => INBOX_MESSAGES * (FRAME_HEADER_BYTES + message_bytes_max),
@@ -246,11 +249,12 @@ impl FileReceiver {
 }
 
 impl FileSender {
-    /// Whether a socket has room for a whole frame: the kernel says so only while a third of the buffer is free, which
-    /// is many frames.
+    /// Whether a socket has room for a whole frame: the kernel says so only while a third of the
+    /// buffer is free, which is many frames.
     fn has_room(&self) -> bool {
         let mut entry = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one entry, which outlives the call. What is wrong with the socket shows when it is written to.
+        // SAFETY: one entry, which outlives the call. What is wrong with the socket shows when it
+        // is written to.
         unsafe { libc::poll(&raw mut entry, 1, 0) != 0 }
     }
 
@@ -268,7 +272,8 @@ impl FileSender {
             frame.extend_from_slice(message);
         }
         let mut sent = self.put(&frame);
-        // Only a socket that is short of memory takes a part; its rest has to follow, or the stream would lose its shape.
+        // Only a socket that is short of memory takes a part; its rest has to follow, or the stream
+        // would lose its shape.
         while let Ok(taken) = sent
             && taken < frame.len()
         {
@@ -381,7 +386,8 @@ impl FileReceiver {
         }
     }
 
-    /// Reads more of a stream, and tells whether it has: waits until there is some, unless `flags` say that it does not.
+    /// Reads more of a stream, and tells whether it has: waits until there is some, unless `flags`
+    /// say that it does not.
     fn fill(&mut self, flags: libc::c_int) -> Result<bool, ReceiveError> {
         self.inbox.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
@@ -410,7 +416,8 @@ impl FileReceiver {
         }
     }
 
-    /// Takes more of what was decrypted, and reads if there is none: perhaps a part of a record, which makes nothing yet.
+    /// Takes more of what was decrypted, and reads if there is none: perhaps a part of a record,
+    /// which makes nothing yet.
     fn fill_secured(&mut self, secured: &dyn SecureBytes) -> Result<bool, ReceiveError> {
         let mut taken = secured.take(&mut self.inbox[self.end..]);
         if taken == 0 {

@@ -1,7 +1,8 @@
-//! Time from the time stamp counter, calibrated once against the operating system's monotonic clock.
+//! Time from the time stamp counter, calibrated once against the operating system's monotonic
+//! clock.
 //!
-//! `nanoseconds = ticks * MULTIPLIER >> 32`. Until [`calibrate`] has run, and where the counter is not invariant, the
-//! multiplier is 0 and [`now`] asks the operating system.
+//! `nanoseconds = ticks * MULTIPLIER >> 32`. Until [`calibrate`] has run, and where the counter is
+//! not invariant, the multiplier is 0 and [`now`] asks the operating system.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,8 @@ use crate::Nanos;
 static MULTIPLIER: AtomicU64 = AtomicU64::new(0);
 static CALIBRATION: OnceLock<()> = OnceLock::new();
 
-/// Length of the calibration: the operating system's clock is good to well under 1 us, so the rate is good to 1e-4.
+/// Length of the calibration: the operating system's clock is good to well under 1 us, so the rate
+/// is good to 1e-4.
 const CALIBRATION_MILLIS: u64 = 5;
 
 /// Measures the counter's rate, once per process.
@@ -29,7 +31,8 @@ pub(super) fn calibrate() {
         let elapsed = started.elapsed().as_nanos();
         let passed = u128::from((ticks() - first).max(1));
         let multiplier = u64::try_from((elapsed << 32) / passed).unwrap_or(0);
-        // Relaxed: a reader that misses it uses the operating system's clock only before any core exists.
+        // Relaxed: a reader that misses it uses the operating system's clock only before any core
+        // exists.
         MULTIPLIER.store(multiplier, Ordering::Relaxed);
     });
 }
@@ -75,7 +78,8 @@ fn ticks() -> u64 {
     system_now().0
 }
 
-/// The counter, read after all earlier loads have completed and before any later instruction starts.
+/// The counter, read after all earlier loads have completed and before any later instruction
+/// starts.
 #[inline(always)]
 pub(super) fn ordered_ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

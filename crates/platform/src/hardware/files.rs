@@ -1,11 +1,13 @@
-//! Files of the operating system: each queue is a thread of its own that makes one system call after another. Whoever would only wait for
-//! an operation makes the call itself: two switches between threads cost a fifth of what a disk needs for a page.
+//! Files of the operating system: each queue is a thread of its own that makes one system call
+//! after another. Whoever would only wait for an operation makes the call itself: two switches
+//! between threads cost a fifth of what a disk needs for a page.
 //!
-//! A child of `fork` has the descriptors of its parent, and the lock with them, but none of its threads: whatever it asks for is refused, and it
-//! leaves the lock alone. The process that opened the directory gives the lock back itself, since a descriptor of a child would keep it.
+//! A child of `fork` has the descriptors of its parent, and the lock with them, but none of its
+//! threads: whatever it asks for is refused, and it leaves the lock alone. The process that opened
+//! the directory gives the lock back itself, since a descriptor of a child would keep it.
 //!
-//! Deviations: `io_uring` is not used (docs/decisions/0010); a flush is `fdatasync`; direct access falls back to the cache where the file system
-//! refuses `O_DIRECT` (tmpfs before Linux 6.6).
+//! Deviations: `io_uring` is not used (docs/decisions/0010); a flush is `fdatasync`; direct access
+//! falls back to the cache where the file system refuses `O_DIRECT` (tmpfs before Linux 6.6).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -59,7 +61,8 @@ impl Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if !self.is_of_parent() {
-            // It cannot fail for a descriptor that is open, and the end of the last one unlocks too.
+            // It cannot fail for a descriptor that is open, and the end of the last one unlocks
+            // too.
             let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
         }
     }
@@ -300,7 +303,8 @@ impl Opened {
             let taken = again(|| rustix::io::pread(&self.file, &mut *room, offset + filled as u64))
                 .map_err(|error| self.failed("read", error))?;
             filled += taken;
-            // A direct read that ends within a block is the last one: the next would not be aligned.
+            // A direct read that ends within a block is the last one: the next would not be
+            // aligned.
             if taken == 0 || !filled.is_multiple_of(BLOCK_BYTES) {
                 break;
             }
@@ -340,7 +344,8 @@ fn perform(
             (vec![buffer], result.map(Done::Bytes))
         }
         Operation::Flush { file } => {
-            // Never again after a failure: the kernel would say that all is well. A signal is no failure: nothing was decided.
+            // Never again after a failure: the kernel would say that all is well. A signal is no
+            // failure: nothing was decided.
             let flushed = again(|| rustix::fs::fdatasync(&file.0.file));
             nothing(flushed.map_err(|error| file.0.failed("fdatasync", error)))
         }
@@ -503,7 +508,8 @@ impl Files for Hardware {
 mod tests {
     use super::*;
 
-    /// As a flush that a signal interrupts, which has decided nothing, and one that fails, which is never asked again.
+    /// As a flush that a signal interrupts, which has decided nothing, and one that fails, which is
+    /// never asked again.
     #[test]
     fn a_call_is_repeated_after_a_signal_and_after_nothing_else() {
         let mut calls = 0;

@@ -1,14 +1,16 @@
 //! Whether the process at the other end of a connection still has it open.
 //!
-//! A process that ends, in whichever way, closes its sockets, and the kernel tells the other end at once. Rings in shared
-//! memory have no such news: the socket over which their two sides met stays open beside them for it.
+//! A process that ends, in whichever way, closes its sockets, and the kernel tells the other end at
+//! once. Rings in shared memory have no such news: the socket over which their two sides met stays
+//! open beside them for it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::clock;
 
-/// The socket is looked at this often at most: a twentieth of the second within which a death is to be noticed.
+/// The socket is looked at this often at most: a twentieth of the second within which a death is to
+/// be noticed.
 pub(super) const LOOK_NANOS: u64 = 50_000_000;
 
 /// The socket between two processes.

@@ -1,7 +1,7 @@
 //! The kernel's own mechanisms, between two threads of this machine.
 //!
-//! What goes through their descriptors is said in `channel`; links to other processes, which may be rings, come from
-//! crate `peers`.
+//! What goes through their descriptors is said in `channel`; links to other processes, which may be
+//! rings, come from crate `peers`.
 
 use std::ffi::CString;
 use std::io::{self, Error};
@@ -24,7 +24,8 @@ use crate::link::{
 
 /// Messages of a queue: what the kernel allows every user.
 const QUEUE_MESSAGES_MAX: usize = 10;
-/// How long a worker sleeps in the kernel before it looks at its bell, which the kernel does not know.
+/// How long a worker sleeps in the kernel before it looks at its bell, which the kernel does not
+/// know.
 const LOOK_AT_BELL_NANOS: u64 = 100_000;
 
 /// The way out of one end.
@@ -55,7 +56,8 @@ pub fn ring_end(sender: SharedSender, receiver: SharedReceiver) -> KernelEnd<Har
 
 fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
     check(descriptor as isize)?;
-    // SAFETY: the kernel has just handed out this descriptor to this call, and no other code knows it.
+    // SAFETY: the kernel has just handed out this descriptor to this call, and no other code knows
+    // it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -99,7 +101,8 @@ fn fifo() -> Result<(OwnedFd, OwnedFd), Failed> {
     // SAFETY: a path that ends with a zero.
     named("mkfifo", check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) } as isize))?;
     let open = |flags| {
-        // SAFETY: as above. Opening without blocking, the way in first, neither waits nor fails for want of a peer.
+        // SAFETY: as above. Opening without blocking, the way in first, neither waits nor fails for
+        // want of a peer.
         owned(unsafe { libc::open(path.as_ptr(), flags | libc::O_NONBLOCK | libc::O_CLOEXEC) })
     };
     let way_in = open(libc::O_RDONLY);

@@ -1,7 +1,7 @@
 //! The real machine: every call inlines to the plain instruction.
 //!
-//! Deviations from an ideal machine: x86-64 Linux only; without an invariant time stamp counter the clock falls back to
-//! `clock_gettime`.
+//! Deviations from an ideal machine: x86-64 Linux only; without an invariant time stamp counter the
+//! clock falls back to `clock_gettime`.
 
 pub(crate) mod channel;
 mod clock;
@@ -38,14 +38,16 @@ pub use watch::KernelWatch;
 pub struct Hardware;
 
 impl Hardware {
-    /// The calling thread as a core. The thread is not pinned. Calibrates the clock on first use (some milliseconds).
+    /// The calling thread as a core. The thread is not pinned. Calibrates the clock on first use
+    /// (some milliseconds).
     pub fn core() -> HardwareCore {
         clock::calibrate();
         HardwareCore::new()
     }
 
-    /// Runs a chain of `100 * count` additions, each of which waits for the one before: one cycle each on every x86-64
-    /// processor, so that their time gives the clock of the core. On other processors it does nothing, and says so.
+    /// Runs a chain of `100 * count` additions, each of which waits for the one before: one cycle
+    /// each on every x86-64 processor, so that their time gives the clock of the core. On other
+    /// processors it does nothing, and says so.
     pub fn dependent_additions(count: u64) -> bool {
         cycles::additions(count)
     }
@@ -63,8 +65,8 @@ impl SharedWord for AtomicU64 {
     }
 }
 
-/// Spins this often before a spinning thread offers its processor to others: with more threads than processors the
-/// awaited thread may not be running.
+/// Spins this often before a spinning thread offers its processor to others: with more threads than
+/// processors the awaited thread may not be running.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 
 impl Platform for Hardware {
@@ -84,8 +86,8 @@ impl Platform for Hardware {
     }
 
     fn secret(_: HardwareCore) -> u64 {
-        // The standard library keeps random keys of a keyed hash, which it draws without waiting for the system to gather
-        // randomness; each state has another key.
+        // The standard library keeps random keys of a keyed hash, which it draws without waiting
+        // for the system to gather randomness; each state has another key.
         RandomState::new().hash_one(0_u64)
     }
 
@@ -146,7 +148,8 @@ impl Platform for Hardware {
     fn write_words(_: HardwareCore, to: &[AtomicU64], from: &[u64]) {
         assert_eq!(from.len(), to.len());
         for (word, value) in to.iter().zip(from) {
-            // Relaxed: the caller holds the row exclusively and publishes with a release store afterwards.
+            // Relaxed: the caller holds the row exclusively and publishes with a release store
+            // afterwards.
             word.store(*value, Ordering::Relaxed);
         }
     }

@@ -1,9 +1,10 @@
 //! Which process this is, for what a child of `fork` has of its parent's without being its parent.
 //!
-//! A child has a copy of all memory, and shares open files and their locks. One word lies in memory that the kernel empties in a child
-//! (`MADV_WIPEONFORK`): a process that finds it empty takes the number behind the last that it knows of, which is its parent's. So asking costs
-//! two loads, and no system call. Kernels before 4.14 empty nothing: there the C library calls a handler in each child, which `fork` by a plain
-//! system call evades.
+//! A child has a copy of all memory, and shares open files and their locks. One word lies in memory
+//! that the kernel empties in a child (`MADV_WIPEONFORK`): a process that finds it empty takes the
+//! number behind the last that it knows of, which is its parent's. So asking costs two loads, and
+//! no system call. Kernels before 4.14 empty nothing: there the C library calls a handler in each
+//! child, which `fork` by a plain system call evades.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -59,7 +60,8 @@ fn make() -> &'static AtomicU64 {
         match emptied {
             Some(region) => std::mem::forget(region),
             None => {
-                // SAFETY: the handler stores to one word. A refusal means that there is no memory, and forks go unnoticed.
+                // SAFETY: the handler stores to one word. A refusal means that there is no memory,
+                // and forks go unnoticed.
                 #[cfg(not(miri))]
                 unsafe {
                     libc::pthread_atfork(None, None, Some(empty))
@@ -68,7 +70,8 @@ fn make() -> &'static AtomicU64 {
         }
     }
     let place = won.map_or_else(|first| first, |_| made);
-    // SAFETY: the word is `PLAIN`, or lies in a region that is never unmapped: this one, or that of the thread that was first.
+    // SAFETY: the word is `PLAIN`, or lies in a region that is never unmapped: this one, or that of
+    // the thread that was first.
     unsafe { &*place }
 }
 

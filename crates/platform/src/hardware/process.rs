@@ -9,7 +9,8 @@ use terms::HardwareThread;
 use super::{Hardware, HardwareCore};
 
 impl Hardware {
-    /// Keeps this thread, and those that it starts from now on, on these hardware threads. Of no threads it means nothing.
+    /// Keeps this thread, and those that it starts from now on, on these hardware threads. Of no
+    /// threads it means nothing.
     ///
     /// # Errors
     /// The process may run on none of them.
@@ -24,8 +25,8 @@ impl Hardware {
         Ok(rustix::thread::sched_setaffinity(None, &set)?)
     }
 
-    /// The hardware threads that the kernel lets this thread run on now: its affinity, its control group's, and those that are online. `None`: it
-    /// does not say.
+    /// The hardware threads that the kernel lets this thread run on now: its affinity, its control
+    /// group's, and those that are online. `None`: it does not say.
     pub(super) fn allowed() -> Option<Vec<HardwareThread>> {
         let set = rustix::thread::sched_getaffinity(None).ok()?;
         let numbers = 0..rustix::thread::CpuSet::MAX_CPU;
@@ -37,7 +38,8 @@ impl Hardware {
         )
     }
 
-    /// Lets this process open as many files as it may ever: links between many workers need several each.
+    /// Lets this process open as many files as it may ever: links between many workers need several
+    /// each.
     pub fn allow_files(_: HardwareCore) {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         // Where it is refused, a link says so later.
@@ -45,8 +47,9 @@ impl Hardware {
     }
 }
 
-/// Has a write beyond the limit of a file's length (`ulimit -f`) fail, as any other that is refused. Unless the program has said what is to happen,
-/// the kernel ends the process instead (`SIGXFSZ`), and whatever it had to acknowledge.
+/// Has a write beyond the limit of a file's length (`ulimit -f`) fail, as any other that is
+/// refused. Unless the program has said what is to happen, the kernel ends the process instead
+/// (`SIGXFSZ`), and whatever it had to acknowledge.
 pub(super) fn survive_file_limits() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,5 @@
-//! Anonymous memory from the operating system, on the node asked for, and memory that is shared with other processes.
+//! Anonymous memory from the operating system, on the node asked for, and memory that is shared
+//! with other processes.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -6,7 +7,8 @@ use std::ptr::NonNull;
 use crate::{OutOfMemory, RegionBytes};
 use terms::Node;
 
-/// Regions of at least this size ask for huge pages: a random access then costs one cache miss instead of two.
+/// Regions of at least this size ask for huge pages: a random access then costs one cache miss
+/// instead of two.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// An anonymous private mapping, or one of a file, unmapped when dropped.
@@ -18,7 +20,8 @@ pub struct HardwareRegion {
     mapped: (NonNull<u8>, usize),
 }
 
-// SAFETY: the mapping belongs to no thread; `HardwareRegion` gives out a raw pointer only, and dropping needs ownership.
+// SAFETY: the mapping belongs to no thread; `HardwareRegion` gives out a raw pointer only, and
+// dropping needs ownership.
 unsafe impl Send for HardwareRegion {}
 // SAFETY: as above; shared references allow nothing but reading base and length.
 unsafe impl Sync for HardwareRegion {}
@@ -35,7 +38,8 @@ impl HardwareRegion {
             rounded.checked_add(page).ok_or_else(|| refused("larger than the address space".into()))?;
         // Miri knows neither this flag nor advice.
         let lazily = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no other mapping.
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces no
+        // other mapping.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -54,7 +58,8 @@ impl HardwareRegion {
         // SAFETY: `skip` is less than `page`, and `page` more bytes than needed were mapped.
         let base = unsafe { start.add(skip) };
         if page == HUGE_PAGE_BYTES && !cfg!(miri) {
-            // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal costs speed only.
+            // SAFETY: the range lies inside our mapping; advice changes no contents. A refusal
+            // costs speed only.
             unsafe { libc::madvise(base.as_ptr().cast(), rounded, libc::MADV_HUGEPAGE) };
         }
         if let Some(node) = node {
@@ -63,7 +68,8 @@ impl HardwareRegion {
         Ok(HardwareRegion { base, bytes: rounded, mapped: (start, length) })
     }
 
-    /// Maps `bytes` bytes of a file, whole pages, such that other processes that map it see them too.
+    /// Maps `bytes` bytes of a file, whole pages, such that other processes that map it see them
+    /// too.
     pub(super) fn map_file(
         node: Option<Node>,
         file: BorrowedFd<'_>,
@@ -108,8 +114,8 @@ pub(super) fn populate(at: *mut u8, bytes: usize) {
     }
 }
 
-/// Asks for the pages of this range to come from `node` while it has any. A kernel without NUMA refuses, which changes
-/// nothing on a machine with one node.
+/// Asks for the pages of this range to come from `node` while it has any. A kernel without NUMA
+/// refuses, which changes nothing on a machine with one node.
 #[cfg_attr(miri, allow(unused_variables))]
 fn prefer_node(base: NonNull<u8>, bytes: usize, node: Node) {
     #[cfg(not(miri))]
@@ -119,7 +125,8 @@ fn prefer_node(base: NonNull<u8>, bytes: usize, node: Node) {
         let mut mask = [0u64; 16];
         let Some(slot) = mask.get_mut(node.0 as usize / BITS) else { return };
         *slot = 1 << (node.0 as usize % BITS);
-        // SAFETY: the range is our own mapping, the mask outlives the call and holds the stated number of bits.
+        // SAFETY: the range is our own mapping, the mask outlives the call and holds the stated
+        // number of bits.
         unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -146,7 +153,8 @@ impl RegionBytes for HardwareRegion {
 
 impl Drop for HardwareRegion {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped; the owner of a region keeps no reference into it when it drops it.
+        // SAFETY: exactly what `map` mapped; the owner of a region keeps no reference into it when
+        // it drops it.
         unsafe { libc::munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
     }
 }

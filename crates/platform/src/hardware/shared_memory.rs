@@ -1,9 +1,10 @@
 //! Memory that several processes map.
 //!
-//! The memory is a file without a name (`memfd_create`), which lives as long as a process has it open or mapped. Its size
-//! is sealed: no process can take away a page that another one uses. What lies in it is found by its offset: each process
-//! maps it at an address of its own. The contents are what any of the processes makes of them, so they are words, read and
-//! written with atomics, and nothing in them is believed.
+//! The memory is a file without a name (`memfd_create`), which lives as long as a process has it
+//! open or mapped. Its size is sealed: no process can take away a page that another one uses. What
+//! lies in it is found by its offset: each process maps it at an address of its own. The contents
+//! are what any of the processes makes of them, so they are words, read and written with atomics,
+//! and nothing in them is believed.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -29,7 +30,8 @@ impl SharedMemory {
         self.bytes
     }
 
-    /// A name under which another process of the same user may [`SharedMemory::open`] it, while this process keeps it.
+    /// A name under which another process of the same user may [`SharedMemory::open`] it, while
+    /// this process keeps it.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
@@ -74,8 +76,8 @@ impl AsFd for SharedMemory {
 }
 
 impl Hardware {
-    /// As [`crate::Platform::region`], of memory that other processes may map: the region, and what they need for it. Parking
-    /// and waking work across processes on its words.
+    /// As [`crate::Platform::region`], of memory that other processes may map: the region, and what
+    /// they need for it. Parking and waking work across processes on its words.
     ///
     /// # Errors
     /// Memory was refused.

@@ -1,22 +1,25 @@
 //! A ring of messages between two processes: one sender, one receiver, no kernel while both run.
 //!
-//! Layout, in lines: one for the count of consumed messages, then the slots, of as many lines as the longest message needs.
-//! Every line of a slot begins with the announcement of the message (the number of times that the ring went round, the
-//! length, and a number that follows from length and position in the stream) and has seven words of it. The sender writes the last line
-//! first, and the announcement last in each.
+//! Layout, in lines: one for the count of consumed messages, then the slots, of as many lines as
+//! the longest message needs. Every line of a slot begins with the announcement of the message (the
+//! number of times that the ring went round, the length, and a number that follows from length and
+//! position in the stream) and has seven words of it. The sender writes the last line first, and
+//! the announcement last in each.
 //!
-//! The receiver waits by looking at the first line, which is the last one to be written: the sender has the others for itself until
-//! then, and when the first one has come, all of them are asked for at once, so that a message takes little longer than two lines (as with
-//! the slots of Giacomoni, Moseley and Vachharajani, "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line is written by
-//! both sides, and the data is its own announcement).
+//! The receiver waits by looking at the first line, which is the last one to be written: the sender
+//! has the others for itself until then, and when the first one has come, all of them are asked for
+//! at once, so that a message takes little longer than two lines (as with the slots of Giacomoni,
+//! Moseley and Vachharajani, "FastForward for Efficient Pipeline Parallelism", PPoPP 2008: no line
+//! is written by both sides, and the data is its own announcement).
 //!
-//! The other process may end within a message, and its words may be anything: a message is handed on if all of its lines have the one
-//! announcement that it can have, and a count that cannot be closes the ring. What is in a message has no checksum
+//! The other process may end within a message, and its words may be anything: a message is handed
+//! on if all of its lines have the one announcement that it can have, and a count that cannot be
+//! closes the ring. What is in a message has no checksum
 //! (`docs/decisions/0024-no-checksum-in-shared-memory.md`). Memory lies on the receiver's node.
 //!
-//! Concurrency: the announcement in each line is stored with Release after the line's words, and loaded with Acquire before
-//! them; the count of consumed messages is stored with Release after the reads of the slot, and loaded with Acquire before
-//! it is written to again.
+//! Concurrency: the announcement in each line is stored with Release after the line's words, and
+//! loaded with Acquire before them; the count of consumed messages is stored with Release after the
+//! reads of the slot, and loaded with Acquire before it is written to again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,8 +60,9 @@ impl Ring {
     #[inline]
     fn line(&self, line: usize) -> &[AtomicU64; LINE_WORDS] {
         assert!((line + 1) * LINE_BYTES <= self.region.bytes());
-        // SAFETY: inside the region by the assertion, and aligned, because regions are. Every value is a valid word, this
-        // module uses its regions as atomic words only, and so has the other process to. The region outlives the loan.
+        // SAFETY: inside the region by the assertion, and aligned, because regions are. Every value
+        // is a valid word, this module uses its regions as atomic words only, and so has the other
+        // process to. The region outlives the loan.
         unsafe { &*self.region.base().add(line * LINE_BYTES).cast() }
     }
 
@@ -91,8 +95,8 @@ impl Turn {
     }
 }
 
-/// The announcement of the message at this turn: the lower half is different for other lengths, and for other messages of the
-/// same round and slot.
+/// The announcement of the message at this turn: the lower half is different for other lengths, and
+/// for other messages of the same round and slot.
 #[inline]
 fn announce(turn: Turn, bytes: usize) -> u64 {
     // Odd factors: both are bijections. From MurmurHash3 (Appleby).
@@ -138,7 +142,8 @@ pub struct SharedReceiver {
 }
 
 impl SharedSender {
-    /// The side that writes to `region`, whose receiver waits at `bell`. The region is large enough for the limits.
+    /// The side that writes to `region`, whose receiver waits at `bell`. The region is large enough
+    /// for the limits.
     pub fn new(region: HardwareRegion, bell: Bell<Hardware>, limits: Limits, life: Arc<Life>) -> Self {
         SharedSender { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST, consumed: 0 }
     }
@@ -188,7 +193,8 @@ impl SharedSender {
 }
 
 impl SharedReceiver {
-    /// The side that reads from `region`, and waits at `bell`. The region is large enough for the limits.
+    /// The side that reads from `region`, and waits at `bell`. The region is large enough for the
+    /// limits.
     pub fn new(region: HardwareRegion, bell: Arc<Bell<Hardware>>, limits: Limits, life: Arc<Life>) -> Self {
         SharedReceiver { ring: Ring { region, limits, life }, bell, turn: Turn::FIRST }
     }
@@ -213,7 +219,8 @@ impl SharedReceiver {
         if announcement != announce(self.turn, bytes) {
             return Err(FrameError::Announcement(announcement));
         }
-        // All of them are looked at, also after one that is wrong: so they are on their way together.
+        // All of them are looked at, also after one that is wrong: so they are on their way
+        // together.
         let wrong = (1..lines(bytes)).fold(None, |wrong, line| {
             let there = self.ring.line(first + line)[0].load(Ordering::Acquire);
             if there == announcement { wrong } else { Some(there) }
@@ -231,7 +238,8 @@ impl SharedReceiver {
         self.has_message() || self.ring.life.is_gone()
     }
 
-    /// The length of the next message, copied to the beginning of `buffer`; `None` if it is not there.
+    /// The length of the next message, copied to the beginning of `buffer`; `None` if it is not
+    /// there.
     #[inline]
     fn take(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, FrameError> {
         let Some(bytes) = self.look()? else { return Ok(None) };
@@ -261,7 +269,8 @@ impl SharedReceiver {
         self.take_or_close(buffer)?.map_or(Err(ReceiveError::Closed), |bytes| Ok(Some(bytes)))
     }
 
-    /// The length of the next message, copied to the beginning of `buffer`; `None` if none came in time.
+    /// The length of the next message, copied to the beginning of `buffer`; `None` if none came in
+    /// time.
     pub(super) fn receive(
         &mut self,
         c: HardwareCore,

@@ -8,7 +8,8 @@ use super::handle::HardwareCore;
 use crate::{Nanos, Place};
 use terms::HardwareThread;
 
-/// Longest sleep of one `park`: a waiter looks at its word again at least this often, so a lost wake-up costs time only.
+/// Longest sleep of one `park`: a waiter looks at its word again at least this often, so a lost
+/// wake-up costs time only.
 const PARK_NANOS_MAX: u64 = 100_000_000;
 
 /// Shortest rest: what a change of threads takes, several times.
@@ -34,7 +35,8 @@ pub(super) fn parallel(
     });
 }
 
-/// Binds the calling thread. A refusal (the thread left the allowed set meanwhile) leaves it where it is.
+/// Binds the calling thread. A refusal (the thread left the allowed set meanwhile) leaves it where
+/// it is.
 #[cfg_attr(miri, allow(unused_variables))]
 fn pin(thread: HardwareThread) {
     #[cfg(not(miri))]
@@ -56,7 +58,8 @@ pub(super) fn rest(nanos: u64) {
     std::thread::sleep(Duration::from_nanos(nanos.max(REST_NANOS_MIN)));
 }
 
-/// The futex is the low half of the word: the engine's words change in their low half when they announce something.
+/// The futex is the low half of the word: the engine's words change in their low half when they
+/// announce something.
 #[cfg(not(miri))]
 fn low_half(word: &AtomicU64) -> *const u32 {
     std::ptr::from_ref(word).cast::<u32>()
@@ -74,8 +77,9 @@ pub(super) fn park(word: &AtomicU64, seen: u64, deadline: Option<Nanos>) {
             tv_sec: timeout.as_secs().cast_signed(),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
-        // SAFETY: the futex word is the low half of a live, aligned atomic; the time outlives the call. The kernel
-        // compares and sleeps atomically, so a change between the caller's load and this call is not lost.
+        // SAFETY: the futex word is the low half of a live, aligned atomic; the time outlives the
+        // call. The kernel compares and sleeps atomically, so a change between the caller's load
+        // and this call is not lost.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

@@ -1,4 +1,5 @@
-//! One look at many descriptors: `epoll`, which tells of those that are ready, however many are not.
+//! One look at many descriptors: `epoll`, which tells of those that are ready, however many are
+//! not.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -15,7 +16,8 @@ pub struct KernelWatch {
 fn watch(files: &[RawFd]) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     let epoll = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } as isize)?;
-    // SAFETY: the kernel has just handed out this descriptor to this call, and no other code knows it.
+    // SAFETY: the kernel has just handed out this descriptor to this call, and no other code knows
+    // it.
     let epoll = unsafe { OwnedFd::from_raw_fd(epoll as RawFd) };
     for (place, file) in files.iter().enumerate() {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: place as u64 };

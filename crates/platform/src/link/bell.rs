@@ -1,17 +1,19 @@
 //! The word on which a worker waits for everything.
 //!
-//! Protocol: what a ringer announces is published first; then it looks whether the worker waits, and only then writes to
-//! the bell. The worker says that it waits, and then looks once more for what it waits for. Both put a SeqCst fence between
-//! their write and their look (Dekker's pattern), so at least one of them sees the other, and a ring is never lost. A worker
-//! that is awake costs its ringers one look at the word that says so.
+//! Protocol: what a ringer announces is published first; then it looks whether the worker waits,
+//! and only then writes to the bell. The worker says that it waits, and then looks once more for
+//! what it waits for. Both put a SeqCst fence between their write and their look (Dekker's
+//! pattern), so at least one of them sees the other, and a ring is never lost. A worker that is
+//! awake costs its ringers one look at the word that says so.
 //!
-//! A worker that does not wait, but looks at many links now and then, looks here instead: every ring leaves a word not 0, and
-//! [`Bell::take_news`] takes it back before the worker looks at its links. What a ring does to that word and the exchange are
-//! between two SeqCst fences: a ring that the exchange takes back, or that finds the word set before the exchange, has published what
-//! the worker then sees.
+//! A worker that does not wait, but looks at many links now and then, looks here instead: every
+//! ring leaves a word not 0, and [`Bell::take_news`] takes it back before the worker looks at its
+//! links. What a ring does to that word and the exchange are between two SeqCst fences: a ring that
+//! the exchange takes back, or that finds the word set before the exchange, has published what the
+//! worker then sees.
 //!
-//! The bell consists of words without pointers in a line of its own. Ringers write to it if the worker waits, or if there was no news:
-//! otherwise it stays in their caches.
+//! The bell consists of words without pointers in a line of its own. Ringers write to it if the
+//! worker waits, or if there was no news: otherwise it stays in their caches.
 
 use std::sync::atomic::Ordering;
 
@@ -40,8 +42,8 @@ impl<P: Platform> Bell<P> {
         Bell { region }
     }
 
-    /// Rings that a waiting worker was given: the word that it sleeps on. A platform changes it when something comes that no core
-    /// rings for.
+    /// Rings that a waiting worker was given: the word that it sleeps on. A platform changes it
+    /// when something comes that no core rings for.
     pub fn rings(&self) -> &P::Word {
         P::word_of(&self.region, 0)
     }
@@ -56,8 +58,9 @@ impl<P: Platform> Bell<P> {
         P::word_of(&self.region, 16)
     }
 
-    /// Whether a ring has come since the last call. A worker that looks at what it waits for whenever this is true misses
-    /// nothing: as long as nothing comes, it looks at one line that stays in its cache.
+    /// Whether a ring has come since the last call. A worker that looks at what it waits for
+    /// whenever this is true misses nothing: as long as nothing comes, it looks at one line that
+    /// stays in its cache.
     ///
     /// Concurrency: only the worker whose bell it is.
     #[inline]
@@ -67,7 +70,8 @@ impl<P: Platform> Bell<P> {
             return false;
         }
         P::swap(c, self.news(), 0, Ordering::Relaxed);
-        // Pairs with the fence in `ring`: of all rings before the exchange, what was published is seen from here on.
+        // Pairs with the fence in `ring`: of all rings before the exchange, what was published is
+        // seen from here on.
         P::fence(c, Ordering::SeqCst);
         true
     }
@@ -76,11 +80,12 @@ impl<P: Platform> Bell<P> {
     ///
     /// Concurrency: any core, at any time.
     pub fn ring(&self, c: P::Core) {
-        // Pairs with the fences in `wait` and in `take_news`: the worker sees what was published before, or this sees that it
-        // waits; and whoever sees the news sees that too.
+        // Pairs with the fences in `wait` and in `take_news`: the worker sees what was published
+        // before, or this sees that it waits; and whoever sees the news sees that too.
         P::fence(c, Ordering::SeqCst);
         let state = P::load(c, self.state(), Ordering::Relaxed);
-        // Relaxed, twice: after the fence. Also for a worker that waits, because it may just have ceased to.
+        // Relaxed, twice: after the fence. Also for a worker that waits, because it may just have
+        // ceased to.
         if P::load(c, self.news(), Ordering::Relaxed) == 0 {
             P::store(c, self.news(), 1, Ordering::Relaxed);
         }
@@ -94,8 +99,8 @@ impl<P: Platform> Bell<P> {
         }
     }
 
-    /// Waits until the bell is rung or the deadline has passed, at once if `ready` says so: spins for `spin_nanos`, then
-    /// sleeps. May return early.
+    /// Waits until the bell is rung or the deadline has passed, at once if `ready` says so: spins
+    /// for `spin_nanos`, then sleeps. May return early.
     ///
     /// Concurrency: only the worker whose bell it is.
     pub fn wait(

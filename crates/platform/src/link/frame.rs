@@ -1,8 +1,9 @@
-//! Messages that come from another process are not believed: each is framed by its length and its checksum (CRC-32C), and
-//! whatever differs from that is an error before anything of it is handed on.
+//! Messages that come from another process are not believed: each is framed by its length and its
+//! checksum (CRC-32C), and whatever differs from that is an error before anything of it is handed
+//! on.
 //!
-//! A frame is the length and the checksum of the message, four bytes each in the order of the least significant first, and
-//! the message.
+//! A frame is the length and the checksum of the message, four bytes each in the order of the least
+//! significant first, and the message.
 
 /// Bytes that precede a message.
 pub const FRAME_HEADER_BYTES: usize = 8;

@@ -1,16 +1,20 @@
-//! Links: bounded channels of messages between two peers, and one place where a worker waits for all of them.
+//! Links: bounded channels of messages between two peers, and one place where a worker waits for
+//! all of them.
 //!
-//! A connection has two [`End`]s, each with a [`Sender`] and a [`Receiver`]. Messages arrive whole and in order. Sending
-//! never waits: a full link says [`SendError::Full`]. Every receiver belongs to a [`Bell`], and a worker has one bell: it
-//! waits there for its links and for whatever else rings (a flushed log, a granted lock), with [`wait`].
+//! A connection has two [`End`]s, each with a [`Sender`] and a [`Receiver`]. Messages arrive whole
+//! and in order. Sending never waits: a full link says [`SendError::Full`]. Every receiver belongs
+//! to a [`Bell`], and a worker has one bell: it waits there for its links and for whatever else
+//! rings (a flushed log, a granted lock), with [`wait`].
 //!
-//! - `shm` is a [ring](ring) of words in a region: engine code over [`Platform`] words, on both platforms the same.
-//! - The [mechanisms of the kernel](KernelMechanism) belong to the platform, behind the port [`Links`].
+//! - `shm` is a [ring](ring) of words in a region: engine code over [`Platform`] words, on both
+//!   platforms the same.
+//! - The [mechanisms of the kernel](KernelMechanism) belong to the platform, behind the port
+//!   [`Links`].
 //!
 //! The mechanisms are those of Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2.
 //!
-//! [`connect`] makes both ends within one process, whose regions are private to it. Two processes connect through
-//! crate `peers`; the ends that they get are used in the same way.
+//! [`connect`] makes both ends within one process, whose regions are private to it. Two processes
+//! connect through crate `peers`; the ends that they get are used in the same way.
 //!
 //! A worker with many small messages for one peer collects them in an [`Outbox`].
 
@@ -34,7 +38,8 @@ pub use watch::Watch;
 
 /// The kernel's mechanisms, real or simulated, and what else only a platform can make.
 ///
-/// Concurrency: an end has one owner at a time. Messages of at most the link's limit arrive whole, once and in order.
+/// Concurrency: an end has one owner at a time. Messages of at most the link's limit arrive whole,
+/// once and in order.
 pub trait Links: Platform {
     /// The way out of one end.
     type KernelSender: Send;
@@ -52,12 +57,12 @@ pub trait Links: Platform {
         wire: Option<Wire>,
     ) -> Result<[KernelEnd<Self>; 2], LinkError>;
 
-    /// Sends a message of at most the link's limit, or nothing. Does not wait, except that `tcp` finishes a message once it
-    /// has begun with it.
+    /// Sends a message of at most the link's limit, or nothing. Does not wait, except that `tcp`
+    /// finishes a message once it has begun with it.
     fn kernel_send(c: Self::Core, sender: &mut Self::KernelSender, message: &[u8]) -> Result<(), SendError>;
 
-    /// The length of the next message, copied into `buffer`, which holds any message of the link; `None` if none came in
-    /// time.
+    /// The length of the next message, copied into `buffer`, which holds any message of the link;
+    /// `None` if none came in time.
     fn kernel_receive(
         c: Self::Core,
         receiver: &mut Self::KernelReceiver,
@@ -65,7 +70,8 @@ pub trait Links: Platform {
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError>;
 
-    /// Whether whatever comes rings the bell of the receiver's side, but for the end of another process.
+    /// Whether whatever comes rings the bell of the receiver's side, but for the end of another
+    /// process.
     fn kernel_rings(_: &Self::KernelReceiver) -> bool {
         false
     }
@@ -83,8 +89,8 @@ pub trait Links: Platform {
     /// What looks at these, which call the kernel.
     fn kernel_watch(c: Self::Core, receivers: &[&Self::KernelReceiver]) -> Self::KernelWatch;
 
-    /// Tells which of them, by their places, may have something or have ended: one call for all. `receivers` are those that the watch
-    /// was made for, in the same order.
+    /// Tells which of them, by their places, may have something or have ended: one call for all.
+    /// `receivers` are those that the watch was made for, in the same order.
     fn kernel_look(
         c: Self::Core,
         watch: &mut Self::KernelWatch,
@@ -92,8 +98,8 @@ pub trait Links: Platform {
         ready: &mut dyn FnMut(usize),
     );
 
-    /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready` says so. May return early.
-    /// `receivers` is not empty.
+    /// Waits until one of `receivers` has a message or was closed, the bell is rung, or `ready`
+    /// says so. May return early. `receivers` is not empty.
     fn kernel_wait<'r>(
         c: Self::Core,
         bell: &Bell<Self>,
@@ -135,7 +141,8 @@ enum Channel<R, K> {
 /// Connects two peers.
 ///
 /// # Errors
-/// Bounds that no link can have, a network that the mechanism does not cross, or a refusal of the operating system.
+/// Bounds that no link can have, a network that the mechanism does not cross, or a refusal of the
+/// operating system.
 pub fn connect<P: Links>(
     c: P::Core,
     mechanism: Mechanism,
@@ -204,7 +211,8 @@ impl<P: Links> Receiver<P> {
         self.message_bytes_max
     }
 
-    /// Whether messages ring the bell of this side ([`Bell::take_news`]). The end of another process rings no bell.
+    /// Whether messages ring the bell of this side ([`Bell::take_news`]). The end of another
+    /// process rings no bell.
     pub fn rings(&self) -> bool {
         match &self.channel {
             Channel::Ring(_) => true,
@@ -222,8 +230,8 @@ impl<P: Links> Receiver<P> {
         matches!(&self.channel, Channel::Kernel(kernel) if P::kernel_has_more(kernel))
     }
 
-    /// The length of the next message, which is copied into `buffer`; `None` if none came in time. The buffer holds the
-    /// longest message of the link.
+    /// The length of the next message, which is copied into `buffer`; `None` if none came in time.
+    /// The buffer holds the longest message of the link.
     pub fn receive(
         &mut self,
         c: P::Core,
@@ -241,11 +249,12 @@ impl<P: Links> Receiver<P> {
     }
 }
 
-/// Waits at the one place of a worker: until a message has come on one of `receivers`, all of which ring `bell`, until
-/// `ready` says that something else has come, or until the deadline. May return early.
+/// Waits at the one place of a worker: until a message has come on one of `receivers`, all of which
+/// ring `bell`, until `ready` says that something else has come, or until the deadline. May return
+/// early.
 ///
-/// The worker that makes `ready` true rings the bell afterwards. With mechanisms of the kernel on hardware, such a ring is noticed
-/// within a tenth of a millisecond.
+/// The worker that makes `ready` true rings the bell afterwards. With mechanisms of the kernel on
+/// hardware, such a ring is noticed within a tenth of a millisecond.
 pub fn wait<'r, P: Links>(
     c: P::Core,
     bell: &Bell<P>,

@@ -1,8 +1,9 @@
 //! Many small messages that leave as one.
 //!
-//! A worker puts what it has to say to a peer during one of its turns into an [`Outbox`], and flushes it at the turn's end:
-//! one message of the link carries all of it, so that the peer is woken, and the kernel called, once. A message in an
-//! outbox is preceded by its length in two bytes; [`Messages`] takes them apart on the other side.
+//! A worker puts what it has to say to a peer during one of its turns into an [`Outbox`], and
+//! flushes it at the turn's end: one message of the link carries all of it, so that the peer is
+//! woken, and the kernel called, once. A message in an outbox is preceded by its length in two
+//! bytes; [`Messages`] takes them apart on the other side.
 
 use super::frame::{FrameError, check_length};
 use super::{Links, MESSAGE_BYTES_MAX, SendError, Sender};
@@ -30,7 +31,8 @@ impl<P: Links> Outbox<P> {
         self.sender.message_bytes_max().saturating_sub(PREFIX_BYTES)
     }
 
-    /// Collects a message, or nothing. What was collected before leaves first if there is no room beside it.
+    /// Collects a message, or nothing. What was collected before leaves first if there is no room
+    /// beside it.
     ///
     /// # Errors
     /// As [`Sender::send`]; [`SendError::Full`]: there is no room, and the link is full.

@@ -1,13 +1,15 @@
 //! A ring of messages in shared memory: one sender, one receiver, no kernel.
 //!
-//! Layout, in lines: one for the count of consumed messages, then the slots, each beginning on a line: a header word and
-//! the message. The header is (number of the message, counted from 1) and (its length), so a slot announces its message
-//! itself: announcement and first bytes come with one transfer of a line, and no side clears anything. The sender looks at
-//! the count of consumed messages only when the ring seems full, and the receiver never writes to a slot.
+//! Layout, in lines: one for the count of consumed messages, then the slots, each beginning on a
+//! line: a header word and the message. The header is (number of the message, counted from 1) and
+//! (its length), so a slot announces its message itself: announcement and first bytes come with one
+//! transfer of a line, and no side clears anything. The sender looks at the count of consumed
+//! messages only when the ring seems full, and the receiver never writes to a slot.
 //!
-//! Memory lies on the receiver's node. Source: the usual single-producer single-consumer ring (Lamport, "Specifying
-//! Concurrent Program Modules", TOPLAS 1983), with the sequence in the slot and the consumer's count cached as in Lee,
-//! Bu and Chandranmenon, "A Lock-Free, Cache-Efficient Shared Ring Buffer", ANCS 2009.
+//! Memory lies on the receiver's node. Source: the usual single-producer single-consumer ring
+//! (Lamport, "Specifying Concurrent Program Modules", TOPLAS 1983), with the sequence in the slot
+//! and the consumer's count cached as in Lee, Bu and Chandranmenon, "A Lock-Free, Cache-Efficient
+//! Shared Ring Buffer", ANCS 2009.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,8 +40,9 @@ impl<P: Platform> Ring<P> {
     fn slot(&self, number: u64) -> (&P::Word, &[P::Word]) {
         let offset = LINE_BYTES + (number % self.slots) as usize * self.slot_bytes;
         assert!(offset + self.slot_bytes <= self.region.bytes());
-        // SAFETY: inside the region by the assertion, and aligned, because slots begin on lines. Regions start zeroed,
-        // which makes valid words, and this module uses its region as words only. The region outlives the loan.
+        // SAFETY: inside the region by the assertion, and aligned, because slots begin on lines.
+        // Regions start zeroed, which makes valid words, and this module uses its region as words
+        // only. The region outlives the loan.
         let words = unsafe {
             std::slice::from_raw_parts(self.region.base().add(offset).cast::<P::Word>(), self.slot_bytes / 8)
         };
@@ -136,7 +139,8 @@ impl<P: Platform> RingReceiver<P> {
         (value, (value >> LENGTH_BITS == self.received + 1).then_some(bytes as usize))
     }
 
-    /// The length of the next message, copied to the beginning of `buffer`, which is long enough; `None` if there is none.
+    /// The length of the next message, copied to the beginning of `buffer`, which is long enough;
+    /// `None` if there is none.
     ///
     /// Concurrency: one receiver.
     pub fn take(&mut self, c: P::Core, buffer: &mut [u8]) -> Option<usize> {
@@ -157,8 +161,8 @@ impl<P: Platform> RingReceiver<P> {
         Some(bytes)
     }
 
-    /// As [`Self::take`], waiting: spins on the slot, which brings the message with its announcement, and then sleeps at
-    /// the bell.
+    /// As [`Self::take`], waiting: spins on the slot, which brings the message with its
+    /// announcement, and then sleeps at the bell.
     pub fn receive(&mut self, c: P::Core, buffer: &mut [u8], patience: Patience) -> Option<usize> {
         loop {
             let (seen, there) = self.head(c);
@@ -177,8 +181,8 @@ impl<P: Platform> RingReceiver<P> {
         }
     }
 
-    /// Sleeps at the bell until something rings or the deadline has passed; not at all if a message is there, unless that
-    /// is not what is waited `for_message`.
+    /// Sleeps at the bell until something rings or the deadline has passed; not at all if a message
+    /// is there, unless that is not what is waited `for_message`.
     pub fn sleep(&self, c: P::Core, for_message: bool, deadline: Option<Nanos>) {
         self.ring.bell.wait(c, 0, &mut |c| for_message && self.has_message(c), deadline);
     }

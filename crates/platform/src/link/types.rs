@@ -10,8 +10,8 @@ use crate::{Nanos, Node, OutOfMemory, Platform};
 /// Most bytes of a message: one page with its header, up to which writes to pipes are atomic.
 pub const MESSAGE_BYTES_MAX: usize = 4088;
 
-/// How long a worker spins for a message before it sleeps: about what going to sleep and waking up cost together, so that
-/// waiting costs at most twice what it has to.
+/// How long a worker spins for a message before it sleeps: about what going to sleep and waking up
+/// cost together, so that waiting costs at most twice what it has to.
 pub const SPIN_NANOS: u64 = 20_000;
 
 /// How messages travel.
@@ -66,8 +66,8 @@ impl fmt::Display for Mechanism {
 pub struct Limits {
     /// Most bytes of a message, 1 to [`MESSAGE_BYTES_MAX`].
     pub message_bytes_max: usize,
-    /// Messages that may be under way in one direction, at least 1. A mechanism of the kernel has its own bound, which may
-    /// be lower (10 for message queues) or in bytes.
+    /// Messages that may be under way in one direction, at least 1. A mechanism of the kernel has
+    /// its own bound, which may be lower (10 for message queues) or in bytes.
     pub messages_max: usize,
 }
 

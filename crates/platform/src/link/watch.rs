@@ -2,7 +2,8 @@
 
 use super::{Channel, Links, Receiver};
 
-/// Looks at the links of a worker together: where a look is a system call, it is one for all of them.
+/// Looks at the links of a worker together: where a look is a system call, it is one for all of
+/// them.
 pub struct Watch<P: Links> {
     kernel: P::KernelWatch,
     /// The place of each link of the kernel among all.
@@ -20,8 +21,8 @@ impl<P: Links> Watch<P> {
         Watch { kernel: P::kernel_watch(c, &kernels), places, others }
     }
 
-    /// Tells which of them, by their places, may have a message or have ended. `receivers` are those that the watch was made for, in
-    /// the same order.
+    /// Tells which of them, by their places, may have a message or have ended. `receivers` are
+    /// those that the watch was made for, in the same order.
     pub fn look<'a>(
         &mut self,
         c: P::Core,

@@ -1,7 +1,9 @@
-//! Descriptions of tables as values: what SQL, tools and directories know of a table, and what a row type is checked against.
+//! Descriptions of tables as values: what SQL, tools and directories know of a table, and what a
+//! row type is checked against.
 //!
-//! A description is made of columns and keys by a [`TableBuilder`], or of a row type by [`TableDescription::of`], and is sound
-//! from then on: rows can be read and written by it ([`crate::row_format`] says how they look). Names are its own.
+//! A description is made of columns and keys by a [`TableBuilder`], or of a row type by
+//! [`TableDescription::of`], and is sound from then on: rows can be read and written by it
+//! ([`crate::row_format`] says how they look). Names are its own.
 
 use crate::datum::{Datum, Misfit, value_in_words};
 use crate::key::KEY_BYTES_MAX;
@@ -135,8 +137,9 @@ struct DeclaredIndex {
     columns: Vec<String>,
 }
 
-/// Makes a [`TableDescription`]. Columns of fixed length lie in the fixed part in the order of their declaration, each at the
-/// next multiple of its alignment, as those of a derived row do; all others are in the tail.
+/// Makes a [`TableDescription`]. Columns of fixed length lie in the fixed part in the order of
+/// their declaration, each at the next multiple of its alignment, as those of a derived row do; all
+/// others are in the tail.
 ///
 /// ```
 /// use schema::{ColumnDescription, TableBuilder, ValueType};
@@ -214,8 +217,9 @@ impl TableBuilder {
         self
     }
 
-    /// Rows as short as those of a row type: without a word for columns that are added while the table is in use, and with a
-    /// tail that is a column's bytes if the last column alone has no fixed length, is of bytes, and is not nullable.
+    /// Rows as short as those of a row type: without a word for columns that are added while the
+    /// table is in use, and with a tail that is a column's bytes if the last column alone has no
+    /// fixed length, is of bytes, and is not nullable.
     #[must_use]
     pub fn compact(mut self) -> Self {
         self.extensible = false;
@@ -455,11 +459,12 @@ impl TableDescription {
         Ok(())
     }
 
-    /// The table with one more column, which rows of now are read with as if they had been written with the column's default.
+    /// The table with one more column, which rows of now are read with as if they had been written
+    /// with the column's default.
     ///
     /// # Errors
-    /// The column has neither a default nor is it nullable, there is a column of its name, the rows of the table have no room
-    /// for more columns ([`TailForm::Directory`]), or there are too many.
+    /// The column has neither a default nor is it nullable, there is a column of its name, the rows
+    /// of the table have no room for more columns ([`TailForm::Directory`]), or there are too many.
     pub fn with_column(&self, mut column: ColumnDescription) -> Result<TableDescription, TableError> {
         let fail = |fault| Err(TableError { table: self.name.clone(), fault });
         if self.tail != TailForm::Directory {

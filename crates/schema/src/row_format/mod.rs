@@ -1,4 +1,5 @@
-//! How rows look in memory, in the log and in checkpoints, and rows that are written and read by a description.
+//! How rows look in memory, in the log and in checkpoints, and rows that are written and read by a
+//! description.
 //!
 //! ```text
 //! row:   | fixed part                                         | tail, if the table has tails |
@@ -18,9 +19,10 @@
 //!          no bytes at all: no columns
 //! ```
 //!
-//! A row that was written with fewer columns than the table has reads the default of each of the others, or no value. So a column
-//! is added to a table by a change of its description, and no row is written anew. Equal rows have equal bytes: ends have 4 bytes
-//! only if the columns have [`WIDE_BYTES`] bytes or more together.
+//! A row that was written with fewer columns than the table has reads the default of each of the
+//! others, or no value. So a column is added to a table by a change of its description, and no row
+//! is written anew. Equal rows have equal bytes: ends have 4 bytes only if the columns have
+//! [`WIDE_BYTES`] bytes or more together.
 //!
 //! Decision 0014 says why rows look like this.
 
@@ -137,7 +139,8 @@ pub struct TailColumns<'a> {
 }
 
 impl<'a> TailColumns<'a> {
-    /// For `#[derive(Row)]`: the columns of a tail that the engine has given; of bytes that are none, no columns.
+    /// For `#[derive(Row)]`: the columns of a tail that the engine has given; of bytes that are
+    /// none, no columns.
     pub fn of(tail: &'a [u8]) -> Self {
         TailColumns::read(tail).unwrap_or(TailColumns { count: 0, wide: false, ends: &[], data: &[] })
     }
@@ -393,8 +396,9 @@ impl TableDescription {
         Ok(self.key_of(index, &fixed))
     }
 
-    /// A row of this table as a row of `to`. Columns are known by their names. Those that this table does not have are as in `template`, a
-    /// row of `to`, or have their defaults. So are those that must have a value and have none here.
+    /// A row of this table as a row of `to`. Columns are known by their names. Those that this
+    /// table does not have are as in `template`, a row of `to`, or have their defaults. So are
+    /// those that must have a value and have none here.
     pub fn convert(
         &self,
         to: &TableDescription,

@@ -106,7 +106,8 @@ fn derived_rows_have_a_directory_and_null_bits() {
     assert_eq!(TableDescription::of::<Mixed>("mixed"), Ok(mixed()));
 }
 
-/// Two columns in the fixed part and two in the tail that are nullable, and two of each that are not.
+/// Two columns in the fixed part and two in the tail that are nullable, and two of each that are
+/// not.
 fn mixed() -> TableDescription {
     let builder = TableBuilder::new("mixed")
         .column(column("id", ValueType::Unsigned(4)))
@@ -178,7 +179,8 @@ proptest! {
         prop_assert_eq!(table.encode_key(0, &values[..1]), Ok(bytes.keys[0]));
     }
 
-    /// Rows that were written before columns were added have the defaults of those, whatever was added how often.
+    /// Rows that were written before columns were added have the defaults of those, whatever was
+    /// added how often.
     #[test]
     fn earlier_rows_have_defaults(values in mixed_values(), later in mixed_values(), number: i32) {
         let first = mixed();
@@ -218,7 +220,8 @@ fn the_layout_is_as_drawn() {
         Datum::Bool(true),
     ];
     let bytes = encode(&table, &values);
-    // Four bytes of the id, two of the age and two in between, eight of the size, the flag, null bits, zeros.
+    // Four bytes of the id, two of the age and two in between, eight of the size, the flag, null
+    // bits, zeros.
     assert_eq!(bytes.fixed, [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]);
     // Three columns, which end at 2, 2 without a value, and 3.
     assert_eq!(bytes.tail, [3, 0, 2, 0, 2, 0x80, 3, 0, b'a', b'b', b'c']);

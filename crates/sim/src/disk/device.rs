@@ -45,7 +45,8 @@ impl DiskModel {
         queue_depth: 64,
     };
 
-    /// A disk of 10,000 turns a minute: half a turn to the first byte, a turn until the cache is on the platter.
+    /// A disk of 10,000 turns a minute: half a turn to the first byte, a turn until the cache is on
+    /// the platter.
     pub const HDD: DiskModel = DiskModel {
         read_nanos: 3_000_000,
         write_nanos: 100_000,

@@ -17,7 +17,8 @@ pub struct Faults {
     pub flush_failure_one_in: u64,
     /// At a loss of power, one unflushed sector in this many holds garbage; 0: none.
     pub garbage_one_in: u64,
-    /// The disk says that it has flushed files, and has not: a test that a program flushes must notice.
+    /// The disk says that it has flushed files, and has not: a test that a program flushes must
+    /// notice.
     pub ignores_flushes: bool,
     /// The same for directories.
     pub ignores_directory_flushes: bool,

@@ -1,23 +1,28 @@
 //! Disks of the virtual machine: how long they take, and what they forget.
 //!
-//! A [`Disk`] outlives the machines that are booted with it ([`crate::Config::disk`]). A run that crashes
-//! ([`crate::Config::crash`]) stops at that moment. What its processes had the operating system do is in the operating
-//! system's cache, where the next run finds it, as after `kill -9`; unless [`Disk::lose_power`] is called in between.
+//! A [`Disk`] outlives the machines that are booted with it ([`crate::Config::disk`]). A run that
+//! crashes ([`crate::Config::crash`]) stops at that moment. What its processes had the operating
+//! system do is in the operating system's cache, where the next run finds it, as after `kill -9`;
+//! unless [`Disk::lose_power`] is called in between.
 //!
 //! # Fault model
 //!
-//! - Loss of power: of each file any part of what was not flushed is lost, by sectors, each of which keeps some version it
-//!   had since the last flush: nothing of it, all, a beginning in the order of writing that ends within a write, or any
-//!   mixture. Likewise names that were made, changed or removed since the last flush of the directory. A sector that was
-//!   being written may hold garbage ([`Faults::garbage_one_in`]).
-//! - A flush fails ([`Faults::flush_failure_one_in`]): what it was to flush stays readable and is lost with the power,
-//!   whatever later flushes say.
+//! - Loss of power: of each file any part of what was not flushed is lost, by sectors, each of
+//!   which keeps some version it had since the last flush: nothing of it, all, a beginning in the
+//!   order of writing that ends within a write, or any mixture. Likewise names that were made,
+//!   changed or removed since the last flush of the directory. A sector that was being written may
+//!   hold garbage ([`Faults::garbage_one_in`]).
+//! - A flush fails ([`Faults::flush_failure_one_in`]): what it was to flush stays readable and is
+//!   lost with the power, whatever later flushes say.
 //! - The disk is full ([`Faults::capacity_bytes`]).
-//! - Calls of one kind are refused for a while, or for good ([`Faults::refusal`]): files, names, threads and memory.
-//! - The disk lies about flushes ([`Faults::ignores_flushes`]): as if the program had forgotten them.
+//! - Calls of one kind are refused for a while, or for good ([`Faults::refusal`]): files, names,
+//!   threads and memory.
+//! - The disk lies about flushes ([`Faults::ignores_flushes`]): as if the program had forgotten
+//!   them.
 //! - Bits flip where a test says so ([`Disk::flip_bit`]).
 //!
-//! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some milliseconds.
+//! Under [`crate::Config::perturb`] operations begin up to 20 us late by chance, and rarely some
+//! milliseconds.
 //!
 //! Unless refused, reads never fail, and flushed sectors never change by themselves.
 
@@ -128,7 +133,8 @@ impl Disk {
         self.state().store.contents()
     }
 
-    /// Where the last bytes begin that were written to a file together, before one flush; zeros do not count.
+    /// Where the last bytes begin that were written to a file together, before one flush; zeros do
+    /// not count.
     pub fn last_group(&self, directory: &Path, name: &str) -> Option<u64> {
         self.state().store.last_group(directory, name)
     }

@@ -1,7 +1,7 @@
 //! Operations under way: each queue begins one when the one before is over.
 //!
-//! Operations of all queues begin in the order of virtual time, and take effect for readers when they begin; how they end
-//! is known then too, and told when they are over.
+//! Operations of all queues begin in the order of virtual time, and take effect for readers when
+//! they begin; how they end is known then too, and told when they are over.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use super::store::{FileNumber, Store};
 use crate::VirtualMachine;
 use crate::random::Random;
 
-/// In a run that explores schedules, one operation in this many is late by up to [`STALL_PS`], the others by up to
-/// [`DELAY_PS`].
+/// In a run that explores schedules, one operation in this many is late by up to [`STALL_PS`], the
+/// others by up to [`DELAY_PS`].
 const STALL_RARITY: u64 = 64;
 const STALL_PS: u64 = 5_000_000_000;
 const DELAY_PS: u64 = 20_000_000;
@@ -49,7 +49,8 @@ pub(crate) struct State {
     /// Calls of the kind that the faults refuse.
     pub(super) calls: u64,
     pub(crate) random: Random,
-    /// The identities of databases on this disk: no fault draws from them, so that faults stay the same.
+    /// The identities of databases on this disk: no fault draws from them, so that faults stay the
+    /// same.
     pub(crate) identities: Random,
     /// The moment at which the last machine stopped.
     pub(super) stopped_ps: u64,

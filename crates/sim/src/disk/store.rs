@@ -31,12 +31,14 @@ struct Stored {
     /// Changes that went before those in `changes`.
     settled: u64,
     flushes: Vec<FlushBegun>,
-    /// Bytes in the cache that no flush has begun to write, and where the last of them were written.
+    /// Bytes in the cache that no flush has begun to write, and where the last of them were
+    /// written.
     dirty: u64,
     dirty_from: u64,
     /// Where the file begins on the medium, for the distance between accesses.
     place: u64,
-    /// Where the first bytes other than zeros lie that were written since the last flush began, and between that and the one before.
+    /// Where the first bytes other than zeros lie that were written since the last flush began, and
+    /// between that and the one before.
     group: Option<u64>,
     former_group: Option<u64>,
 }

@@ -167,7 +167,8 @@ struct Groups {
 
 impl Groups {
     fn of(topology: &Topology) -> Groups {
-        // A thread without a core of its own, or without an L3, has one by itself: the machine may show none, or not all.
+        // A thread without a core of its own, or without an L3, has one by itself: the machine may
+        // show none, or not all.
         let core_count = topology.core_count();
         let domains = topology.threads().iter().map(|info| info.l3_domain as usize + 1).max().unwrap_or(0);
         let shared = topology.counts().l3_domains > 0 && domains < core_count.max(2);
@@ -188,7 +189,8 @@ impl Groups {
         Groups { nodes, l3s, size: core_count.div_ceil(groups), cores }
     }
 
-    /// Capacity of a group's L3; where there is none, that of its L2s, in which neighbours find lines.
+    /// Capacity of a group's L3; where there is none, that of its L2s, in which neighbours find
+    /// lines.
     fn l3_bytes(&self, description: &Description) -> usize {
         match &description.l3 {
             Some(l3) => l3.bytes.value as usize * self.l3s,

@@ -1,6 +1,8 @@
-//! The machines of a cluster as one model: tables of one machine along the diagonal, and the network between them.
+//! The machines of a cluster as one model: tables of one machine along the diagonal, and the
+//! network between them.
 //!
-//! No memory is shared: entries of the tables between two machines mean nothing, and nobody reads them.
+//! No memory is shared: entries of the tables between two machines mean nothing, and nobody reads
+//! them.
 
 use machine::Description;
 
@@ -67,7 +69,8 @@ fn beside<T: Copy + Default>(tables: &[T], size: usize, machines: usize) -> Vec<
     wide
 }
 
-/// Divides the described one-way time of a small message between two idle machines, whose receiver sleeps.
+/// Divides the described one-way time of a small message between two idle machines, whose receiver
+/// sleeps.
 fn wires(description: &Description, one: &Model) -> Result<Wires, SimError> {
     let refused = |reason: String| Err(described::refused(description, reason));
     let Some(network) = &description.network else {

@@ -1,10 +1,11 @@
 //! The machine that is simulated, as dense tables in picoseconds.
 //!
-//! A model is built from a [`Description`](machine::Description), whose figures it takes as they are, or from a [`Shape`] with
-//! round figures.
+//! A model is built from a [`Description`](machine::Description), whose figures it takes as they
+//! are, or from a [`Shape`] with round figures.
 //!
-//! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a machine has more than
-//! [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve the other cores of the chip too).
+//! A *group* is what coherence keeps apart: the cores behind one L3, or those of a node where a
+//! machine has more than [`GROUPS_MAX`] L3s, none, or one in each core (POWER: its L3 regions serve
+//! the other cores of the chip too).
 
 mod described;
 mod machines;
@@ -53,7 +54,8 @@ pub struct Costs {
     pub clock_ps: u64,
     /// Pausing between two looks of a loop that spins.
     pub pause_ps: u64,
-    /// Parts in 1024 of a core's issue slots that a hardware thread takes from its siblings while it spins or pauses.
+    /// Parts in 1024 of a core's issue slots that a hardware thread takes from its siblings while
+    /// it spins or pauses.
     pub pauser_parts: u32,
     /// Looks of a loop that spins before it offers the processor to the operating system.
     pub spins: u64,
@@ -79,7 +81,8 @@ pub struct Costs {
     pub move_rarity: u64,
     /// Outstanding misses of a core, 1 to 16; one more waits for the first to arrive.
     pub fill_buffers: usize,
-    /// Stores of a hardware thread that wait for their lines, 1 to 64; one more waits for the oldest.
+    /// Stores of a hardware thread that wait for their lines, 1 to 64; one more waits for the
+    /// oldest.
     pub store_buffer: usize,
     /// One unit of each kind of [`Work`], in the order of [`Work::ALL`].
     pub work_ps: [u64; Work::ALL.len()],
@@ -146,7 +149,8 @@ pub struct Model {
     pub(crate) caches: CacheSizes,
     /// log2 of the line size.
     pub(crate) line_shift: u32,
-    /// Parts in 1024 by which computing takes longer with this many siblings at work; entry 0 is for none.
+    /// Parts in 1024 by which computing takes longer with this many siblings at work; entry 0 is
+    /// for none.
     pub(crate) smt_stretch: Vec<u32>,
     pub(crate) costs: Costs,
 }
@@ -185,7 +189,8 @@ impl Model {
         self.threads.iter().map(|(thread, _)| *thread)
     }
 
-    /// Cost of an access by one core to a line that another one holds; `None` for threads that do not exist.
+    /// Cost of an access by one core to a line that another one holds; `None` for threads that do
+    /// not exist.
     pub fn transfer_ps(
         &self,
         access: Access,
@@ -243,7 +248,8 @@ impl Model {
         u64::from(self.memory_ps[requester * self.nodes.len() + home])
     }
 
-    /// Picoseconds for which a line on its way between the nodes occupies the narrowest part of that way.
+    /// Picoseconds for which a line on its way between the nodes occupies the narrowest part of
+    /// that way.
     #[inline(always)]
     pub(crate) fn occupancy(&self, requester: usize, home: usize) -> u64 {
         u64::from(self.line_ps[requester * self.nodes.len() + home])
@@ -297,9 +303,10 @@ fn index_threads(threads: &[(HardwareThread, u16)]) -> Vec<Option<u16>> {
     slot_of
 }
 
-/// What a machine without a description costs, at this many picoseconds a cycle: the rules of `machine::CoreCost` for a recent
-/// server, and what no description holds: the costs of computation, and how often the platform's loop that spins looks before
-/// it offers the processor (as on hardware).
+/// What a machine without a description costs, at this many picoseconds a cycle: the rules of
+/// `machine::CoreCost` for a recent server, and what no description holds: the costs of
+/// computation, and how often the platform's loop that spins looks before it offers the processor
+/// (as on hardware).
 fn estimated(cycle_ps: f64, l1_ps: u64, l2_ps: u64, l3_ps: u64, atomic_ps: u64) -> Costs {
     Costs {
         l1_ps,

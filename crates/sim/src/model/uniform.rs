@@ -1,4 +1,5 @@
-//! A machine of round figures, for tests: those of a recent two-socket server, no machine's in particular.
+//! A machine of round figures, for tests: those of a recent two-socket server, no machine's in
+//! particular.
 
 use machine::{Access, HardwareThread, LineState, Node};
 
@@ -7,8 +8,9 @@ use crate::SimError;
 
 /// Sockets, cores and hardware threads. One memory node per socket, of the same number.
 ///
-/// Hardware threads are numbered as Linux mostly does: thread `t` is SMT thread `t / cores` of core `t % cores`, and
-/// socket `s` has the cores from `s * cores_per_socket`. All sockets are one link from each other.
+/// Hardware threads are numbered as Linux mostly does: thread `t` is SMT thread `t / cores` of core
+/// `t % cores`, and socket `s` has the cores from `s * cores_per_socket`. All sockets are one link
+/// from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Sockets, 1 to 64.
@@ -61,7 +63,8 @@ impl Shape {
         Ok(self.uniform())
     }
 
-    /// The model of this shape, or what stands for a machine that cannot be and says why when it is to run.
+    /// The model of this shape, or what stands for a machine that cannot be and says why when it is
+    /// to run.
     pub(crate) fn model_or_refusal(&self) -> Model {
         self.model().unwrap_or_else(|refusal| {
             let reason = match refusal {
@@ -118,8 +121,8 @@ impl Shape {
     }
 }
 
-/// A store or atomic costs 5 % more than a load, a shared line a fifth less than a modified one: the rules of the
-/// descriptions.
+/// A store or atomic costs 5 % more than a load, a shared line a fifth less than a modified one:
+/// the rules of the descriptions.
 fn scaled(access: Access, state: LineState, ps: u32) -> u32 {
     let ps = if state == LineState::Shared { ps / 5 * 4 } else { ps };
     if access == Access::Load { ps } else { ps + ps / 20 }

@@ -3,7 +3,8 @@
 /// The network between machines: one switch to which each is connected by a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wires {
-    /// From the sender's port to the receiver's: what is left of the described one-way time when cores and ports have had theirs.
+    /// From the sender's port to the receiver's: what is left of the described one-way time when
+    /// cores and ports have had theirs.
     pub(crate) wire_ps: u64,
     /// Picoseconds for which a byte occupies a port; 0 where that is not described.
     pub(super) byte_ps: f64,

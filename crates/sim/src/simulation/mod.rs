@@ -1,7 +1,7 @@
 //! The state of one machine, and the loop that always resumes the fiber with the smallest key.
 //!
-//! Everything here is touched by one host thread. Exclusive borrows of the parts (`cost`, `ready`) are taken for single
-//! calls that never switch fibers and call no foreign code.
+//! Everything here is touched by one host thread. Exclusive borrows of the parts (`cost`, `ready`)
+//! are taken for single calls that never switch fibers and call no foreign code.
 
 mod diagnosis;
 
@@ -42,7 +42,8 @@ const EARLY_WAKE_RARITY: u64 = 16;
 /// Address space for what belongs to no machine.
 const CONTROL_BYTES: usize = 64 << 20;
 
-/// The host is told what a fiber will touch when so many others stand between it and the running one.
+/// The host is told what a fiber will touch when so many others stand between it and the running
+/// one.
 const PLACES_AHEAD: usize = 4;
 
 /// The first key that is not reached: that of the time limit, or of the crash.
@@ -75,7 +76,8 @@ pub(crate) struct Simulation {
     pub(crate) works_for: Cell<usize>,
     pub(crate) config: Config,
     pub(crate) random: Random,
-    /// What [`platform::Platform::secret`] draws from: schedules and faults do not depend on how often it does.
+    /// What [`platform::Platform::secret`] draws from: schedules and faults do not depend on how
+    /// often it does.
     pub(crate) secrets: Random,
     pub(crate) seats: Seats,
     /// When counting began.
@@ -141,7 +143,8 @@ impl Simulation {
     )]
     #[inline(always)]
     pub(crate) fn cost(&self) -> &mut CostModel {
-        // SAFETY: one host thread; callers use the reference for one call, which neither switches nor comes back here.
+        // SAFETY: one host thread; callers use the reference for one call, which neither switches
+        // nor comes back here.
         unsafe { &mut *self.cost.get() }
     }
 
@@ -282,7 +285,8 @@ impl Simulation {
         jitter + self.random.below(STALL_PS)
     }
 
-    /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must expect.
+    /// Whether a perturbed run lets a parked core wake early, which every caller of `park` must
+    /// expect.
     pub(crate) fn wakes_early(&self) -> bool {
         self.config.perturb && self.random.below(EARLY_WAKE_RARITY) == 0
     }
@@ -305,12 +309,14 @@ impl Simulation {
         fiber.thread.set(None);
         let itself = NonNull::from(fiber);
         let start = move |yielder: &corosensei::Yielder<(), ()>, ()| {
-            // SAFETY: a fiber lives as long as the machine that runs it, and is only ever borrowed shared.
+            // SAFETY: a fiber lives as long as the machine that runs it, and is only ever borrowed
+            // shared.
             let fiber = unsafe { itself.as_ref() };
             fiber.yielder.set(yielder);
             body(fiber);
         };
-        // SAFETY: by the caller's promise; `discard` and `finish` are the only ways to end a fiber, nothing forgets one.
+        // SAFETY: by the caller's promise; `discard` and `finish` are the only ways to end a fiber,
+        // nothing forgets one.
         let coroutine = unsafe { Stackful::with_stack_unchecked(stack, start) };
         // SAFETY: the fiber does not run, and no other code touches the coroutine of a free fiber.
         unsafe { *fiber.coroutine.get() = Some(coroutine) };
@@ -356,7 +362,8 @@ impl Simulation {
             }
             // A fiber that slept to its deadline wakes there.
             fiber.clock_ps.set(fiber.clock_ps.get().max(clock_of(first)));
-            // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for others.
+            // SAFETY: only this loop touches the coroutine of a fiber that runs; `discard` is for
+            // others.
             let coroutine = unsafe { &mut *fiber.coroutine.get() };
             let Some(coroutine) = coroutine else { unreachable!("a ready fiber has a coroutine") };
             if let CoroutineResult::Return(()) = coroutine.resume(()) {
@@ -396,7 +403,8 @@ impl Simulation {
         }
     }
 
-    /// Counts an operation of the disk; true if the machine is to crash instead: its core goes to sleep then.
+    /// Counts an operation of the disk; true if the machine is to crash instead: its core goes to
+    /// sleep then.
     pub(crate) fn crashes_at_this_operation(&self, fiber: &Fiber) -> bool {
         self.disk_operations.set(self.disk_operations.get() + 1);
         if self.config.crash == Some(Crash::DiskOperation(self.disk_operations.get())) {
@@ -479,7 +487,8 @@ impl Simulation {
         self.fibers.recycle(fiber);
     }
 
-    /// Unwinds a fiber that has not finished, without effects. The fibers it started are unwound with it.
+    /// Unwinds a fiber that has not finished, without effects. The fibers it started are unwound
+    /// with it.
     pub(crate) fn discard(&self, fiber: &Fiber) {
         if matches!(fiber.wait.reason.get(), Some(WaitReason::Spin | WaitReason::Park)) {
             self.delist(fiber);
@@ -487,7 +496,8 @@ impl Simulation {
         fiber.wait.reason.set(None);
         fiber.suppress();
         self.ready().set(fiber.id, NEVER);
-        // SAFETY: the fiber sleeps, or has panicked; it is not the one that runs, so no running code is inside its coroutine.
+        // SAFETY: the fiber sleeps, or has panicked; it is not the one that runs, so no running
+        // code is inside its coroutine.
         if let Some(coroutine) = unsafe { &mut *fiber.coroutine.get() } {
             coroutine.force_unwind();
         }
@@ -516,8 +526,9 @@ impl Simulation {
         self.wake(fiber, at_ps);
     }
 
-    /// A line was written at this moment: those that spin on it lose it, and look again. With `all`, also those look whose line is
-    /// private, or who are supervisors, and whose word has not changed: the writer may yet `poke` it.
+    /// A line was written at this moment: those that spin on it lose it, and look again. With
+    /// `all`, also those look whose line is private, or who are supervisors, and whose word has not
+    /// changed: the writer may yet `poke` it.
     #[inline(always)]
     pub(crate) fn written(&self, line: LineNumber, at_ps: u64, all: bool) {
         if *self.cost().waiters(line) != 0 {
@@ -540,7 +551,8 @@ impl Simulation {
         }
     }
 
-    /// Wakes up to `count` of the fibers parked on a word, the first to come first, one after the other; how many.
+    /// Wakes up to `count` of the fibers parked on a word, the first to come first, one after the
+    /// other; how many.
     pub(crate) fn unpark(&self, word: *const VirtualWord, count: u32, at_ps: u64, each_ps: u64) -> u64 {
         let parked = |fiber: &Fiber| {
             fiber.wait.reason.get() == Some(WaitReason::Park) && fiber.wait.word.get() == word
@@ -556,7 +568,8 @@ impl Simulation {
         woken
     }
 
-    /// The network card rings at this moment: changes the word, and who is parked on it wakes then if not before.
+    /// The network card rings at this moment: changes the word, and who is parked on it wakes then
+    /// if not before.
     pub(crate) fn ring_at(&self, word: &VirtualWord, at_ps: u64) {
         word.set(word.get().wrapping_add(1));
         let parked = |fiber: &Fiber| {

@@ -1,4 +1,5 @@
-//! One program, generic over the platform, gives the same result on hardware and in the virtual machine.
+//! One program, generic over the platform, gives the same result on hardware and in the virtual
+//! machine.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -11,7 +12,8 @@ const ROUNDS: u64 = 50;
 const ROW_WORDS: usize = 24;
 
 fn words<P: Platform>(region: &P::Region) -> &[P::Word] {
-    // SAFETY: zeroed memory of this length is a valid slice of words by `SharedWord`, and lives as long as the region.
+    // SAFETY: zeroed memory of this length is a valid slice of words by `SharedWord`, and lives as
+    // long as the region.
     unsafe { std::slice::from_raw_parts(region.base().cast(), region.bytes() / 8) }
 }
 

@@ -17,7 +17,8 @@ impl Words {
     }
 
     pub fn all(&self) -> &[VirtualWord] {
-        // SAFETY: zeroed memory of this length, which is a valid slice of words, and lives as long as the region.
+        // SAFETY: zeroed memory of this length, which is a valid slice of words, and lives as long
+        // as the region.
         unsafe { std::slice::from_raw_parts(self.0.base().cast(), self.0.bytes() / 8) }
     }
 

@@ -306,7 +306,8 @@ fn a_contended_line_is_a_queue() {
     assert!(shared > 3 * own, "{shared} ns on one line, {own} ns on eight");
 }
 
-/// Three cores ask for a line that a fourth holds: in the order in which they asked, each a transfer after the one before.
+/// Three cores ask for a line that a fourth holds: in the order in which they asked, each a
+/// transfer after the one before.
 #[test]
 fn requests_are_served_in_the_order_in_which_they_are_made() {
     let config = octo_socket();

@@ -1,7 +1,7 @@
 //! What a disk keeps when its machine crashes: all that was flushed, and of the rest anything.
 //!
-//! A writer appends numbered records and publishes how many it has acknowledged; the next machine counts those that are
-//! whole. Writers with a mistake are caught.
+//! A writer appends numbered records and publishes how many it has acknowledged; the next machine
+//! counts those that are whole. Writers with a mistake are caught.
 
 // The acknowledgements outlive the simulated machine: they are kept outside it.
 #![allow(clippy::disallowed_types)]
@@ -212,7 +212,8 @@ fn a_machine_is_booted_again_over_what_is_left() {
     assert!(again.expect("a run").value);
 }
 
-/// Workers end at any of their events while another one runs on, and what they have flushed is there.
+/// Workers end at any of their events while another one runs on, and what they have flushed is
+/// there.
 #[test]
 fn a_crew_falls_and_others_run_on() {
     let places = [Place { thread: None }; 2];
@@ -247,8 +248,8 @@ fn a_crew_falls_and_others_run_on() {
     assert_eq!(acknowledged_least, 0);
 }
 
-/// As when one of several machines crashes: two crews end together, one that began in place of the first falls later, and those that
-/// have not agreed do not fall.
+/// As when one of several machines crashes: two crews end together, one that began in place of the
+/// first falls later, and those that have not agreed do not fall.
 #[test]
 fn crews_fall_together_and_again() {
     let falls = vec![Fall { crews: vec![1, 2], event: 20 }, Fall { crews: vec![1], event: 40 }];

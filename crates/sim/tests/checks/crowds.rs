@@ -22,8 +22,8 @@ fn transfer(config: &Config, access: Access, state: LineState, to: u32, from: u3
     config.model.transfer_ps(access, state, HardwareThread(to), HardwareThread(from)).expect("threads")
 }
 
-/// A first worker and some others; picoseconds that the load of each of the others takes. All begin at the tenth microsecond, each
-/// `apart` nanoseconds after the one before it.
+/// A first worker and some others; picoseconds that the load of each of the others takes. All begin
+/// at the tenth microsecond, each `apart` nanoseconds after the one before it.
 fn readers(config: &Config, prepare: &[(u32, bool)], threads: &[u32], apart: u64) -> Vec<u64> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 64, "words");
@@ -77,7 +77,8 @@ fn a_line_is_in_an_l3_when_it_has_arrived() {
     assert!((way..=supplied + octo.model.costs().reader_ps).contains(&together), "{together}");
 }
 
-/// A crowd that reads one line: each socket's first reader occupies the home, each further one its L3.
+/// A crowd that reads one line: each socket's first reader occupies the home, each further one its
+/// L3.
 #[test]
 fn a_crowd_of_readers_pays_for_each() {
     let config = four_sockets();

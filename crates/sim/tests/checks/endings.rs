@@ -1,4 +1,5 @@
-//! Runs that end badly end cleanly: panics come out, destructors run without effects, memory outlives its machine.
+//! Runs that end badly end cleanly: panics come out, destructors run without effects, memory
+//! outlives its machine.
 
 // The tests count destructors outside the simulated memory, which those cannot change.
 #![allow(clippy::disallowed_types)]

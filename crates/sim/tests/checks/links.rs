@@ -1,4 +1,5 @@
-//! Links in the virtual machine: every mechanism keeps its promises under every schedule, and costs what it says.
+//! Links in the virtual machine: every mechanism keeps its promises under every schedule, and costs
+//! what it says.
 
 // Tests hand ends to workers; no simulated time passes under a lock.
 #![allow(clippy::disallowed_types)]

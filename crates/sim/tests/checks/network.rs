@@ -1,4 +1,5 @@
-//! Machines of a cluster: no memory in common, and a network whose times are bounded from both sides.
+//! Machines of a cluster: no memory in common, and a network whose times are bounded from both
+//! sides.
 
 // Tests hand ends to workers; no simulated time passes under a lock.
 #![allow(clippy::disallowed_types)]
@@ -53,7 +54,8 @@ fn receive(c: VirtualCore, end: &mut End<VirtualMachine>) -> usize {
     got.expect("waited for ever")
 }
 
-/// Runs `first` and `second` at the two ends of each link between these machines; what the machine counted.
+/// Runs `first` and `second` at the two ends of each link between these machines; what the machine
+/// counted.
 fn pairs(
     config: &Config,
     links: &[(u32, u32)],
@@ -81,7 +83,8 @@ fn pairs(
     outcome.expect("it ends").statistics
 }
 
-/// Nanoseconds of each of some round trips of small messages between two machines that do nothing else.
+/// Nanoseconds of each of some round trips of small messages between two machines that do nothing
+/// else.
 fn round_trips(config: &Config) -> Vec<u64> {
     let times = Mutex::new(Vec::new());
     let ask = |c, end: &mut End<_>| {
@@ -258,7 +261,8 @@ fn a_cut_link_is_closed_for_both_ends() {
     assert_eq!((of(0), of(1)), (vec![1], vec![1, 2, 3]));
 }
 
-/// Links that are made while machines are cut off from each other are closed, and those that are made later are whole.
+/// Links that are made while machines are cut off from each other are closed, and those that are
+/// made later are whole.
 #[test]
 fn a_cut_has_an_end() {
     let cut = Cut { machines: [0, 1], at: Nanos(10_000), until: Nanos(50_000) };
@@ -292,7 +296,8 @@ fn a_cut_has_an_end() {
     assert_eq!(run(true), (vec![true; 3], 0));
 }
 
-/// TCP repairs what the network loses or repeats: each message comes once and in order, and late if it was lost.
+/// TCP repairs what the network loses or repeats: each message comes once and in order, and late if
+/// it was lost.
 #[test]
 fn lost_messages_are_late_and_repeated_ones_come_once() {
     let run = |faults: NetworkFaults| {

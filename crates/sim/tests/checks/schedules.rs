@@ -6,7 +6,8 @@ use crate::common::{Words, places, small, workers};
 use platform::{Intent, Place, Platform, Work};
 use sim::{Config, Outcome, Shape, VirtualMachine as Vm};
 
-/// A program with all kinds of operations, whose value depends on the interleaving: the order in which cores drew numbers.
+/// A program with all kinds of operations, whose value depends on the interleaving: the order in
+/// which cores drew numbers.
 fn program(config: &Config) -> Outcome<Vec<u64>> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 1, 1024, "words");

@@ -1,4 +1,5 @@
-//! SMT siblings that touch what the other has under way, and what holders of contended lines may do meanwhile.
+//! SMT siblings that touch what the other has under way, and what holders of contended lines may do
+//! meanwhile.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
@@ -7,8 +8,8 @@ use machine::{Access, HardwareThread, LineState};
 use platform::{Intent, Node, Platform};
 use sim::{Config, Costs, Shape, VirtualCore, VirtualMachine as Vm};
 
-/// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0. Looking at the clock and
-/// pausing take no time of their own.
+/// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0.
+/// Looking at the clock and pausing take no time of their own.
 fn two_threads_a_core() -> Config {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(2, 8, 2)) };
     let costs = Costs { clock_ps: 0, pause_ps: 0, ..config.model.costs().clone() };
@@ -23,7 +24,8 @@ const FAR: u32 = 8;
 /// What a worker does with the words; the result is reported.
 type Action = fn(VirtualCore, &Words) -> u64;
 
-/// Runs each action on its hardware thread from this nanosecond on; how long each took, in picoseconds, and its result.
+/// Runs each action on its hardware thread from this nanosecond on; how long each took, in
+/// picoseconds, and its result.
 fn timed(config: &Config, actions: &[(u32, u64, Action)]) -> Vec<(u64, u64)> {
     let outcome = Vm::run(config, |c| {
         let words = Words::new(c, 0, 1 << 16, "words");
@@ -58,8 +60,9 @@ fn load(c: VirtualCore, words: &Words) -> u64 {
     Vm::load(c, words.line(0), Relaxed)
 }
 
-/// Thread 0 queues for a line behind another core and a third one behind it. The sibling of thread 0 has the line no sooner than
-/// thread 0 has, and has it then, until the third core's request arrives.
+/// Thread 0 queues for a line behind another core and a third one behind it. The sibling of thread
+/// 0 has the line no sooner than thread 0 has, and has it then, until the third core's request
+/// arrives.
 #[test]
 fn a_queued_line_is_its_requesters_no_sooner_than_it_arrives() {
     let config = two_threads_a_core();
@@ -248,7 +251,8 @@ fn siblings_share_the_fill_buffers() {
         // The first of the twelve has been under way for 30 ns.
         assert!(sibling.abs_diff(2 * memory_ps - 30_000) < 10_000, "{name}: {sibling}");
     }
-    // 24 lines of one thread and 24 of its sibling take as long as four misses one after the other, on two cores half of that.
+    // 24 lines of one thread and 24 of its sibling take as long as four misses one after the other,
+    // on two cores half of that.
     let batch = |threads: [u32; 2]| {
         let outcome = Vm::run(&config, |c| {
             let words = Words::new(c, 0, 1 << 12, "words");

@@ -7,7 +7,8 @@ use machine::{Access, HardwareThread, LineState};
 use platform::{Platform, Work};
 use sim::{Config, Costs, Shape, Statistics, VirtualCore, VirtualMachine as Vm};
 
-/// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0. Looking at the clock is free.
+/// Two sockets of eight cores with two hardware threads: `SIBLING` shares the core of thread 0.
+/// Looking at the clock is free.
 fn machine(change: impl FnOnce(&mut Costs)) -> Config {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(2, 8, 2)) };
     let mut costs = Costs { clock_ps: 0, ..config.model.costs().clone() };
@@ -43,7 +44,8 @@ fn run(
     (outcome.value, outcome.statistics)
 }
 
-/// How others wait while thread 0 adds ten times, 10 us apart, to a word beside the one that they wait for.
+/// How others wait while thread 0 adds ten times, 10 us apart, to a word beside the one that they
+/// wait for.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Spin,
@@ -80,7 +82,8 @@ fn additions_beside(config: &Config, waiters: &[u32], how: How) -> (u64, Statist
     (numbers[0], statistics)
 }
 
-/// Cores that spin on a line reload it when any of its words is written, and the writer must take it again.
+/// Cores that spin on a line reload it when any of its words is written, and the writer must take
+/// it again.
 #[test]
 fn who_spins_on_a_line_reloads_it_at_every_write() {
     let config = machine(|_| ());
@@ -229,7 +232,8 @@ fn a_sibling_that_pauses_takes_a_few_slots() {
     assert!((computed(100, SIBLING, 2) / alone - 1.0).abs() < 0.001);
 }
 
-/// The shortest pause is one turn of a loop that looks at the clock; a longer one takes what it is told to.
+/// The shortest pause is one turn of a loop that looks at the clock; a longer one takes what it is
+/// told to.
 #[test]
 fn no_pause_is_shorter_than_one_turn_of_its_loop() {
     let config = machine(|costs| costs.clock_ps = 10_000);

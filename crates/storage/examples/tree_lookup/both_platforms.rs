@@ -1,5 +1,5 @@
-//! The same lookups, generic over the platform: on the machine itself and in the virtual machine, which has cores that
-//! the machine has not. Times in the virtual machine are virtual.
+//! The same lookups, generic over the platform: on the machine itself and in the virtual machine,
+//! which has cores that the machine has not. Times in the virtual machine are virtual.
 
 use std::sync::atomic::Ordering;
 
@@ -68,7 +68,8 @@ fn in_virtual_machine(cores: usize, keys: &[u64], probes: usize) -> f64 {
         .value
 }
 
-/// Prints time and scaling of lookups among `count` keys on both platforms; the scaling in the virtual machine.
+/// Prints time and scaling of lookups among `count` keys on both platforms; the scaling in the
+/// virtual machine.
 pub fn lookups(count: usize) -> Vec<f64> {
     let mut random = Random(SEED);
     let keys: Vec<u64> = (0..count).map(|_| random.next()).collect();

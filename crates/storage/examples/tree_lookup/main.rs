@@ -1,7 +1,8 @@
-//! Times of the tree beside `std::collections::BTreeMap`, on the machine itself; then lookups in the virtual machine.
+//! Times of the tree beside `std::collections::BTreeMap`, on the machine itself; then lookups in
+//! the virtual machine.
 //!
-//! `cargo run --release -p storage --example tree_lookup [-- KEYS ROUNDS]` prints medians over rounds that alternate
-//! between the two, so that a slow moment of the machine hits both.
+//! `cargo run --release -p storage --example tree_lookup [-- KEYS ROUNDS]` prints medians over
+//! rounds that alternate between the two, so that a slow moment of the machine hits both.
 
 // A benchmark reports on the machine, and compares with what the engine does not use.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -50,7 +51,8 @@ impl World {
     }
 
     fn local(&self, worker: usize) -> Local<Hardware> {
-        // SAFETY: the world is declared before all workers; each number is used by one worker at a time.
+        // SAFETY: the world is declared before all workers; each number is used by one worker at a
+        // time.
         let mut local = unsafe { Local::new(&self.memory, &self.epochs, worker, None) };
         local.enter(Hardware::core());
         local
@@ -237,7 +239,8 @@ fn tree_lookup_small() {
     all::<256>(500, 2);
 }
 
-/// Readers write nothing, so that lookups scale; the virtual machine gives the same figures every time.
+/// Readers write nothing, so that lookups scale; the virtual machine gives the same figures every
+/// time.
 #[test]
 fn tree_lookup_scales_in_the_virtual_machine() {
     let scaling = both_platforms::lookups(2_000);

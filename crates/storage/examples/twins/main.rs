@@ -1,8 +1,9 @@
-//! The platform costs nothing: hot functions of the engine on `Hardware` beside twins written by hand on plain atomics.
+//! The platform costs nothing: hot functions of the engine on `Hardware` beside twins written by
+//! hand on plain atomics.
 //!
-//! `cargo run --release -p storage --example twins` prints paired times: rounds alternate between the two, so that a slow
-//! moment of the machine hits both. `twins NAME engine|twin ITERATIONS` runs one of them, for `.ci/twins`, which counts
-//! instructions.
+//! `cargo run --release -p storage --example twins` prints paired times: rounds alternate between
+//! the two, so that a slow moment of the machine hits both. `twins NAME engine|twin ITERATIONS`
+//! runs one of them, for `.ci/twins`, which counts instructions.
 //!
 //! | name | what |
 //! | --- | --- |
@@ -141,7 +142,8 @@ impl World {
     fn tree(&self) -> [Side<'_>; 2] {
         let (c, mut local) = (self.c, self.local());
         let entries: Vec<(u64, u64)> = (0..plain::Leaf::CAPACITY as u64).map(|key| (key, key + 1)).collect();
-        // SAFETY: the memory outlives the tree; its worker stays inside its epoch as long as the tree lives.
+        // SAFETY: the memory outlives the tree; its worker stays inside its epoch as long as the
+        // tree lives.
         let tree: Tree<Hardware, MemoryNodes, 1> =
             unsafe { Tree::new(c, MemoryNodes, &mut local) }.expect("memory");
         assert_eq!(Tree::<Hardware, MemoryNodes, 1>::leaf_capacity(), entries.len());

@@ -1,5 +1,5 @@
-//! The twins: the same algorithms over the same layouts, written by hand on `std::sync::atomic`, without `Platform`. Like the
-//! engine's, their waits are out of line.
+//! The twins: the same algorithms over the same layouts, written by hand on `std::sync::atomic`,
+//! without `Platform`. Like the engine's, their waits are out of line.
 
 use std::hint::{select_unpredictable, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering, fence};

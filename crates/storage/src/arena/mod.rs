@@ -1,18 +1,21 @@
 //! Thread-local, node-local memory by size class.
 //!
-//! An [`Arena`] belongs to one worker. The arena cuts blocks from chunks that lie on the worker's memory node, and keeps
-//! freed blocks in one list per size class. Blocks follow each other closely, but none touches more lines than it must: those
-//! of whole lines begin with a line, smaller ones never straddle one, and blocks of 80 and 96 bytes, such as order lines with
-//! the header of a lock, share lines with their neighbours instead of wasting a third of them. No two workers' new blocks share
-//! a line: no false sharing between workers.
+//! An [`Arena`] belongs to one worker. The arena cuts blocks from chunks that lie on the worker's
+//! memory node, and keeps freed blocks in one list per size class. Blocks follow each other
+//! closely, but none touches more lines than it must: those of whole lines begin with a line,
+//! smaller ones never straddle one, and blocks of 80 and 96 bytes, such as order lines with the
+//! header of a lock, share lines with their neighbours instead of wasting a third of them. No two
+//! workers' new blocks share a line: no false sharing between workers.
 //!
-//! [`Memory`] is the store of chunks that all arenas of one database draw from: the memory holds the limit, and owns the
-//! chunks until the database ends, since rows outlive the worker that wrote them. Where workers are to have no arenas of
-//! their own ([`Optimisation::ThreadAlloc`]), an arena keeps nothing: each block comes from one heap for all of them.
+//! [`Memory`] is the store of chunks that all arenas of one database draw from: the memory holds
+//! the limit, and owns the chunks until the database ends, since rows outlive the worker that wrote
+//! them. Where workers are to have no arenas of their own ([`Optimisation::ThreadAlloc`]), an arena
+//! keeps nothing: each block comes from one heap for all of them.
 //!
-//! An arena that its worker tends ([`Arena::tend`]) has the machine provide memory ahead, between transactions: a step of the
-//! chunk in use when less than [`AHEAD_BYTES_MIN`] are ready, and a spare chunk when that one comes to its end. A worker that
-//! comes upon memory that is not ready has more and more of it ready from then on.
+//! An arena that its worker tends ([`Arena::tend`]) has the machine provide memory ahead, between
+//! transactions: a step of the chunk in use when less than [`AHEAD_BYTES_MIN`] are ready, and a
+//! spare chunk when that one comes to its end. A worker that comes upon memory that is not ready
+//! has more and more of it ready from then on.
 
 use std::ptr::NonNull;
 
@@ -22,22 +25,24 @@ use crate::chunks::{Batch, CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks, Fresh, Me
 use crate::heap::Heap;
 use crate::optimisations::{Optimisation, Optimisations};
 
-/// Bytes of free blocks of one class that an arena keeps; half of them go back to the memory when there are more, for
-/// arenas that allocate what this one frees.
+/// Bytes of free blocks of one class that an arena keeps; half of them go back to the memory when
+/// there are more, for arenas that allocate what this one frees.
 const FREE_BYTES_MAX: usize = 256 << 10;
-/// Bytes that are ready at least after each [`Arena::tend`]; more where transactions insert more than that.
+/// Bytes that are ready at least after each [`Arena::tend`]; more where transactions insert more
+/// than that.
 const AHEAD_BYTES_MIN: usize = 64 << 10;
 const AHEAD_BYTES_MAX: usize = 16 << 20;
 /// Chunks after which less is tried.
 const ENOUGH_CHUNKS: u32 = 4;
-/// Once an arena has cut so many times [`CHUNK_BYTES_MAX`], a chunk is one such part of what it has cut: large databases
-/// consist of few mappings, of which the operating system allows so many.
+/// Once an arena has cut so many times [`CHUNK_BYTES_MAX`], a chunk is one such part of what it has
+/// cut: large databases consist of few mappings, of which the operating system allows so many.
 const CHUNK_PART: u64 = 16;
 /// Largest of those.
 const CHUNK_BYTES_LATE: u64 = 64 << 20;
 /// Smallest block.
 const BLOCK_BYTES_MIN: usize = 16;
-/// Blocks up to this size are rounded up to multiples of the smallest: one line more would waste a quarter or more.
+/// Blocks up to this size are rounded up to multiples of the smallest: one line more would waste a
+/// quarter or more.
 const CLOSE_BYTES_MAX: usize = 96;
 /// Blocks up to this size are rounded up to whole lines, larger ones to powers of two.
 const LINEAR_BYTES_MAX: usize = 4096;
@@ -81,9 +86,9 @@ impl<P: Platform> Memory<P> {
         Ok(Memory { chunks: Chunks::new(c, bytes_max, 0)?, heap: None, optimisations: Optimisations::ALL })
     }
 
-    /// The same for up to `workers` workers that have these optimisations. Without [`Optimisation::ThreadAlloc`] all
-    /// blocks come from one heap: workers wait for each other, blocks are aligned to 16 bytes only, and lie wherever there
-    /// was room.
+    /// The same for up to `workers` workers that have these optimisations. Without
+    /// [`Optimisation::ThreadAlloc`] all blocks come from one heap: workers wait for each other,
+    /// blocks are aligned to 16 bytes only, and lie wherever there was room.
     pub fn with_optimisations(
         c: P::Core,
         bytes_max: u64,
@@ -112,8 +117,8 @@ impl<P: Platform> Memory<P> {
         self.chunks.bytes_used(c)
     }
 
-    /// How much there is and is used, as far as workers have said: each does when it is idle, and about once an epoch. Memory
-    /// that was made for no workers knows of none.
+    /// How much there is and is used, as far as workers have said: each does when it is idle, and
+    /// about once an epoch. Memory that was made for no workers knows of none.
     pub fn memory_use(&self, c: P::Core) -> MemoryUse {
         let of_arenas = self.chunks.memory_use(c);
         let of_heap = self.heap.as_ref().map_or(0, Heap::bytes_cut);
@@ -138,7 +143,8 @@ pub struct Arena<P: Platform> {
     node: Option<Node>,
     next: *mut u8,
     left: usize,
-    /// Of these, bytes at the end that the machine has not been asked to provide; more than `left` if the arena got there.
+    /// Of these, bytes at the end that the machine has not been asked to provide; more than `left`
+    /// if the arena got there.
     unready: usize,
     /// There is something to be done ahead when less than this is left.
     low: usize,
@@ -146,7 +152,8 @@ pub struct Arena<P: Platform> {
     ahead: usize,
     /// Chunks since that was not enough.
     enough: u32,
-    /// Spare chunks that were taken for the end of this one, as far as the arena knows: other arenas use them too.
+    /// Spare chunks that were taken for the end of this one, as far as the arena knows: other
+    /// arenas use them too.
     spares: u32,
     chunk_bytes: usize,
     /// Bytes cut so far, but for those of the current chunk.
@@ -161,14 +168,16 @@ pub struct Arena<P: Platform> {
     central: bool,
 }
 
-// SAFETY: the blocks belong to the holder of the arena; `Memory` is Sync and outlives it (see `Arena::new`).
+// SAFETY: the blocks belong to the holder of the arena; `Memory` is Sync and outlives it (see
+// `Arena::new`).
 unsafe impl<P: Platform> Send for Arena<P> {}
 
 impl<P: Platform> Arena<P> {
     /// An empty arena of worker number `worker` whose blocks lie on `node`.
     ///
     /// # Safety
-    /// `memory` stays at its place and outlives the arena, and no other arena on it has this number.
+    /// `memory` stays at its place and outlives the arena, and no other arena on it has this
+    /// number.
     pub unsafe fn new(memory: &Memory<P>, worker: usize, node: Option<Node>) -> Self {
         Arena {
             memory,
@@ -195,8 +204,8 @@ impl<P: Platform> Arena<P> {
         self.bytes_live
     }
 
-    /// A block of at least `bytes` bytes with arbitrary contents, aligned to 16 bytes; to a line, if it consists of whole lines
-    /// and does not come from a heap for all workers.
+    /// A block of at least `bytes` bytes with arbitrary contents, aligned to 16 bytes; to a line,
+    /// if it consists of whole lines and does not come from a heap for all workers.
     #[inline]
     pub fn allocate(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let (class, rounded) = class_of(bytes);
@@ -210,8 +219,8 @@ impl<P: Platform> Arena<P> {
         Ok(block)
     }
 
-    /// As [`Self::allocate`], blocks of one length, which lie one behind the other where nothing was given back. None, if there is no
-    /// memory for all.
+    /// As [`Self::allocate`], blocks of one length, which lie one behind the other where nothing
+    /// was given back. None, if there is no memory for all.
     pub fn allocate_several(
         &mut self,
         c: P::Core,
@@ -334,8 +343,9 @@ impl<P: Platform> Arena<P> {
         Ok(())
     }
 
-    /// Has about so many bytes more provided for blocks to come, or a part of them; how many. For programs that can wait before they
-    /// begin, and know what they will need: they call again until they have as much, or until nothing comes, which is near the limit.
+    /// Has about so many bytes more provided for blocks to come, or a part of them; how many. For
+    /// programs that can wait before they begin, and know what they will need: they call again
+    /// until they have as much, or until nothing comes, which is near the limit.
     pub fn provide(&mut self, c: P::Core, bytes: usize) -> usize {
         if self.central {
             return 0;
@@ -363,8 +373,9 @@ impl<P: Platform> Arena<P> {
         self.cut_before + (self.current - self.left) as u64
     }
 
-    /// Begins with a chunk unless a quarter of a usual one is left: after loading, each worker has memory at hand before any of them works,
-    /// instead of all of them looking for it at the same moment soon after. Nothing happens near the limit.
+    /// Begins with a chunk unless a quarter of a usual one is left: after loading, each worker has
+    /// memory at hand before any of them works, instead of all of them looking for it at the same
+    /// moment soon after. Nothing happens near the limit.
     pub fn get_ready(&mut self, c: P::Core) {
         if self.left < CHUNK_BYTES_MAX / 4
             && !self.central
@@ -391,7 +402,8 @@ impl<P: Platform> Arena<P> {
         self.watch();
     }
 
-    /// Has memory provided ahead if too little is ready. The worker calls this between transactions.
+    /// Has memory provided ahead if too little is ready. The worker calls this between
+    /// transactions.
     #[inline]
     pub fn tend(&mut self, c: P::Core) {
         if self.left < self.low {
@@ -403,7 +415,8 @@ impl<P: Platform> Arena<P> {
     #[cold]
     fn take_ahead(&mut self, c: P::Core) {
         if self.left < self.unready {
-            // The arena got there first. Unless it began with nothing, one transaction takes more than was ready.
+            // The arena got there first. Unless it began with nothing, one transaction takes more
+            // than was ready.
             if self.unready < self.current {
                 (self.ahead, self.enough) = ((self.ahead * 2).min(AHEAD_BYTES_MAX), 0);
             }
@@ -417,7 +430,8 @@ impl<P: Platform> Arena<P> {
         if self.unready == 0 && self.left < self.ahead && self.spares == 0 {
             let bytes = self.chunk_bytes.max(self.ahead);
             self.memory().chunks.take_ahead(c, self.node, bytes, self.ahead);
-            // Also if there was none to take: the arena does not ask again before it is in another chunk.
+            // Also if there was none to take: the arena does not ask again before it is in another
+            // chunk.
             self.spares = 1;
         }
         self.watch();
@@ -440,8 +454,8 @@ impl<P: Platform> Arena<P> {
     /// Takes a block back at once.
     ///
     /// # Safety
-    /// `block` came from `allocate(bytes)` of an arena on the same [`Memory`], no core can reach it any more, and it is
-    /// not used again.
+    /// `block` came from `allocate(bytes)` of an arena on the same [`Memory`], no core can reach it
+    /// any more, and it is not used again.
     pub unsafe fn free(&mut self, c: P::Core, block: NonNull<u8>, bytes: usize) {
         let (class, rounded) = class_of(bytes);
         // Another worker may have allocated it: only the sum over all arenas means something.
@@ -464,7 +478,8 @@ impl<P: Platform> Arena<P> {
     #[cold]
     unsafe fn give_to_heap(&self, c: P::Core, block: NonNull<u8>, bytes: usize) {
         if let Some(heap) = &self.memory().heap {
-            // SAFETY: the caller's promise; `new` demands that the worker's number is the arena's own.
+            // SAFETY: the caller's promise; `new` demands that the worker's number is the arena's
+            // own.
             unsafe { heap.free(c, self.worker, std::iter::once((block, bytes))) };
         }
     }

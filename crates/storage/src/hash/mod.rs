@@ -1,14 +1,16 @@
 //! A hash index for point lookups of keys of one word, whose misses can be validated.
 //!
-//! A bucket is one line: a version latch, the address of an overflow bucket, and three entries. Readers are optimistic:
-//! they compare the version before and after (the same protocol as the tree's leaves). A version changes with every
-//! insertion into and removal from the bucket or its overflow buckets, so the pair (bucket, version) is a [`Witness`]
-//! for the absence of a key, as a leaf is in the tree.
+//! A bucket is one line: a version latch, the address of an overflow bucket, and three entries.
+//! Readers are optimistic: they compare the version before and after (the same protocol as the
+//! tree's leaves). A version changes with every insertion into and removal from the bucket or its
+//! overflow buckets, so the pair (bucket, version) is a [`Witness`] for the absence of a key, as a
+//! leaf is in the tree.
 //!
-//! The number of buckets is fixed when the index is made. With [`Spread::Dense`] the caller gives a perfect hash: keys map
-//! to 0, 1, 2, ... without gaps, three to a bucket, so that a lookup touches one line, and neighbours share it ("flat
-//! perfect-hash index" of Bang et al., VLDB Journal 2022, section 4). Otherwise keys are spread by a multiplicative hash, one of whose factors is a secret of the index
-//! ([`SpreadSecret`]; decision 0076).
+//! The number of buckets is fixed when the index is made. With [`Spread::Dense`] the caller gives a
+//! perfect hash: keys map to 0, 1, 2, ... without gaps, three to a bucket, so that a lookup touches
+//! one line, and neighbours share it ("flat perfect-hash index" of Bang et al., VLDB Journal 2022,
+//! section 4). Otherwise keys are spread by a multiplicative hash, one of whose factors is a secret
+//! of the index ([`SpreadSecret`]; decision 0076).
 //!
 //! Overflow buckets are never unlinked: a chain is as long as the most keys its bucket ever held.
 
@@ -30,7 +32,8 @@ pub use secret::SpreadSecret;
 const ENTRIES: usize = 3;
 /// Largest number of buckets of one index.
 const BUCKETS_MAX: u64 = 1 << 32;
-/// Words that hold the largest stamp of removed keys; each serves the buckets with its number modulo this.
+/// Words that hold the largest stamp of removed keys; each serves the buckets with its number
+/// modulo this.
 const STAMPS: usize = 64;
 
 /// How keys are spread over buckets.
@@ -45,8 +48,8 @@ pub enum Spread {
 #[repr(C, align(64))]
 struct Bucket<P: Platform> {
     latch: VersionLatch<P>,
-    /// Address of the overflow bucket; 0 if there is none. Protected by the latch of the first bucket of the chain, as
-    /// are the entries of all its buckets.
+    /// Address of the overflow bucket; 0 if there is none. Protected by the latch of the first
+    /// bucket of the chain, as are the entries of all its buckets.
     overflow: P::Word,
     entries: [[P::Word; 2]; ENTRIES],
 }
@@ -65,7 +68,8 @@ impl<P: Platform> Bucket<P> {
 
     fn next<'a>(&self) -> Option<&'a Self> {
         let address = P::peek(&self.overflow);
-        // SAFETY: overflow buckets are initialised before they are linked and live as long as the index's memory.
+        // SAFETY: overflow buckets are initialised before they are linked and live as long as the
+        // index's memory.
         (address != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) })
     }
 
@@ -110,7 +114,8 @@ impl<P: Platform> Bucket<P> {
         self.look_on(c, key, (here, version))
     }
 
-    /// Goes on where [`Self::get`] has found nothing in the first bucket, or something that does not count.
+    /// Goes on where [`Self::get`] has found nothing in the first bucket, or something that does
+    /// not count.
     #[inline(never)]
     fn look_on(&self, c: P::Core, key: u64, (here, mut version): (Option<u64>, u64)) -> Lookup {
         let value_of = |found: Option<(_, u64)>| found.map(|(_, value)| value);
@@ -167,8 +172,9 @@ impl<P: Platform> Approach<'_, P> {
         self.bucket.get(c, self.key)
     }
 
-    /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates. What the value names may be gone. Keys
-    /// of overflow buckets have none: those buckets have not been asked for.
+    /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates.
+    /// What the value names may be gone. Keys of overflow buckets have none: those buckets have not
+    /// been asked for.
     ///
     /// Concurrency: waits for nobody, and follows no address that it reads.
     #[inline(always)]
@@ -192,7 +198,8 @@ unsafe impl<P: Platform> Send for HashIndex<P> {}
 unsafe impl<P: Platform> Sync for HashIndex<P> {}
 
 impl<P: Platform> HashIndex<P> {
-    /// An empty index with a secret of its own. Its memory comes from `local` and lives as long as the database's memory.
+    /// An empty index with a secret of its own. Its memory comes from `local` and lives as long as
+    /// the database's memory.
     ///
     /// # Safety
     /// That memory outlives the index, and witnesses of it.
@@ -301,8 +308,8 @@ impl<P: Platform> HashIndex<P> {
         }
     }
 
-    /// Inserts a key if `allow` returns true, which is called with the bucket latched. The second result is the witness
-    /// before and after the insertion.
+    /// Inserts a key if `allow` returns true, which is called with the bucket latched. The second
+    /// result is the witness before and after the insertion.
     pub fn insert(
         &self,
         c: P::Core,
@@ -329,7 +336,8 @@ impl<P: Platform> HashIndex<P> {
             bucket.latch.unlock_unchanged(c, version);
             return Err(error);
         }
-        // Acquire: pairs with the compare and swap in `remove`, which is followed by the release of the latch.
+        // Acquire: pairs with the compare and swap in `remove`, which is followed by the release of
+        // the latch.
         let stamp = P::load(c, self.stamp(key), Ordering::Acquire);
         let after = bucket.latch.unlock_changed(c, version);
         let change = (bucket.said(None, version).witness, bucket.said(None, after).witness);
@@ -404,7 +412,8 @@ impl<P: Platform> HashIndex<P> {
         Some(value)
     }
 
-    /// Makes the key name another value; false if the key is not there. The bucket's version changes, as a leaf's does.
+    /// Makes the key name another value; false if the key is not there. The bucket's version
+    /// changes, as a leaf's does.
     pub fn replace(&self, c: P::Core, key: u64, value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
         let bucket = self.bucket(key);
@@ -463,7 +472,8 @@ impl<P: Platform> HashIndex<P> {
         }
     }
 
-    /// How many entries there are, while no core changes the index; `None` if its keys are dense: it does not grow.
+    /// How many entries there are, while no core changes the index; `None` if its keys are dense:
+    /// it does not grow.
     pub fn entries(&self, c: P::Core) -> Option<u64> {
         let mut entries = 0;
         match self.spread() {
@@ -473,7 +483,8 @@ impl<P: Platform> HashIndex<P> {
         Some(entries)
     }
 
-    /// Visits all entries, in no order that the caller may rely on, while no core changes the index.
+    /// Visits all entries, in no order that the caller may rely on, while no core changes the
+    /// index.
     pub fn for_each(&self, c: P::Core, visit: &mut dyn FnMut(u64, u64)) {
         for index in 0..self.count as usize {
             // SAFETY: less than `count`; `new` initialised all buckets.

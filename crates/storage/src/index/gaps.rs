@@ -12,7 +12,8 @@ pub enum Gap<'a, P: Platform> {
     Word(&'a P::Word),
 }
 
-/// Decides about an insertion with the index latched: the guard must neither wait nor use the index.
+/// Decides about an insertion with the index latched: the guard must neither wait nor use the
+/// index.
 pub trait GapGuard<P: Platform> {
     /// Whether the gap is needed; finding it may cost a second descent.
     const WANTS_GAP: bool;
@@ -33,9 +34,9 @@ impl<P: Platform> GapGuard<P> for Open {
     }
 }
 
-/// The question of a gap guard, whichever it is. Insertion is compiled twice, for guards that want the gap and for those that
-/// do not, and not for each guard: to ask costs about ten instructions an insertion. Compiled once, it would cost sixty where
-/// the gap is not wanted.
+/// The question of a gap guard, whichever it is. Insertion is compiled twice, for guards that want
+/// the gap and for those that do not, and not for each guard: to ask costs about ten instructions
+/// an insertion. Compiled once, it would cost sixty where the gap is not wanted.
 pub(super) trait Question<P: Platform> {
     /// As [`GapGuard::allow`].
     fn ask(&mut self, gap: Option<Gap<'_, P>>) -> bool;
@@ -67,12 +68,14 @@ impl<P: Platform, const GAP: bool> Guard for TreeGuard<'_, '_, P, GAP> {
     }
 }
 
-/// Words of a partition that are about all its gaps; what they mean is the scheme's matter. They begin as 0.
+/// Words of a partition that are about all its gaps; what they mean is the scheme's matter. They
+/// begin as 0.
 #[repr(C)]
 pub struct GapWords<P: Platform> {
     /// The lock word for the gap above all keys, or whatever else keeps insertions out.
     pub end: P::Word,
-    /// Largest stamp of a transaction that removed a key, for schemes that order commits by their data.
+    /// Largest stamp of a transaction that removed a key, for schemes that order commits by their
+    /// data.
     pub removed: P::Word,
     /// Largest stamp of a transaction that saw a key absent, for the same.
     pub absent: P::Word,

@@ -36,7 +36,8 @@ macro_rules! widths {
             Hash(HashIndex<P>),
         }
 
-        /// Chooses by the kind of an index: one expression for a hash index, one for trees, which is compiled for each width.
+        /// Chooses by the kind of an index: one expression for a hash index, one for trees, which
+        /// is compiled for each width.
         macro_rules! by_kind {
             ($d kind:expr, $d hash:pat => $d with_hash:expr, tree $d tree:pat => $d with_tree:expr $d(,)?) => {
                 match $d kind {
@@ -76,7 +77,8 @@ macro_rules! widths {
                 }
             }
 
-            /// Inserts the keys of another index of this shape, each with the value that `rename` gives for its own.
+            /// Inserts the keys of another index of this shape, each with the value that `rename`
+            /// gives for its own.
             pub(super) fn copy_from(
                 &self,
                 from: &Self,

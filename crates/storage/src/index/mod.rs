@@ -1,10 +1,11 @@
-//! One index of a table: a tree for keys of 1, 2, 4, 5 or 8 words, or a hash index, and its division into partitions.
+//! One index of a table: a tree for keys of 1, 2, 4, 5 or 8 words, or a hash index, and its
+//! division into partitions.
 //!
 //! - `kind`: a tree of one of the widths, or a hash index: the only place that lists the widths;
 //! - `partition`: one partition: lookups, changes, scans;
 //! - `walk`: several keys at once, and all keys while others change them;
-//! - `gaps`: the words for schemes that lock gaps: one for the gap above the largest key of a partition, and, in a hash index,
-//!   some for absent keys;
+//! - `gaps`: the words for schemes that lock gaps: one for the gap above the largest key of a
+//!   partition, and, in a hash index, some for absent keys;
 //! - `witnesses`: the leaves and buckets that a transaction depends on.
 
 mod gaps;
@@ -34,8 +35,8 @@ pub struct Index<P: Platform> {
 }
 
 impl<P: Platform> Index<P> {
-    /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`. Without `first` keys do not
-    /// say where they belong, and there is one partition.
+    /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`.
+    /// Without `first` keys do not say where they belong, and there is one partition.
     pub fn new(words: usize, first: Option<u16>, partitions: Listed<Partition<P>>) -> Self {
         assert!(partitions.len() == 1 || first.is_some() && !partitions.is_empty());
         Index { words, first, partitions }

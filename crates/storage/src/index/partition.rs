@@ -51,7 +51,8 @@ impl<P: Platform> Partition<P> {
     /// An empty partition.
     ///
     /// # Safety
-    /// The memory behind `local` outlives the partition; all methods are called inside an epoch of that database.
+    /// The memory behind `local` outlives the partition; all methods are called inside an epoch of
+    /// that database.
     pub unsafe fn new(c: P::Core, local: &mut Local<P>, shape: Shape) -> Result<Self, OutOfMemory> {
         const { assert!(size_of::<Self>() == LINE_BYTES) };
         // SAFETY: passed on to the caller.
@@ -72,7 +73,8 @@ impl<P: Platform> Partition<P> {
     /// The words for all gaps of the partition.
     pub fn gap_words(&self) -> &GapWords<P> {
         const { assert!(size_of::<GapWords<P>>() <= LINE_BYTES) };
-        // SAFETY: the words of the first line, initialised in `new`, live as long as the database's memory.
+        // SAFETY: the words of the first line, initialised in `new`, live as long as the database's
+        // memory.
         unsafe { self.locks.cast().as_ref() }
     }
 
@@ -85,7 +87,8 @@ impl<P: Platform> Partition<P> {
     pub fn absent_word(&self, key: u64) -> &P::Word {
         let Kind::Hash(hash) = &self.kind else { panic!("trees have gaps") };
         let slot = hash.part(key, ABSENT_BITS);
-        // SAFETY: as `end_word`; the slot is below `ABSENT_WORDS`, and hash indexes have `ABSENT_WORDS` words behind the first line.
+        // SAFETY: as `end_word`; the slot is below `ABSENT_WORDS`, and hash indexes have
+        // `ABSENT_WORDS` words behind the first line.
         unsafe { self.locks.add(LINE_BYTES / 8 + slot).as_ref() }
     }
 
@@ -108,7 +111,8 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
     }
 
-    /// Where the bucket of a key is that will be looked up soon; `None` in a tree, where that is not known without a descent.
+    /// Where the bucket of a key is that will be looked up soon; `None` in a tree, where that is
+    /// not known without a descent.
     #[inline(always)]
     pub fn approach(&self, c: P::Core, key: &[u64]) -> Option<Approach<'_, P>> {
         self.touch(c);
@@ -132,11 +136,12 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, hash => hash.get(c, key[0]), tree tree => tree.get(c, array(key)))
     }
 
-    /// Inserts a key. Witnesses that were valid before are brought up to date with the caller's own insertion.
+    /// Inserts a key. Witnesses that were valid before are brought up to date with the caller's own
+    /// insertion.
     ///
     /// # Safety
-    /// The value is the name of a row of the index's table, since all that find it take it for one, and the row is not
-    /// given back before the key is removed or names another.
+    /// The value is the name of a row of the index's table, since all that find it take it for one,
+    /// and the row is not given back before the key is removed or names another.
     #[inline(always)]
     pub unsafe fn insert<G: GapGuard<P>>(
         &self,
@@ -185,8 +190,9 @@ impl<P: Platform> Partition<P> {
         )
     }
 
-    /// Inserts the first of these keys, one behind the other in `keys`, as many as follow right behind the caller's last insertion
-    /// where that went; none in a hash index. The caller inserts the next one by [`Self::insert`], and comes back with those behind.
+    /// Inserts the first of these keys, one behind the other in `keys`, as many as follow right
+    /// behind the caller's last insertion where that went; none in a hash index. The caller inserts
+    /// the next one by [`Self::insert`], and comes back with those behind.
     ///
     /// # Safety
     /// As [`Self::insert`], for each value.
@@ -226,7 +232,8 @@ impl<P: Platform> Partition<P> {
         )
     }
 
-    /// Removes a key that has this value, and remembers `stamp`; false if the key is not there or has another value.
+    /// Removes a key that has this value, and remembers `stamp`; false if the key is not there or
+    /// has another value.
     pub fn remove(&self, c: P::Core, local: &mut Local<P>, key: &[u64], value: u64, stamp: u64) -> bool {
         self.touch(c);
         let mut changes = LeafChanges::new();
@@ -250,8 +257,9 @@ impl<P: Platform> Partition<P> {
         )
     }
 
-    /// Visits the values with keys from `low` to `high`, both included, until `visit` breaks. With `gap`, a forward scan
-    /// also names the gap above the range. A hash index has no order: it panics.
+    /// Visits the values with keys from `low` to `high`, both included, until `visit` breaks. With
+    /// `gap`, a forward scan also names the gap above the range. A hash index has no order: it
+    /// panics.
     pub fn scan(
         &self,
         c: P::Core,
@@ -324,8 +332,9 @@ impl<P: Platform> Partition<P> {
         self.locks == other.locks
     }
 
-    /// Another partition of this shape with the same keys, each with the value that `rename` gives for its own, for tables
-    /// that are not written any more. No core changes this partition meanwhile.
+    /// Another partition of this shape with the same keys, each with the value that `rename` gives
+    /// for its own, for tables that are not written any more. No core changes this partition
+    /// meanwhile.
     ///
     /// # Safety
     /// As [`Self::new`].
@@ -343,12 +352,14 @@ impl<P: Platform> Partition<P> {
         Ok(copy)
     }
 
-    /// How many keys it has, while no core changes it; `None` if it has room for all that it will ever have.
+    /// How many keys it has, while no core changes it; `None` if it has room for all that it will
+    /// ever have.
     pub fn entries(&self, c: P::Core) -> Option<u64> {
         by_kind!(&self.kind, hash => hash.entries(c), tree tree => Some(tree.entries(c)))
     }
 
-    /// Shows where the parts of the partition lie. What other cores change meanwhile is shown as it was or as it is.
+    /// Shows where the parts of the partition lie. What other cores change meanwhile is shown as it
+    /// was or as it is.
     pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
         let words = LINE_BYTES / 8 + if self.is_hash() { ABSENT_WORDS } else { 0 };
         visit(IndexPart::Gaps, self.locks.as_ptr().cast(), words * 8);

@@ -69,7 +69,8 @@ fn look_up_tree<P: Platform, const W: usize>(
 }
 
 impl<P: Platform> Partition<P> {
-    /// Looks up several keys, word by word one after the other; in a tree each larger than the one before.
+    /// Looks up several keys, word by word one after the other; in a tree each larger than the one
+    /// before.
     pub fn get_ascending(&self, c: P::Core, keys: &[u64], lookups: &mut Vec<Lookup>) {
         self.touch(c);
         by_kind!(&self.kind,
@@ -78,8 +79,9 @@ impl<P: Platform> Partition<P> {
         );
     }
 
-    /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false if the walk has come to
-    /// the end. A walk meets every key that is there from its beginning to its end.
+    /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false
+    /// if the walk has come to the end. A walk meets every key that is there from its beginning to
+    /// its end.
     pub fn walk(&self, c: P::Core, walk: &mut Walk, most: usize, keys: &mut Vec<u64>) -> bool {
         self.touch(c);
         by_kind!(&self.kind,

@@ -5,15 +5,17 @@ use platform::Platform;
 use crate::latch::VersionLatch;
 use crate::tree::{LeafChanges, Witness};
 
-/// Whether nothing was inserted into or removed from what the witness saw, at a moment within this call.
+/// Whether nothing was inserted into or removed from what the witness saw, at a moment within this
+/// call.
 ///
 /// # Safety
-/// The witness comes from an index of the same platform, whose memory is still there, and from the epoch that the caller is
-/// inside of.
+/// The witness comes from an index of the same platform, whose memory is still there, and from the
+/// epoch that the caller is inside of.
 pub unsafe fn witness_is_current<P: Platform>(c: P::Core, witness: &Witness) -> bool {
     let word = std::ptr::with_exposed_provenance::<P::Word>(witness.node.0 as usize);
-    // SAFETY: a witness names a tree node in memory or a hash bucket, since only this crate makes any; both begin with their
-    // version latch and stay readable within the epoch that the witness comes from.
+    // SAFETY: a witness names a tree node in memory or a hash bucket, since only this crate makes
+    // any; both begin with their version latch and stay readable within the epoch that the witness
+    // comes from.
     VersionLatch::<P>::from_word(unsafe { &*word }).is_current(c, witness.version)
 }
 
@@ -67,16 +69,17 @@ impl Witnesses {
         Mark { length: self.list.len(), added: self.added }
     }
 
-    /// Forgets the witnesses before the mark, which nothing depends on any more; returns where the mark is then.
+    /// Forgets the witnesses before the mark, which nothing depends on any more; returns where the
+    /// mark is then.
     #[inline]
     pub fn forget_before(&mut self, mark: Mark) -> Mark {
         self.list.drain(..mark.length.min(self.list.len()));
         Mark { length: 0, ..mark }
     }
 
-    /// Forgets the witnesses from the mark on, which nothing depends on any more. If the transaction has split what a
-    /// witness saw since then, all stay: a witness behind the mark may stand for a part of what a witness before the mark
-    /// saw.
+    /// Forgets the witnesses from the mark on, which nothing depends on any more. If the
+    /// transaction has split what a witness saw since then, all stay: a witness behind the mark may
+    /// stand for a part of what a witness before the mark saw.
     #[inline]
     pub fn forget_from(&mut self, mark: Mark) {
         if self.added == mark.added {

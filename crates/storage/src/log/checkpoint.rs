@@ -1,9 +1,10 @@
 //! Copies of all rows, which stand for the log before them.
 //!
-//! A checkpoint consists of files of blocks like those of a [segment](super::format). The generation in their headers is the
-//! number of the checkpoint, the stream is the number of the file, and the identity was drawn for the checkpoint. The last block says how many records the file has, where
-//! blocks of a log say what is complete. The files are durable before the manifest names the checkpoint, and never change
-//! afterwards.
+//! A checkpoint consists of files of blocks like those of a [segment](super::format). The
+//! generation in their headers is the number of the checkpoint, the stream is the number of the
+//! file, and the identity was drawn for the checkpoint. The last block says how many records the
+//! file has, where blocks of a log say what is complete. The files are durable before the manifest
+//! names the checkpoint, and never change afterwards.
 
 use platform::Node;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
@@ -37,7 +38,8 @@ pub struct CheckpointFileWriter<P: Files> {
 }
 
 impl<P: Files> CheckpointFileWriter<P> {
-    /// A new file. Its header is durable before anything else of it: what a crash leaves of it is known to be of this database.
+    /// A new file. Its header is durable before anything else of it: what a crash leaves of it is
+    /// known to be of this database.
     pub(super) fn new(
         c: P::Core,
         directory: &P::Directory,
@@ -123,7 +125,8 @@ impl<P: Files> CheckpointFileWriter<P> {
         self.offset
     }
 
-    /// Writes the rest, and makes the file and its name durable; returns how many records the file has.
+    /// Writes the rest, and makes the file and its name durable; returns how many records the file
+    /// has.
     pub fn finish(mut self, c: P::Core) -> Result<u64, LogError> {
         self.write(c, self.records, 0)?;
         self.wait(c)?;
@@ -134,7 +137,8 @@ impl<P: Files> CheckpointFileWriter<P> {
     }
 }
 
-/// Reads the rows of a checkpoint: workers take blocks in turn, and hold one each. Every byte is verified.
+/// Reads the rows of a checkpoint: workers take blocks in turn, and hold one each. Every byte is
+/// verified.
 pub struct CheckpointReader<'d, P: Files> {
     directory: &'d P::Directory,
     /// The identity of the database, number and identity of the checkpoint.

@@ -1,9 +1,10 @@
 //! Checkpoints of a log that is being written, and the removal of what they stand for.
 //!
-//! A checkpoint is a copy of every row, each as it was at a moment of its own while transactions went on.
-//! [`Log::begin_checkpoint`] cuts all streams, and waits until every epoch of which a record lies before the cut is complete:
-//! what is copied afterwards has all those changes. Recovery repeats all changes of later epochs, which are values: those that
-//! the copy has already change nothing. A copy may have changes that are not durable yet; the checkpoint counts when the
+//! A checkpoint is a copy of every row, each as it was at a moment of its own while transactions
+//! went on. [`Log::begin_checkpoint`] cuts all streams, and waits until every epoch of which a
+//! record lies before the cut is complete: what is copied afterwards has all those changes.
+//! Recovery repeats all changes of later epochs, which are values: those that the copy has already
+//! change nothing. A copy may have changes that are not durable yet; the checkpoint counts when the
 //! manifest names it, which [`Log::end_checkpoint`] lets it do after they are.
 
 use std::sync::atomic::Ordering;
@@ -41,8 +42,9 @@ impl Cut {
 }
 
 impl<P: Files> Log<P> {
-    /// Begins a checkpoint: rows that are copied from now on have all changes of the records before the cut. At most one
-    /// checkpoint is under way. Waits for the disk, and for commits under way, but for no other transaction.
+    /// Begins a checkpoint: rows that are copied from now on have all changes of the records before
+    /// the cut. At most one checkpoint is under way. Waits for the disk, and for commits under way,
+    /// but for no other transaction.
     ///
     /// # Errors
     /// The log has stopped; or the files refuse, and the log goes on.
@@ -110,11 +112,12 @@ impl<P: Files> Log<P> {
         )
     }
 
-    /// Ends a checkpoint of which all rows are in its first `files` files, which are finished. What the checkpoint stands for
-    /// goes. Waits as [`Self::begin_checkpoint`] does.
+    /// Ends a checkpoint of which all rows are in its first `files` files, which are finished. What
+    /// the checkpoint stands for goes. Waits as [`Self::begin_checkpoint`] does.
     ///
     /// # Errors
-    /// The log has stopped, or the files refuse: then the checkpoint before counts, or there is none, and the log goes on.
+    /// The log has stopped, or the files refuse: then the checkpoint before counts, or there is
+    /// none, and the log goes on.
     pub fn end_checkpoint(
         &self,
         c: P::Core,
@@ -152,8 +155,9 @@ impl<P: Files> Log<P> {
         result
     }
 
-    /// Has all streams call complete what is durable, unless they have no record of a later epoch than they do; up to which epoch they
-    /// call all complete then. An opening sees by that whether the log has what the copy may have by half.
+    /// Has all streams call complete what is durable, unless they have no record of a later epoch
+    /// than they do; up to which epoch they call all complete then. An opening sees by that whether
+    /// the log has what the copy may have by half.
     fn mark_durable(&self, c: P::Core, driver: &mut Driver<P>) -> Result<u64, LogError> {
         self.wait_for_disk(c, driver)?;
         let durable = self.durable(c);
@@ -168,9 +172,10 @@ impl<P: Files> Log<P> {
     /// Replaces what the manifest keeps for the log's owner. One core at a time calls this.
     ///
     /// # Errors
-    /// The files refuse. If they refuse to take the new manifest, the directory has what it had, and the log goes on. If they refuse to
-    /// put it in the place of the other, which of the two the directory has is not known, and the log stops: nothing is acknowledged
-    /// that one of them contradicts.
+    /// The files refuse. If they refuse to take the new manifest, the directory has what it had,
+    /// and the log goes on. If they refuse to put it in the place of the other, which of the two
+    /// the directory has is not known, and the log stops: nothing is acknowledged that one of them
+    /// contradicts.
     pub fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError> {
         let Some(mut writer) = self.borrow_manifest(c) else { return Ok(()) };
         let before = std::mem::replace(&mut writer.manifest.extra, extra);
@@ -223,9 +228,9 @@ impl<P: Files> Log<P> {
         self.wait_for_all(c, epochs)
     }
 
-    /// Removes the files that are needed no longer since the cut, or makes them segments again: those of this life alone, since what a
-    /// flush in a former one has failed to write is not known to be durable, and looks as if it were. One that cannot be removed stays
-    /// for later.
+    /// Removes the files that are needed no longer since the cut, or makes them segments again:
+    /// those of this life alone, since what a flush in a former one has failed to write is not
+    /// known to be durable, and looks as if it were. One that cannot be removed stays for later.
     fn remove_needless(&self, c: P::Core, writer: &mut ManifestWriter<P>, before: &Manifest, cut: &Cut) {
         let manifest = &writer.manifest;
         let former = writer.own.extract_if(.., |name| !manifest.needs(name));

@@ -1,4 +1,5 @@
-//! The state of the core that flushes: streams, the group under way, and the length of epochs that suits the load.
+//! The state of the core that flushes: streams, the group under way, and the length of epochs that
+//! suits the load.
 
 use platform::Nanos;
 use platform::files::{Buffer, Files};
@@ -10,7 +11,8 @@ use crate::epoch::Epochs;
 
 /// Longest that epochs become.
 const EPOCH_NANOS_MAX: u64 = 10_000_000;
-/// An epoch is as many times as long as a group's way to the disk as the group has this many bytes, up to a largest factor.
+/// An epoch is as many times as long as a group's way to the disk as the group has this many bytes,
+/// up to a largest factor.
 const EPOCH_BYTES: u64 = 64 << 10;
 const EPOCH_GROUPS_MAX: u64 = 16;
 
@@ -34,11 +36,12 @@ pub(super) struct Driver<P: Files> {
     pub group_nanos: u64,
     /// The length of epochs before it was tuned, once it was: there are no shorter ones.
     shortest_nanos: Option<u64>,
-    /// Largest epoch of a record handed to a stream, and the last epoch that the streams call complete.
+    /// Largest epoch of a record handed to a stream, and the last epoch that the streams call
+    /// complete.
     pub newest: u64,
     pub marked: u64,
-    /// The number of the last [whole](super::format::BlockHeader::whole) group, and whether nothing was handed to the streams since
-    /// that is not in a whole one.
+    /// The number of the last [whole](super::format::BlockHeader::whole) group, and whether nothing
+    /// was handed to the streams since that is not in a whole one.
     pub whole: u64,
     pub is_whole: bool,
     /// Bytes of the segments of former generations.
@@ -48,8 +51,8 @@ pub(super) struct Driver<P: Files> {
     pub manifest: Option<ManifestWriter<P>>,
     /// Whether a core is writing it.
     pub manifest_is_lent: bool,
-    /// Number of the last checkpoint that was begun, which a core may do while another one writes the manifest: the files of one that
-    /// failed may be named by a manifest on the disk.
+    /// Number of the last checkpoint that was begun, which a core may do while another one writes
+    /// the manifest: the files of one that failed may be named by a manifest on the disk.
     pub last_checkpoint: u64,
 }
 
@@ -90,8 +93,9 @@ impl<P: Files> Driver<P> {
         result
     }
 
-    /// Makes epochs as long as suits the load, after a group with this way to the disk and these bytes: the more bytes a group
-    /// has, the smaller a part of the time groups are under way, so that many transactions share the price of one.
+    /// Makes epochs as long as suits the load, after a group with this way to the disk and these
+    /// bytes: the more bytes a group has, the smaller a part of the time groups are under way, so
+    /// that many transactions share the price of one.
     pub(super) fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
         let length = epochs.length(c);
         let shortest = *self.shortest_nanos.get_or_insert(length);

@@ -32,7 +32,8 @@ fn by<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> By {
     if performs::<P>(c, deadline) { By::Core } else { By::Queue }
 }
 
-/// Whether a moment comes until then at which no commit is under way: sessions that wait for their commits end them and begin no others.
+/// Whether a moment comes until then at which no commit is under way: sessions that wait for their
+/// commits end them and begin no others.
 fn is_idle_soon<P: Platform>(c: P::Core, epochs: &Epochs<P>, until: Nanos) -> bool {
     while P::now(c) < until {
         if epochs.no_commit_is_under_way(c) {
@@ -167,15 +168,17 @@ impl<P: Files> Log<P> {
         Ok(Whole::Begun)
     }
 
-    /// Takes what all workers have left, and what is complete with it, if no commit is under way at that moment.
+    /// Takes what all workers have left, and what is complete with it, if no commit is under way at
+    /// that moment.
     fn collect_whole(
         &self,
         c: P::Core,
         driver: &mut Driver<P>,
         epochs: &Epochs<P>,
     ) -> Option<(Collected<P>, u64)> {
-        // The number is told before the buffers are taken: whoever has left a record and finds an earlier number can rely on
-        // the group with this one. A number that no group gets does no harm.
+        // The number is told before the buffers are taken: whoever has left a record and finds an
+        // earlier number can rely on the group with this one. A number that no group gets does no
+        // harm.
         driver.whole += 1;
         // Release: goes along with the slots' latches, which order it with what is left there.
         P::store(c, self.begun_word(), driver.whole, Ordering::Release);
@@ -186,8 +189,8 @@ impl<P: Files> Log<P> {
         collected.map(|collected| (collected, complete))
     }
 
-    /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds its way took, and its
-    /// bytes.
+    /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds
+    /// its way took, and its bytes.
     pub(super) fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
         for stream in &mut driver.streams {
             stream.reap(c)?;
@@ -216,7 +219,8 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Begins a group if a new epoch is complete, or, to empty slots, in any case; whether it has taken the buffers.
+    /// Begins a group if a new epoch is complete, or, to empty slots, in any case; whether it has
+    /// taken the buffers.
     fn start(
         &self,
         c: P::Core,
@@ -237,7 +241,8 @@ impl<P: Files> Log<P> {
         Ok(true)
     }
 
-    /// Takes the records that workers have left and begins to write them, if there are any that no flush covers.
+    /// Takes the records that workers have left and begins to write them, if there are any that no
+    /// flush covers.
     pub(super) fn write(
         &self,
         c: P::Core,
@@ -269,7 +274,8 @@ impl<P: Files> Log<P> {
         for Filled { stream, block } in collected.filled {
             blocks[stream].push(block);
         }
-        // Where several workers share a group its switches between threads are shared too, and its core has transactions to go on with.
+        // Where several workers share a group its switches between threads are shared too, and its
+        // core has transactions to go on with.
         let by = if blocks.iter().map(Vec::len).sum::<usize>() > 1 { By::Queue } else { by };
         let (before, began) = (driver.written_bytes(), P::now(c));
         let last = driver.streams.len() - 1;

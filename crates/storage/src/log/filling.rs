@@ -5,7 +5,8 @@ use platform::files::Buffer;
 
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, GrowingCrc, Record};
 
-/// A buffer with room for the header of a block and whole records behind it, and the checksum of these.
+/// A buffer with room for the header of a block and whole records behind it, and the checksum of
+/// these.
 pub(super) struct FillingBlock<P: Platform> {
     buffer: Buffer<P>,
     crc: GrowingCrc,
@@ -32,7 +33,8 @@ impl<P: Platform> FillingBlock<P> {
         self.crc.grow(self.buffer.bytes());
     }
 
-    /// Takes over the records of a block that comes next, if it is a small one and they fit; whether it did.
+    /// Takes over the records of a block that comes next, if it is a small one and they fit;
+    /// whether it did.
     pub(super) fn absorb(&mut self, c: P::Core, next: &FillingBlock<P>) -> bool {
         let records = &next.buffer.bytes()[BLOCK_HEADER_BYTES..];
         let absorbs = next.buffer.len() <= ALIGNMENT && self.buffer.append(c, records);
@@ -47,7 +49,8 @@ impl<P: Platform> FillingBlock<P> {
         self.buffer.len().next_multiple_of(ALIGNMENT)
     }
 
-    /// Ends the block with this header, of which the payload's length and checksum are filled in here, and with padding.
+    /// Ends the block with this header, of which the payload's length and checksum are filled in
+    /// here, and with padding.
     pub(super) fn seal(&mut self, c: P::Core, header: BlockHeader) {
         let header = BlockHeader {
             payload_bytes: (self.buffer.len() - BLOCK_HEADER_BYTES) as u32,

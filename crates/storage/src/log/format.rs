@@ -1,12 +1,14 @@
 //! The bytes of a log: segments, blocks, records.
 //!
-//! A segment is a file: one block with its [header](SegmentHeader), then blocks, each a [header](BlockHeader) and a payload of
-//! whole records, filled up with zeros to a multiple of [`ALIGNMENT`]. Numbers are little-endian; every header and every
-//! payload has a CRC-32C of its own.
+//! A segment is a file: one block with its [header](SegmentHeader), then blocks, each a
+//! [header](BlockHeader) and a payload of whole records, filled up with zeros to a multiple of
+//! [`ALIGNMENT`]. Numbers are little-endian; every header and every payload has a CRC-32C of its
+//! own.
 //!
-//! A file may hold anything behind its blocks: payloads of blocks of a former use, values that a program has made of bytes of
-//! other logs. So a header names the place where it stands ([`BlockPlace`]), which begins with a number that was drawn at random
-//! for the file's writer, and counts nowhere else.
+//! A file may hold anything behind its blocks: payloads of blocks of a former use, values that a
+//! program has made of bytes of other logs. So a header names the place where it stands
+//! ([`BlockPlace`]), which begins with a number that was drawn at random for the file's writer, and
+//! counts nowhere else.
 //!
 //! ```text
 //! segment header: magic 8 | format 4 | stream 4 | database 8 | identity 8 | sequence 8 | generation 8 |
@@ -36,8 +38,8 @@ const SEGMENT_HEADER_BYTES: usize = SEGMENT_CRC_AT + 4;
 const SEGMENT_CRC_AT: usize = 56;
 const BLOCK_CRC_AT: usize = BLOCK_HEADER_BYTES - 4;
 const LATE: u32 = 1 << 31;
-/// Checksums of payloads that grow go on by so many bytes at a time: they are in the nearest cache then, and enough for the
-/// processor to work on several parts at once.
+/// Checksums of payloads that grow go on by so many bytes at a time: they are in the nearest cache
+/// then, and enough for the processor to work on several parts at once.
 const CRC_BYTES: usize = 8 << 10;
 
 const _: () = assert!(BLOCK_HEADER_BYTES < ALIGNMENT && SEGMENT_HEADER_BYTES < ALIGNMENT);
@@ -71,7 +73,8 @@ pub(super) fn check_format(found: u32) -> Result<(), LogError> {
 pub struct SegmentHeader {
     /// The database it belongs to, as its manifest says.
     pub database: u64,
-    /// A number that was drawn for the opening, or the checkpoint, that wrote it: blocks have it too.
+    /// A number that was drawn for the opening, or the checkpoint, that wrote it: blocks have it
+    /// too.
     pub identity: u64,
     /// The stream it belongs to.
     pub stream: u32,
@@ -79,7 +82,8 @@ pub struct SegmentHeader {
     pub sequence: u64,
     /// Which opening of the database wrote it.
     pub generation: u64,
-    /// The first epoch of that opening. What the opening has written before the manifest knew of it is not later.
+    /// The first epoch of that opening. What the opening has written before the manifest knew of it
+    /// is not later.
     pub first_epoch: u64,
 }
 
@@ -99,7 +103,8 @@ impl SegmentHeader {
         put32(to, SEGMENT_CRC_AT, crc);
     }
 
-    /// Reads a header from the start of a segment; `None` if there is none, or it was never written as a whole.
+    /// Reads a header from the start of a segment; `None` if there is none, or it was never written
+    /// as a whole.
     ///
     /// # Errors
     /// [`LogError::Format`] if another version wrote it.
@@ -157,13 +162,15 @@ pub struct BlockHeader {
     pub payload_crc: u32,
     /// All records of this stream with this epoch or an earlier one are in this block or before it.
     pub complete: u64,
-    /// Not 0: everything that the records up to here depend on is in this block or before it, or in another stream up to the
-    /// block with the same number here. So all of it counts, whatever is complete.
+    /// Not 0: everything that the records up to here depend on is in this block or before it, or in
+    /// another stream up to the block with the same number here. So all of it counts, whatever is
+    /// complete.
     pub whole: u64,
-    /// Blocks with smaller numbers were durable when this one was written: if one of them cannot be read and this one can,
-    /// that is no torn write.
+    /// Blocks with smaller numbers were durable when this one was written: if one of them cannot be
+    /// read and this one can, that is no torn write.
     pub flushed_before: u64,
-    /// The stream's segments up to this sequence were durable, their names and headers, when this block was written.
+    /// The stream's segments up to this sequence were durable, their names and headers, when this
+    /// block was written.
     pub reaches: u64,
     /// The file of the last of them had this length, durably.
     pub reached_bytes: u64,
@@ -260,7 +267,8 @@ impl<'a> Record<'a> {
         to[end - self.body.len()..end].copy_from_slice(self.body);
     }
 
-    /// Reads a record from the start of `from`, and how many bytes the record takes; `None` if there is none.
+    /// Reads a record from the start of `from`, and how many bytes the record takes; `None` if
+    /// there is none.
     #[inline]
     fn fetch(from: &'a [u8]) -> Option<(Record<'a>, usize)> {
         if from.len() < RECORD_HEADER_BYTES {
@@ -305,8 +313,8 @@ impl GrowingCrc {
     }
 }
 
-/// The records of a payload, up to the first that is none. What was written is known by the payload's checksum, which [`block`]
-/// verifies.
+/// The records of a payload, up to the first that is none. What was written is known by the
+/// payload's checksum, which [`block`] verifies.
 #[derive(Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],

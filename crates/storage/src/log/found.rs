@@ -1,9 +1,10 @@
 //! Which files of a directory are the database's own, and which of those it needs no more.
 //!
-//! An opening removes what is proved to be the database's and superseded: by the file's own header, which has the identity of the
-//! database, and by the manifest, which has no need of what that header says the file is. A file that holds nothing (no more than
-//! zeros, where a header was being written) may go too. What is of another database is refused. What cannot be read is left
-//! alone, unless something needs it: then it is damaged.
+//! An opening removes what is proved to be the database's and superseded: by the file's own header,
+//! which has the identity of the database, and by the manifest, which has no need of what that
+//! header says the file is. A file that holds nothing (no more than zeros, where a header was being
+//! written) may go too. What is of another database is refused. What cannot be read is left alone,
+//! unless something needs it: then it is damaged.
 
 use platform::files::{Entry, Files};
 
@@ -38,7 +39,8 @@ fn origin(
     }
 }
 
-/// Names of files that may go, among those of a directory of which everything that is needed was found.
+/// Names of files that may go, among those of a directory of which everything that is needed was
+/// found.
 ///
 /// # Errors
 /// A file is of another database, or of an opening that the manifest should know.
@@ -63,7 +65,8 @@ pub(super) fn superseded<P: Files>(
         let first = read_file::<P>(c, queue, &entry.name, entry.bytes.min(super::format::ALIGNMENT as u64))?;
         let found = (SegmentHeader::fetch(first.bytes())?, is_blank(first.bytes(), entry.bytes));
         if let Some(place) = parse_segment_name(&entry.name).filter(|_| is_later(manifest, found.0)) {
-            // The first opening of all, or of a stream, may have ended before its manifest was durable.
+            // The first opening of all, or of a stream, may have ended before its manifest was
+            // durable.
             let image = SegmentImage::<P>::read(c, queue, entry, place, entry.bytes)?;
             names.extend(is_superseded(manifest, &image)?.then(|| image.name()));
             continue;
@@ -118,7 +121,8 @@ fn is_superseded<P: Files>(manifest: &Manifest, image: &SegmentImage<P>) -> Resu
         let is_its = generation.identity == header.identity;
         return if is_its { Ok(false) } else { Err(LogError::Foreign(name)) };
     }
-    // An opening that the manifest never knew has left copies of records only, all of them complete with its first epoch.
+    // An opening that the manifest never knew has left copies of records only, all of them complete
+    // with its first epoch.
     match image.claims.complete <= header.first_epoch {
         true => Ok(true),
         false => Err(LogError::OlderManifest(name)),

@@ -1,8 +1,10 @@
-//! Segments as they are found: read and verified by all workers that are given, each segment by one of them.
+//! Segments as they are found: read and verified by all workers that are given, each segment by one
+//! of them.
 //!
-//! The blocks of a segment are known without its neighbours; which of them count is decided afterwards, from the summaries
-//! that are made here. What stays in memory of a segment is its blocks: space behind them, taken ahead or left by a former
-//! use, is looked at step by step, for blocks that prove that some before them are damaged.
+//! The blocks of a segment are known without its neighbours; which of them count is decided
+//! afterwards, from the summaries that are made here. What stays in memory of a segment is its
+//! blocks: space behind them, taken ahead or left by a former use, is looked at step by step, for
+//! blocks that prove that some before them are damaged.
 
 use platform::Place;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
@@ -13,7 +15,8 @@ use super::manifest::Generation;
 use super::names::segment_name;
 use crate::parallel_job::{Listener, ParallelJob};
 
-/// Bytes that are read at first of a segment that may be almost empty, and at a time of what is behind its blocks.
+/// Bytes that are read at first of a segment that may be almost empty, and at a time of what is
+/// behind its blocks.
 const STEP_BYTES: u64 = 1 << 20;
 /// By how much more is read of it if all of that is blocks.
 const STEP_GROWTH: u64 = 4;
@@ -78,14 +81,16 @@ pub(super) struct SegmentImage<P: Files> {
     pub file_bytes: u64,
     /// The file up to the end of its blocks, unless only what is noted of it was asked for.
     pub bytes: Option<Buffer<P>>,
-    /// The header of its first block, whatever segment it is of, and whether the file is no more than zeros.
+    /// The header of its first block, whatever segment it is of, and whether the file is no more
+    /// than zeros.
     pub found: Option<SegmentHeader>,
     pub is_blank: bool,
     /// Its header, if that is of this segment.
     pub header: Option<SegmentHeader>,
     /// Number of the first block.
     pub first_block: u64,
-    /// Its blocks, from the first one on without gaps, and later those of them that are in the generation's chain.
+    /// Its blocks, from the first one on without gaps, and later those of them that are in the
+    /// generation's chain.
     pub blocks: Vec<BlockSummary>,
     /// The last epoch that counts of its generation, and the blocks of which everything counts.
     pub last: u64,
@@ -313,7 +318,8 @@ impl<P: Files> SegmentImage<P> {
     }
 }
 
-/// Whether a file of so many bytes, which begins with these, is none but zeros, and no longer than a header: nothing is in it.
+/// Whether a file of so many bytes, which begins with these, is none but zeros, and no longer than
+/// a header: nothing is in it.
 pub(super) fn is_blank(first: &[u8], file_bytes: u64) -> bool {
     file_bytes <= ALIGNMENT as u64 && first.iter().all(|byte| *byte == 0)
 }

@@ -1,4 +1,5 @@
-//! The file that says what a directory is: `isles.manifest`, written anew as a whole and renamed into place.
+//! The file that says what a directory is: `isles.manifest`, written anew as a whole and renamed
+//! into place.
 //!
 //! ```text
 //! magic 8 | format 4 | length 4 | crc 4 of all that | identity 8 | count 4 | generations | checkpoint | extra
@@ -7,8 +8,8 @@
 //! checkpoint: number 8 | identity 8 | files 4 | zeros 4 | epoch 8 | end 8
 //! ```
 //!
-//! It is the first file of a database to be durable, without a generation then: files of a database without a manifest are what
-//! is left of one that has lost its manifest.
+//! It is the first file of a database to be durable, without a generation then: files of a database
+//! without a manifest are what is left of one that has lost its manifest.
 
 use platform::files::{Access, Buffer, Existence, FileErrorKind, Files, Operation};
 
@@ -46,7 +47,8 @@ pub struct Generation {
     pub starts: Vec<Start>,
     /// Its first epoch: all of former generations are smaller.
     pub first_epoch: u64,
-    /// Its last epoch that counts, once it is known: what is later was never acknowledged, and is never read.
+    /// Its last epoch that counts, once it is known: what is later was never acknowledged, and is
+    /// never read.
     pub last_epoch: Option<u64>,
 }
 
@@ -61,8 +63,9 @@ pub struct Checkpoint {
     pub files: u32,
     /// The copy has the changes of all records up to this epoch, which do not count any more.
     pub epoch: u64,
-    /// The copy has changes of records up to this epoch at most, and the streams called it complete when the copy ended: they have all of
-    /// these records that are later than [`Self::epoch`], some of which the copy has by half.
+    /// The copy has changes of records up to this epoch at most, and the streams called it complete
+    /// when the copy ended: they have all of these records that are later than [`Self::epoch`],
+    /// some of which the copy has by half.
     pub end: u64,
 }
 
@@ -88,7 +91,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Whether the database needs a file of this name. Of segments, those from the first one of the oldest generation on.
+    /// Whether the database needs a file of this name. Of segments, those from the first one of the
+    /// oldest generation on.
     pub fn needs(&self, name: &str) -> bool {
         if let Some((number, _)) = parse_checkpoint_file_name(name) {
             return self.checkpoint.is_some_and(|checkpoint| checkpoint.number == number);
@@ -194,8 +198,9 @@ impl Manifest {
         bytes.map(|buffer| Manifest::decode(buffer.bytes())).transpose()
     }
 
-    /// Looks at what lies where a manifest is written before it takes its place. A crash leaves there whatever was written of it, which
-    /// nothing relies on; a whole manifest that is not one of this database is nothing that a crash has left.
+    /// Looks at what lies where a manifest is written before it takes its place. A crash leaves
+    /// there whatever was written of it, which nothing relies on; a whole manifest that is not one
+    /// of this database is nothing that a crash has left.
     ///
     /// # Errors
     /// It is a manifest of another database; or of one whose own manifest is not there, with rows.
@@ -213,15 +218,18 @@ impl Manifest {
         if is_own { Ok(()) } else { Err(LogError::Foreign(NEW_MANIFEST.into())) }
     }
 
-    /// Writes the manifest in place of the one before: after a crash the directory has one of the two.
+    /// Writes the manifest in place of the one before: after a crash the directory has one of the
+    /// two.
     pub fn write<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         self.prepare::<P>(c, queue)?;
         Manifest::put_in_place::<P>(c, queue)
     }
 
-    /// Makes durable what [`Self::put_in_place`] takes. The directory has the manifest before, whether or not this fails.
+    /// Makes durable what [`Self::put_in_place`] takes. The directory has the manifest before,
+    /// whether or not this fails.
     pub(super) fn prepare<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
-        // What a crash left behind; mostly there is nothing. If there is, its name goes for good: it must not take the manifest's place.
+        // What a crash left behind; mostly there is nothing. If there is, its name goes for good:
+        // it must not take the manifest's place.
         if P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() }).result.is_ok() {
             P::perform(c, queue, Operation::FlushDirectory).result?;
         }
@@ -237,7 +245,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Replaces the manifest by the one that was prepared. If this fails, which of the two the directory has is not known.
+    /// Replaces the manifest by the one that was prepared. If this fails, which of the two the
+    /// directory has is not known.
     pub(super) fn put_in_place<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         let rename = Operation::Rename { from: NEW_MANIFEST.into(), to: MANIFEST.into() };
         P::perform(c, queue, rename).result?;
@@ -271,7 +280,8 @@ pub(super) struct ManifestWriter<P: Files> {
 }
 
 impl<P: Files> ManifestWriter<P> {
-    /// Removes what may go, as far as that succeeds: what stays is tried again later, or goes at the next opening.
+    /// Removes what may go, as far as that succeeds: what stays is tried again later, or goes at
+    /// the next opening.
     pub(super) fn remove_leaving(&mut self, c: P::Core) {
         let queue = &mut self.queue;
         self.leaving.retain(|name| {

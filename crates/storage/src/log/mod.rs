@@ -1,28 +1,33 @@
 //! The redo log of the memory engine: values, by epoch, in parallel streams.
 //!
-//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery through multicore
-//! parallelism", OSDI 2014). A worker leaves the [record](Record) of each commit in a buffer of its own and goes on with
-//! other transactions. An epoch is *complete* when no transaction will commit in it any more: when the global epoch is two
-//! later, see [`complete`]. Then the next worker that tends to the log takes the buffers of all workers and writes those of
-//! each stream as blocks of its current segment. When all streams are flushed, the epoch is *durable*, and everything that
-//! committed in it, or earlier, may be acknowledged.
+//! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery
+//! through multicore parallelism", OSDI 2014). A worker leaves the [record](Record) of each commit
+//! in a buffer of its own and goes on with other transactions. An epoch is *complete* when no
+//! transaction will commit in it any more: when the global epoch is two later, see [`complete`].
+//! Then the next worker that tends to the log takes the buffers of all workers and writes those of
+//! each stream as blocks of its current segment. When all streams are flushed, the epoch is
+//! *durable*, and everything that committed in it, or earlier, may be acknowledged.
 //!
-//! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the streams and ignores all
-//! later records. A transaction that depends on another one committed in the same epoch or a later one, so what is left is
-//! a consistent state. The [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so
-//! that records that were never acknowledged stay dead for ever.
+//! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the
+//! streams and ignores all later records. A transaction that depends on another one committed in
+//! the same epoch or a later one, so what is left is a consistent state. The [manifest](Manifest)
+//! says, of each opening of the database (a *generation*), where it ended, so that records that
+//! were never acknowledged stay dead for ever.
 //!
-//! A session that waits for its own commits alone would draw two epochs for each of them. So who waits looks first whether no
-//! commit is under way: then what all workers have left is *whole*, in itself and with all that was written before, complete or
-//! not. The group says so, and counts as it is. Such groups draw no epochs; where commits are always under way, epochs move on.
+//! A session that waits for its own commits alone would draw two epochs for each of them. So who
+//! waits looks first whether no commit is under way: then what all workers have left is *whole*, in
+//! itself and with all that was written before, complete or not. The group says so, and counts as
+//! it is. Such groups draw no epochs; where commits are always under way, epochs move on.
 //!
-//! Concurrency: the core that flushes holds the driver's latch, and never for longer than submitting takes, except when it
-//! waits for its own epoch. A transaction that is long under way holds up no other: only its commit is waited for. A
-//! failure stops the log for good: nothing is acknowledged any more, and no flush is tried again. Memory for records is set aside
-//! while their commit can be refused ([`Spares`]).
+//! Concurrency: the core that flushes holds the driver's latch, and never for longer than
+//! submitting takes, except when it waits for its own epoch. A transaction that is long under way
+//! holds up no other: only its commit is waited for. A failure stops the log for good: nothing is
+//! acknowledged any more, and no flush is tried again. Memory for records is set aside while their
+//! commit can be refused ([`Spares`]).
 //!
-//! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are collected and not handed
-//! over, so that idle workers hold back nothing; a record holds the changed bytes of a row and not the row.
+//! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are
+//! collected and not handed over, so that idle workers hold back nothing; a record holds the
+//! changed bytes of a row and not the row.
 
 mod ahead;
 mod checkpoint;
@@ -79,11 +84,13 @@ const LOOK_NANOS: u64 = 50_000;
 const WAIT_NANOS: u64 = 1_000_000;
 /// A worker that waits for another to end its commit looks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
-/// A worker that is refused the memory for a record tries again for so long, while the disk empties what there is.
+/// A worker that is refused the memory for a record tries again for so long, while the disk empties
+/// what there is.
 const MEMORY_WAIT_NANOS: u64 = 1_000_000_000;
 /// A commit that can be refused tries again for so long to set memory aside.
 const RESERVE_WAIT_NANOS: u64 = 10_000_000;
-/// A core with less time than this performs no write and no flush itself: it could not leave them at its deadline.
+/// A core with less time than this performs no write and no flush itself: it could not leave them
+/// at its deadline.
 const PERFORM_NANOS_MIN: u64 = 1_000_000_000;
 
 /// How a log is written.
@@ -125,23 +132,26 @@ pub struct LogUse {
     pub epoch: u64,
 }
 
-/// The last epoch in which no transaction commits any more, while `current` is the global one: commits under way have
-/// announced that or the one before ([`crate::Participant::announce_commit`]), and later ones announce none earlier.
+/// The last epoch in which no transaction commits any more, while `current` is the global one:
+/// commits under way have announced that or the one before
+/// ([`crate::Participant::announce_commit`]), and later ones announce none earlier.
 pub fn complete(current: u64) -> u64 {
     current.saturating_sub(2)
 }
 
-/// Whether a core that waits for the disk until this deadline makes the calls of the operating system itself, which saves it two
-/// switches between threads: none of them can be left before it is over.
+/// Whether a core that waits for the disk until this deadline makes the calls of the operating
+/// system itself, which saves it two switches between threads: none of them can be left before it
+/// is over.
 pub fn performs<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> bool {
     deadline.is_none_or(|deadline| deadline >= P::now(c).plus(PERFORM_NANOS_MIN))
 }
 
 /// A log that is being written.
 pub struct Log<P: Files> {
-    /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last looked at, bytes written
-    /// since the last checkpoint, how often something was made durable, on which workers sleep, and the numbers of the last whole
-    /// group that was begun, and that is durable.
+    /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last
+    /// looked at, bytes written since the last checkpoint, how often something was made durable, on
+    /// which workers sleep, and the numbers of the last whole group that was begun, and that is
+    /// durable.
     words: P::Region,
     slots: Slots<P>,
     driver: UnsafeCell<Driver<P>>,
@@ -242,14 +252,16 @@ impl<P: Files> Log<P> {
         driver.manifest = Some(writer);
     }
 
-    /// Ends the log: everything that was left in it is durable then, and the manifest says where it ends, so that every
-    /// later damage is noticed. No transaction is under way, and no session in an epoch.
+    /// Ends the log: everything that was left in it is durable then, and the manifest says where it
+    /// ends, so that every later damage is noticed. No transaction is under way, and no session in
+    /// an epoch.
     ///
     /// # Errors
     /// The log has stopped before, or stops now.
     pub fn close(self, c: P::Core, epochs: &Epochs<P>) -> Result<(), LogError> {
         self.wait_for_all(c, epochs)?;
-        // What was whole, and is not marked as complete, counts no longer once the manifest says where the log ends.
+        // What was whole, and is not marked as complete, counts no longer once the manifest says
+        // where the log ends.
         let marked = self.with_driver(c, |driver| {
             self.wait_for_disk(c, driver)?;
             let checkpoint = driver.manifest.as_ref().and_then(|writer| writer.manifest.checkpoint);
@@ -290,8 +302,8 @@ impl<P: Files> Log<P> {
         self.wait(c, epochs, Target::durable(newest)).map(drop)
     }
 
-    /// Writes records of former generations once more, all of them durable with `epoch`, and waits for that. No worker uses
-    /// the log yet.
+    /// Writes records of former generations once more, all of them durable with `epoch`, and waits
+    /// for that. No worker uses the log yet.
     fn write_again<'a>(
         &self,
         c: P::Core,
@@ -333,8 +345,8 @@ impl<P: Files> Log<P> {
         self.nodes.iter().position(|its_node| *its_node == node).unwrap_or(0)
     }
 
-    /// Sets buffers aside for a commit's records, whose bodies have these lengths: the commit can be refused still, and is logged without
-    /// more memory once it cannot.
+    /// Sets buffers aside for a commit's records, whose bodies have these lengths: the commit can
+    /// be refused still, and is logged without more memory once it cannot.
     ///
     /// # Errors
     /// Memory was refused for a while.
@@ -361,14 +373,15 @@ impl<P: Files> Log<P> {
         Ok(())
     }
 
-    /// Leaves the record of a commit, in one of `spares` if there is no memory for it. The worker waits only if the disk cannot keep up.
+    /// Leaves the record of a commit, in one of `spares` if there is no memory for it. The worker
+    /// waits only if the disk cannot keep up.
     ///
     /// The worker has announced its commit in an epoch not later than the record's
     /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
     ///
     /// # Errors
-    /// The log has stopped, or memory was refused again and again and was not [set aside](Self::reserve): the commit will never be
-    /// durable.
+    /// The log has stopped, or memory was refused again and again and was not [set
+    /// aside](Self::reserve): the commit will never be durable.
     pub fn append(
         &self,
         c: P::Core,
@@ -385,7 +398,8 @@ impl<P: Files> Log<P> {
             match appended {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                // The commit cannot be taken back: others may see it. What the disk gives back may do.
+                // The commit cannot be taken back: others may see it. What the disk gives back may
+                // do.
                 Err(error) => {
                     let until = *refused_until.get_or_insert(P::now(c).plus(MEMORY_WAIT_NANOS));
                     if P::now(c) >= until {
@@ -417,8 +431,8 @@ impl<P: Files> Log<P> {
         P::load(c, self.durable_word(), Ordering::Acquire)
     }
 
-    /// The number of the last whole group that was begun. Whoever asks after a commit has that on disk when
-    /// [`Self::has_whole_since`] this number, whatever epoch is durable.
+    /// The number of the last whole group that was begun. Whoever asks after a commit has that on
+    /// disk when [`Self::has_whole_since`] this number, whatever epoch is durable.
     pub fn whole_groups(&self, c: P::Core) -> u64 {
         // Acquire: pairs with the release in `start_whole`.
         P::load(c, self.begun_word(), Ordering::Acquire)
@@ -439,8 +453,9 @@ impl<P: Files> Log<P> {
         self.with_driver(c, |driver| driver.error.clone())
     }
 
-    /// Gets on with what there is to do, if it is time; whether it was. To be called between transactions with the current
-    /// time: a call costs a shared load or two when there is nothing to do.
+    /// Gets on with what there is to do, if it is time; whether it was. To be called between
+    /// transactions with the current time: a call costs a shared load or two when there is nothing
+    /// to do.
     #[inline]
     pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
         // Relaxed: only a hint; the compare and swap decides which worker looks.
@@ -466,11 +481,13 @@ impl<P: Files> Log<P> {
         P::unpark(c, self.landed_word(), u32::MAX);
     }
 
-    /// Waits for the target, and moves epochs on to get there where that has to be; or until the deadline, if there is one. Returns
-    /// whether it is durable. The worker waits for commits that are under way, and for the disk, but for no other transaction.
+    /// Waits for the target, and moves epochs on to get there where that has to be; or until the
+    /// deadline, if there is one. Returns whether it is durable. The worker waits for commits that
+    /// are under way, and for the disk, but for no other transaction.
     ///
     /// # Errors
-    /// The log has stopped: whether the target is durable is not known, and it is not to be acknowledged.
+    /// The log has stopped: whether the target is durable is not known, and it is not to be
+    /// acknowledged.
     pub fn wait(&self, c: P::Core, epochs: &Epochs<P>, target: Target) -> Result<bool, LogError> {
         let Target { epoch, deadline, by_epoch } = target;
         let begun = self.whole_groups(c);

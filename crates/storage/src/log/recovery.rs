@@ -1,9 +1,10 @@
 //! What a log says after the process that wrote it is gone.
 //!
-//! What can be read is not always durable: after the end of a process alone, the operating system's cache still has what was
-//! never flushed, or what could not be. Known to be durable is what a later block says was flushed before it. Records beyond
-//! that, up to the last complete epoch, count too (they may have been acknowledged), and are written once more into the new
-//! generation, before the manifest knows of it; the old one ends before them.
+//! What can be read is not always durable: after the end of a process alone, the operating system's
+//! cache still has what was never flushed, or what could not be. Known to be durable is what a
+//! later block says was flushed before it. Records beyond that, up to the last complete epoch,
+//! count too (they may have been acknowledged), and are written once more into the new generation,
+//! before the manifest knows of it; the old one ends before them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,8 +25,8 @@ use super::{Log, LogOptions};
 use crate::parallel_job::Listener;
 use terms::Epoch;
 
-/// From the first epoch of a generation, which has what is written once more, to the first one of its transactions: what is
-/// complete when they begin is later than the former.
+/// From the first epoch of a generation, which has what is written once more, to the first one of
+/// its transactions: what is complete when they begin is later than the former.
 const EPOCHS_AHEAD: u64 = 3;
 
 /// Epochs that an opening is to have: with fewer it would end before it has done anything.
@@ -41,8 +42,8 @@ pub struct RecoveredLog<P: Files> {
     copied_epoch: u64,
     /// The last epoch that counts, over all generations.
     pub last_epoch: u64,
-    /// The last epoch that is known to be durable: records of epochs between this and `last_epoch` are in the last
-    /// generation.
+    /// The last epoch that is known to be durable: records of epochs between this and `last_epoch`
+    /// are in the last generation.
     safe_epoch: u64,
 }
 
@@ -80,8 +81,8 @@ struct Chain {
     whole: u64,
 }
 
-/// The last epoch of a generation that is complete, the last one that is known to be durable, and the largest one that
-/// occurs.
+/// The last epoch of a generation that is complete, the last one that is known to be durable, and
+/// the largest one that occurs.
 #[derive(Clone, Copy)]
 struct Reached {
     complete: u64,
@@ -91,8 +92,8 @@ struct Reached {
     whole: u64,
 }
 
-/// Opens and locks the database in a directory, which is made if it is not there, and reads its log, on all of these places. The
-/// listener hears how many bytes of how many are read.
+/// Opens and locks the database in a directory, which is made if it is not there, and reads its
+/// log, on all of these places. The listener hears how many bytes of how many are read.
 ///
 /// # Errors
 /// The directory is something else, or what was durable is damaged, or a newer version wrote it.
@@ -168,7 +169,8 @@ pub(super) fn find<P: Files>(
     })
 }
 
-/// Refuses to make a database in a directory that has one already, or parts of one, or something else.
+/// Refuses to make a database in a directory that has one already, or parts of one, or something
+/// else.
 fn check_new_directory(path: &Path, entries: &[Entry]) -> Result<(), LogError> {
     if entries.iter().any(|entry| entry.name == PAGES_CHECKPOINT) {
         return Err(LogError::RowsInPages(path.to_path_buf()));
@@ -240,8 +242,9 @@ impl<P: Files> SegmentImage<P> {
         Ok(chain.complete.iter().copied().fold(newest, u64::max))
     }
 
-    /// Takes note up to where everything counts: up to the last block that a whole group with one of these numbers ends, or, where
-    /// a later segment has such a block, all of it. Returns whether there is one here.
+    /// Takes note up to where everything counts: up to the last block that a whole group with one
+    /// of these numbers ends, or, where a later segment has such a block, all of it. Returns
+    /// whether there is one here.
     fn count_whole(&mut self, whole: u64, is_later: bool) -> bool {
         let ends = |seen: &BlockSummary| (1..=whole).contains(&seen.whole);
         let last = self.blocks.iter().rposition(ends);
@@ -250,8 +253,8 @@ impl<P: Files> SegmentImage<P> {
     }
 }
 
-/// Takes note of what counts in all streams of a generation because of whole groups with numbers up to this one; the largest epoch
-/// of a record there.
+/// Takes note of what counts in all streams of a generation because of whole groups with numbers up
+/// to this one; the largest epoch of a record there.
 fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation, whole: u64) -> u64 {
     let mut newest = 0;
     for stream in 0..generation.starts.len() as u32 {
@@ -266,7 +269,8 @@ fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation
     newest
 }
 
-/// Looks whether segments are missing, or shorter than they were. A generation whose end is known has been judged by that.
+/// Looks whether segments are missing, or shorter than they were. A generation whose end is known
+/// has been judged by that.
 fn check_reach<P: Files>(
     own: &mut [&mut SegmentImage<P>],
     (stream, start): (u32, Start),
@@ -307,8 +311,9 @@ fn check_reach<P: Files>(
     }
 }
 
-/// Follows all streams of a generation. What is before or in epoch `durable` is known to be durable, from the checkpoint, which has all
-/// changes up to epoch `copied`, and some of those between the two: the log must have them all.
+/// Follows all streams of a generation. What is before or in epoch `durable` is known to be
+/// durable, from the checkpoint, which has all changes up to epoch `copied`, and some of those
+/// between the two: the log must have them all.
 fn follow<P: Files>(
     images: &mut [SegmentImage<P>],
     generation: &Generation,
@@ -383,8 +388,8 @@ impl<'a> LogBlock<'a> {
 }
 
 impl<P: Files> RecoveredLog<P> {
-    /// The blocks of the log: those of one stream in the order in which they were written, in which the records of one worker are
-    /// in the order of their commits.
+    /// The blocks of the log: those of one stream in the order in which they were written, in which
+    /// the records of one worker are in the order of their commits.
     pub fn blocks(&self) -> Vec<LogBlock<'_>> {
         let blocks = self.images.iter().flat_map(|image| {
             let bytes = image.bytes.as_ref().map_or(&[][..], |buffer| buffer.bytes());
@@ -402,7 +407,8 @@ impl<P: Files> RecoveredLog<P> {
         if block < image.whole_blocks { by_epoch.whole() } else { by_epoch }
     }
 
-    /// The epoch up to which the checkpoint has everything, 0 without one: records that count are later.
+    /// The epoch up to which the checkpoint has everything, 0 without one: records that count are
+    /// later.
     pub fn copied_epoch(&self) -> u64 {
         self.copied_epoch
     }
@@ -435,19 +441,21 @@ impl<P: Files> OpenedDirectory<P> {
         CheckpointReader::new(c, &self.directory, (self.manifest.identity, checkpoint), &self.files).map(Some)
     }
 
-    /// The number of this opening, larger than all that were ever begun, the manifest knowing of them or not.
+    /// The number of this opening, larger than all that were ever begun, the manifest knowing of
+    /// them or not.
     pub fn opening(&self) -> u64 {
         let known = self.manifest.generations.iter().map(|generation| generation.number);
         let begun = self.log.images.iter().filter_map(|image| image.header);
         known.chain(begun.map(|header| header.generation)).max().unwrap_or(0) + 1
     }
 
-    /// Begins a new generation: from now on nothing changes about what the ones before say. What was read of them counts as
-    /// growth of the log.
+    /// Begins a new generation: from now on nothing changes about what the ones before say. What
+    /// was read of them counts as growth of the log.
     ///
-    /// In this order: a manifest, if there is none, so that no file of the database is there without one; the first segments;
-    /// what is written again; the manifest with this generation, from which on its segments count; the removal of what is
-    /// superseded. A crash on the way leaves files that the next opening knows to be superseded.
+    /// In this order: a manifest, if there is none, so that no file of the database is there
+    /// without one; the first segments; what is written again; the manifest with this generation,
+    /// from which on its segments count; the removal of what is superseded. A crash on the way
+    /// leaves files that the next opening knows to be superseded.
     pub fn begin(
         mut self,
         c: P::Core,

@@ -54,7 +54,8 @@ pub(super) enum Purpose {
     /// The next segment is not there yet. It is tried again.
     Open,
     Head,
-    /// A flush of the next segment, of its name, of its length: the log stops, as at any flush that fails.
+    /// A flush of the next segment, of its name, of its length: the log stops, as at any flush that
+    /// fails.
     Flush,
     Name,
     Length {

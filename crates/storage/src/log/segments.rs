@@ -1,11 +1,12 @@
 //! The segment that a stream writes, and the one that comes next.
 //!
-//! Protocol: a segment is made ahead, under its own name. First its header is written, then header and name are flushed: from
-//! then on the segment is *known*, and blocks of the segment before it say so. Later, behind groups, its space is taken a step
-//! at a time, since a file system may clear it. Nothing that makes a segment is waited for while the segment before it has
-//! room, and what the operating system refuses of it is tried again later: the segment before grows beyond its length
-//! meanwhile. The segment before has durable blocks by then: where one is without blocks, and a later one is there, the blocks
-//! were lost.
+//! Protocol: a segment is made ahead, under its own name. First its header is written, then header
+//! and name are flushed: from then on the segment is *known*, and blocks of the segment before it
+//! say so. Later, behind groups, its space is taken a step at a time, since a file system may clear
+//! it. Nothing that makes a segment is waited for while the segment before it has room, and what
+//! the operating system refuses of it is tried again later: the segment before grows beyond its
+//! length meanwhile. The segment before has durable blocks by then: where one is without blocks,
+//! and a later one is there, the blocks were lost.
 
 use platform::files::{Done, Existence, FileError, Files, Operation};
 
@@ -17,7 +18,8 @@ use super::stream::Stream;
 
 /// Steps in which the space of a new segment is taken.
 const GROWTH_STEPS: u64 = 16;
-/// The next segment is made when this part of the current one is used, and takes its space from the second on.
+/// The next segment is made when this part of the current one is used, and takes its space from the
+/// second on.
 const MADE_AT: u64 = 4;
 const GROWN_AT: u64 = 2;
 /// What was refused is tried again after this time.
@@ -118,7 +120,8 @@ impl<P: Files> Stream<P> {
         };
     }
 
-    /// Goes on with the next segment, as far as there is something to begin. Its space is taken at once `with_space`.
+    /// Goes on with the next segment, as far as there is something to begin. Its space is taken at
+    /// once `with_space`.
     pub(super) fn make_next(&mut self, c: P::Core, with_space: bool) -> Result<(), LogError> {
         if self.rests(c) {
             return Ok(());
@@ -172,7 +175,8 @@ impl<P: Files> Stream<P> {
                 Next::None | Next::Bare(_) if self.rests(c) => return Ok(false),
                 _ => {}
             }
-            // The machine stops where nothing is under way: an error comes out of the next operation.
+            // The machine stops where nothing is under way: an error comes out of the next
+            // operation.
             if !self.wait(c, None) {
                 return Err(FileError::stopped().into());
             }
@@ -213,8 +217,9 @@ impl<P: Files> Stream<P> {
         }
     }
 
-    /// Goes on in the next segment; false, and nothing done, if there is none to be had now. The current one names the next one, and
-    /// everything in it is durable before the next one has a block, which says so: an end that is missing is damage.
+    /// Goes on in the next segment; false, and nothing done, if there is none to be had now. The
+    /// current one names the next one, and everything in it is durable before the next one has a
+    /// block, which says so: an end that is missing is damage.
     pub(super) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
         // A group that is longer than its segment: the first block of it may not be durable yet.
         if matches!(self.next, Next::None) {
@@ -251,10 +256,12 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Takes the rest of the next segment's space, and waits until its length is durable; not for what is refused.
+    /// Takes the rest of the next segment's space, and waits until its length is durable; not for
+    /// what is refused.
     fn wait_for_length(&mut self, c: P::Core) -> Result<(), LogError> {
         self.grow_next(c, u64::MAX);
-        // To the end, also where the space was refused: the length must not be heard as that of space that is asked for later.
+        // To the end, also where the space was refused: the length must not be heard as that of
+        // space that is asked for later.
         while matches!(&self.next, Next::Known(next) if next.is_measured) {
             if !self.wait(c, None) {
                 return Err(FileError::stopped().into());
@@ -264,7 +271,8 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Takes space for the next segment up to this length, a step at least; its length is made durable when all is there.
+    /// Takes space for the next segment up to this length, a step at least; its length is made
+    /// durable when all is there.
     fn grow_next(&mut self, c: P::Core, bytes: u64) {
         if self.rests(c) {
             return;

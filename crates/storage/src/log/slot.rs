@@ -1,8 +1,9 @@
 //! Where workers leave their records: one slot a worker, with the buffer that it fills.
 //!
-//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record, and once a flush by the
-//! core that flushes, which takes what is filled and leaves empty buffers. So a worker that goes idle, or that is long
-//! inside a transaction, holds back nothing that it has finished.
+//! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record,
+//! and once a flush by the core that flushes, which takes what is filled and leaves empty buffers.
+//! So a worker that goes idle, or that is long inside a transaction, holds back nothing that it has
+//! finished.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
@@ -80,8 +81,9 @@ impl<P: Platform> Slots<P> {
         result
     }
 
-    /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied first. Where memory is refused one of
-    /// `spares` is taken, but not while the disk has a buffer to give back, unless the worker `waits` no longer for that.
+    /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied
+    /// first. Where memory is refused one of `spares` is taken, but not while the disk has a buffer
+    /// to give back, unless the worker `waits` no longer for that.
     pub(super) fn append(
         &self,
         c: P::Core,
@@ -134,8 +136,8 @@ impl<P: Platform> Slots<P> {
         }
     }
 
-    /// Takes the blocks that all workers have left. For each of them the slot gets an empty buffer of its stream from
-    /// `free`, as far as there are any.
+    /// Takes the blocks that all workers have left. For each of them the slot gets an empty buffer
+    /// of its stream from `free`, as far as there are any.
     pub(super) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
         let mut collected = Collected { filled: Vec::new(), newest: 0 };
         for worker in 0..self.slots.len() {
@@ -144,9 +146,10 @@ impl<P: Platform> Slots<P> {
         collected
     }
 
-    /// Takes them while no worker can leave another one, if `is_idle` says, then, that no commit is under way: what is taken, with
-    /// all that was taken before, has everything that it depends on. A commit is over when it has left its records, so that all that
-    /// any of these transactions has read was left before; and what commits later leaves its records later.
+    /// Takes them while no worker can leave another one, if `is_idle` says, then, that no commit is
+    /// under way: what is taken, with all that was taken before, has everything that it depends on.
+    /// A commit is over when it has left its records, so that all that any of these transactions
+    /// has read was left before; and what commits later leaves its records later.
     pub(super) fn collect_whole(
         &self,
         c: P::Core,

@@ -1,15 +1,17 @@
 //! Buffers that are set aside for records before their commit takes place.
 //!
-//! Protocol: while a commit can be refused, it sets aside a buffer for each of its records ([`Log::reserve`](super::Log::reserve)); a part
-//! of a transaction over several databases keeps its own until it is finished. A record goes to such a buffer only where the machine
-//! has no memory for another one, so that a commit that cannot be refused any more is always logged.
+//! Protocol: while a commit can be refused, it sets aside a buffer for each of its records
+//! ([`Log::reserve`](super::Log::reserve)); a part of a transaction over several databases keeps
+//! its own until it is finished. A record goes to such a buffer only where the machine has no
+//! memory for another one, so that a commit that cannot be refused any more is always logged.
 
 use platform::Platform;
 use platform::files::Buffer;
 
 use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES};
 
-/// Room of the shortest buffer. A buffer of one block would be kept for marks once it was written, and not for records.
+/// Room of the shortest buffer. A buffer of one block would be kept for marks once it was written,
+/// and not for records.
 const BYTES_MIN: usize = 4 * ALIGNMENT;
 /// Buffers that are kept when a commit has ended: parts give back what they have not used.
 const KEPT_MAX: usize = 64;
@@ -58,7 +60,8 @@ impl<P: Platform> Spares<P> {
         shortest.map(|(number, _)| number).map(|number| self.buffers.swap_remove(number))
     }
 
-    /// Takes out a buffer for each of the records with bodies of these lengths, for which they [suffice](Self::suffice).
+    /// Takes out a buffer for each of the records with bodies of these lengths, for which they
+    /// [suffice](Self::suffice).
     #[must_use]
     pub fn split(&mut self, bodies: impl IntoIterator<Item = usize>) -> Spares<P> {
         let buffers = bodies.into_iter().filter_map(|bytes| self.take(buffer_bytes(bytes))).collect();

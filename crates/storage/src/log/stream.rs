@@ -1,14 +1,15 @@
 //! One stream of a log: its segments, and what is under way to the disk.
 //!
-//! Protocol: blocks are written one behind the other into the current segment; `segments.rs` has how one segment follows the
-//! other. All operations go through one queue, which performs them in order. A segment that no recovery needs any more
-//! becomes a later one: its blocks are written already, which spares the file system work at each flush, and what is left of
-//! them names another place than the one where it lies. A new segment is filled with zeros a step ahead of its blocks for the
-//! same reason, behind groups that are small. Segments begin short and become twice as long each time: a database that writes
-//! little takes little space ahead.
+//! Protocol: blocks are written one behind the other into the current segment; `segments.rs` has
+//! how one segment follows the other. All operations go through one queue, which performs them in
+//! order. A segment that no recovery needs any more becomes a later one: its blocks are written
+//! already, which spares the file system work at each flush, and what is left of them names another
+//! place than the one where it lies. A new segment is filled with zeros a step ahead of its blocks
+//! for the same reason, behind groups that are small. Segments begin short and become twice as long
+//! each time: a database that writes little takes little space ahead.
 //!
-//! The core that waits for a group performs its write and its flush itself, if the queue has nothing else to do: a session
-//! that is alone pays for no switch between threads.
+//! The core that waits for a group performs its write and its flush itself, if the queue has
+//! nothing else to do: a session that is alone pays for no switch between threads.
 
 use std::collections::VecDeque;
 
@@ -25,8 +26,8 @@ use super::segment::{Begun, Next, Purpose, Refusal, Segment};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
-/// Buffers of one block that are there from the beginning: a segment's header, the mark at the end of the one before, and the
-/// block of a group without records are never short of memory.
+/// Buffers of one block that are there from the beginning: a segment's header, the mark at the end
+/// of the one before, and the block of a group without records are never short of memory.
 const SMALL_LEAST: usize = 4;
 /// Segments that a stream keeps to use them again.
 const USED_MAX: usize = 8;
@@ -73,13 +74,15 @@ pub(super) struct Stream<P: Files> {
     pub(super) refusal: Refusal,
     /// Segments that were written, and their bytes.
     pub(super) done: Vec<(u64, u64)>,
-    /// Names and bytes of segments that may be written anew; the bytes of the one that is being opened.
+    /// Names and bytes of segments that may be written anew; the bytes of the one that is being
+    /// opened.
     pub(super) used: Vec<(String, u64)>,
     pub(super) reused: Option<u64>,
     next_block: u64,
     /// Blocks that a flush has made durable.
     durable_blocks: u64,
-    /// The last operation of the group under way, and the last of all, with those that were not taken.
+    /// The last operation of the group under way, and the last of all, with those that were not
+    /// taken.
     awaited: Ticket,
     submitted: Ticket,
     taken: Ticket,
@@ -174,7 +177,8 @@ impl<P: Files> Stream<P> {
         self.used.into_iter().map(|(name, _)| name).chain(next).collect()
     }
 
-    /// The name of the current segment, and where the next one would begin, if the current one has no blocks.
+    /// The name of the current segment, and where the next one would begin, if the current one has
+    /// no blocks.
     pub(super) fn unused(&self) -> Option<(String, Start)> {
         let segment = self.segment.as_ref().filter(|segment| segment.is_empty())?;
         let start = Start { sequence: segment.sequence + 1, block: self.next_block, file_bytes: 0 };
@@ -187,7 +191,8 @@ impl<P: Files> Stream<P> {
         self.done.iter().map(|(_, bytes)| *bytes).chain(current).sum()
     }
 
-    /// Takes a segment of full length that is not needed any more, to write it anew; false if there are enough of them.
+    /// Takes a segment of full length that is not needed any more, to write it anew; false if there
+    /// are enough of them.
     pub(super) fn reuse(&mut self, (name, bytes): (&str, u64)) -> bool {
         let wanted = bytes >= self.segment_bytes && self.used.len() < USED_MAX;
         if wanted {
@@ -196,8 +201,9 @@ impl<P: Files> Stream<P> {
         wanted
     }
 
-    /// Lets all blocks that are written from now on go to later segments than all blocks before. Returns where these segments
-    /// begin, which is known when the stream is idle; nothing if there is no segment to be had.
+    /// Lets all blocks that are written from now on go to later segments than all blocks before.
+    /// Returns where these segments begin, which is known when the stream is idle; nothing if there
+    /// is no segment to be had.
     pub(super) fn cut(&mut self, c: P::Core, complete: u64) -> Result<Result<Start, FileError>, LogError> {
         let is_empty = self.segment.as_ref().is_some_and(Segment::is_empty);
         if !is_empty && !self.roll(c, complete)? {
@@ -236,7 +242,8 @@ impl<P: Files> Stream<P> {
         self.settle(c, begun.map_or(Purpose::Group, |(_, purpose)| purpose), completion.result)
     }
 
-    /// Fills the next step of the segment with zeros if a group of so many bytes is small, and the step before is used up.
+    /// Fills the next step of the segment with zeros if a group of so many bytes is small, and the
+    /// step before is used up.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
         let Some(segment) = &mut self.segment else { return };
         let places = (segment.cleared, segment.offset, segment.size);
@@ -305,8 +312,9 @@ impl<P: Files> Stream<P> {
         self.write_batch(c, &mut vec![block.into_buffer()], By::Queue)
     }
 
-    /// Begins to write the blocks, and to flush; the last block says what the group is. Where there are no blocks, one without
-    /// records says so. With [`By::Core`] they may be durable when this returns: [`Self::is_idle`].
+    /// Begins to write the blocks, and to flush; the last block says what the group is. Where there
+    /// are no blocks, one without records says so. With [`By::Core`] they may be durable when this
+    /// returns: [`Self::is_idle`].
     pub(super) fn write(
         &mut self,
         c: P::Core,
@@ -349,7 +357,8 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Joins small blocks to those before them: each takes 4096 bytes of the log otherwise, whatever few records it has. Records stay in their order.
+    /// Joins small blocks to those before them: each takes 4096 bytes of the log otherwise,
+    /// whatever few records it has. Records stay in their order.
     fn join(&mut self, c: P::Core, blocks: &mut Vec<FillingBlock<P>>) {
         let mut joined: Vec<FillingBlock<P>> = Vec::with_capacity(blocks.len());
         for block in blocks.drain(..) {

@@ -1,5 +1,5 @@
-//! What a directory holds, for tools: everything is read and every checksum verified, and nothing is changed. What the
-//! records say is for an [examiner](Examiner) to judge.
+//! What a directory holds, for tools: everything is read and every checksum verified, and nothing
+//! is changed. What the records say is for an [examiner](Examiner) to judge.
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ pub struct SegmentSurvey {
     pub bytes: u64,
     /// Bytes of its blocks.
     pub used_bytes: u64,
-    /// How much of the file is needed: up to the end of its last block, or as long as that says that the file is. 0 if the segment was
-    /// never begun.
+    /// How much of the file is needed: up to the end of its last block, or as long as that says
+    /// that the file is. 0 if the segment was never begun.
     pub end: u64,
     /// Blocks.
     pub blocks: u64,
@@ -48,8 +48,8 @@ pub struct Survey {
     pub segments: Vec<SegmentSurvey>,
     /// The last epoch that counts.
     pub last_epoch: u64,
-    /// Whether the database was closed: then nothing is missing at the end either. Otherwise the last thing written may be
-    /// torn, and damage there looks the same.
+    /// Whether the database was closed: then nothing is missing at the end either. Otherwise the
+    /// last thing written may be torn, and damage there looks the same.
     pub closed: bool,
     /// What the log's owner keeps in the manifest.
     pub extra: Vec<u8>,
@@ -75,7 +75,8 @@ pub trait Examiner {
     fn record(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
 }
 
-/// Reads the database in a directory, which is locked meanwhile, and shows the examiner what it says.
+/// Reads the database in a directory, which is locked meanwhile, and shows the examiner what it
+/// says.
 ///
 /// # Errors
 /// As [`survey`], and those of the examiner.
@@ -150,7 +151,8 @@ fn segment<P: Files>(image: &SegmentImage<P>) -> SegmentSurvey {
     }
 }
 
-/// Reads a segment again that has records which do not count: what is in memory at a time is one segment.
+/// Reads a segment again that has records which do not count: what is in memory at a time is one
+/// segment.
 fn count_dead<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,

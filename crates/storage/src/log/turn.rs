@@ -20,7 +20,8 @@ pub struct Target {
     pub epoch: u64,
     /// Longest time to wait for it.
     pub deadline: Option<Nanos>,
-    /// The epoch is to be complete; otherwise what was committed before the call does, which may be durable before, in a whole group.
+    /// The epoch is to be complete; otherwise what was committed before the call does, which may be
+    /// durable before, in a whole group.
     pub by_epoch: bool,
 }
 

@@ -64,8 +64,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> ReadNode<P, S, W> {
 
 /// What a descent keeps of the inner nodes it passes.
 pub(super) trait Trace<P: Platform, S, const W: usize> {
-    /// The descent goes to child `index` of `found`, which has `separators` of them. Nothing is validated yet: if it
-    /// turns out to be wrong, the whole descent fails.
+    /// The descent goes to child `index` of `found`, which has `separators` of them. Nothing is
+    /// validated yet: if it turns out to be wrong, the whole descent fails.
     fn pass(&mut self, c: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize);
 }
 
@@ -127,7 +127,8 @@ impl<P: Platform, S, const W: usize> Trace<P, S, W> for Path<P, S, W> {
     }
 }
 
-/// Keeps the tightest bounds: the part of the key space that the leaf covers; and what was removed from there.
+/// Keeps the tightest bounds: the part of the key space that the leaf covers; and what was removed
+/// from there.
 pub(super) struct Fences<const W: usize> {
     /// Smallest key that may be in the leaf; `None` if there is no bound.
     pub(super) low: Option<[u64; W]>,
@@ -170,9 +171,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Descends to a node that is not above this level.
     ///
-    /// Concurrency: a node's version is read before the version (or the anchor's word) above it is checked again, so at
-    /// the moment of that check the node was in its place and had the version. A child's name is checked before it is
-    /// followed, so only nodes that were linked within the
+    /// Concurrency: a node's version is read before the version (or the anchor's word) above it is
+    /// checked again, so at the moment of that check the node was in its place and had the version.
+    /// A child's name is checked before it is followed, so only nodes that were linked within the
     /// epoch are ever read.
     #[inline(always)]
     pub(super) fn descend_to<const LEVEL: u64>(

@@ -45,7 +45,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
     }
 
-    /// Starts to bring the leaf of a key, and does not wait for it: lookups of several keys then overlap their misses.
+    /// Starts to bring the leaf of a key, and does not wait for it: lookups of several keys then
+    /// overlap their misses.
     pub fn prefetch(&self, c: P::Core, key: &[u64; W]) {
         // A restart is not worth another attempt: this was only a hint.
         let Ok(parent) = self.descend_to::<1>(c, Target::Key(key), &mut NoTrace) else { return };
@@ -63,8 +64,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Whether a leaf is still as the witness saw it, and not latched.
     ///
-    /// Concurrency: if two transactions each insert or remove a key and then validate a witness of the leaf that the
-    /// other one changed, at least one of them sees the other's change or latch.
+    /// Concurrency: if two transactions each insert or remove a key and then validate a witness of
+    /// the leaf that the other one changed, at least one of them sees the other's change or latch.
     #[inline]
     pub fn validate(&self, c: P::Core, witness: &Witness) -> bool {
         for _ in 0..MOVES_MAX {

@@ -60,10 +60,11 @@ pub(super) struct Place<'a, P: Platform, S, const W: usize> {
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// Inserts a key unless it exists or the guard refuses.
     ///
-    /// Concurrency: the guard and the insertion happen under the leaf's latch, so no other insertion into or removal from
-    /// the leaf comes between. If the neighbour above lies in the following leaf, that leaf was unchanged at a moment when
-    /// this leaf was latched; afterwards others may insert between the two. A scan that takes locks must therefore
-    /// validate the witness of a leaf again after it has locked the entry above the leaf's last one.
+    /// Concurrency: the guard and the insertion happen under the leaf's latch, so no other
+    /// insertion into or removal from the leaf comes between. If the neighbour above lies in the
+    /// following leaf, that leaf was unchanged at a moment when this leaf was latched; afterwards
+    /// others may insert between the two. A scan that takes locks must therefore validate the
+    /// witness of a leaf again after it has locked the entry above the leaf's last one.
     pub fn insert<G: Guard>(
         &self,
         c: P::Core,
@@ -144,8 +145,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(Insert::Inserted { stamp })
     }
 
-    /// Inserts the first of these keys right behind the transaction's last insertion, as many as ascend, belong into that leaf and
-    /// fit there, until the guard refuses one.
+    /// Inserts the first of these keys right behind the transaction's last insertion, as many as
+    /// ascend, belong into that leaf and fit there, until the guard refuses one.
     ///
     /// Concurrency: as [`Self::insert`], under one latch for all of them.
     pub(crate) fn insert_run<G: Guard>(
@@ -160,11 +161,13 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         self.insert_after_last(c, keys, values, &mut guard, changes).unwrap_or_default()
     }
 
-    /// As [`Self::insert_run`]: a run of ascending keys (the lines of an order) descends once. `None`: the first key does not belong
-    /// there, or the leaf has changed; nothing happened. None inserted: the guard has refused the first key.
+    /// As [`Self::insert_run`]: a run of ascending keys (the lines of an order) descends once.
+    /// `None`: the first key does not belong there, or the leaf has changed; nothing happened. None
+    /// inserted: the guard has refused the first key.
     ///
-    /// Concurrency: while the leaf has the version that the last insertion gave it, the leaf covers at least the keys that
-    /// it covered then, and no key was removed from it; the latch is taken by comparing with that version.
+    /// Concurrency: while the leaf has the version that the last insertion gave it, the leaf covers
+    /// at least the keys that it covered then, and no key was removed from it; the latch is taken
+    /// by comparing with that version.
     #[inline(always)]
     fn insert_after_last<G: Guard>(
         &self,
@@ -230,8 +233,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         self.resolve(c, witness.node).is_ok_and(|node| node.latch().validate(c, witness.version))
     }
 
-    /// The smallest key beyond the leaf at the end of the path; `Some(None)` if there is no bound, `None` if the path is
-    /// out of date.
+    /// The smallest key beyond the leaf at the end of the path; `Some(None)` if there is no bound,
+    /// `None` if the path is out of date.
     fn upper_fence(&self, c: P::Core, path: &Path<P, S, W>) -> Option<Option<[u64; KEY_WORDS_MAX]>> {
         let Some(step) = path.iter().rev().find(|step| step.index < step.separators) else {
             return Some(None);
@@ -249,8 +252,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// The part of the removed stamp that nodes above the leaf know.
     ///
-    /// Concurrency: a stamp moves upwards, and then the version of the ancestor that got it moves too: an insertion whose
-    /// path is older finds the leaf obsolete.
+    /// Concurrency: a stamp moves upwards, and then the version of the ancestor that got it moves
+    /// too: an insertion whose path is older finds the leaf obsolete.
     fn stamp_above(&self, c: P::Core, place: &Place<'_, P, S, W>) -> u64 {
         // Relaxed: raised before the root was replaced, whose name was read with acquire.
         let replaced = P::load(c, &self.anchor().stamp, Ordering::Relaxed);
@@ -285,7 +288,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 let next = Next::Entry(found.node.value(c, at));
                 return Ok(Neighbour { next, leaf: Some(found) });
             }
-            // Only the leaf itself can have taken over the keys above its fence without having any of them.
+            // Only the leaf itself can have taken over the keys above its fence without having any
+            // of them.
             if found.id != leaf.id {
                 return Err(Restart);
             }

@@ -2,36 +2,44 @@
 //!
 //! # Protocol
 //!
-//! Each node begins with a [`VersionLatch`](crate::latch::VersionLatch). Readers write nothing: they read a node's version,
-//! read in the node, read the child's version, and then check that the node's version is still the same, before they rely
-//! on anything read in it (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling: A Scalable and Efficient General-Purpose
-//! Synchronization Method", IEEE Data Eng. Bull. 2019). Writers descend in the same way, and latch only what they change,
-//! by an upgrade that fails if the version has changed. No core waits while it holds a latch, so there is no deadlock; an
-//! operation that fails starts again from the root, and fails only because another one succeeded.
+//! Each node begins with a [`VersionLatch`](crate::latch::VersionLatch). Readers write nothing:
+//! they read a node's version, read in the node, read the child's version, and then check that the
+//! node's version is still the same, before they rely on anything read in it (Leis, Haubenschild,
+//! Neumann, "Optimistic Lock Coupling: A Scalable and Efficient General-Purpose Synchronization
+//! Method", IEEE Data Eng. Bull. 2019). Writers descend in the same way, and latch only what they
+//! change, by an upgrade that fails if the version has changed. No core waits while it holds a
+//! latch, so there is no deadlock; an operation that fails starts again from the root, and fails
+//! only because another one succeeded.
 //!
-//! - A full leaf is split under its own and its parent's latch. A full parent is split first, in a step of its own.
-//! - A leaf that becomes empty is unlinked at once, under the latches of the leaf, of those parents that have no other
-//!   child, and of the first ancestor that has one ("free at empty": Johnson and Shasha, "B-trees with inserts and
-//!   deletes: why free-at-empty is better than merge-at-half", JCSS 1993). No leaf but a root is ever empty.
+//! - A full leaf is split under its own and its parent's latch. A full parent is split first, in a
+//!   step of its own.
+//! - A leaf that becomes empty is unlinked at once, under the latches of the leaf, of those parents
+//!   that have no other child, and of the first ancestor that has one ("free at empty": Johnson and
+//!   Shasha, "B-trees with inserts and deletes: why free-at-empty is better than merge-at-half",
+//!   JCSS 1993). No leaf but a root is ever empty.
 //! - An inner root with a single child is replaced by the child.
-//! - There are no sibling pointers: scans go on by descending with the fence key of the leaf they come from. A leaf's part
-//!   of the key space shrinks only when the leaf itself is split, and grows when an empty neighbour is unlinked; so a
-//!   fence seen on the way down remains a valid place to go on from, and there is no gap between two visits.
+//! - There are no sibling pointers: scans go on by descending with the fence key of the leaf they
+//!   come from. A leaf's part of the key space shrinks only when the leaf itself is split, and
+//!   grows when an empty neighbour is unlinked; so a fence seen on the way down remains a valid
+//!   place to go on from, and there is no gap between two visits.
 //!
 //! # What concurrency control builds on
 //!
-//! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`] proves that a key is still
-//! absent, or a scanned range still the same (Silo, SOSP 2013, section 4.6). Updates of rows do not touch the tree. A key
-//! that goes on naming another row (`replace`) changes the version too, although the set of keys stays the same: insertions
-//! that have read the leaf ask a row for a lock on its gap, and must ask the new one.
+//! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`]
+//! proves that a key is still absent, or a scanned range still the same (Silo, SOSP 2013, section
+//! 4.6). Updates of rows do not touch the tree. A key that goes on naming another row (`replace`)
+//! changes the version too, although the set of keys stays the same: insertions that have read the
+//! leaf ask a row for a lock on its gap, and must ask the new one.
 //!
-//! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the ancestor that loses it
-//! remembers that stamp. An insertion learns the largest stamp on its path, and must commit later than that.
+//! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the
+//! ancestor that loses it remembers that stamp. An insertion learns the largest stamp on its path,
+//! and must commit later than that.
 //!
 //! # Deviations
 //!
-//! LeanStore keeps fences and hints in each node and merges at low fill; here fences come from the path, and only empty
-//! nodes go. Where insertions ascend, a node is split at the place of insertion, see `split`.
+//! LeanStore keeps fences and hints in each node and merges at low fill; here fences come from the
+//! path, and only empty nodes go. Where insertions ascend, a node is split at the place of
+//! insertion, see `split`.
 
 mod descend;
 mod get;
@@ -63,8 +71,9 @@ pub use types::{
     Range, Restart, Run, Witness,
 };
 
-/// Highest tree. A level more needs a full root, and two splits of a node take at least its capacity in insertions into
-/// it: a tree of this height would have seen more insertions than a word can count, whatever was removed meanwhile.
+/// Highest tree. A level more needs a full root, and two splits of a node take at least its
+/// capacity in insertions into it: a tree of this height would have seen more insertions than a
+/// word can count, whatever was removed meanwhile.
 const HEIGHT_MAX: usize = 40;
 
 /// Attempts before a restarting operation pauses.
@@ -77,15 +86,18 @@ const PAUSE_EXPONENT_MAX: u32 = 10;
 struct Anchor<P: Platform> {
     /// Latched by a core that replaces the root. The version says nothing: readers compare `root`.
     latch: VersionLatch<P>,
-    /// Name of the root. A root that became a child and then the root again is the root, so that comparing is enough.
+    /// Name of the root. A root that became a child and then the root again is the root, so that
+    /// comparing is enough.
     root: P::Word,
     /// Largest removed stamp of the roots that were replaced by their only child.
     stamp: P::Word,
 }
 
-/// Unique keys of `W` words, in lexicographic order, each with a value that is not 0 (the place of a row).
+/// Unique keys of `W` words, in lexicographic order, each with a value that is not 0 (the place of
+/// a row).
 ///
-/// Concurrency: all methods may be called by any core at any time, within the epoch that [`Self::new`] demands.
+/// Concurrency: all methods may be called by any core at any time, within the epoch that
+/// [`Self::new`] demands.
 pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     anchor: NonNull<Anchor<P>>,
     store: S,
@@ -95,18 +107,20 @@ pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     backs_off: bool,
 }
 
-// SAFETY: the anchor consists of shared words and lives as long as the tree (see `Tree::new`); a store is Send.
+// SAFETY: the anchor consists of shared words and lives as long as the tree (see `Tree::new`); a
+// store is Send.
 unsafe impl<P: Platform, S: NodeStore<P>, const W: usize> Send for Tree<P, S, W> {}
 // SAFETY: as above; a store is Sync.
 unsafe impl<P: Platform, S: NodeStore<P>, const W: usize> Sync for Tree<P, S, W> {}
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// An empty tree. Its nodes are never given back as a whole: they end with the memory they lie in.
+    /// An empty tree. Its nodes are never given back as a whole: they end with the memory they lie
+    /// in.
     ///
     /// # Safety
     /// - The memory behind `local` outlives the tree.
-    /// - Every method is called between [`Local::enter`] and [`Local::leave`] of a worker with the same memory and the
-    ///   same epochs, and the `Local` that a method gets is that worker's.
+    /// - Every method is called between [`Local::enter`] and [`Local::leave`] of a worker with the
+    ///   same memory and the same epochs, and the `Local` that a method gets is that worker's.
     /// - A [`Witness`] is used within the epoch, and with the tree, that it came from.
     pub unsafe fn new(c: P::Core, store: S, local: &mut Local<P>) -> Result<Self, OutOfMemory> {
         let anchor = local.allocate_lines(c, LINE_BYTES)?.cast::<Anchor<P>>();
@@ -177,7 +191,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok((id, node))
     }
 
-    /// Shows where the parts of the tree lie. What other cores change meanwhile is shown as it was or as it is.
+    /// Shows where the parts of the tree lie. What other cores change meanwhile is shown as it was
+    /// or as it is.
     pub fn visit_parts(&self, c: P::Core, visit: &mut dyn FnMut(IndexPart, *const u8, usize)) {
         visit(IndexPart::Anchor, self.anchor.as_ptr().cast(), LINE_BYTES);
         let root = self.root(c);
@@ -210,7 +225,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// Name of the root.
     #[inline(always)]
     fn root(&self, c: P::Core) -> NodeId {
-        // Acquire: pairs with the release in `replace_root`: the root's contents are at least that old.
+        // Acquire: pairs with the release in `replace_root`: the root's contents are at least that
+        // old.
         NodeId(P::load(c, &self.anchor().root, Ordering::Acquire))
     }
 

@@ -10,12 +10,12 @@
 //! then          leaf: values; inner node: children, one more than keys
 //! ```
 //!
-//! Child `i` covers the keys from separator `i - 1` (inclusive) to separator `i` (exclusive). Whether a node is a leaf
-//! never changes. A load of the version declares the header's line.
+//! Child `i` covers the keys from separator `i - 1` (inclusive) to separator `i` (exclusive).
+//! Whether a node is a leaf never changes. A load of the version declares the header's line.
 //!
-//! Concurrency: words are read by `peek` while others may write them, so everything read is a guess until the version has
-//! been validated; counts are clamped so that a guess stays within the node. Methods that write need the latch, or a node
-//! that no other core knows.
+//! Concurrency: words are read by `peek` while others may write them, so everything read is a guess
+//! until the version has been validated; counts are clamped so that a guess stays within the node.
+//! Methods that write need the latch, or a node that no other core knows.
 
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
@@ -32,11 +32,12 @@ const SHAPE: usize = 1;
 const STAMP: usize = 2;
 const KEYS: usize = 8;
 
-/// Score from which a full node is split at the place of insertion: so many insertions came shortly above the one before.
+/// Score from which a full node is split at the place of insertion: so many insertions came shortly
+/// above the one before.
 const ASCENDING_SCORE: u64 = 3;
 const SCORE_MAX: u64 = 15;
-/// How far from the last insertion the next one may be to count as neighbour: two cores that append in turns are not
-/// exactly in order.
+/// How far from the last insertion the next one may be to count as neighbour: two cores that append
+/// in turns are not exactly in order.
 const NEAR: usize = 3;
 
 /// Key bytes of a node of which all lines are worth prefetching.
@@ -128,7 +129,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
 
     #[inline(always)]
     fn word(&self, index: usize) -> &P::Word {
-        // SAFETY: `new` demands a frame of `WORDS` valid words; indexes come from clamped counts and capacities.
+        // SAFETY: `new` demands a frame of `WORDS` valid words; indexes come from clamped counts
+        // and capacities.
         unsafe { &*self.at(index) }
     }
 
@@ -147,8 +149,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         VersionLatch::from_word(self.word(VERSION))
     }
 
-    /// Fills the header of a new node, which stays latched until it is [`Self::release_new`]: a store that moves nodes must
-    /// not move this one while a core fills it.
+    /// Fills the header of a new node, which stays latched until it is [`Self::release_new`]: a
+    /// store that moves nodes must not move this one while a core fills it.
     pub(super) fn initialise(&self, c: P::Core, level: u64, stamp: u64) {
         P::touch(c, self.at(0), KEYS * 8, Intent::Write);
         self.poke(VERSION, VersionLatch::<P>::latched(VersionLatch::<P>::INITIAL));
@@ -192,8 +194,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.shape().count.min(Self::INNER_CAPACITY)
     }
 
-    /// Largest stamp of a key removed from the part of the key space that the node covers, as far as nodes below do not
-    /// know it.
+    /// Largest stamp of a key removed from the part of the key space that the node covers, as far
+    /// as nodes below do not know it.
     pub(super) fn stamp(&self) -> u64 {
         self.peek(STAMP)
     }
@@ -226,7 +228,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.key(index) == *key
     }
 
-    /// The place of a key that belongs right behind the last insertion, if insertions come in ascending order: no search.
+    /// The place of a key that belongs right behind the last insertion, if insertions come in
+    /// ascending order: no search.
     #[inline(always)]
     pub(super) fn place_after_last(&self, c: P::Core, key: &[u64; W]) -> Option<usize> {
         let shape = self.shape();
@@ -277,8 +280,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         OR_EQUAL
     }
 
-    /// How many of the first `count` keys are less than `key` (or equal, where that counts): a binary search without
-    /// branches on the keys.
+    /// How many of the first `count` keys are less than `key` (or equal, where that counts): a
+    /// binary search without branches on the keys.
     #[inline(always)]
     pub(super) fn rank<const OR_EQUAL: bool>(&self, c: P::Core, key: &[u64; W], count: usize) -> usize {
         let mut base = 0;
@@ -301,8 +304,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         base
     }
 
-    /// Starts to bring the lines that a search may probe: a binary search would meet them one miss after the other. Where
-    /// keys are long it meets few of many lines, so only the first probes are brought.
+    /// Starts to bring the lines that a search may probe: a binary search would meet them one miss
+    /// after the other. Where keys are long it meets few of many lines, so only the first probes
+    /// are brought.
     #[inline(always)]
     pub(super) fn prefetch(&self, c: P::Core) {
         let bytes = Self::LEAF_CAPACITY * W * 8;
@@ -317,7 +321,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         }
     }
 
-    /// Declares that entries or separators from `from` to before `to` are read or written, with what belongs to them.
+    /// Declares that entries or separators from `from` to before `to` are read or written, with
+    /// what belongs to them.
     pub(super) fn touch(&self, c: P::Core, from: usize, to: usize, intent: Intent) {
         if from >= to {
             return;
@@ -424,7 +429,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.poke(Self::CHILDREN, child.0);
     }
 
-    /// Moves the entries from `from` on to the new, empty leaf `to`, and what is known about ascending insertions.
+    /// Moves the entries from `from` on to the new, empty leaf `to`, and what is known about
+    /// ascending insertions.
     pub(super) fn move_entries(&self, c: P::Core, from: usize, to: &Self) {
         let shape = self.shape();
         let moved = shape.count - from;
@@ -439,8 +445,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.divide_shape(to, from, from, moved);
     }
 
-    /// Moves the separators above `middle`, and their children, to the new inner node `to`; returns the separator
-    /// between the two nodes.
+    /// Moves the separators above `middle`, and their children, to the new inner node `to`; returns
+    /// the separator between the two nodes.
     pub(super) fn move_children(&self, c: P::Core, middle: usize, to: &Self) -> [u64; W] {
         let shape = self.shape();
         let first = middle + 1;

@@ -11,7 +11,8 @@ use super::{Retry, Tree};
 use crate::Local;
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// Removes a key; returns the value that it had. An insertion of the same key learns a stamp of at least `stamp`.
+    /// Removes a key; returns the value that it had. An insertion of the same key learns a stamp of
+    /// at least `stamp`.
     pub fn remove(
         &self,
         c: P::Core,
@@ -74,8 +75,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Unlinks a leaf with its last entry, and those nodes above it that have no other child.
     ///
-    /// Concurrency: the neighbour that takes over the keys is not touched, so its version stays; what it covers only grows.
-    /// An operation on the way to the leaf finds the leaf obsolete and starts again.
+    /// Concurrency: the neighbour that takes over the keys is not touched, so its version stays;
+    /// what it covers only grows. An operation on the way to the leaf finds the leaf obsolete and
+    /// starts again.
     fn unlink(
         &self,
         c: P::Core,
@@ -106,8 +108,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         doomed().for_each(|found| found.unlock_obsolete(c));
         ancestor.found.unlock_changed(c);
         for found in doomed() {
-            // SAFETY: the ancestor's latch was held when the node's only name was removed, and the node is obsolete, so no
-            // other core retires it; the caller is inside an epoch (see `Tree::new`).
+            // SAFETY: the ancestor's latch was held when the node's only name was removed, and the
+            // node is obsolete, so no other core retires it; the caller is inside an epoch (see
+            // `Tree::new`).
             unsafe { self.store.retire(c, local, found.id) };
         }
         if depth == 0 && ancestor.separators == 1 {
@@ -147,14 +150,16 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             anchor.latch.unlock_unchanged(c, anchor_version);
             return Err(Restart);
         }
-        // Relaxed, both: only holders of the latch write, and the replacement of the root publishes.
+        // Relaxed, both: only holders of the latch write, and the replacement of the root
+        // publishes.
         let stamp = P::load(c, &anchor.stamp, Ordering::Relaxed).max(node.stamp());
         P::store(c, &anchor.stamp, stamp, Ordering::Relaxed);
         self.replace_root(c, node.child(c, 0));
         root.unlock_obsolete(c);
         anchor.latch.unlock_unchanged(c, anchor_version);
-        // SAFETY: the anchor's latch was held when the root's only name was replaced, and the root is obsolete, so no other
-        // core retires it; the caller is inside an epoch (see `Tree::new`).
+        // SAFETY: the anchor's latch was held when the root's only name was replaced, and the root
+        // is obsolete, so no other core retires it; the caller is inside an epoch (see
+        // `Tree::new`).
         unsafe { self.store.retire(c, local, id) };
         Ok(true)
     }

@@ -1,7 +1,8 @@
 //! Range scans, leaf by leaf.
 //!
-//! A scan holds no latch and no position in a leaf between two visits: it goes on by descending to the fence of the leaf
-//! it comes from, or to the last key it delivered if the leaf did not fit into one visit.
+//! A scan holds no latch and no position in a leaf between two visits: it goes on by descending to
+//! the fence of the leaf it comes from, or to the last key it delivered if the leaf did not fit
+//! into one visit.
 
 use std::mem::MaybeUninit;
 use std::ops::{Bound, ControlFlow};
@@ -57,21 +58,23 @@ struct Visit<P: Platform, S, const W: usize> {
 
 /// Starts again if a leaf has a key outside of the fences of the way to it.
 ///
-/// Concurrency: a leaf that takes over the keys of a neighbour keeps its version, and so may its parent, if the neighbour's was
-/// unlinked too. What was read higher up is older than the leaf then, and the scan, which goes on at the fence, would come to the key
-/// once more.
+/// Concurrency: a leaf that takes over the keys of a neighbour keeps its version, and so may its
+/// parent, if the neighbour's was unlinked too. What was read higher up is older than the leaf
+/// then, and the scan, which goes on at the fence, would come to the key once more.
 fn is_within(within: bool) -> Result<(), Restart> {
     if within { Ok(()) } else { Err(Restart) }
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// Visits the part of every leaf that covers keys of the range, in the order of the direction, until the visitor
-    /// breaks. With `beyond`, the last visit tells what lies past the end of the range, from a further leaf if need be.
-    /// A range whose lower bound is above its upper bound ends where it begins.
+    /// Visits the part of every leaf that covers keys of the range, in the order of the direction,
+    /// until the visitor breaks. With `beyond`, the last visit tells what lies past the end of the
+    /// range, from a further leaf if need be. A range whose lower bound is above its upper bound
+    /// ends where it begins.
     ///
-    /// Concurrency: each visit is consistent in itself and has a witness; the parts of the key space that the visited
-    /// leaves cover touch each other. While all witnesses are valid nothing was inserted into or removed from the range,
-    /// nor between its end and what lies beyond. The visitor may take as long as it likes and may use the tree.
+    /// Concurrency: each visit is consistent in itself and has a witness; the parts of the key
+    /// space that the visited leaves cover touch each other. While all witnesses are valid nothing
+    /// was inserted into or removed from the range, nor between its end and what lies beyond. The
+    /// visitor may take as long as it likes and may use the tree.
     pub fn scan(
         &self,
         c: P::Core,
@@ -215,10 +218,12 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// As [`Leaf::removed`], once the leaf is validated.
     ///
-    /// Concurrency: the stamp of a node belongs to its version, and moves to an ancestor with the ancestor's version. So a leaf that
-    /// covers keys of one that was unlinked is reached through an ancestor that was read with the stamp.
+    /// Concurrency: the stamp of a node belongs to its version, and moves to an ancestor with the
+    /// ancestor's version. So a leaf that covers keys of one that was unlinked is reached through
+    /// an ancestor that was read with the stamp.
     fn removed_from(&self, leaf: &ReadNode<P, S, W>, fences: &Fences<W>) -> u64 {
-        // The line was declared, and read with acquire, by the load of the root's name; raised before the root is replaced.
+        // The line was declared, and read with acquire, by the load of the root's name; raised
+        // before the root is replaced.
         P::peek(&self.anchor().stamp).max(fences.removed).max(leaf.node.stamp())
     }
 

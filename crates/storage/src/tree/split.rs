@@ -1,9 +1,10 @@
 //! Splits: room for one more.
 //!
-//! A node is split in the middle, unless insertions lately came in ascending order: then it is split at the place of
-//! insertion, so that the part below stays as full as it is and the run goes on in free space (InnoDB does so too). Keys
-//! that ascend at many places of the tree at once, such as order lines at the end of each district, thus leave full
-//! nodes behind everywhere, and not at the right edge only.
+//! A node is split in the middle, unless insertions lately came in ascending order: then it is
+//! split at the place of insertion, so that the part below stays as full as it is and the run goes
+//! on in free space (InnoDB does so too). Keys that ascend at many places of the tree at once, such
+//! as order lines at the end of each district, thus leave full nodes behind everywhere, and not at
+//! the right edge only.
 
 use platform::{OutOfMemory, Platform};
 
@@ -31,7 +32,8 @@ struct Spares<P: Platform, S, const W: usize> {
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
-    /// Inserts into a full leaf by splitting it; if its parent is full, splits that instead and starts again.
+    /// Inserts into a full leaf by splitting it; if its parent is full, splits that instead and
+    /// starts again.
     pub(super) fn insert_into_full<G: Guard>(
         &self,
         c: P::Core,
@@ -68,7 +70,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(Insert::Inserted { stamp })
     }
 
-    /// Moves the upper part of a full, latched leaf to `sibling` and inserts the entry where it belongs.
+    /// Moves the upper part of a full, latched leaf to `sibling` and inserts the entry where it
+    /// belongs.
     fn split_leaf(&self, c: P::Core, place: &Place<'_, P, S, W>, sibling: &Node<P, S, W>) {
         let (leaf, at) = (&place.leaf.node, place.at);
         let capacity = Node::<P, S, W>::LEAF_CAPACITY;
@@ -183,8 +186,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Publishes the sibling of `node`, and unlatches the parent.
     ///
-    /// Concurrency: `node` stays latched until this has returned. A root that were free before its successor is in place
-    /// would still pass for the root, and keys of its sibling would be looked for, and inserted, in it.
+    /// Concurrency: `node` stays latched until this has returned. A root that were free before its
+    /// successor is in place would still pass for the root, and keys of its sibling would be looked
+    /// for, and inserted, in it.
     fn link(
         &self,
         c: P::Core,

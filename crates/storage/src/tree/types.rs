@@ -10,9 +10,10 @@ pub struct NodeId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart;
 
-/// A leaf as it was read. While [`Tree::validate`](super::Tree::validate) accepts it, no key was inserted into or removed
-/// from the part of the key space that the leaf covered. A witness means something within the epoch that it was made in.
-/// Only indexes make witnesses, since a validation follows the name of the node.
+/// A leaf as it was read. While [`Tree::validate`](super::Tree::validate) accepts it, no key was
+/// inserted into or removed from the part of the key space that the leaf covered. A witness means
+/// something within the epoch that it was made in. Only indexes make witnesses, since a validation
+/// follows the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Witness {
     /// The leaf.
@@ -71,12 +72,13 @@ pub enum Next {
 ///
 /// A closure `FnMut(Next) -> bool` is a guard.
 pub trait Guard {
-    /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second descent.
+    /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second
+    /// descent.
     const WANTS_NEXT: bool;
 
-    /// Whether the insertion may happen; called at most once a key, with the leaf latched: the guard must neither wait nor use
-    /// the tree. `next` was the neighbour at a moment when the leaf was already latched. `next` is [`Next::Supremum`] if
-    /// the guard does not want the neighbour.
+    /// Whether the insertion may happen; called at most once a key, with the leaf latched: the
+    /// guard must neither wait nor use the tree. `next` was the neighbour at a moment when the leaf
+    /// was already latched. `next` is [`Next::Supremum`] if the guard does not want the neighbour.
     fn allow(&mut self, next: Next) -> bool;
 }
 
@@ -115,8 +117,8 @@ pub struct LeafChange {
 /// Words of the longest keys.
 pub(super) const KEY_WORDS_MAX: usize = 8;
 
-/// Where a transaction inserted last, and what it knew of the leaf: good for the next insertion while the leaf has this
-/// version, within the epoch.
+/// Where a transaction inserted last, and what it knew of the leaf: good for the next insertion
+/// while the leaf has this version, within the epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hint {
     /// Which tree: the address of its anchor.
@@ -129,8 +131,8 @@ pub(super) struct Hint {
     pub(super) high: Option<[u64; KEY_WORDS_MAX]>,
     /// Largest stamp known above the leaf.
     pub(super) stamp_above: u64,
-    /// If the entry was the last of its leaf and the guard wanted to know: the neighbour above, and the leaf where it was
-    /// read, if there is one.
+    /// If the entry was the last of its leaf and the guard wanted to know: the neighbour above, and
+    /// the leaf where it was read, if there is one.
     pub(super) above: Option<(Next, Option<Witness>)>,
 }
 
@@ -141,8 +143,8 @@ impl Hint {
     }
 }
 
-/// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes itself; and where it
-/// inserted last, because the next key often follows.
+/// Changes to leaves, in order, for a transaction that holds witnesses of leaves which it changes
+/// itself; and where it inserted last, because the next key often follows.
 #[derive(Clone, Debug, Default)]
 pub struct LeafChanges {
     list: Vec<LeafChange>,
@@ -194,10 +196,11 @@ impl LeafChanges {
         self.list.push(change);
     }
 
-    /// Brings witnesses up to date, and forgets the changes: a witness that held before one of these changes holds again
-    /// after it, together with the sibling. A witness that another transaction has invalidated stays invalid. A witness of
-    /// a leaf that was unlinked stays invalid too: its neighbour, which covers the keys now, was not read. Removals
-    /// therefore belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
+    /// Brings witnesses up to date, and forgets the changes: a witness that held before one of
+    /// these changes holds again after it, together with the sibling. A witness that another
+    /// transaction has invalidated stays invalid. A witness of a leaf that was unlinked stays
+    /// invalid too: its neighbour, which covers the keys now, was not read. Removals therefore
+    /// belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
     #[inline]
     pub fn apply(&mut self, witnesses: &mut Vec<Witness>) {
         if witnesses.is_empty() {
@@ -271,9 +274,11 @@ pub enum Beyond<const W: usize> {
 pub struct Leaf<'a, const W: usize> {
     /// Entries within the range, in the order of the scan; often none in the last visit.
     pub entries: &'a [Entry<W>],
-    /// The leaf: entries and `beyond` were all read from it at this version. Several visits in a row may name one leaf.
+    /// The leaf: entries and `beyond` were all read from it at this version. Several visits in a
+    /// row may name one leaf.
     pub witness: Witness,
-    /// At least the largest stamp with which a key was removed from the part of the key space that the visit covers.
+    /// At least the largest stamp with which a key was removed from the part of the key space that
+    /// the visit covers.
     pub removed: u64,
     /// The entry past the end, in the last visit of a scan that asked for it.
     pub beyond: Beyond<W>,

@@ -11,7 +11,8 @@ use crate::{Mark, World};
 /// Bytes of the first chunk that the models use: one bucket and the stamps.
 const USED_BYTES: usize = 640;
 
-/// A key leaves and another takes its place in the bucket; a lookup of either never gets the other's value.
+/// A key leaves and another takes its place in the bucket; a lookup of either never gets the
+/// other's value.
 fn lookups_against_changes<O: Weakening>(c: LoomCore, marks: &[Mark; 4]) {
     type P<O> = LoomPlatform<O>;
     let world = World::<O>::new(c, 2);

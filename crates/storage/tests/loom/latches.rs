@@ -65,7 +65,8 @@ mutants! {
     mutant_reading_the_version_relaxed: readers_see_whole_changes WithRelaxedLoads "not that of the version";
 }
 
-/// Holders of a version latch exclude each other, and see what the one before wrote, whichever way it unlocked.
+/// Holders of a version latch exclude each other, and see what the one before wrote, whichever way
+/// it unlocked.
 fn writers_exclude_each_other<O: Weakening>(c: LoomCore, marks: &[Mark; 1]) {
     type P<O> = LoomPlatform<O>;
     let shared = Shared::new::<O>(c, 2);
@@ -144,7 +145,8 @@ mutants! {
     mutant_unlinking_relaxed: obsolete_means_unlinked WithRelaxedStores "still linked";
 }
 
-/// Two transactions each latch one object and then check the version of the other's: they cannot both find it current.
+/// Two transactions each latch one object and then check the version of the other's: they cannot
+/// both find it current.
 fn one_of_two_checks_fails<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
     type P<O> = LoomPlatform<O>;
     let shared = Shared::new::<O>(c, 2);
@@ -225,7 +227,8 @@ fn queue_latch_of_three() {
     explore_within(2, |c| queue_excludes::<AsWritten, 2>(c, &Default::default()));
 }
 
-// The hand-over and the link are one chain: without it a waiter's own `waiting = 1` may come after the holder's 0.
+// The hand-over and the link are one chain: without it a waiter's own `waiting = 1` may come after
+// the holder's 0.
 mutants! {
     mutant_handing_over_relaxed: queue_of_two WithRelaxedStores HANGS;
     mutant_exchanging_relaxed: queue_of_two WithRelaxedExchanges "an addition is lost";

@@ -1,7 +1,9 @@
-//! Models of latches, links, reclamation and the indexes, explored by loom with every reordering that their orderings allow.
+//! Models of latches, links, reclamation and the indexes, explored by loom with every reordering
+//! that their orderings allow.
 //!
-//! Each model runs as written, and with one kind of operation weakened everywhere, which it must catch. Bounds are small
-//! enough for every test run; `LOOM_MAX_PREEMPTIONS=5 cargo test -p storage --test loom` goes further.
+//! Each model runs as written, and with one kind of operation weakened everywhere, which it must
+//! catch. Bounds are small enough for every test run;
+//! `LOOM_MAX_PREEMPTIONS=5 cargo test -p storage --test loom` goes further.
 
 // loom switches between stacks in ways that Miri does not know.
 #![cfg(not(miri))]
@@ -69,7 +71,8 @@ impl<O: Weakening> World<O> {
 
     /// Worker `worker`, idle.
     fn local(&self, worker: usize) -> Local<LoomPlatform<O>> {
-        // SAFETY: each thread of a model holds the world longer than its worker; each number is used once.
+        // SAFETY: each thread of a model holds the world longer than its worker; each number is
+        // used once.
         unsafe { Local::new(&self.memory, &self.epochs, worker, None) }
     }
 }

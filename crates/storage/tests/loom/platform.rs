@@ -1,22 +1,25 @@
-//! The third platform, for tests only: words are loom's atomics, so that a model explores the interleavings and the weak
-//! memory that neither the virtual machine nor an x86 shows.
+//! The third platform, for tests only: words are loom's atomics, so that a model explores the
+//! interleavings and the weak memory that neither the virtual machine nor an x86 shows.
 //!
-//! A shared word is eight bytes on every platform, a loom atomic is not. So a word's bytes hold its initial value until
-//! it is first touched, and from then on the number of a loom atomic in a table of the current execution.
+//! A shared word is eight bytes on every platform, a loom atomic is not. So a word's bytes hold its
+//! initial value until it is first touched, and from then on the number of a loom atomic in a table
+//! of the current execution.
 //!
 //! Limits:
-//! - loom wants an atomic to be made before other threads know it. A model makes its words in its first thread, with
-//!   [`declare`], before it spawns others; a word that two threads first touch without order fails as "causality
-//!   violation".
-//! - loom takes SeqCst operations for AcqRel ones. Here a SeqCst operation is a SeqCst fence, which loom knows, and then
-//!   the AcqRel operation. That is at least as strong where both sides of a pattern have it.
-//! - loom remembers only the last access to an atomic when it looks for orders to explore, so that a load hides the
-//!   conflicts of the loads before it (loom's issues 166 and 392). Every operation here is preceded by a relaxed store to a
-//!   second atomic that no thread reads: stores always conflict, and order nothing.
+//! - loom wants an atomic to be made before other threads know it. A model makes its words in its
+//!   first thread, with [`declare`], before it spawns others; a word that two threads first touch
+//!   without order fails as "causality violation".
+//! - loom takes SeqCst operations for AcqRel ones. Here a SeqCst operation is a SeqCst fence, which
+//!   loom knows, and then the AcqRel operation. That is at least as strong where both sides of a
+//!   pattern have it.
+//! - loom remembers only the last access to an atomic when it looks for orders to explore, so that
+//!   a load hides the conflicts of the loads before it (loom's issues 166 and 392). Every operation
+//!   here is preceded by a relaxed store to a second atomic that no thread reads: stores always
+//!   conflict, and order nothing.
 //! - A load never sees a store that comes later in loom's order, so load buffering is not explored.
 //!
-//! [`LoomPlatform`] has a parameter that [weakens](Weakening) one kind of operation everywhere: mutants that a model must
-//! catch, or it proves nothing.
+//! [`LoomPlatform`] has a parameter that [weakens](Weakening) one kind of operation everywhere:
+//! mutants that a model must catch, or it proves nothing.
 
 #![allow(dead_code)]
 // A platform is the machine's side of the port: it may use what the engine may not.
@@ -96,8 +99,9 @@ struct Table {
     parked: Option<Rc<Parked>>,
 }
 
-/// Where all threads of an execution park: a thread that parks looks at the word, and a thread that unparks wakes, under
-/// one lock, as the kernel's futex does. A wake-up that is lost is a deadlock, which loom reports.
+/// Where all threads of an execution park: a thread that parks looks at the word, and a thread that
+/// unparks wakes, under one lock, as the kernel's futex does. A wake-up that is lost is a deadlock,
+/// which loom reports.
 #[derive(Default)]
 struct Parked {
     lock: loom::sync::Mutex<()>,
@@ -202,12 +206,14 @@ fn parked() -> Rc<Parked> {
     TABLE.with_borrow(|table| table.parked.clone()).expect("the execution has begun")
 }
 
-/// Makes the atomics of the first `bytes` bytes of each region. To be called before other threads are spawned.
+/// Makes the atomics of the first `bytes` bytes of each region. To be called before other threads
+/// are spawned.
 pub fn declare(bytes: usize) {
     let regions = TABLE.with_borrow(|table| table.regions.clone());
     for (base, length) in regions {
         for offset in (0..bytes.min(length)).step_by(8) {
-            // SAFETY: inside the region, which lives until the end of the model; its memory was zeroed, and is words.
+            // SAFETY: inside the region, which lives until the end of the model; its memory was
+            // zeroed, and is words.
             unsafe { &*base.add(offset).cast::<LoomWord>() }.pair();
         }
     }
@@ -414,8 +420,8 @@ pub fn explore(preemptions_max: usize, model: impl Fn(LoomCore) + Send + Sync + 
     explore_within(asked.max(preemptions_max), model);
 }
 
-/// Explores a model with this bound whatever the environment says: where two threads spin, loom lets them yield to each
-/// other for ever, and only a small bound keeps that from being found.
+/// Explores a model with this bound whatever the environment says: where two threads spin, loom
+/// lets them yield to each other for ever, and only a small bound keeps that from being found.
 pub fn explore_within(preemptions_max: usize, model: impl Fn(LoomCore) + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions_max);

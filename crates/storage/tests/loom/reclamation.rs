@@ -1,4 +1,5 @@
-//! Epochs: what was unlinked is reused only when no core can read it any more, and what is complete stays complete.
+//! Epochs: what was unlinked is reused only when no core can read it any more, and what is complete
+//! stays complete.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use crate::{Mark, Shared, World};
 /// Lines of the epochs of two workers.
 const EPOCH_LINES: usize = 4;
 
-/// A writer unlinks a block, retires it, and takes it again as soon as it may; a reader that finds it never sees what the
-/// writer puts into it then. `early`: the block gets its date before it is unlinked.
+/// A writer unlinks a block, retires it, and takes it again as soon as it may; a reader that finds
+/// it never sees what the writer puts into it then. `early`: the block gets its date before it is
+/// unlinked.
 fn readers_never_see_reused_blocks<O: Weakening>(c: LoomCore, early: bool, marks: &[Mark; 3]) {
     type P<O> = LoomPlatform<O>;
     let world = World::<O>::new(c, 2);

@@ -21,7 +21,8 @@ fn insert<O: Weakening>(c: LoomCore, tree: &Index<O>, local: &mut storage::Local
     assert!(matches!(inserted, Insert::Inserted { .. }));
 }
 
-/// The root is full and is split by an insertion; a lookup finds what was there throughout, and what comes or not.
+/// The root is full and is split by an insertion; a lookup finds what was there throughout, and
+/// what comes or not.
 fn lookups_against_a_split<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
     let world = World::<O>::new(c, 2);
     let mut local = world.local(0);

@@ -53,14 +53,16 @@ impl World {
 
     /// Worker `worker`, inside an epoch.
     pub fn local(&self, worker: usize) -> Local<Hardware> {
-        // SAFETY: every test declares the world before its workers, and gives each number to one worker at a time.
+        // SAFETY: every test declares the world before its workers, and gives each number to one
+        // worker at a time.
         let mut local = unsafe { Local::new(&self.memory, &self.epochs, worker, None) };
         local.enter(Hardware::core());
         local
     }
 
     pub fn tree<S: TestStore, const W: usize>(&self, local: &mut Local<Hardware>) -> Tree<Hardware, S, W> {
-        // SAFETY: every test declares the world before the tree, uses it inside epochs, and witnesses within theirs.
+        // SAFETY: every test declares the world before the tree, uses it inside epochs, and
+        // witnesses within theirs.
         unsafe { Tree::new(Hardware::core(), S::new(), local) }.expect("memory")
     }
 
@@ -106,10 +108,12 @@ impl<const BYTES: usize> TestStore for MemoryNodes<BYTES> {
 }
 
 const TABLE_WORDS: usize = sized(1 << 21, 1 << 11) as usize;
-/// Set in the table for a node whose frame stands for a page on disk: the first to ask brings it back.
+/// Set in the table for a node whose frame stands for a page on disk: the first to ask brings it
+/// back.
 const EVICTED: u64 = 1;
 
-/// Nodes that move from frame to frame: word `id` of a table holds the frame of node `id`. Word 0 counts names.
+/// Nodes that move from frame to frame: word `id` of a table holds the frame of node `id`. Word 0
+/// counts names.
 pub struct MovingNodes<const BYTES: usize> {
     table: <Hardware as Platform>::Region,
 }
@@ -148,13 +152,14 @@ impl<const BYTES: usize> MovingNodes<BYTES> {
         let moved = new.as_ptr().expose_provenance() as u64 | flag;
         Hardware::store(c, self.slot(id), moved, Ordering::Release);
         latch.unlock_obsolete(c, version);
-        // SAFETY: the table does not name the old frame any more; the holder of its latch retires it.
+        // SAFETY: the table does not name the old frame any more; the holder of its latch retires
+        // it.
         unsafe { local.retire(c, old.cast(), BYTES) };
     }
 }
 
-// SAFETY: frames are words from `Local`, moved under their latch and reused after the epochs of their readers; names are
-// never reused.
+// SAFETY: frames are words from `Local`, moved under their latch and reused after the epochs of
+// their readers; names are never reused.
 unsafe impl<const BYTES: usize> NodeStore<Hardware> for MovingNodes<BYTES> {
     const NODE_BYTES: usize = BYTES;
 
@@ -178,8 +183,8 @@ unsafe impl<const BYTES: usize> NodeStore<Hardware> for MovingNodes<BYTES> {
     ) -> Result<(NodeId, NonNull<Word>), OutOfMemory> {
         let frame = local.allocate(c, BYTES)?.cast::<Word>();
         let id = Hardware::fetch_add(c, self.slot(0), 1, Ordering::Relaxed) + 1;
-        // A node that no core knows yet is not to be moved: the node is latched until the tree initialises it. SAFETY: a
-        // fresh block of words.
+        // A node that no core knows yet is not to be moved: the node is latched until the tree
+        // initialises it. SAFETY: a fresh block of words.
         Hardware::store(c, unsafe { frame.as_ref() }, 1, Ordering::Release);
         Hardware::store(c, self.slot(id), frame.as_ptr().expose_provenance() as u64, Ordering::Release);
         Ok((NodeId(id), frame))
@@ -193,7 +198,8 @@ unsafe impl<const BYTES: usize> NodeStore<Hardware> for MovingNodes<BYTES> {
     }
 
     unsafe fn free(&self, c: HardwareCore, local: &mut Local<Hardware>, node: NodeId) {
-        // SAFETY: passed on to the caller. `shake` may look at the frame, so it waits like a retired one.
+        // SAFETY: passed on to the caller. `shake` may look at the frame, so it waits like a
+        // retired one.
         unsafe { self.retire(c, local, node) };
     }
 }
@@ -267,7 +273,8 @@ pub struct Scanned<const W: usize> {
     pub removed: u64,
 }
 
-/// Runs a generic test for all key widths and both stores, with nodes so small that the trees become deep.
+/// Runs a generic test for all key widths and both stores, with nodes so small that the trees
+/// become deep.
 #[macro_export]
 macro_rules! for_all_stores {
     ($($name:ident)*) => { $(

@@ -67,7 +67,8 @@ fn tree_readers_find_what_was_inserted<S: TestStore, const W: usize>() {
                     let done = (0..INSERTERS)
                         .map(|it| Hardware::load(c, board.word(it), Ordering::Acquire))
                         .sum::<u64>();
-                    // Under Miri an operation takes so many of this loop's rounds that it would seldom succeed.
+                    // Under Miri an operation takes so many of this loop's rounds that it would
+                    // seldom succeed.
                     if !cfg!(miri) || done != shaken_at {
                         shaken_at = done;
                         tree.store().shake(c, local, &mut random);
@@ -123,7 +124,8 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
     let tree = world.tree::<S, W>(&mut local);
     let count = sized(300, 24);
     for number in 0..count {
-        // Every eighth key stays; the others come and go, so that leaves fill, split, and become empty.
+        // Every eighth key stays; the others come and go, so that leaves fill, split, and become
+        // empty.
         if number % 8 == 0 {
             Handle::new(Hardware::core(), &tree, &mut local).insert(&key_of(number), number + 1);
         }
@@ -170,7 +172,8 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
     tree.inspect(Hardware::core());
 }
 
-/// All workers insert and remove all keys: each key's successes alternate, and the end is what they add up to.
+/// All workers insert and remove all keys: each key's successes alternate, and the end is what they
+/// add up to.
 fn tree_insertions_and_removals_balance<S: TestStore, const W: usize>() {
     let world = World::new(4);
     let mut local = world.local(3);
@@ -211,7 +214,8 @@ fn tree_insertions_and_removals_balance<S: TestStore, const W: usize>() {
     assert_eq!(tree.inspect(c).entries as u64, Hardware::load(c, board.word(0), Ordering::Relaxed));
 }
 
-/// Two transactions each look for the other's key, insert their own, and then validate: they cannot both be first.
+/// Two transactions each look for the other's key, insert their own, and then validate: they cannot
+/// both be first.
 fn tree_validation_orders_transactions<S: TestStore, const W: usize>() {
     let world = World::new(3);
     let mut local = world.local(2);

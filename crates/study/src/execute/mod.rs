@@ -1,7 +1,7 @@
 //! Makes the runs of a plan: child processes, several at a time.
 //!
-//! Runs on this machine's own hardware come last and one after the other, because whatever runs beside them disturbs
-//! them. Results of others come from the cache where it has them.
+//! Runs on this machine's own hardware come last and one after the other, because whatever runs
+//! beside them disturbs them. Results of others come from the cache where it has them.
 
 use std::io::Read;
 use std::path::PathBuf;

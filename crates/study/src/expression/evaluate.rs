@@ -60,7 +60,8 @@ impl Evaluation<'_> {
         Some(text)
     }
 
-    /// A function over two lists with their values; `None` for anything else, or if it has no value.
+    /// A function over two lists with their values; `None` for anything else, or if it has no
+    /// value.
     pub fn pairing(&self, node: &Node) -> Option<Pairing> {
         let Kind::Call(function, arguments) = &node.kind else { return None };
         if !function.pairs() {

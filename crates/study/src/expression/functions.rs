@@ -159,7 +159,8 @@ fn within_two(first: &[f64], second: &[f64]) -> f64 {
     ratios.filter(|ratio| (0.5..=2.0).contains(ratio)).count() as f64
 }
 
-/// Spearman's rank correlation: Pearson's of the ranks, equal numbers sharing the mean of their ranks.
+/// Spearman's rank correlation: Pearson's of the ranks, equal numbers sharing the mean of their
+/// ranks.
 fn spearman(first: &[f64], second: &[f64]) -> Result<f64, String> {
     let (first, second) = (ranks(first), ranks(second));
     let mean = (first.len() as f64 + 1.0) / 2.0;

@@ -11,9 +11,10 @@
 //!            | function "(" [ value { "," value } ] ")" | run { "." name | "[" number "]" }
 //! ```
 //!
-//! A path begins with the name of a run and goes on as in the JSON object that `isles bench --json` prints. Arithmetic is
-//! that of floating-point numbers, element by element where an operand is a list. Nothing is guessed: what is null or
-//! absent in a result, a division by zero, an order of things that have none are errors, never false.
+//! A path begins with the name of a run and goes on as in the JSON object that `isles bench --json`
+//! prints. Arithmetic is that of floating-point numbers, element by element where an operand is a
+//! list. Nothing is guessed: what is null or absent in a result, a division by zero, an order of
+//! things that have none are errors, never false.
 
 mod error;
 mod evaluate;
@@ -75,8 +76,8 @@ impl Expression {
         evaluate::Evaluation { text: &self.text, results }.value(&self.root)
     }
 
-    /// The comparisons of the expression with numbers in place of their operands (`3.2 > 1.7`), joined by `; `. Empty
-    /// where there are none, or no value.
+    /// The comparisons of the expression with numbers in place of their operands (`3.2 > 1.7`),
+    /// joined by `; `. Empty where there are none, or no value.
     pub fn explain(&self, results: &Results) -> String {
         let evaluation = evaluate::Evaluation { text: &self.text, results };
         let mut parts = Vec::new();

@@ -106,7 +106,8 @@ impl fmt::Display for Path {
 pub struct Pairing {
     /// Name of the function.
     pub function: &'static str,
-    /// The paths of the first list where it consists of paths, possibly divided by something; else none.
+    /// The paths of the first list where it consists of paths, possibly divided by something; else
+    /// none.
     pub paths: Vec<Path>,
     /// The first list.
     pub first: Vec<f64>,

@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-/// The style of every page. Colours are variables, so that drawings follow the reader's preference too.
+/// The style of every page. Colours are variables, so that drawings follow the reader's preference
+/// too.
 const STYLE: &str = include_str!("page.css");
 
 /// Text as it may stand in an element or in a quoted attribute.
@@ -66,7 +67,8 @@ pub fn table(headings: &[&str], numbers: &[usize], rows: &[Vec<String>]) -> Stri
     text
 }
 
-/// Large numbers with their labels, side by side; all three parts of a tile are text: label, number, remark.
+/// Large numbers with their labels, side by side; all three parts of a tile are text: label,
+/// number, remark.
 pub fn tiles(tiles: &[(&str, String, String)]) -> String {
     let mut text = String::from("<div class=\"tiles\">\n");
     for (label, number, remark) in tiles {

@@ -42,9 +42,11 @@ fn interval(judgement: &Judgement<'_>, accept: (f64, f64)) -> String {
     figure(&gauge(&label, &Gauge { published, accept, measured }), "The green band is the accepted interval.")
 }
 
-/// A measured list against the one it is compared with, and other lists that are compared with the same.
+/// A measured list against the one it is compared with, and other lists that are compared with the
+/// same.
 fn pair(finding: &Finding, pairing: &Pairing, all: &[Pairing]) -> String {
-    // Ranks do not depend on units: what is compared by rank is drawn relative to its largest value.
+    // Ranks do not depend on units: what is compared by rank is drawn relative to its largest
+    // value.
     let by_rank = pairing.function == "spearman";
     let shown = |values: &[f64]| {
         let most = values.iter().copied().fold(0.0, f64::max);
@@ -120,7 +122,8 @@ fn number_at(judgement: &Judgement<'_>, path: &Path) -> Option<f64> {
     }
 }
 
-/// What the runs of a path are called where the path is drawn: the run, or the flag in which the runs differ.
+/// What the runs of a path are called where the path is drawn: the run, or the flag in which the
+/// runs differ.
 pub(super) fn differing_flag(finding: &Finding, paths: &[Path]) -> Option<(String, Vec<f64>)> {
     let lists: Option<Vec<&[String]>> = paths
         .iter()

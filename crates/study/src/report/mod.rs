@@ -1,4 +1,5 @@
-//! The page of a study: a table of all findings, then each with its drawing, its value and its runs.
+//! The page of a study: a table of all findings, then each with its drawing, its value and its
+//! runs.
 //!
 //! No time of day and no duration stands in it: the same results give the same bytes.
 

@@ -12,7 +12,8 @@ fn origin() -> Origin {
     Origin { file: "a<b>.toml".to_owned(), version: "1.2.3".to_owned(), host: "this & that".to_owned() }
 }
 
-/// The page of a study whose runs give these throughputs in the order in which the value names them; one without gives nothing.
+/// The page of a study whose runs give these throughputs in the order in which the value names
+/// them; one without gives nothing.
 fn page_of(study: &Study, throughputs: &[Option<f64>]) -> String {
     let everything: Vec<usize> = (0..study.findings.len()).collect();
     let resolve = |arguments: &[String]| Resolution::Ready { identity: arguments.join(" "), native: false };

@@ -1,8 +1,8 @@
-//! Crashes of a machine with a durable deployment of several instances, which is booted again, several times over the same
-//! disk; or of several machines, all at one moment.
+//! Crashes of a machine with a durable deployment of several instances, which is booted again,
+//! several times over the same disk; or of several machines, all at one moment.
 //!
-//! Crashes come at any moment, also while instances are opened and transactions in doubt are resolved. What has to be there
-//! afterwards, over all instances, stands in `ledger`.
+//! Crashes come at any moment, also while instances are opened and transactions in doubt are
+//! resolved. What has to be there afterwards, over all instances, stands in `ledger`.
 
 use driver::Rules;
 use platform::Nanos;

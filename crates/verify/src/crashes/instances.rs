@@ -1,13 +1,16 @@
-//! A durable deployment of which instances crash while the others run on, and come back: one, two at one moment, one and later
-//! another or the same again, or all of one of several machines; connections that break and are made again; and connections
-//! that take longer than others, so that messages of different pairs overtake each other. Between several machines, besides:
-//! two machines that are cut off from each other for a time, and messages that are lost, or come twice, and that TCP sends
-//! again, or takes once. What the protocol itself repeats after a loss, it hears twice.
+//! A durable deployment of which instances crash while the others run on, and come back: one, two
+//! at one moment, one and later another or the same again, or all of one of several machines;
+//! connections that break and are made again; and connections that take longer than others, so that
+//! messages of different pairs overtake each other. Between several machines, besides: two machines
+//! that are cut off from each other for a time, and messages that are lost, or come twice, and that
+//! TCP sends again, or takes once. What the protocol itself repeats after a loss, it hears twice.
 //!
-//! An instance crashes at any event of its workers: that is at every step of the protocol. Its directory keeps what was flushed, or
-//! what its processes had the operating system write. Each life of the machine ends well, and then nothing may be in doubt:
-//! a worker leaves when everything that it has decided is acknowledged, and a part whose end is not known keeps its worker.
-//! So the next life, which opens all instances together, must find nothing to resolve. What has to be there stands in `ledger`.
+//! An instance crashes at any event of its workers: that is at every step of the protocol. Its
+//! directory keeps what was flushed, or what its processes had the operating system write. Each
+//! life of the machine ends well, and then nothing may be in doubt: a worker leaves when everything
+//! that it has decided is acknowledged, and a part whose end is not known keeps its worker. So the
+//! next life, which opens all instances together, must find nothing to resolve. What has to be
+//! there stands in `ledger`.
 
 use driver::{Deployment, Missing, Rules, Transport, Troubles};
 use platform::Nanos;
@@ -27,12 +30,14 @@ const TRANSACTIONS: u64 = 24;
 const EVENTS_MAX: u64 = 12_000;
 /// The same between machines, where workers wait more than they work.
 const EVENTS_MAX_APART: u64 = 3_000;
-/// Machines are cut off from each other before this moment, after the beginning, for so long at most.
+/// Machines are cut off from each other before this moment, after the beginning, for so long at
+/// most.
 const CUT_AT_MAX: u64 = 3_000_000;
 const CUT_NANOS_MAX: u64 = 600_000;
 /// Connections are slower than others by so much, at most.
 const DELAY_NANOS_MAX: u64 = 60_000;
-/// TCP sends again what was lost after this time: less than a real one takes, for the same order of events in less time.
+/// TCP sends again what was lost after this time: less than a real one takes, for the same order of
+/// events in less time.
 const AGAIN_NANOS: u64 = 200_000;
 /// Instances that have crashed are away for so long at most.
 const AWAY_NANOS_MAX: u64 = 400_000;

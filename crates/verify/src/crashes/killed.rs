@@ -1,7 +1,7 @@
 //! Processes that are killed at any moment, alone or with the machine under them.
 //!
-//! A process [lives](live): it opens the database in a directory, checks it, and runs the workload until it is killed. On its
-//! standard output it says what it does, a line each:
+//! A process [lives](live): it opens the database in a directory, checks it, and runs the workload
+//! until it is killed. On its standard output it says what it does, a line each:
 //!
 //! ```text
 //! opening     nothing is acknowledged yet
@@ -9,9 +9,11 @@
 //! W N         all that worker W did up to number N is durable
 //! ```
 //!
-//! Over pages the pool is far smaller than the rows, so that pages leave it all the time. [`kill_again`] reads that from a pipe, kills (`kill -9`) and looks at what is in the directory. The operating system's
-//! cache survives that, so that a flush that is missing does not show. Where it does not survive, in a guest whose emulator is
-//! killed, `.ci/guest-kills` has the same process and the same [check](look): the example `kills`.
+//! Over pages the pool is far smaller than the rows, so that pages leave it all the time.
+//! [`kill_again`] reads that from a pipe, kills (`kill -9`) and looks at what is in the directory.
+//! The operating system's cache survives that, so that a flush that is missing does not show. Where
+//! it does not survive, in a guest whose emulator is killed, `.ci/guest-kills` has the same process
+//! and the same [check](look): the example `kills`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -29,7 +31,8 @@ use super::process::{self, Duty};
 /// The longest life of a process before it is killed.
 const MILLISECONDS_MAX: u64 = 120;
 
-/// What a process is to do. A process may follow another under another scheme: files do not name theirs.
+/// What a process is to do. A process may follow another under another scheme: files do not name
+/// theirs.
 #[derive(Clone, Copy)]
 pub struct Life<'a> {
     /// The scheme.
@@ -40,7 +43,8 @@ pub struct Life<'a> {
     pub access: Access,
     /// The transactions.
     pub seed: u64,
-    /// The last number that each worker has acknowledged in former lives: as many workers as there are numbers.
+    /// The last number that each worker has acknowledged in former lives: as many workers as there
+    /// are numbers.
     pub acknowledged: &'a [u64],
 }
 
@@ -57,12 +61,14 @@ impl Life<'_> {
 /// Opens the database and checks it.
 ///
 /// # Errors
-/// What is wrong: it cannot be opened, an acknowledged number is not there, or one is there by half.
+/// What is wrong: it cannot be opened, an acknowledged number is not there, or one is there by
+/// half.
 pub fn look(life: &Life<'_>) -> Result<Found, String> {
     process::look(&life.duty()?)
 }
 
-/// Opens the database, checks it, and runs transactions until it is killed, or its output is closed.
+/// Opens the database, checks it, and runs transactions until it is killed, or its output is
+/// closed.
 ///
 /// # Errors
 /// What is wrong with the database, or why its log has stopped.
@@ -83,9 +89,9 @@ pub struct Killed {
     pub violations: Vec<String>,
 }
 
-/// Kills `kills` processes that `command` makes, one after another, all on the database in `path`, and looks at it after each.
-/// Schemes take turns. A process [lives](live) under the scheme that it is told, with the same directory and number of workers;
-/// it need not know what was acknowledged.
+/// Kills `kills` processes that `command` makes, one after another, all on the database in `path`,
+/// and looks at it after each. Schemes take turns. A process [lives](live) under the scheme that it
+/// is told, with the same directory and number of workers; it need not know what was acknowledged.
 pub fn kill_again(
     subjects: &[Subject],
     path: &Path,

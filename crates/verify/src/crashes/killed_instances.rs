@@ -1,9 +1,11 @@
-//! Durable deployments whose instances are processes, of which one is killed at any moment, or their command.
+//! Durable deployments whose instances are processes, of which one is killed at any moment, or
+//! their command.
 //!
-//! What runs stands in `ledger`; what was acknowledged is known to a process that is never killed, to which the processes of
-//! instances say it on standard error, a line each, `acknowledged WORKER NUMBER`. After some kills the deployment is opened by that
-//! process: every number that was acknowledged has to be there, none by half, and nothing is in doubt any more once the
-//! deployment has been opened and closed, which is the bound on doubt: the next opening.
+//! What runs stands in `ledger`; what was acknowledged is known to a process that is never killed,
+//! to which the processes of instances say it on standard error, a line each,
+//! `acknowledged WORKER NUMBER`. After some kills the deployment is opened by that process: every
+//! number that was acknowledged has to be there, none by half, and nothing is in doubt any more
+//! once the deployment has been opened and closed, which is the bound on doubt: the next opening.
 //!
 //! The operating system's cache survives a kill, so that a flush that is missing does not show.
 
@@ -48,11 +50,14 @@ pub struct Life {
     pub path: PathBuf,
     /// The number of the life, which says transport and durability: files name neither.
     pub round: u64,
-    /// Which scheme's turn it is. The next one's comes when nothing is in doubt: `hstore` cannot hold two parts in a partition.
+    /// Which scheme's turn it is. The next one's comes when nothing is in doubt: `hstore` cannot
+    /// hold two parts in a partition.
     pub turn: u64,
-    /// Whether transactions run until somebody kills; otherwise the deployment is opened, checked and closed.
+    /// Whether transactions run until somebody kills; otherwise the deployment is opened, checked
+    /// and closed.
     pub runs: bool,
-    /// Whether parts in doubt are rolled back whatever was decided, which is a fault that has to be noticed.
+    /// Whether parts in doubt are rolled back whatever was decided, which is a fault that has to be
+    /// noticed.
     pub forgets: bool,
 }
 
@@ -118,8 +123,8 @@ fn ledger() -> Ledger {
     Ledger::new(INSTANCES, true)
 }
 
-/// What the command of a deployment does: it runs until somebody kills it, or one of its processes, which are `program` with the
-/// word `instance` and [the life's](Life::words).
+/// What the command of a deployment does: it runs until somebody kills it, or one of its processes,
+/// which are `program` with the word `instance` and [the life's](Life::words).
 ///
 /// # Errors
 /// Why it ended.
@@ -162,8 +167,9 @@ pub struct Killed {
     pub violations: Vec<String>,
 }
 
-/// Kills so many processes, one after another, all of one deployment in `path`. `program` is one that does what
-/// [`command`] and [`instance`] do if it gets these words. With `forgets` every life has that fault.
+/// Kills so many processes, one after another, all of one deployment in `path`. `program` is one
+/// that does what [`command`] and [`instance`] do if it gets these words. With `forgets` every life
+/// has that fault.
 ///
 /// # Errors
 /// Processes cannot be started.
@@ -271,7 +277,8 @@ impl Running {
         children.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     }
 
-    /// What is said until all processes have ended, and how the command did; `None` if some do not end.
+    /// What is said until all processes have ended, and how the command did; `None` if some do not
+    /// end.
     fn end(&mut self) -> Option<(Vec<String>, ExitStatus)> {
         let (mut said, end) = (Vec::new(), Instant::now() + HANGING);
         loop {
@@ -344,9 +351,10 @@ fn claim(said: Vec<String>, ledger: &Ledger, all: &mut Killed) -> Vec<String> {
     others
 }
 
-/// Runs a deployment in `path` once for each of these refusals, made to each thread of all of its processes, and kills its command if that
-/// has not ended in words by then; then the deployment is opened, and nothing may be missing, by half, or in doubt. With `early` more counts
-/// as acknowledged than was, which has to be noticed. Tells also how many calls were refused.
+/// Runs a deployment in `path` once for each of these refusals, made to each thread of all of its
+/// processes, and kills its command if that has not ended in words by then; then the deployment is
+/// opened, and nothing may be missing, by half, or in doubt. With `early` more counts as
+/// acknowledged than was, which has to be noticed. Tells also how many calls were refused.
 ///
 /// # Errors
 /// Processes cannot be started.

@@ -1,9 +1,11 @@
-//! What runs on a deployment of several instances between crashes, and what has to be there after them.
+//! What runs on a deployment of several instances between crashes, and what has to be there after
+//! them.
 //!
-//! Each transaction has a number that no other has, and writes it down, with all the sites where it does so, in some sites: in
-//! its worker's own, in others, or in both; with each entry it counts. Some look first at how much another site's worker has
-//! written there, and note that, too. After a crash every number has to be in all of its sites or in none, once each; counts are
-//! those of entries; what was seen is there; and so is every number that was acknowledged.
+//! Each transaction has a number that no other has, and writes it down, with all the sites where it
+//! does so, in some sites: in its worker's own, in others, or in both; with each entry it counts.
+//! Some look first at how much another site's worker has written there, and note that, too. After a
+//! crash every number has to be in all of its sites or in none, once each; counts are those of
+//! entries; what was seen is there; and so is every number that was acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Lives of the machines of a durable deployment over the same disks, one after the other, and what happened in them.
+//! Lives of the machines of a durable deployment over the same disks, one after the other, and what
+//! happened in them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,10 +21,12 @@ pub use driver::Rules;
 
 /// No life is as long as this.
 const NANOS_MAX: u64 = 2_000_000_000;
-/// The same where one instance crashes, or connections break: a protocol that goes wrong waits so long.
+/// The same where one instance crashes, or connections break: a protocol that goes wrong waits so
+/// long.
 const NANOS_MAX_TROUBLED: u64 = 400_000_000;
-/// So often does the main thread look at such a life, each 5 us, before it ends the run: then workers begin nothing any more, and
-/// give up what has met others. With few rows and a slow disk, transactions can meet each other again and again.
+/// So often does the main thread look at such a life, each 5 us, before it ends the run: then
+/// workers begin nothing any more, and give up what has met others. With few rows and a slow disk,
+/// transactions can meet each other again and again.
 const LOOKS_MAX: u64 = 30_000;
 
 /// What is to be tested happened so often.
@@ -91,7 +94,8 @@ pub(super) struct Lives<'a> {
     pub marks: Marks,
 }
 
-/// What befalls the machines of a deployment, drawn from a seed: in trials of campaigns, and by itself.
+/// What befalls the machines of a deployment, drawn from a seed: in trials of campaigns, and by
+/// itself.
 #[derive(Clone, Copy)]
 pub struct Story(pub(super) RunOn);
 
@@ -106,7 +110,8 @@ impl Story {
         Ok(Observed { transactions, violations, injected, ..Observed::default() })
     }
 
-    /// What is wrong after a trial of a scheme in which the protocol has these rules, and what happened.
+    /// What is wrong after a trial of a scheme in which the protocol has these rules, and what
+    /// happened.
     ///
     /// # Errors
     /// The machine cannot run.

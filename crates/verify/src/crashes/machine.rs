@@ -84,7 +84,8 @@ fn run_on(subject: &Subject, task: &Task<'_>, faults: Faults) -> Result<Observed
     Ok(Observed { transactions, violations, ..Observed::default() })
 }
 
-/// Boots a machine over the same disk again and again: rounds that end in a crash, and a last one that is left alone.
+/// Boots a machine over the same disk again and again: rounds that end in a crash, and a last one
+/// that is left alone.
 pub(super) fn boot_again(
     task: &Task<'_>,
     (disk, model): (&Disk, DiskModel),

@@ -1,8 +1,10 @@
-//! Crashes of a machine with a durable database whose workers own partitions, several times over the same disk.
+//! Crashes of a machine with a durable database whose workers own partitions, several times over
+//! the same disk.
 //!
-//! Transactions write in the partitions of several owners; the record of a commit names the branches of all. After a crash each of them has to be
-//! there as a whole, or not at all: the rules are those of `ledger`, in which each worker's site is a partition. In half of the runs partitions are split, merged
-//! and moved meanwhile.
+//! Transactions write in the partitions of several owners; the record of a commit names the
+//! branches of all. After a crash each of them has to be there as a whole, or not at all: the rules
+//! are those of `ledger`, in which each worker's site is a partition. In half of the runs
+//! partitions are split, merged and moved meanwhile.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +26,8 @@ const ROUNDS: u64 = 5;
 const TRANSACTIONS: u64 = 30;
 /// No life is as long as this.
 const NANOS_MAX: u64 = 20_000_000_000;
-/// What is wrong after a trial in which these rules are broken, and how many transactions are there.
+/// What is wrong after a trial in which these rules are broken, and how many transactions are
+/// there.
 ///
 /// # Errors
 /// The machine cannot run.

@@ -1,10 +1,11 @@
 //! Prepared parts of transactions over several databases, through crashes.
 //!
-//! Rows belong to lanes; the parts of a lane follow each other, each on what the one before has left. A worker prepares parts of
-//! its lanes, finishes them after a while or lets them wait, decides and forgets, and makes checkpoints meanwhile. What it does to
-//! a lane is a list of steps, and some prefix of the list is known to be durable. After a crash some longer prefix has to be there,
-//! and nothing else: its rows, the parts in doubt and the decisions that it leaves. Rows of parts in doubt have to be locked. Then
-//! parts in doubt are finished, or wait for the next crash.
+//! Rows belong to lanes; the parts of a lane follow each other, each on what the one before has
+//! left. A worker prepares parts of its lanes, finishes them after a while or lets them wait,
+//! decides and forgets, and makes checkpoints meanwhile. What it does to a lane is a list of steps,
+//! and some prefix of the list is known to be durable. After a crash some longer prefix has to be
+//! there, and nothing else: its rows, the parts in doubt and the decisions that it leaves. Rows of
+//! parts in doubt have to be locked. Then parts in doubt are finished, or wait for the next crash.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -57,8 +58,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// The row that part number `part`, the commit number `count` of the lane, inserts. In every other lane the row takes the
-    /// place, and the name, of the one that is deleted.
+    /// The row that part number `part`, the commit number `count` of the lane, inserts. In every
+    /// other lane the row takes the place, and the name, of the one that is deleted.
     fn of(lane: u16, count: u64, part: u64, changed_by: u64) -> Entry {
         let slot = count % if lane.is_multiple_of(2) { KEPT } else { KEPT + 2 };
         let bytes = (part * 31 + changed_by * 7) % 90;
@@ -189,7 +190,8 @@ impl Outside<'_> {
     }
 }
 
-/// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is wrong, and what happened.
+/// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is
+/// wrong, and what happened.
 pub fn violations(
     subject: &Subject,
     seed: u64,
@@ -363,7 +365,8 @@ impl Check<'_, '_> {
     /// Whether the rows of a lane are those of a state.
     fn fits(&self, id: u16, state: &State) -> bool {
         let inspector = &mut self.database.inspector(self.c);
-        // Without a transaction, which would wait for parts in doubt that have the gap where there is no row.
+        // Without a transaction, which would wait for parts in doubt that have the gap where there
+        // is no row.
         let mut total = None;
         inspector.scan(self.tables.totals.primary(), &id, &id, &mut |row: &Total| total = Some(row.clone()));
         let committed = &state.committed;

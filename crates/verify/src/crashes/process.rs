@@ -36,7 +36,8 @@ pub(crate) struct Duty<'a> {
     pub access: Access,
     /// The transactions.
     pub seed: u64,
-    /// The last number that each worker has acknowledged in former lives: as many workers as there are numbers.
+    /// The last number that each worker has acknowledged in former lives: as many workers as there
+    /// are numbers.
     pub acknowledged: &'a [u64],
 }
 
@@ -45,7 +46,8 @@ pub(crate) struct Duty<'a> {
 pub struct Found {
     /// Records that were repeated when the database was opened.
     pub records: u64,
-    /// The last number of each worker: from now on they count as acknowledged, for they have been seen.
+    /// The last number of each worker: from now on they count as acknowledged, for they have been
+    /// seen.
     pub numbers: Vec<u64>,
 }
 
@@ -90,7 +92,8 @@ pub(crate) fn look(duty: &Duty<'_>) -> Result<Found, String> {
     open(duty).map(|(_, _, found)| found)
 }
 
-/// Opens the database, checks it, and runs transactions until it is killed, or its output is closed.
+/// Opens the database, checks it, and runs transactions until it is killed, or its output is
+/// closed.
 pub(crate) fn live(duty: &Duty<'_>) -> Result<(), String> {
     let orphan = AtomicBool::new(false);
     let say = |line: String| {

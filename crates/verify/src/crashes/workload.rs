@@ -12,14 +12,16 @@ use terms::random::Random;
 
 /// Bytes of rows and indexes.
 pub(super) const MEMORY_BYTES_MAX: u64 = 64 << 20;
-/// Rows that a worker leaves of its own, with their notes more than the pool of a small database over pages.
+/// Rows that a worker leaves of its own, with their notes more than the pool of a small database
+/// over pages.
 pub(super) const KEPT: u64 = 16;
 /// Transactions before a checkpoint that is asked for, on average.
 const CHECKPOINT_ONE_IN: u64 = 40;
 /// Bytes of notes, and of long ones, at most.
 const NOTE_BYTES: u64 = 400;
 const LONG_NOTE_BYTES: u64 = 5_000;
-/// One transaction in so many is a part of one over several databases: prepared in one session, finished in another.
+/// One transaction in so many is a part of one over several databases: prepared in one session,
+/// finished in another.
 const PARTS_ONE_IN: u64 = 4;
 /// One in so many looks at what another worker has done.
 const LOOKS_ONE_IN: u64 = 4;
@@ -48,8 +50,8 @@ struct Item {
     note: Vec<u8>,
 }
 
-/// Whether the worker deletes a row before it inserts another in its place, in one transaction; or leaves the place to the
-/// next one.
+/// Whether the worker deletes a row before it inserts another in its place, in one transaction; or
+/// leaves the place to the next one.
 fn deletes_first(worker: u16) -> bool {
     worker.is_multiple_of(2)
 }
@@ -59,14 +61,16 @@ impl Item {
         number % if deletes_first(worker) { kept } else { kept + 1 }
     }
 
-    /// One note in three is so long that it lies in several pages, where rows lie in pages; notes become long, and short again.
+    /// One note in three is so long that it lies in several pages, where rows lie in pages; notes
+    /// become long, and short again.
     fn note(worker: u16, number: u64, changed: u32) -> Vec<u8> {
         let longest = if (number + u64::from(changed)) % 3 == 1 { LONG_NOTE_BYTES } else { NOTE_BYTES };
         let bytes = (number * 37 + u64::from(changed) * 101) * 11 % longest;
         (0..bytes).map(|place| (place + number + u64::from(worker)) as u8).collect()
     }
 
-    /// The row that transaction `number` inserts; `changed` by the next one. Slots and names come in turn.
+    /// The row that transaction `number` inserts; `changed` by the next one. Slots and names come
+    /// in turn.
     fn of(worker: u16, number: u64, (changed, kept): (bool, u64)) -> Item {
         let name = number % (kept + 2);
         let name = u64::from(worker) << 48 | name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
@@ -93,7 +97,8 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// The tables, each worker's rows in a partition of their own if there are `partitions`; a worker leaves `kept` rows.
+    /// The tables, each worker's rows in a partition of their own if there are `partitions`; a
+    /// worker leaves `kept` rows.
     pub(super) fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>, kept: u64) -> Tables {
         let partitioning = partitions.map(|count| Partitioning { first: 0, count });
         let options = || TableOptions { partitioning, ..TableOptions::default() };
@@ -203,7 +208,8 @@ fn step(transaction: &mut impl Verbs, tables: Tables, worker: u16) -> Result<u64
     Ok(number)
 }
 
-/// Reads all rows in one transaction, which says what cannot be read: a [check] takes that for what is not there.
+/// Reads all rows in one transaction, which says what cannot be read: a [check] takes that for what
+/// is not there.
 pub(super) fn read_all<P: Files>(c: P::Core, database: &Database<P>, tables: Tables) -> Result<(), Abort> {
     let session = database.session(c, None, false);
     let mut session = session.map_err(|_| Abort::Misuse("too few sessions"))?;
@@ -325,7 +331,8 @@ impl<P: Files> Worker<'_, P> {
         Ok(())
     }
 
-    /// Runs one transaction as a part of one over several databases, which waits a little for the others.
+    /// Runs one transaction as a part of one over several databases, which waits a little for the
+    /// others.
     fn run_part(
         &mut self,
         c: P::Core,

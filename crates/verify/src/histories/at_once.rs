@@ -1,5 +1,6 @@
-//! Reads and scans that name no rows, as the embedded library asks for them: an optimistic scheme remembers less of such rows. A
-//! transaction with types that is compiled together with its scheme finds the rows first, and reads them then.
+//! Reads and scans that name no rows, as the embedded library asks for them: an optimistic scheme
+//! remembers less of such rows. A transaction with types that is compiled together with its scheme
+//! finds the rows first, and reads them then.
 
 use std::ops::ControlFlow;
 

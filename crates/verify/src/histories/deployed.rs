@@ -1,8 +1,9 @@
-//! Random transactions over several instances, recorded for the checkers: each instance has some of the sites, transactions visit
-//! one site or several, and every worker is a member of the deployment.
+//! Random transactions over several instances, recorded for the checkers: each instance has some of
+//! the sites, transactions visit one site or several, and every worker is a member of the
+//! deployment.
 //!
-//! Workers run several transactions over instances at a time, and local ones in between. Both checkers judge all transactions of all
-//! instances as one history.
+//! Workers run several transactions over instances at a time, and local ones in between. Both
+//! checkers judge all transactions of all instances as one history.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

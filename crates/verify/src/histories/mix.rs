@@ -2,7 +2,8 @@
 
 use crate::task::Task;
 
-/// Short enough that memory is reused and stamps of several epochs meet; long enough that many transactions share one.
+/// Short enough that memory is reused and stamps of several epochs meet; long enough that many
+/// transactions share one.
 const EPOCHS_NANOS: [u64; 2] = [3_000, 100_000];
 /// Keys that fill several leaves, which are then split and unlinked.
 const KEYS_MANY: u64 = 120;

@@ -1,12 +1,14 @@
 //! Random short transactions over few rows, recorded for the checkers.
 //!
-//! - [`rows`]: three tables: one of several ordered indexes, one of a single ordered index, and one of a hash index;
-//! - [`recorder`]: reads, blind writes, read-modify-writes, insertions of one row or of several at once, deletions, changes of
-//!   secondary keys, scans in both directions, lookups and scans by secondary indexes, sweeps over ranges, and endings by the
-//!   transaction's own decision;
+//! - [`rows`]: three tables: one of several ordered indexes, one of a single ordered index, and one
+//!   of a hash index;
+//! - [`recorder`]: reads, blind writes, read-modify-writes, insertions of one row or of several at
+//!   once, deletions, changes of secondary keys, scans in both directions, lookups and scans by
+//!   secondary indexes, sweeps over ranges, and endings by the transaction's own decision;
 //! - [`at_once`]: reads and scans as the embedded library asks for them;
-//! - [`visits`]: the same as procedures over several sites, which [`deployed`] runs on several instances and [`owned`] where workers own partitions; [`turns`] orders the
-//!   versions of what they wrote.
+//! - [`visits`]: the same as procedures over several sites, which [`deployed`] runs on several
+//!   instances and [`owned`] where workers own partitions; [`turns`] orders the versions of what
+//!   they wrote.
 
 mod at_once;
 pub(crate) mod deployed;

@@ -1,5 +1,5 @@
-//! Random transactions over the partitions of several workers, recorded for the checkers: each worker owns two sites of one database, and
-//! transactions visit one site or several.
+//! Random transactions over the partitions of several workers, recorded for the checkers: each
+//! worker owns two sites of one database, and transactions visit one site or several.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,7 +148,8 @@ fn hands<'h>(
     Typed::new(Dynamic(session.object().branches().expect("branches")), of, visiting)
 }
 
-/// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site afterwards.
+/// Some transaction: of its own sites, of others', or both, and perhaps with a visit to any site
+/// afterwards.
 fn draw(random: &mut Random, (me, number): (usize, u64), mix: Mix) -> Visiting {
     let own =
         |random: &mut Random| (me * SITES_PER_WORKER) as u16 + random.below(SITES_PER_WORKER as u64) as u16;

@@ -82,7 +82,8 @@ impl<'r> Recorder<'r> {
         *self.next_version
     }
 
-    /// Takes note of what was seen, unless it is the transaction's own doing, as it should be if it changed the key.
+    /// Takes note of what was seen, unless it is the transaction's own doing, as it should be if it
+    /// changed the key.
     fn saw(&mut self, key: u64, seen: Seen) {
         let Some((_, own)) = self.mine.get(&key) else {
             self.reads.push((key, seen));
@@ -94,7 +95,8 @@ impl<'r> Recorder<'r> {
             Seen::Version(version) => own.is_some_and(|(its, _)| its == version),
             Seen::NotTagged(tag) => own.is_none_or(|(_, its)| its != tag),
         };
-        // An optimistic transaction that is bound to fail may see it. If it commits nevertheless, the checker objects.
+        // An optimistic transaction that is bound to fail may see it. If it commits nevertheless,
+        // the checker objects.
         if !fits {
             self.reads.push((key, Seen::Version(UNEXPLAINED)));
         }
@@ -139,8 +141,9 @@ impl<'r> Recorder<'r> {
         if self.chance(5) { Err(Abort::RollBack) } else { Ok(()) }
     }
 
-    /// Some of it within a site, of which other indexes than the primary one know only a part, and where no key is inserted
-    /// blindly: that would end the transaction, and nobody would hear what it has seen.
+    /// Some of it within a site, of which other indexes than the primary one know only a part, and
+    /// where no key is inserted blindly: that would end the transaction, and nobody would hear what
+    /// it has seen.
     pub(super) fn visit<T: Verbs>(&mut self, t: &mut T) -> Result<(), Abort> {
         for _ in 0..1 + self.random.below(3) {
             let key = self.key();
@@ -300,8 +303,8 @@ impl<'r> Recorder<'r> {
         }
     }
 
-    /// Inserts several rows at once whose keys follow each other, after a look or blindly: those that are there are left out, or
-    /// end the transaction.
+    /// Inserts several rows at once whose keys follow each other, after a look or blindly: those
+    /// that are there are left out, or end the transaction.
     fn insert_run<T: Verbs, R: Ordered>(
         &mut self,
         t: &mut T,

@@ -37,7 +37,8 @@ pub(super) struct Cell {
     pub copies: [u64; 8],
 }
 
-/// A row of a table that has no other index than the ordered one: rows that are inserted together enter it together.
+/// A row of a table that has no other index than the ordered one: rows that are inserted together
+/// enter it together.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 pub(super) struct Line {
@@ -120,7 +121,8 @@ pub(super) struct Tables {
     pub cells: Table<Cell>,
 }
 
-/// Declares the tables, each of which may be divided into so many parts: lines, if there are any, into as many as items.
+/// Declares the tables, each of which may be divided into so many parts: lines, if there are any,
+/// into as many as items.
 pub(super) fn declare(
     schema: &mut SchemaBuilder,
     (ordered, has_lines): (Option<u16>, bool),

@@ -1,5 +1,5 @@
-//! One order of transactions over several instances that agrees with the order of the versions of each key, for checkers that know
-//! one order of stamps.
+//! One order of transactions over several instances that agrees with the order of the versions of
+//! each key, for checkers that know one order of stamps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,14 +8,16 @@ use terms::Stamp;
 
 use crate::history::Entry;
 
-/// A transaction that ended, with the number of each of its changes among those of the key, in the order of `writes`.
+/// A transaction that ended, with the number of each of its changes among those of the key, in the
+/// order of `writes`.
 pub(super) struct Turned {
     pub entry: Entry,
     pub turns: Vec<u64>,
 }
 
-/// Entries with stamps that ascend along overwrites, as far as any stamps can: where overwrites go in a circle, the checkers have to
-/// object. An error if the numbers of a key are not those of its changes.
+/// Entries with stamps that ascend along overwrites, as far as any stamps can: where overwrites go
+/// in a circle, the checkers have to object. An error if the numbers of a key are not those of its
+/// changes.
 pub(super) fn stamped(transactions: Vec<Turned>) -> Result<Vec<Entry>, String> {
     let mut chains: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
     for (number, Turned { entry, turns }) in transactions.iter().enumerate() {
@@ -42,7 +44,8 @@ pub(super) fn stamped(transactions: Vec<Turned>) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-/// All entries so that edges lead forward, or, where they go in a circle, in the order in which they ended.
+/// All entries so that edges lead forward, or, where they go in a circle, in the order in which
+/// they ended.
 fn order(entries: &[Entry], edges: &[(usize, usize)]) -> Vec<usize> {
     let mut before = vec![0; entries.len()];
     let mut after = vec![Vec::new(); entries.len()];

@@ -1,9 +1,10 @@
-//! Random transactions as procedures: an action is a visit to one site, in whichever instance that is, and reports what it has
-//! seen and changed.
+//! Random transactions as procedures: an action is a visit to one site, in whichever instance that
+//! is, and reports what it has seen and changed.
 //!
-//! Stamps of several instances tell nothing of each other. So every key has a row of its own that counts its changes, which each
-//! transaction reads and writes that changes the key: versions of a key are in the order of these numbers. The rows are written
-//! only by transactions that write the same keys, and so hide no conflict between a reader and a writer.
+//! Stamps of several instances tell nothing of each other. So every key has a row of its own that
+//! counts its changes, which each transaction reads and writes that changes the key: versions of a
+//! key are in the order of these numbers. The rows are written only by transactions that write the
+//! same keys, and so hide no conflict between a reader and a writer.
 
 use std::ops::Range;
 
@@ -116,7 +117,8 @@ pub(super) struct Told {
 /// A random transaction.
 pub(super) struct Visiting {
     pub random: Random,
-    /// Of its first phase, each with whether it only looks there; its own site first, if it is one of them.
+    /// Of its first phase, each with whether it only looks there; its own site first, if it is one
+    /// of them.
     pub sites: Vec<(u16, bool)>,
     /// A visit to its own site after the others, and whether it only looks there.
     pub later: Option<(u16, bool)>,
@@ -143,7 +145,8 @@ impl Visiting {
         Visit { site, keys: self.keys, looks, seed: self.random.next(), version }
     }
 
-    /// Puts into its entry, which has its stamp, what it has told; the numbers of its changes, in the order of the writes.
+    /// Puts into its entry, which has its stamp, what it has told; the numbers of its changes, in
+    /// the order of the writes.
     pub(super) fn tell(self, entry: &mut Entry) -> Vec<u64> {
         entry.aborted = self.aborted;
         let mut turns = Vec::new();

@@ -1,4 +1,5 @@
-//! The checkers against histories written by hand: every anomaly by name, and histories that are fine.
+//! The checkers against histories written by hand: every anomaly by name, and histories that are
+//! fine.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +56,8 @@ fn both_accept(history: &History) {
     assert!(!report.undecided);
 }
 
-/// Writes of two transactions interleave: the stamps say so of `X` and `Y` in opposite orders, which one stamp a
-/// transaction cannot express. A deletion after a deletion is what shows of it.
+/// Writes of two transactions interleave: the stamps say so of `X` and `Y` in opposite orders,
+/// which one stamp a transaction cannot express. A deletion after a deletion is what shows of it.
 #[test]
 fn g0_dirty_write() {
     let interleaved = history(vec![
@@ -94,7 +95,8 @@ fn g1b_intermediate_read() {
     assert!(matches!(violation, Violation::NeverCommitted { origin: Origin::Overwritten, .. }));
 }
 
-/// A key that a transaction inserts and deletes again never changed, and no other transaction may see it in between.
+/// A key that a transaction inserts and deletes again never changed, and no other transaction may
+/// see it in between.
 #[test]
 fn changes_that_are_taken_back() {
     let back = Entry { overwritten: vec![(Z, 50)], ..entry(4, &[(Z, Seen::Absent)], &[(X, update(11))]) };
@@ -164,8 +166,9 @@ fn phantom_of_a_tag() {
     both_object(&moved, "G-single-item");
 }
 
-/// Fekete, O'Neil, O'Neil, "A read-only transaction anomaly under snapshot isolation", SIGMOD Record 2004: a report sees
-/// the deposit and not the withdrawal, which in turn saw no deposit and charged a penalty.
+/// Fekete, O'Neil, O'Neil, "A read-only transaction anomaly under snapshot isolation", SIGMOD
+/// Record 2004: a report sees the deposit and not the withdrawal, which in turn saw no deposit and
+/// charged a penalty.
 #[test]
 fn read_only_anomaly() {
     let (withdrawal, deposit, report) = (
@@ -249,8 +252,8 @@ fn serial_histories_are_accepted() {
 
 #[test]
 fn absences_find_their_place() {
-    // Absent, inserted, deleted, inserted: the reader saw the second absence, since it saw another key changed by the
-    // deleting transaction.
+    // Absent, inserted, deleted, inserted: the reader saw the second absence, since it saw another
+    // key changed by the deleting transaction.
     let mut fine = history(vec![
         entry(4, &[], &[(Z, insert(50))]),
         entry(8, &[], &[(Z, Change::Delete), (X, update(11))]),

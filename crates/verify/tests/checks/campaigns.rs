@@ -7,7 +7,8 @@ use cc::{DlDetect, Hstore, Mvcc, NoWait, Occ, SchemeName, Silo, TicToc, WaitDie}
 use verify::crashes::lives::Rules;
 use verify::{Campaign, Machine, Subject, Tally, Trial, Work, scheme, schemes};
 
-/// Seeds of each scheme and workload; the command runs as many as it is asked for, and `.ci/deep` 100,000.
+/// Seeds of each scheme and workload; the command runs as many as it is asked for, and `.ci/deep`
+/// 100,000.
 const SEEDS: u64 = 60;
 /// Seeds of histories of several instances.
 const SEEDS_OF_DISTRIBUTED: u64 = 20;
@@ -152,7 +153,8 @@ fn campaigns_add_up() {
     assert!(run(2, 0..u64::MAX, &mut |progress| progress.seeds < 20).seeds >= 20);
 }
 
-/// Where the search begins: mutants that take many seeds are looked for near one that is known to show them.
+/// Where the search begins: mutants that take many seeds are looked for near one that is known to
+/// show them.
 fn first_seed(mutant: &Subject) -> u64 {
     match mutant.name {
         "tictoc without times of reads" => 800,
@@ -276,7 +278,8 @@ fn is_caught(mutant: &Subject, work: Work, first: u64) {
     assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
 }
 
-/// Rules that several instances keep together: each mutant with a seed behind which it is caught soon.
+/// Rules that several instances keep together: each mutant with a seed behind which it is caught
+/// soon.
 #[test]
 fn mutants_of_several_instances_are_caught() {
     let (free, early) = (Rules { keeps_reads: false, ..SOUND }, Rules { awaits_votes: false, ..SOUND });

@@ -82,7 +82,8 @@ fn mutants_are_caught() {
     for mutant in mutants {
         let name = mutant.name;
         let run = |seed| violations(&mutant, seed, Faults { seed, ..Faults::default() }).expect("a run");
-        // A part that keeps its stamp leaves a record outside of a commit, which the engine says itself in debug builds.
+        // A part that keeps its stamp leaves a record outside of a commit, which the engine says
+        // itself in debug builds.
         let found = |seed| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
             Ok(mut violations) => violations.pop(),
             Err(panic) => panic.downcast::<&str>().ok().map(|message| message.to_string()),
@@ -93,7 +94,8 @@ fn mutants_are_caught() {
     }
 }
 
-/// Prepared parts of transactions over several databases are in doubt after a crash if, and only if, they were not finished.
+/// Prepared parts of transactions over several databases are in doubt after a crash if, and only
+/// if, they were not finished.
 #[test]
 fn prepared_parts_survive_crashes() {
     for subject in schemes() {
@@ -172,7 +174,8 @@ fn mutants_of_forms_are_caught() {
     }
 }
 
-/// Several instances: every transaction is in all of its sites or in none, and those that were acknowledged are there.
+/// Several instances: every transaction is in all of its sites or in none, and those that were
+/// acknowledged are there.
 #[test]
 fn crashes_leave_no_transaction_half_applied() {
     let mut sum = Marks::default();
@@ -192,7 +195,8 @@ fn crashes_leave_no_transaction_half_applied() {
     );
 }
 
-/// Instances crash while the others run on, or connections break: the same, and nothing is in doubt in the end.
+/// Instances crash while the others run on, or connections break: the same, and nothing is in doubt
+/// in the end.
 #[test]
 fn instances_come_back_to_others_that_run_on() {
     let mut sum = Marks::default();

@@ -1,4 +1,5 @@
-//! A transaction that inserts into a range it has read finds the range as it was, but for its own rows.
+//! A transaction that inserts into a range it has read finds the range as it was, but for its own
+//! rows.
 #![allow(clippy::disallowed_types, reason = "the test steers its workers without words of the machine")]
 
 use std::ops::ControlFlow;
@@ -37,8 +38,8 @@ fn ids(t: &mut Transaction<'_>, table: Table<Line>, ids: (u64, u64)) -> Result<V
     Ok(found)
 }
 
-/// One worker reads ranges, inserts the upper end of each, and reads again, while another inserts right below these rows: how
-/// many ranges are no longer what they were.
+/// One worker reads ranges, inserts the upper end of each, and reads again, while another inserts
+/// right below these rows: how many ranges are no longer what they were.
 fn phantoms(broken: Broken, seed: u64) -> u64 {
     let shape = Shape::new(2, 1, 1);
     let config = Config { memory_bytes: 64 << 20, ..Config::new(shape).with_seed(seed).perturbed() };

@@ -1,4 +1,5 @@
-//! Workers that own partitions: histories, invariants, crashes, and mutants of what keeps their transactions apart and whole.
+//! Workers that own partitions: histories, invariants, crashes, and mutants of what keeps their
+//! transactions apart and whole.
 
 use cc::mutants::Rule;
 use cc::{Hstore, SchemeName};

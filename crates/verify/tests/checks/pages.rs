@@ -1,4 +1,5 @@
-//! Histories and crashes of databases over pages, and mutants of their locks, their log and their restart.
+//! Histories and crashes of databases over pages, and mutants of their locks, their log and their
+//! restart.
 
 use paged::Broken;
 use sim::Faults;

@@ -55,7 +55,8 @@ const ONCE_WRONG: [(&str, u64, Call, u64); 5] = [
     // Closing waited for a copy that an attempt before had sent, without letting time pass.
     (paged::TWO_PHASE_LOCKING, 12, Call::Write, 8),
     ("silo", 19, Call::Flush, 12),
-    // Commits that could not be refused any more found no memory for their records, and the log stopped.
+    // Commits that could not be refused any more found no memory for their records, and the log
+    // stopped.
     ("silo", 266, Call::Map, 23),
     ("hstore", 266, Call::Map, 23),
 ];

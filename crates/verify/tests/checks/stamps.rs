@@ -1,4 +1,5 @@
-//! What transactions see of the stamps of rows, under every scheme: that of a row's last writer, or one before its next.
+//! What transactions see of the stamps of rows, under every scheme: that of a row's last writer, or
+//! one before its next.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::Mutex;
@@ -118,7 +119,8 @@ fn look<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>, at: (usize, 
     seen.expect("read")
 }
 
-/// Who reads next sees the stamp that the writer got; whatever others do, it stays smaller than that of the next writer.
+/// Who reads next sees the stamp that the writer got; whatever others do, it stays smaller than
+/// that of the next writer.
 fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
     let c = Hardware::core();
     let mut instance = instance::<Hardware, S>(c, broken);
@@ -154,7 +156,8 @@ fn follows_writers<S: Scheme<Hardware>>(broken: &[Rule]) {
     }
 }
 
-/// A part that waits for others after it was prepared gets a stamp of the epoch in which it commits, and is seen with that.
+/// A part that waits for others after it was prepared gets a stamp of the epoch in which it
+/// commits, and is seen with that.
 fn parts_have_stamps_of_their_commit<S: Scheme<Hardware>>(broken: &[Rule]) {
     let c = Hardware::core();
     let instance = instance::<Hardware, S>(c, broken);
@@ -237,8 +240,8 @@ fn work<S: Scheme<VirtualMachine>>(
     session.leave();
 }
 
-/// Whatever else happens meanwhile, who has committed saw each row with the stamp of the value's writer or a later one, and
-/// none as late as that of the next.
+/// Whatever else happens meanwhile, who has committed saw each row with the stamp of the value's
+/// writer or a later one, and none as late as that of the next.
 fn lies_between_writers<S: Scheme<VirtualMachine>>(broken: &[Rule]) {
     let mut seen_of_others = 0;
     for seed in 0..SEEDS {

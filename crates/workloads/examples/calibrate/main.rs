@@ -1,5 +1,5 @@
-//! Derives what a unit of each kind of computation costs, from primitives that run on this machine and in the virtual
-//! machine that describes it. `docs/calibration.md` has the method.
+//! Derives what a unit of each kind of computation costs, from primitives that run on this machine
+//! and in the virtual machine that describes it. `docs/calibration.md` has the method.
 //!
 //! ```text
 //! isles probe --out m.toml

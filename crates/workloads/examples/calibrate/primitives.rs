@@ -1,4 +1,5 @@
-//! The primitives: what one core does over and over in a transaction, each dominated by one kind of work.
+//! The primitives: what one core does over and over in a transaction, each dominated by one kind of
+//! work.
 //!
 //! None of them is a benchmark: micro, YCSB and TPC-C are what the calibrated model is tested with.
 
@@ -106,7 +107,8 @@ fn random_keys(count: u64) -> Vec<u64> {
 fn indexes<P: Platform>(c: P::Core, measure: Measure<'_, P>) {
     let memory = Memory::<P>::new(c, MEMORY_BYTES).expect("memory");
     let epochs = Epochs::<P>::new(c, 2, 0).expect("memory");
-    // SAFETY: memory and epochs are declared first and so outlive the worker, whose number is used once.
+    // SAFETY: memory and epochs are declared first and so outlive the worker, whose number is used
+    // once.
     let mut local = unsafe { Local::new(&memory, &epochs, 0, None) };
     local.enter(c);
     // Unknown to the compiler, so that a lookup needs the result of the one before.

@@ -1,8 +1,9 @@
 //! Costs of kinds of work from primitives that are each dominated by one kind.
 //!
-//! A primitive takes `bare + sum of units * cost`. Each kind has one primitive, of which it makes up most; going through
-//! the kinds, each cost is what its primitive leaves after the others, never less than nothing. Repeated until nothing
-//! changes (Gauss-Seidel), because primitives share kinds. Primitives that are nobody's source are checks.
+//! A primitive takes `bare + sum of units * cost`. Each kind has one primitive, of which it makes
+//! up most; going through the kinds, each cost is what its primitive leaves after the others, never
+//! less than nothing. Repeated until nothing changes (Gauss-Seidel), because primitives share
+//! kinds. Primitives that are nobody's source are checks.
 
 use platform::Work;
 

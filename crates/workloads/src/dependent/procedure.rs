@@ -1,4 +1,5 @@
-//! The transaction: two phases of one action, because the second key stands in the first row; or one action for both.
+//! The transaction: two phases of one action, because the second key stands in the first row; or
+//! one action for both.
 
 use engine::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};

@@ -1,4 +1,5 @@
-//! The rows of both tables: keys and nine integers, in 80 bytes. Row numbers have no gaps, so a perfect hash places each entry.
+//! The rows of both tables: keys and nine integers, in 80 bytes. Row numbers have no gaps, so a
+//! perfect hash places each entry.
 
 use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions};
 

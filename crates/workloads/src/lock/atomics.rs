@@ -58,7 +58,8 @@ impl<P: Platform> Operation<P> for FetchAndAdd<P> {
     }
 }
 
-/// Adds 1 by compare-and-swap, again and again until it succeeds, beginning with the value that the thread saw last.
+/// Adds 1 by compare-and-swap, again and again until it succeeds, beginning with the value that the
+/// thread saw last.
 pub(super) struct CompareAndSwap<P: Platform>(pub(super) Words<P>);
 
 impl<P: Platform> Operation<P> for CompareAndSwap<P> {

@@ -1,10 +1,10 @@
-//! A hierarchical lock: the cohort lock C-TKT-TKT of Dice, Marathe and Shavit, "Lock cohorting: a general technique for
-//! designing NUMA locks", PPoPP 2012.
+//! A hierarchical lock: the cohort lock C-TKT-TKT of Dice, Marathe and Shavit, "Lock cohorting: a
+//! general technique for designing NUMA locks", PPoPP 2012.
 //!
-//! Each island has a ticket lock, and one ticket lock stands above them. The holder of both hands the upper one over with the
-//! lower one, as long as a thread of its island waits, and at most [`HANDOVERS_MAX`] times in a row. A ticket lock fits above,
-//! because another thread than the one that has acquired it may release it, and below, because it shows whether
-//! anybody waits.
+//! Each island has a ticket lock, and one ticket lock stands above them. The holder of both hands
+//! the upper one over with the lower one, as long as a thread of its island waits, and at most
+//! [`HANDOVERS_MAX`] times in a row. A ticket lock fits above, because another thread than the one
+//! that has acquired it may release it, and below, because it shows whether anybody waits.
 
 use std::sync::atomic::Ordering;
 
@@ -14,8 +14,9 @@ use super::locks::{Lock, await_turn};
 use super::memory::Lines;
 use super::types::{LockSpec, LockThread};
 
-/// Handovers within an island before the others get their turn. The public library beside the study that the benchmark is
-/// compared with has the same bound for its hierarchical ticket lock (libslock, `NB_TICKETS_LOCAL`).
+/// Handovers within an island before the others get their turn. The public library beside the study
+/// that the benchmark is compared with has the same bound for its hierarchical ticket lock
+/// (libslock, `NB_TICKETS_LOCAL`).
 pub(super) const HANDOVERS_MAX: u64 = 128;
 
 /// Words of an island's lock.

@@ -1,9 +1,11 @@
 //! The locks that spin on one word, the queue locks, and what a holder does.
 //!
-//! Sources: Anderson, "The performance of spin lock alternatives for shared-memory multiprocessors", IEEE TPDS 1990
-//! (test-and-set, test-and-test-and-set); Mellor-Crummey and Scott, ACM TOCS 1991 (ticket lock with proportional backoff,
-//! MCS); Craig, "Building FIFO and priority-queueing spin locks from atomic swap", 1993, and Magnusson, Landin, Hagersten,
-//! IPPS 1994 (CLH). MCS is the engine's own latch. Deviation: nodes of CLH are named by numbers instead of addresses.
+//! Sources: Anderson, "The performance of spin lock alternatives for shared-memory
+//! multiprocessors", IEEE TPDS 1990 (test-and-set, test-and-test-and-set); Mellor-Crummey and
+//! Scott, ACM TOCS 1991 (ticket lock with proportional backoff, MCS); Craig, "Building FIFO and
+//! priority-queueing spin locks from atomic swap", 1993, and Magnusson, Landin, Hagersten, IPPS
+//! 1994 (CLH). MCS is the engine's own latch. Deviation: nodes of CLH are named by numbers instead
+//! of addresses.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +24,8 @@ const LOCK_WORDS: usize = 2;
 pub const HELD_WORDS_MAX: usize = LINE_WORDS - LOCK_WORDS;
 const _: () = assert!(HELD_WORDS_MAX <= WORDS_BESIDE_LATCH);
 
-/// Refused attempts after which a thread offers its processor to others: the holder may not be running.
+/// Refused attempts after which a thread offers its processor to others: the holder may not be
+/// running.
 const ATTEMPTS_PER_REST: u64 = 1_000;
 /// How long it then pauses.
 const REST_NANOS: u64 = 100;
@@ -82,8 +85,9 @@ impl<P: Platform, L: Lock<P>> Operation<P> for Held<P, L> {
         self.lock.hold(c, item, seat, || {
             then();
             let first = self.word(item, 0);
-            // Relaxed, all of them: ordered by the lock. A load and a store, not one atomic: a lock that lets two in loses
-            // increments, of the first word whenever another thread comes while this one computes.
+            // Relaxed, all of them: ordered by the lock. A load and a store, not one atomic: a lock
+            // that lets two in loses increments, of the first word whenever another thread comes
+            // while this one computes.
             let count = P::load(c, first, Ordering::Relaxed);
             for word in 1..self.words {
                 let word = self.word(item, word);
@@ -145,8 +149,8 @@ impl<P: Platform> Lock<P> for TestAndSet<P> {
     }
 }
 
-/// Test-and-test-and-set: spins reading. With backoff, a thread whose attempt was refused pauses for a random time, below a
-/// bound that doubles.
+/// Test-and-test-and-set: spins reading. With backoff, a thread whose attempt was refused pauses
+/// for a random time, below a bound that doubles.
 pub(super) struct TestAndTestAndSet<P: Platform> {
     lines: Lines<P>,
     backoff_nanos: u64,
@@ -194,8 +198,8 @@ impl<P: Platform> Lock<P> for TestAndTestAndSet<P> {
     }
 }
 
-/// Ticket lock: the next ticket and the one that is served on one line. With backoff, a waiter pauses in proportion to the
-/// number of threads before it, and does not spin.
+/// Ticket lock: the next ticket and the one that is served on one line. With backoff, a waiter
+/// pauses in proportion to the number of threads before it, and does not spin.
 pub(super) struct Ticket<P: Platform> {
     lines: Lines<P>,
     backoff_nanos: u64,
@@ -285,8 +289,8 @@ impl<P: Platform> Lock<P> for Mcs<'_, P> {
     }
 }
 
-/// CLH: a waiter spins on the node of the thread before it, which it takes over for its next wait. A lock begins with a node
-/// of its own, on its own memory node, a thread with one on the thread's.
+/// CLH: a waiter spins on the node of the thread before it, which it takes over for its next wait.
+/// A lock begins with a node of its own, on its own memory node, a thread with one on the thread's.
 pub(super) struct Clh<P: Platform> {
     /// The last node in the queue.
     tails: Lines<P>,
@@ -335,7 +339,8 @@ impl<P: Platform> Lock<P> for Clh<P> {
         let own = self.taken(*node);
         // Relaxed: published by the exchange.
         P::store(c, own, 1, Ordering::Relaxed);
-        // AcqRel: publishes this node to the thread behind, and sees the node before as its thread has made it.
+        // AcqRel: publishes this node to the thread behind, and sees the node before as its thread
+        // has made it.
         let before = P::swap(c, self.tails.word(lock, 0), *node, Ordering::AcqRel);
         while P::spin_while(c, self.taken(before), 1, None) == 1 {}
         body();

@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 
-/// Bytes from one line to the next: also where a line has 128 bytes, or comes with its neighbour, each is alone.
+/// Bytes from one line to the next: also where a line has 128 bytes, or comes with its neighbour,
+/// each is alone.
 const STRIDE: usize = 2 * LINE_BYTES;
 
 /// Words of a line.
@@ -33,9 +34,10 @@ impl<P: Platform> Lines<P> {
     }
 }
 
-/// Computes for so many units: three cycles each, in the virtual machine as declared, on hardware as a chain of squares, each
-/// of which takes the three cycles of a multiplication and waits for the one before. (A chain of products with a constant
-/// would become one product for several of them.)
+/// Computes for so many units: three cycles each, in the virtual machine as declared, on hardware
+/// as a chain of squares, each of which takes the three cycles of a multiplication and waits for
+/// the one before. (A chain of products with a constant would become one product for several of
+/// them.)
 #[inline]
 pub(super) fn compute<P: Platform>(c: P::Core, units: u32) {
     if units > 0 {

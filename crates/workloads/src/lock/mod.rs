@@ -1,13 +1,15 @@
 //! Locks and atomics alone: what a lock costs under contention, without a database.
 //!
-//! Threads acquire a lock, or perform an atomic operation, over and over; one operation is what the experiment counts. It is
-//! the shape of the benchmarks in David, Guerraoui, Trigonakis, "Everything you always wanted to know about synchronization
-//! but were afraid to ask", SOSP 2013, and of the public library beside it (libslock): number of locks, computation while
-//! the lock is held and between two acquisitions, words that a holder writes.
+//! Threads acquire a lock, or perform an atomic operation, over and over; one operation is what the
+//! experiment counts. It is the shape of the benchmarks in David, Guerraoui, Trigonakis,
+//! "Everything you always wanted to know about synchronization but were afraid to ask", SOSP 2013,
+//! and of the public library beside it (libslock): number of locks, computation while the lock is
+//! held and between two acquisitions, words that a holder writes.
 //!
 //! - `types`: what to run, and what came out;
 //! - `memory`: lines of words, computation;
-//! - `operation`: what threads do over and over, a port with two sides: `locks` and `cohort`, `atomics`;
+//! - `operation`: what threads do over and over, a port with two sides: `locks` and `cohort`,
+//!   `atomics`;
 //! - `phases`, `run`: the threads; `poll`: one that writes and others that wait for it.
 
 mod atomics;

@@ -10,15 +10,15 @@ pub(super) trait Operation<P: Platform>: Sync {
     type Seat;
     /// The seat of thread `number`, made on that thread.
     fn seat(&self, c: P::Core, number: usize) -> Result<Self::Seat, OutOfMemory>;
-    /// Performs one. `then` runs when what is timed is over: the lock is held, or the atomic has returned. Returns how many
-    /// attempts were refused.
+    /// Performs one. `then` runs when what is timed is over: the lock is held, or the atomic has
+    /// returned. Returns how many attempts were refused.
     fn perform(&self, c: P::Core, item: usize, seat: &mut Self::Seat, then: impl FnOnce()) -> u64;
     /// What a thread leaves for the check.
     fn leave(&self, _: Self::Seat) -> u64 {
         0
     }
-    /// Name and outcome of the check, after so many operations of all threads, the warm-up's among them, and with what each
-    /// thread has left.
+    /// Name and outcome of the check, after so many operations of all threads, the warm-up's among
+    /// them, and with what each thread has left.
     fn check(&self, operations: u64, left: &[u64]) -> (&'static str, Outcome);
 }
 

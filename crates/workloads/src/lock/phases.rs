@@ -1,5 +1,5 @@
-//! Warm-up, measurement and end, as all threads of a run see them: one word that the main thread writes and every thread
-//! reads before each operation, which costs a hit in the nearest cache.
+//! Warm-up, measurement and end, as all threads of a run see them: one word that the main thread
+//! writes and every thread reads before each operation, which costs a hit in the nearest cache.
 
 use std::sync::atomic::Ordering;
 
@@ -64,8 +64,8 @@ impl<P: Platform> Phases<P> {
         }
     }
 
-    /// On the main thread: waits for the threads, leads them through the phases, and says how long it has measured. Calls
-    /// `measuring` when the warm-up is over; `stop` ends everything early.
+    /// On the main thread: waits for the threads, leads them through the phases, and says how long
+    /// it has measured. Calls `measuring` when the warm-up is over; `stop` ends everything early.
     pub(super) fn lead(
         &self,
         c: P::Core,

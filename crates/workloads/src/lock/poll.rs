@@ -1,7 +1,7 @@
 //! One writer and pollers: how long a crowd takes to see that a word has changed.
 //!
-//! The writer writes the time into the word, so that a poller knows how long it took to see it. Operations are changes that
-//! pollers saw; one that is overwritten before a poller looks is none.
+//! The writer writes the time into the word, so that a poller knows how long it took to see it.
+//! Operations are changes that pollers saw; one that is overwritten before a poller looks is none.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! The threads of a run: each performs operations, counts them while the run measures, and times some.
+//! The threads of a run: each performs operations, counts them while the run measures, and times
+//! some.
 
 // Hands results to the caller: no engine runs here, and no simulated time passes under the lock.
 #![allow(clippy::disallowed_types)]
@@ -35,11 +36,12 @@ struct Ended {
     left: u64,
 }
 
-/// What one thread does: it calls [`Phases::meet`] once, and returns soon after the last phase has begun.
+/// What one thread does: it calls [`Phases::meet`] once, and returns soon after the last phase has
+/// begun.
 type Job<'a, P, T> = dyn Fn(<P as Platform>::Core, usize, &Phases<P>) -> Result<T, OutOfMemory> + Sync + 'a;
 
-/// Runs `job` on each thread, from the moment at which all are there; what the threads leave, in order, and how long the run
-/// has measured.
+/// Runs `job` on each thread, from the moment at which all are there; what the threads leave, in
+/// order, and how long the run has measured.
 pub(super) fn on_threads<P: Platform, T: Send>(
     c: P::Core,
     spec: &LockSpec,

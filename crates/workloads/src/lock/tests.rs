@@ -1,4 +1,5 @@
-//! Every kind on both platforms, under perturbed schedules, with one thread; and mutants that the checks catch.
+//! Every kind on both platforms, under perturbed schedules, with one thread; and mutants that the
+//! checks catch.
 
 use std::sync::atomic::Ordering;
 

@@ -82,7 +82,8 @@ pub struct LockSpec {
     pub kind: LockKind,
     /// The threads, at least one.
     pub threads: Vec<LockThread>,
-    /// Locks, or words for atomics, one of which each operation chooses at random; on the first thread's node.
+    /// Locks, or words for atomics, one of which each operation chooses at random; on the first
+    /// thread's node.
     pub locks: usize,
     /// Units of computation of a holder.
     pub critical: u32,
@@ -134,13 +135,15 @@ impl LockSpec {
 /// What one thread counted while the run measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockCounts {
-    /// Acquisitions; atomic operations that did what they were for; changes that a poller saw, or that the writer made.
+    /// Acquisitions; atomic operations that did what they were for; changes that a poller saw, or
+    /// that the writer made.
     pub operations: u64,
     /// Attempts at them that were refused.
     pub refused: u64,
     /// Operations that were timed.
     pub timed: u64,
-    /// How long these took: until the lock was held, the atomic was over, a poller saw what was written.
+    /// How long these took: until the lock was held, the atomic was over, a poller saw what was
+    /// written.
     pub timed_nanos: u64,
 }
 

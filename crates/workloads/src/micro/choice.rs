@@ -56,7 +56,8 @@ impl Rows {
                 let weight_cold = (high - middle) as f64 * above;
                 let share = match (middle - low, weight_hot + weight_cold) {
                     (0, _) => 0.0,
-                    // Nothing here is ever requested: a local transaction that comes here anyway takes any row.
+                    // Nothing here is ever requested: a local transaction that comes here anyway
+                    // takes any row.
                     (rows, 0.0) => rows as f64 / (high - low) as f64,
                     (_, total) => weight_hot / total,
                 };
@@ -115,7 +116,8 @@ impl Choice {
         }
     }
 
-    /// The rows of one transaction: `count` distinct ones, of which the first `updates` are updated.
+    /// The rows of one transaction: `count` distinct ones, of which the first `updates` are
+    /// updated.
     #[inline]
     pub(super) fn rows(
         &self,

@@ -1,19 +1,25 @@
-//! The microbenchmark of the hardware-islands studies: transactions that read or update N rows of one table.
+//! The microbenchmark of the hardware-islands studies: transactions that read or update N rows of
+//! one table.
 //!
-//! Sources: Porobic et al., "OLTP on Hardware Islands" (PVLDB 2012, section 6.1) and the studies after it. The table is
-//! divided into sites, one a worker; a *local* transaction touches rows of one site, a *multisite* one takes one row from
-//! its site and the others from all sites. Rows are chosen uniformly, or with a skew over all rows.
+//! Sources: Porobic et al., "OLTP on Hardware Islands" (PVLDB 2012, section 6.1) and the studies
+//! after it. The table is divided into sites, one a worker; a *local* transaction touches rows of
+//! one site, a *multisite* one takes one row from its site and the others from all sites. Rows are
+//! chosen uniformly, or with a skew over all rows.
 //!
-//! - [`rows`]: the layouts of a row; [`choice`]: which rows; [`procedure`]: the transaction; `check`: what must hold.
+//! - [`rows`]: the layouts of a row; [`choice`]: which rows; [`procedure`]: the transaction;
+//!   `check`: what must hold.
 //!
 //! Deviations:
 //! - The rows of a transaction are distinct, so that each update counts once.
-//! - An update increments a counter of the row, of which it reads no more; a read copies the whole row.
-//! - `mixed` updates the first half of a local transaction's rows, and the local row of a multisite one; it reads the
-//!   rest.
-//! - With a skew over all rows, the first row decides which site a transaction belongs to, because the study sends each
-//!   request to where its row is; without one it belongs to the worker's own site.
-//! - Rows have a multiple of 8 bytes: 250 bytes are 248, which with a header of one word are four lines. See [`rows`].
+//! - An update increments a counter of the row, of which it reads no more; a read copies the whole
+//!   row.
+//! - `mixed` updates the first half of a local transaction's rows, and the local row of a multisite
+//!   one; it reads the rest.
+//! - With a skew over all rows, the first row decides which site a transaction belongs to, because
+//!   the study sends each request to where its row is; without one it belongs to the worker's own
+//!   site.
+//! - Rows have a multiple of 8 bytes: 250 bytes are 248, which with a header of one word are four
+//!   lines. See [`rows`].
 
 mod check;
 pub mod choice;

@@ -97,7 +97,8 @@ impl Procedure for MicroTransaction {
     }
 }
 
-/// Steps for a draw: two divisions by the rows of a site, and comparisons with the rows that were drawn before.
+/// Steps for a draw: two divisions by the rows of a site, and comparisons with the rows that were
+/// drawn before.
 const DRAW_STEPS: u32 = 10;
 
 /// Keys of the requests that update, or of those that read.

@@ -1,9 +1,10 @@
 //! The layouts of a row: key, counter, payload.
 //!
-//! Row lengths of the published experiments are types of their own, so that a row is copied by code that knows its
-//! length: 80 bytes (10 integers), 248 (about 250) and 1504 (1.5 GB for a million rows). Rows of any other length keep
-//! their payload in the variable-length part, which costs one more miss for each row that is read. Lengths are rounded
-//! to the nearest multiple of 8 before the type is chosen.
+//! Row lengths of the published experiments are types of their own, so that a row is copied by code
+//! that knows its length: 80 bytes (10 integers), 248 (about 250) and 1504 (1.5 GB for a million
+//! rows). Rows of any other length keep their payload in the variable-length part, which costs one
+//! more miss for each row that is read. Lengths are rounded to the nearest multiple of 8 before the
+//! type is chosen.
 
 use engine::Verbs;
 use platform::Intent;
@@ -152,7 +153,8 @@ impl CountedRow for TailedRow {
     fn prefetch<T: Verbs>(_: Handle<Self>, _: &mut T) {}
 }
 
-/// The length that rows of `bytes` bytes really have: the nearest multiple of 8, and at least key and counter.
+/// The length that rows of `bytes` bytes really have: the nearest multiple of 8, and at least key
+/// and counter.
 pub fn rounded(bytes: usize) -> usize {
     ((bytes + 4) / 8 * 8).max(16)
 }

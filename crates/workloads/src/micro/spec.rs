@@ -10,7 +10,8 @@ pub enum Skew {
     None,
     /// Zipfian over all rows with this exponent, row 0 of site 0 first. 0 is uniform over all rows.
     Zipf(f64),
-    /// A share of the requests goes to a share of the data, the first rows of all; each part is chosen from uniformly.
+    /// A share of the requests goes to a share of the data, the first rows of all; each part is
+    /// chosen from uniformly.
     Hot {
         /// Share of the requests.
         requests: f64,

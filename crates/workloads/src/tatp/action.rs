@@ -136,7 +136,8 @@ pub enum Output {
     Access(AccessData),
 }
 
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
+/// For a row that must exist: an optimistic transaction can meet one half of another one, and is
+/// bound to fail then.
 fn torn() -> Abort {
     Abort::Conflict(Conflict::ReadChanged)
 }

@@ -1,6 +1,7 @@
-//! What must hold after a run: subscribers are there, and are found by their numbers; they have the access information and the
-//! special facilities that they were loaded with; calls are forwarded by facilities that are there, from and to hours that there
-//! are; and as many rows say so as were loaded and inserted, less those that were deleted.
+//! What must hold after a run: subscribers are there, and are found by their numbers; they have the
+//! access information and the special facilities that they were loaded with; calls are forwarded by
+//! facilities that are there, from and to hours that there are; and as many rows say so as were
+//! loaded and inserted, less those that were deleted.
 
 use schema::{Inspector, Text};
 
@@ -35,7 +36,8 @@ struct Seen {
     facilities: u8,
 }
 
-/// Checks everything; `changes`: committed insertions and deletions of CALL_FORWARDING, if they are known.
+/// Checks everything; `changes`: committed insertions and deletions of CALL_FORWARDING, if they are
+/// known.
 pub(super) fn check(
     tatp: &Tatp,
     tables: &Tables,

@@ -1,22 +1,28 @@
-//! TATP, the Telecom Application Transaction Processing benchmark: "Telecommunication Application Transaction Processing (TATP)
-//! Benchmark Description", version 1.0 (IBM, 2009).
+//! TATP, the Telecom Application Transaction Processing benchmark: "Telecommunication Application
+//! Transaction Processing (TATP) Benchmark Description", version 1.0 (IBM, 2009).
 //!
-//! The register of a mobile telephone network: who its subscribers are, where they are, how they may access data, and where their
-//! calls go. Seven transactions of one to three statements read most of the time, and change one or two rows otherwise.
+//! The register of a mobile telephone network: who its subscribers are, where they are, how they
+//! may access data, and where their calls go. Seven transactions of one to three statements read
+//! most of the time, and change one or two rows otherwise.
 //!
 //! - [`rows`]: the four tables; [`population`]: what is in them first;
 //! - [`procedure`]: the transactions, of which each is some [`action`]s;
 //! - `check`: what must hold.
 //!
-//! A transaction that does not find a row, or finds one that it was to insert, fails: it rolls back, which the description asks for,
-//! and counts as a roll-back and not as a commit. By the population that is 0, 85.2, 37.5, 37.5, 0, 68.75 and 68.75 percent, in
-//! the order of [`KINDS`]. (23.9 percent of GetNewDestination are said to succeed; 23.7 do of those that name a facility which is there.)
+//! A transaction that does not find a row, or finds one that it was to insert, fails: it rolls
+//! back, which the description asks for, and counts as a roll-back and not as a commit. By the
+//! population that is 0, 85.2, 37.5, 37.5, 0, 68.75 and 68.75 percent, in the order of [`KINDS`].
+//! (23.9 percent of GetNewDestination are said to succeed; 23.7 do of those that name a facility
+//! which is there.)
 //!
 //! Deviations from the description:
-//! - Subscribers are divided into ranges, one a worker, or several (`parts_each`). A worker draws subscribers of its own range, by the description's distribution
-//!   over this range, but for those that `multisite` and `hot` take from all; one worker has the description's distribution.
-//! - The part of the data follows from the subscriber's number, as the part of a network does, and stands in all keys.
-//! - Which rows a subscriber has follows from its number, whatever the seed; frequencies are those of the description.
+//! - Subscribers are divided into ranges, one a worker, or several (`parts_each`). A worker draws
+//!   subscribers of its own range, by the description's distribution over this range, but for those
+//!   that `multisite` and `hot` take from all; one worker has the description's distribution.
+//! - The part of the data follows from the subscriber's number, as the part of a network does, and
+//!   stands in all keys.
+//! - Which rows a subscriber has follows from its number, whatever the seed; frequencies are those
+//!   of the description.
 //! - Integers have the smallest type that holds them.
 
 pub mod action;

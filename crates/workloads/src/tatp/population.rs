@@ -1,7 +1,8 @@
-//! The rows that are there before any transaction (section "Database population" of the description).
+//! The rows that are there before any transaction (section "Database population" of the
+//! description).
 //!
-//! Which rows a subscriber has follows from its number alone, so that checks know it whatever the seed; what stands in them
-//! follows from the seed.
+//! Which rows a subscriber has follows from its number alone, so that checks know it whatever the
+//! seed; what stands in them follows from the seed.
 
 use schema::{Loader, Text};
 use terms::Abort;
@@ -34,8 +35,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of a subscriber: one to four rows of ACCESS_INFO and of SPECIAL_FACILITY, each of these with none to three of
-    /// CALL_FORWARDING; all numbers of rows, and all choices of types and times, are equally likely.
+    /// That of a subscriber: one to four rows of ACCESS_INFO and of SPECIAL_FACILITY, each of these
+    /// with none to three of CALL_FORWARDING; all numbers of rows, and all choices of types and
+    /// times, are equally likely.
     pub fn of(s_id: u32) -> Self {
         let mut random = Random::new(SHAPE_SEED, u64::from(s_id));
         let some = |random: &mut Random| {

@@ -1,12 +1,14 @@
 //! The seven transactions as one procedure.
 //!
-//! An action is what one statement does in one table, so that it can run where that table's rows belong; statements that do not
-//! wait for each other are of one phase. A transaction that does not find what it is about rolls back: the description counts it
-//! as failed, and says how often that is.
+//! An action is what one statement does in one table, so that it can run where that table's rows
+//! belong; statements that do not wait for each other are of one phase. A transaction that does not
+//! find what it is about rolls back: the description counts it as failed, and says how often that
+//! is.
 //!
-//! Three transactions know the subscriber's number only. The part of the data follows from it, as the part of a telephone network
-//! does, and the subscriber is found in the index of numbers. Over several instances all that follows is the same action
-//! ([`Tatp::divided`](super::Tatp)), because instances send each other whole parts of transactions.
+//! Three transactions know the subscriber's number only. The part of the data follows from it, as
+//! the part of a telephone network does, and the subscriber is found in the index of numbers. Over
+//! several instances all that follows is the same action ([`Tatp::divided`](super::Tatp)), because
+//! instances send each other whole parts of transactions.
 
 use engine::{LookAhead, Plan, Procedure, Verbs};
 use schema::{ColumnSet, Routes, Text};
@@ -86,7 +88,8 @@ pub enum Answer {
 /// One transaction: its input, and after it ran what the client is told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// Whom it is about: of transactions that know the number only, this is the subscriber with the number.
+    /// Whom it is about: of transactions that know the number only, this is the subscriber with the
+    /// number.
     pub place: Place,
     /// What it asks for.
     pub request: Request,

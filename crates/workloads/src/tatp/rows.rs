@@ -1,4 +1,5 @@
-//! The four tables as rows (section "Database schema" of the description), partitioned by range of subscriber numbers.
+//! The four tables as rows (section "Database schema" of the description), partitioned by range of
+//! subscriber numbers.
 //!
 //! What transactions change of a subscriber comes first; nulls do not occur.
 

@@ -8,7 +8,8 @@ use terms::random::Random;
 /// Digits of a subscriber's number, and of a number that calls are forwarded to.
 pub const DIGITS: usize = 15;
 
-/// Which subscriber: `part` follows from `s_id` ([`Tatp::part`]), and stands in all keys because tables are divided by it.
+/// Which subscriber: `part` follows from `s_id` ([`Tatp::part`]), and stands in all keys because
+/// tables are divided by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The range of subscribers.
@@ -79,7 +80,8 @@ impl Mix {
     }
 }
 
-/// A hot spot: a share of the requests goes to the first subscribers; in each of the two parts all are equally likely.
+/// A hot spot: a share of the requests goes to the first subscribers; in each of the two parts all
+/// are equally likely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hot {
     /// Share of the requests, 0 to 1.
@@ -99,12 +101,13 @@ pub struct Tatp {
     pub parts_each: u16,
     /// Which transactions run.
     pub mix: Mix,
-    /// Share of the transactions whose subscriber may be any; those of the others are of the worker's own range.
+    /// Share of the transactions whose subscriber may be any; those of the others are of the
+    /// worker's own range.
     pub multisite: f64,
     /// If some subscribers are wanted more than the others: then any worker draws any of them.
     pub hot: Option<Hot>,
-    /// Whether all that a transaction does for a number is one action: several instances share the data, and send each other whole
-    /// parts of transactions.
+    /// Whether all that a transaction does for a number is one action: several instances share the
+    /// data, and send each other whole parts of transactions.
     pub divided: bool,
 }
 
@@ -188,7 +191,8 @@ impl Tatp {
     }
 }
 
-/// One of `population` subscribers, from 1, as the description draws them: `(random(0, A) | random(1, P)) % P + 1`.
+/// One of `population` subscribers, from 1, as the description draws them:
+/// `(random(0, A) | random(1, P)) % P + 1`.
 #[inline]
 fn non_uniform(population: u32, random: &mut Random) -> u32 {
     let all = match population {
@@ -242,7 +246,8 @@ mod tests {
     #[test]
     fn subscribers_are_drawn_as_described() {
         let mut random = Random::new(1, 2);
-        // A bit of either number is a bit of the result: of 2^16 subscribers three quarters have any of the lower bits.
+        // A bit of either number is a bit of the result: of 2^16 subscribers three quarters have
+        // any of the lower bits.
         let drawn: Vec<u32> = (0..40_000).map(|_| non_uniform(1 << 16, &mut random) - 1).collect();
         for bit in 0..16 {
             let set = drawn.iter().filter(|s_id| *s_id >> bit & 1 == 1).count();
@@ -257,7 +262,8 @@ mod tests {
         assert!(own[6..9].iter().all(|count| *count > 250) && own.iter().sum::<i32>() == 1_000, "{own:?}");
         let spread = Tatp { multisite: 0.5, ..tatp.clone() };
         let away = (0..10_000).filter(|_| spread.draw(6, &mut random).0.part != 2).count();
-        // Of those that may be any: numbers with many bits are drawn more often, and 22 % are of this part.
+        // Of those that may be any: numbers with many bits are drawn more often, and 22 % are of
+        // this part.
         assert!((3_700..4_140).contains(&away), "{away}");
         let hot = Tatp { hot: Some(Hot { requests: 0.5, data: 0.2 }), ..tatp };
         let low = (0..10_000).filter(|_| hot.draw(6, &mut random).0.s_id <= 200).count();

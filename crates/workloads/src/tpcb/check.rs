@@ -1,6 +1,6 @@
-//! The consistency conditions, branch by branch: all rows are there; the balance of a branch is the sum of its tellers'
-//! balances, and the sum of what its history says; the balances of its accounts are what all history says of them; and
-//! history has a row for each transaction.
+//! The consistency conditions, branch by branch: all rows are there; the balance of a branch is the
+//! sum of its tellers' balances, and the sum of what its history says; the balances of its accounts
+//! are what all history says of them; and history has a row for each transaction.
 
 use schema::Inspector;
 

@@ -1,16 +1,18 @@
-//! TPC-B, the Transaction Processing Performance Council's benchmark of a bank: "TPC Benchmark B Standard Specification",
-//! revision 2.0.
+//! TPC-B, the Transaction Processing Performance Council's benchmark of a bank: "TPC Benchmark B
+//! Standard Specification", revision 2.0.
 //!
-//! A customer of a bank comes to a teller of a branch, and puts money on an account or takes some from it: three rows change, and
-//! history gets one. The account is of the teller's branch in 85 of 100 transactions, otherwise of any other.
+//! A customer of a bank comes to a teller of a branch, and puts money on an account or takes some
+//! from it: three rows change, and history gets one. The account is of the teller's branch in 85 of
+//! 100 transactions, otherwise of any other.
 //!
 //! - [`rows`]: the four tables;
 //! - [`procedure`]: the transaction;
 //! - `check`: the consistency conditions: balances and history agree.
 //!
-//! Deviations from the standard: a worker plays all tellers of its home branch, where the standard draws any teller of the system; the
-//! number of branches does not follow from the throughput; history has a synthetic key; numbers of tellers and
-//! accounts count within a branch; accounts can be scaled.
+//! Deviations from the standard: a worker plays all tellers of its home branch, where the standard
+//! draws any teller of the system; the number of branches does not follow from the throughput;
+//! history has a synthetic key; numbers of tellers and accounts count within a branch; accounts can
+//! be scaled.
 
 mod check;
 pub mod procedure;

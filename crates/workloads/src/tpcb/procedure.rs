@@ -1,7 +1,8 @@
 //! The transaction.
 //!
-//! Phase 0: one action at the account's branch, and one at home, last so that the teller, and last of all the branch, are held for
-//! the shortest time (`docs/decisions/0018-hot-rows-late.md`). Phase 1: inserts the history, at home.
+//! Phase 0: one action at the account's branch, and one at home, last so that the teller, and last
+//! of all the branch, are held for the shortest time (`docs/decisions/0018-hot-rows-late.md`).
+//! Phase 1: inserts the history, at home.
 
 use engine::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
@@ -141,7 +142,8 @@ impl Procedure for Transaction {
     }
 }
 
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
+/// For a row that must exist: an optimistic transaction can meet one half of another one, and is
+/// bound to fail then.
 fn torn() -> Abort {
     Abort::Conflict(Conflict::ReadChanged)
 }

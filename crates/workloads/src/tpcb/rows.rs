@@ -1,8 +1,8 @@
 //! The rows and tables, partitioned by branch: history lies with the teller's branch.
 //!
-//! Branch, teller and account have 100 bytes at least, history 50. Branches, tellers and accounts never grow and have dense keys:
-//! a perfect hash places each row's entry without a collision. The functions get normalized key words: the columns from the
-//! most significant bit down.
+//! Branch, teller and account have 100 bytes at least, history 50. Branches, tellers and accounts
+//! never grow and have dense keys: a perfect hash places each row's entry without a collision. The
+//! functions get normalized key words: the columns from the most significant bit down.
 
 use schema::{HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
@@ -58,9 +58,9 @@ pub struct Account {
     pub filler: [u8; 86],
 }
 
-/// HISTORY. The standard gives it no key: this one is unique without a counter of its own. The transaction takes `sequence`
-/// from the branch, which it changes anyway, and workers with the same home differ in `stream`, so that they append in different
-/// places.
+/// HISTORY. The standard gives it no key: this one is unique without a counter of its own. The
+/// transaction takes `sequence` from the branch, which it changes anyway, and workers with the same
+/// home differ in `stream`, so that they append in different places.
 #[derive(Row, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[row(key(b_id, stream, sequence))]
 pub struct History {

@@ -1,4 +1,5 @@
-//! How Payment and OrderStatus choose and find a customer (clauses 2.5.1.2, 2.5.2.2, 2.6.1.2, 2.6.2.2).
+//! How Payment and OrderStatus choose and find a customer (clauses 2.5.1.2, 2.5.2.2, 2.6.1.2,
+//! 2.6.2.2).
 
 use std::ops::ControlFlow;
 
@@ -29,7 +30,8 @@ pub enum Selection {
 /// 60 % by last name, 40 % by number.
 pub(super) fn select(sizes: Sizes, random: &mut Random) -> Selection {
     if random.chance(60) {
-        // The first customers have the names 0, 1, ..: with fewer customers than names only those exist for sure.
+        // The first customers have the names 0, 1, ..: with fewer customers than names only those
+        // exist for sure.
         let names = LAST_NAMES.min(u64::from(sizes.customers));
         Selection::LastName(last_name(non_uniform(random, 255, LAST_NAME_RUN, 0, names - 1)))
     } else {
@@ -42,7 +44,8 @@ pub(super) fn customer_id(sizes: Sizes, random: &mut Random) -> u16 {
     non_uniform(random, 1023, CUSTOMER_RUN, 1, u64::from(sizes.customers)) as u16
 }
 
-/// What [`find`] touches: for a name, which stands behind the district in its index, all customers of the district.
+/// What [`find`] touches: for a name, which stands behind the district in its index, all customers
+/// of the district.
 pub(super) fn route(
     tables: &Tables,
     (w_id, d_id): (u16, u8),

@@ -1,6 +1,8 @@
-//! Delivery (clause 2.7): one action for all ten districts, which share a partition. It runs at once: no queue.
+//! Delivery (clause 2.7): one action for all ten districts, which share a partition. It runs at
+//! once: no queue.
 //!
-//! It goes through the districts together, step by step, so that the misses of ten orders and ten customers overlap.
+//! It goes through the districts together, step by step, so that the misses of ten orders and ten
+//! customers overlap.
 
 use std::ops::ControlFlow;
 

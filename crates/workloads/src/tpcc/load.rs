@@ -1,4 +1,5 @@
-//! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 has the items too.
+//! The initial population (clause 4.3.3.1). Part `i` is warehouse `i + 1`; part 0 has the items
+//! too.
 
 use schema::{Loader, Text};
 use terms::Abort;

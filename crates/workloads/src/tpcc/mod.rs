@@ -1,16 +1,18 @@
-//! TPC-C, the Transaction Processing Performance Council's order-entry benchmark: "TPC Benchmark C Standard
-//! Specification", revision 5.11. Comments name its clauses.
+//! TPC-C, the Transaction Processing Performance Council's order-entry benchmark: "TPC Benchmark C
+//! Standard Specification", revision 5.11. Comments name its clauses.
 //!
 //! - [`rows`], [`tables`]: the nine tables and the catalog;
 //! - [`values`]: the random distributions;
 //! - `load`: the initial population;
-//! - [`new_order`] (and [`supply`]), [`payment`], [`order_status`], [`delivery`], [`stock_level`]: the transactions;
+//! - [`new_order`] (and [`supply`]), [`payment`], [`order_status`], [`delivery`], [`stock_level`]:
+//!   the transactions;
 //! - [`procedure`]: the five as one procedure;
 //! - [`Ways`]: other ways to do the same, to compare with;
 //! - `check`: the consistency conditions.
 //!
-//! Deviations from the standard: terminals have no keying and thinking times, a worker plays all terminals of its home
-//! warehouse; Delivery runs at once instead of being queued; history has a synthetic key; cardinalities can be scaled.
+//! Deviations from the standard: terminals have no keying and thinking times, a worker plays all
+//! terminals of its home warehouse; Delivery runs at once instead of being queued; history has a
+//! synthetic key; cardinalities can be scaled.
 
 mod check;
 mod customers;

@@ -1,9 +1,9 @@
 //! NewOrder (clause 2.4).
 //!
-//! Phase 0: one action for each supplying warehouse, and one at home, last so that the district, the most wanted row, is
-//! held for the shortest time (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] puts it first). Phase 1: inserts,
-//! at home. An order with an unused item does all of that for its other lines and is then rolled back, as clause 2.4.2.3
-//! demands.
+//! Phase 0: one action for each supplying warehouse, and one at home, last so that the district,
+//! the most wanted row, is held for the shortest time (`docs/decisions/0018-hot-rows-late.md`;
+//! [`HotRows::Early`] puts it first). Phase 1: inserts, at home. An order with an unused item does
+//! all of that for its other lines and is then rolled back, as clause 2.4.2.3 demands.
 
 use arrayvec::ArrayVec;
 use engine::{LookAhead, Plan, Verbs};
@@ -71,7 +71,8 @@ pub struct NewOrder {
     pub c_id: u16,
     /// O_ENTRY_D.
     pub entry: u64,
-    /// The lines in the order in which their stocks are taken: by supplying warehouse and item, or as they were drawn.
+    /// The lines in the order in which their stocks are taken: by supplying warehouse and item, or
+    /// as they were drawn.
     pub lines: ArrayVec<Line, LINES_MAX>,
     /// What home gave back.
     pub home: HomeOutput,
@@ -152,8 +153,8 @@ impl NewOrder {
         }
     }
 
-    /// The customer, and where the customer's order will be inserted: its number is higher than any there is. Items and stocks are
-    /// looked up in batches whose misses overlap.
+    /// The customer, and where the customer's order will be inserted: its number is higher than any
+    /// there is. Items and stocks are looked up in batches whose misses overlap.
     #[inline]
     pub(super) fn look_ahead<L: LookAhead>(&self, tables: &Tables, ahead: &mut L) {
         ahead.row(tables.customer.primary(), &(self.w_id, self.d_id, self.c_id), OF_CUSTOMER);

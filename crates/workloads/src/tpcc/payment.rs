@@ -1,8 +1,9 @@
 //! Payment (clause 2.5).
 //!
-//! Phase 0: one action at the customer's warehouse, and one at home, last so that the district, and last of all the
-//! warehouse, are held for the shortest time (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] turns it round). Phase
-//! 1: inserts the history, at home.
+//! Phase 0: one action at the customer's warehouse, and one at home, last so that the district, and
+//! last of all the warehouse, are held for the shortest time
+//! (`docs/decisions/0018-hot-rows-late.md`; [`HotRows::Early`] turns it round). Phase 1: inserts
+//! the history, at home.
 
 use std::io::Write;
 

@@ -39,7 +39,8 @@ pub enum Transaction {
     StockLevel(StockLevel),
 }
 
-/// One action. Each touches the partition of one warehouse, and item; routes name its most wanted row first.
+/// One action. Each touches the partition of one warehouse, and item; routes name its most wanted
+/// row first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each action")]
 pub enum Action {

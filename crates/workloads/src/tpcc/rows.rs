@@ -1,9 +1,10 @@
 //! The nine tables as rows (clause 1.3).
 //!
-//! Money is in cents, rates are in basis points, dates are nanoseconds of the platform's own time with 0 for null, and a
-//! carrier of 0 is null. Identifiers have the smallest type that holds them, so that every primary key fits 8 bytes. What
-//! the frequent transactions touch comes first and together; with a header of 8 bytes, rows of order_line and history
-//! fill one cache line, and NewOrder finds all it needs of a customer, and the counters of a stock, in the first.
+//! Money is in cents, rates are in basis points, dates are nanoseconds of the platform's own time
+//! with 0 for null, and a carrier of 0 is null. Identifiers have the smallest type that holds them,
+//! so that every primary key fits 8 bytes. What the frequent transactions touch comes first and
+//! together; with a header of 8 bytes, rows of order_line and history fill one cache line, and
+//! NewOrder finds all it needs of a customer, and the counters of a stock, in the first.
 
 use schema::{Row, Text, Value};
 use serde::{Deserialize, Serialize};
@@ -137,9 +138,9 @@ pub struct Customer {
     pub data: Text<500>,
 }
 
-/// HISTORY. The standard gives it no key: this one is unique without a counter of its own. The payment takes `sequence`
-/// from the warehouse, which it changes anyway, and workers with the same home differ in `stream`, so that they append
-/// in different places.
+/// HISTORY. The standard gives it no key: this one is unique without a counter of its own. The
+/// payment takes `sequence` from the warehouse, which it changes anyway, and workers with the same
+/// home differ in `stream`, so that they append in different places.
 #[derive(Row, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[row(key(w_id, stream, sequence))]
 pub struct History {
@@ -298,7 +299,8 @@ const _: () = {
     assert!(Stock::LEVELS.offset() + <StockLevels as Value>::BYTES <= 56);
 };
 
-/// For a row that must exist: an optimistic transaction can meet one half of another one, and is bound to fail then.
+/// For a row that must exist: an optimistic transaction can meet one half of another one, and is
+/// bound to fail then.
 pub(super) fn torn() -> Abort {
     Abort::Conflict(Conflict::ReadChanged)
 }

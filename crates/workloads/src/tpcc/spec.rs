@@ -19,7 +19,8 @@ pub(super) const LAST_NAMES: u64 = 1000;
 /// Which transactions run, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mix {
-    /// All five at the standard's minimum shares (clause 5.2.3): Payment 43 %, the three others 4 % each, NewOrder the rest.
+    /// All five at the standard's minimum shares (clause 5.2.3): Payment 43 %, the three others 4 %
+    /// each, NewOrder the rest.
     #[default]
     Full,
     /// Half NewOrder, half Payment.
@@ -112,8 +113,9 @@ pub enum FullOrSmall {
     /// The standard's cardinalities: 100,000 items, 3,000 customers a district.
     #[default]
     Full,
-    /// 10,000 items, 2,000 customers a district, and no transaction touches the long attributes: I_DATA, S_DATA,
-    /// S_DIST_xx, C_DATA, a customer's address and phone. They keep their place in the rows, and are empty.
+    /// 10,000 items, 2,000 customers a district, and no transaction touches the long attributes:
+    /// I_DATA, S_DATA, S_DIST_xx, C_DATA, a customer's address and phone. They keep their place in
+    /// the rows, and are empty.
     Small,
 }
 
@@ -167,7 +169,8 @@ pub struct Tpcc {
     pub warehouses: u16,
     /// Which transactions run.
     pub mix: Mix,
-    /// Whether other transactions may run later: then no column counts as constant that any of the five writes.
+    /// Whether other transactions may run later: then no column counts as constant that any of the
+    /// five writes.
     pub mix_changes: bool,
     /// How large a warehouse is.
     pub schema: FullOrSmall,

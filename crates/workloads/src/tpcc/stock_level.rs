@@ -1,5 +1,5 @@
-//! StockLevel (clause 2.8): one action. A worker plays all terminals of its warehouse, so the district is drawn anew for
-//! each transaction.
+//! StockLevel (clause 2.8): one action. A worker plays all terminals of its warehouse, so the
+//! district is drawn anew for each transaction.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
-//! What a supplying warehouse does for NewOrder (clause 2.4.2.2): looks items up, and takes their quantities out of its
-//! stocks.
+//! What a supplying warehouse does for NewOrder (clause 2.4.2.2): looks items up, and takes their
+//! quantities out of its stocks.
 
 use arrayvec::ArrayVec;
 use engine::{Fields, Verbs};
@@ -24,7 +24,8 @@ pub struct SupplyLine {
     pub quantity: u8,
 }
 
-/// Lines that one warehouse supplies: all of them, ordered by item, or those that were drawn one after the other.
+/// Lines that one warehouse supplies: all of them, ordered by item, or those that were drawn one
+/// after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supply {
     /// The supplying warehouse.
@@ -93,7 +94,8 @@ impl Supply {
         transaction.find_many(tables.item.primary(), &keys, Intent::Read, &mut items)?;
         let mut stock_keys: ArrayVec<(u16, u32), LINES_MAX> = ArrayVec::new();
         for (line, item) in self.lines.iter().zip(&items) {
-            // An item that is ordered twice has one row. Lines are ordered by item, or the row may be asked for again.
+            // An item that is ordered twice has one row. Lines are ordered by item, or the row may
+            // be asked for again.
             if item.is_some() && stock_keys.last().is_none_or(|key| key.1 != line.i_id) {
                 stock_keys.push((self.w_id, line.i_id));
             }
@@ -136,7 +138,8 @@ impl Supply {
             (body, is_of_item) = transaction.get_together(item, PartAndBrand { looks: true })?;
             (levels, is_of_stock) = transaction.get_together(stock, PartAndBrand { looks: is_of_item })?;
             brand = is_of_item && is_of_stock;
-            // Every eighth byte is compared; most items are none, so the stock's data are seldom looked at.
+            // Every eighth byte is compared; most items are none, so the stock's data are seldom
+            // looked at.
             transaction.work(Work::Step, 2 * 50u32.div_ceil(8));
             dist_info = transaction.get(stock, self.dist())?;
         } else {
@@ -160,7 +163,8 @@ impl Supply {
         })
     }
 
-    /// Takes a line's quantity out of the stock, which is refilled by 91 when it would fall below 10.
+    /// Takes a line's quantity out of the stock, which is refilled by 91 when it would fall
+    /// below 10.
     fn take(&self, line: &SupplyLine, levels: &mut StockLevels) {
         let quantity = i32::from(line.quantity);
         levels.quantity -= quantity;
@@ -173,7 +177,8 @@ impl Supply {
     }
 }
 
-/// Rows whose data say whether they are originals (clause 2.4.2.2), and what else an order reads of them.
+/// Rows whose data say whether they are originals (clause 2.4.2.2), and what else an order reads of
+/// them.
 trait Branded: Row {
     /// What an order reads besides.
     type Part: Value;
@@ -194,7 +199,8 @@ impl Branded for Stock {
     const DATA: Field<Stock, Text<50>> = Stock::DATA;
 }
 
-/// What an order reads of an item or a stock, and whether the row is an original, if the order `looks`.
+/// What an order reads of an item or a stock, and whether the row is an original, if the order
+/// `looks`.
 #[derive(Clone, Copy)]
 struct PartAndBrand {
     looks: bool,

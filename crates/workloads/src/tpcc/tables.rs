@@ -1,7 +1,8 @@
 //! The catalog of TPC-C: nine tables, partitioned by warehouse except item, which is only read.
 //!
-//! Warehouse, district, customer, stock and item never grow and have dense keys: a perfect hash places each row's entry
-//! without a collision. The functions get normalized key words: the columns from the most significant bit down.
+//! Warehouse, district, customer, stock and item never grow and have dense keys: a perfect hash
+//! places each row's entry without a collision. The functions get normalized key words: the columns
+//! from the most significant bit down.
 
 use schema::{HashPlan, IndexKind, Partitioning, Schema, Table, TableOptions};
 
@@ -73,7 +74,8 @@ fn district_number(key: u64) -> u64 {
     ((key >> 40) & 0xff).wrapping_sub(1)
 }
 
-/// Key: 16 bits of w_id, 8 of d_id, 16 of c_id. Customers of all districts alternate: dense for any number of customers.
+/// Key: 16 bits of w_id, 8 of d_id, 16 of c_id. Customers of all districts alternate: dense for any
+/// number of customers.
 fn customer_number(key: u64) -> u64 {
     let customer = ((key >> 24) & 0xffff).wrapping_sub(1);
     customer.wrapping_mul(u64::from(DISTRICTS)).wrapping_add(district_number(key))

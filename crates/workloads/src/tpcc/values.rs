@@ -55,7 +55,8 @@ fn fill(random: &mut Random, alphabet: &[u8], to: &mut [u8]) {
     for chunk in to.chunks_mut(8) {
         let mut fraction = random.next();
         for slot in chunk {
-            // The product's high word is the next digit to base `alphabet.len()`, its low word the rest.
+            // The product's high word is the next digit to base `alphabet.len()`, its low word the
+            // rest.
             let product = u128::from(fraction) * alphabet.len() as u128;
             *slot = alphabet[(product >> 64) as usize];
             fraction = product as u64;
@@ -113,8 +114,8 @@ fn is_in_original(byte: u8) -> bool {
     letter < 26 && LETTERS_OF_ORIGINAL >> letter & 1 != 0
 }
 
-/// Whether the bytes of I_DATA or S_DATA contain ORIGINAL. Any occurrence covers one of every eighth bytes: only those are looked at
-/// first.
+/// Whether the bytes of I_DATA or S_DATA contain ORIGINAL. Any occurrence covers one of every
+/// eighth bytes: only those are looked at first.
 #[inline]
 pub fn is_original(bytes: &[u8]) -> bool {
     let stride = ORIGINAL.len();

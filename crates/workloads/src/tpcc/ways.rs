@@ -1,15 +1,17 @@
-//! Ways to do what the standard leaves open: the same transactions, in another order or with less protection.
+//! Ways to do what the standard leaves open: the same transactions, in another order or with less
+//! protection.
 //!
-//! The defaults are what Isles does. The other ways are what a published program does, to compare with:
-//! `docs/like-dbx1000.md` has its source. Each way is chosen when a transaction is drawn, or by the kind of its verbs; nothing
-//! is asked in between.
+//! The defaults are what Isles does. The other ways are what a published program does, to compare
+//! with: `docs/like-dbx1000.md` has its source. Each way is chosen when a transaction is drawn, or
+//! by the kind of its verbs; nothing is asked in between.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::names::{UnknownName, named};
 
-/// When a transaction takes the rows that most others want: the warehouse of a Payment, the district of a NewOrder.
+/// When a transaction takes the rows that most others want: the warehouse of a Payment, the
+/// district of a NewOrder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HotRows {
     /// After all others, so that they are held for the shortest time.
@@ -36,9 +38,11 @@ pub struct Ways {
     pub hot_rows: HotRows,
     /// The order of stocks.
     pub stocks: Stocks,
-    /// Whether rows that NewOrder and Payment insert enter indexes. Rows that do not are never found again.
+    /// Whether rows that NewOrder and Payment insert enter indexes. Rows that do not are never
+    /// found again.
     pub index_inserts: bool,
-    /// Whether NewOrder reads its warehouse and customer without concurrency control whatever else runs.
+    /// Whether NewOrder reads its warehouse and customer without concurrency control whatever else
+    /// runs.
     pub unvalidated_reads: bool,
 }
 

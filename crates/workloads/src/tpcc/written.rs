@@ -1,8 +1,9 @@
-//! Which columns transactions write of the rows that are loaded and then stay: the others are constant, and are read without
-//! concurrency control (`docs/optimisations.md`, `read-only-skip`).
+//! Which columns transactions write of the rows that are loaded and then stay: the others are
+//! constant, and are read without concurrency control (`docs/optimisations.md`, `read-only-skip`).
 //!
-//! Each transaction says it of itself, in its own file, and `procedure` adds up what those of a mix say. A transaction that
-//! writes a column which it has not named, or inserts or deletes a row of one of these tables, fails: the engine refuses.
+//! Each transaction says it of itself, in its own file, and `procedure` adds up what those of a mix
+//! say. A transaction that writes a column which it has not named, or inserts or deletes a row of
+//! one of these tables, fails: the engine refuses.
 
 use schema::{ColumnSet, ConstantColumns};
 

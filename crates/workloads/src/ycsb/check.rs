@@ -1,5 +1,5 @@
-//! What must hold after a run: each partition has the records that were loaded and those whose insertion committed, without
-//! gaps, and every field was written as a whole for its record.
+//! What must hold after a run: each partition has the records that were loaded and those whose
+//! insertion committed, without gaps, and every field was written as a whole for its record.
 
 use schema::Inspector;
 

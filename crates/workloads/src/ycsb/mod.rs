@@ -1,5 +1,5 @@
-//! YCSB, the core workloads A to F (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010, table 2 and
-//! the project's `core_workloads`), with several requests a transaction.
+//! YCSB, the core workloads A to F (Cooper et al., "Benchmarking cloud serving systems with YCSB",
+//! SoCC 2010, table 2 and the project's `core_workloads`), with several requests a transaction.
 //!
 //! | | read | update | insert | scan | read-modify-write | popular records |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -10,18 +10,20 @@
 //! | E | | | 5 | 95 | | Zipfian |
 //! | F | 50 | | | | 50 | Zipfian |
 //!
-//! A read takes all fields, an update writes one, a scan reads 1 to 100 records; the exponent is 0.99 unless said.
+//! A read takes all fields, an update writes one, a scan reads 1 to 100 records; the exponent is
+//! 0.99 unless said.
 //!
-//! Record `r` of the loaded ones is number `r / p` of partition `r mod p`, one partition a worker; popular records are
-//! spread over all ([`crate::zipf::Scrambled`]). A worker inserts at the end of its own partition, whose length it keeps
-//! in a row of table `ycsb_growth`, so that no counter is shared.
+//! Record `r` of the loaded ones is number `r / p` of partition `r mod p`, one partition a worker;
+//! popular records are spread over all ([`crate::zipf::Scrambled`]). A worker inserts at the end of
+//! its own partition, whose length it keeps in a row of table `ycsb_growth`, so that no counter is
+//! shared.
 //!
 //! Deviations:
 //! - Fields have 10 bytes, not 100, and rows 100 as in the engines we compare with (Silo, DBx1000).
-//! - D takes its own partition's length as that of all: a record of another partition that is not there yet is a read
-//!   without result.
-//! - The numbers of E are ordered, and a scan ends where the partition ends. YCSB hashes keys, so that its scans too read
-//!   records that are near each other in the index and nowhere else.
+//! - D takes its own partition's length as that of all: a record of another partition that is not
+//!   there yet is a read without result.
+//! - The numbers of E are ordered, and a scan ends where the partition ends. YCSB hashes keys, so
+//!   that its scans too read records that are near each other in the index and nowhere else.
 //! - Requests of a transaction are independent, so writes are done before reads.
 
 mod check;
@@ -120,8 +122,8 @@ impl Workload for Ycsb {
 
     fn create(&self, schema: &mut impl Schema) -> YcsbTables {
         let partitioning = Some(Partitioning { first: 0, count: self.spec.partitions });
-        // A perfect hash for the loaded records; where records are inserted, for as many again: beyond, buckets overflow
-        // evenly.
+        // A perfect hash for the loaded records; where records are inserted, for as many again:
+        // beyond, buckets overflow evenly.
         let (kind, room) = match self.spec.workload {
             YcsbWorkload::E => (IndexKind::Ordered, 1),
             YcsbWorkload::D => (IndexKind::Hash(HashPlan::Dense(number)), 2),

@@ -1,5 +1,6 @@
-//! The transaction. Where records are inserted it has two phases: how long is the worker's own partition (and how long
-//! will it be), then the requests, whose keys follow from it. Otherwise it has one.
+//! The transaction. Where records are inserted it has two phases: how long is the worker's own
+//! partition (and how long will it be), then the requests, whose keys follow from it. Otherwise it
+//! has one.
 
 use std::ops::ControlFlow;
 
@@ -35,8 +36,8 @@ pub enum Verb {
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The record, or the first of a scan. Before it is known: the age for [`Verb::ReadLatest`], 0 for
-    /// [`Verb::Insert`].
+    /// The record, or the first of a scan. Before it is known: the age for [`Verb::ReadLatest`], 0
+    /// for [`Verb::Insert`].
     pub key: u64,
     /// What an update writes.
     pub stamp: u32,
@@ -86,7 +87,8 @@ pub struct YcsbTransaction {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each action")]
 pub enum Action {
-    /// Gives the number of insertions into a partition before this transaction, and adds this transaction's.
+    /// Gives the number of insertions into a partition before this transaction, and adds this
+    /// transaction's.
     Grow {
         /// The partition.
         partition: u16,
@@ -186,7 +188,8 @@ impl Procedure for YcsbTransaction {
         match action {
             Action::Grow { partition, inserts } => grow(tables, *partition, *inserts, transaction),
             Action::Requests(batch) => {
-                // The kind of request and its record, which the rank of a record is mapped to by divisions.
+                // The kind of request and its record, which the rank of a record is mapped to by
+                // divisions.
                 let requests = batch.requests().len() as u32;
                 transaction.work(Work::Random, 2 * requests);
                 transaction.work(Work::Step, DRAW_STEPS * requests);

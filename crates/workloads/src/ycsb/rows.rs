@@ -11,8 +11,8 @@ pub const FIELD_BYTES: usize = 10;
 /// Bytes of all fields.
 const CONTENT_BYTES: usize = FIELDS * FIELD_BYTES;
 
-/// One field: a stamp of four bytes, and six bytes that follow from record, field and stamp, so that a torn or misplaced
-/// field is noticed.
+/// One field: a stamp of four bytes, and six bytes that follow from record, field and stamp, so
+/// that a torn or misplaced field is noticed.
 pub type FieldContent = [u8; FIELD_BYTES];
 
 /// The content of a field.
@@ -109,7 +109,8 @@ impl Record {
     }
 }
 
-/// How many records were inserted into a partition since loading. Only workers at home there touch it.
+/// How many records were inserted into a partition since loading. Only workers at home there touch
+/// it.
 #[derive(Clone, Debug, PartialEq, Row)]
 #[row(key(partition))]
 pub struct Growth {

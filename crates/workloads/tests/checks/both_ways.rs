@@ -1,5 +1,6 @@
-//! TPC-C's full mix gives the same bytes compiled with the engine and through its dynamic boundary: measurement, virtual time,
-//! counts of the machine, when each worker began each transaction, and all rows.
+//! TPC-C's full mix gives the same bytes compiled with the engine and through its dynamic boundary:
+//! measurement, virtual time, counts of the machine, when each worker began each transaction, and
+//! all rows.
 
 use cc::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
 use driver::{Executor, Made, Seat};

@@ -1,4 +1,5 @@
-//! Procedures say truly where their first phase belongs, and what they say can be divided over instances.
+//! Procedures say truly where their first phase belongs, and what they say can be divided over
+//! instances.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The microbenchmark on the real engine: on this machine and on the virtual one, under all schemes.
+//! The microbenchmark on the real engine: on this machine and on the virtual one, under all
+//! schemes.
 
 use cc::SchemeName;
 use engine::Verbs;

@@ -1,5 +1,6 @@
-//! Every workload under an executor that runs the actions of a phase in random order and passes inputs and outputs as
-//! bytes, by several workers at the same time, on hardware and in the virtual machine: all checks hold.
+//! Every workload under an executor that runs the actions of a phase in random order and passes
+//! inputs and outputs as bytes, by several workers at the same time, on hardware and in the virtual
+//! machine: all checks hold.
 
 use cc::SchemeName;
 use driver::{Check, Control, Deployment, Execution, Length, Measurement, Plan, RunError, Workload};
@@ -31,7 +32,8 @@ fn on_hardware(scheme: SchemeName, workload: &Workload) {
     assert_consistent(scheme, driver::on_hardware(workload, &plan(scheme, 400), &deployment, Control::NONE));
 }
 
-/// In a virtual machine of two memory nodes, whose workers and parts alternate, without some optimisations.
+/// In a virtual machine of two memory nodes, whose workers and parts alternate, without some
+/// optimisations.
 fn simulated(scheme: SchemeName, workload: &Workload, optimisations: Optimisations) {
     let deployment = Deployment::unpinned(4, 1 << 30).with_nodes(&[Node(0), Node(1)]);
     let plan = Plan { optimisations, ..plan(scheme, 60) };

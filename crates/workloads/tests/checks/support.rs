@@ -123,7 +123,8 @@ impl<W: Workload> Workload for Counting<W> {
     }
 }
 
-/// Loads, runs, checks; `count` is added up over the transactions, all of which commit. `inspect` sees the database in the end.
+/// Loads, runs, checks; `count` is added up over the transactions, all of which commit. `inspect`
+/// sees the database in the end.
 pub fn run<P: Host, W: Workload>(
     c: P::Core,
     scheme: SchemeName,

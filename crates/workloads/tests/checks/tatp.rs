@@ -1,4 +1,5 @@
-//! TATP on the model and on the real engine; each check notices the corruption that it is there for.
+//! TATP on the model and on the real engine; each check notices the corruption that it is there
+//! for.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::model::{End, Model};
 use crate::support::{Load, run_inline};
 
 const TRANSACTIONS: u64 = 3_000;
-/// Percent of each transaction that commits, in the order of the kinds, as it follows from the population.
+/// Percent of each transaction that commits, in the order of the kinds, as it follows from the
+/// population.
 const SUCCESS: [f64; KINDS.len()] = [100.0, 14.79, 62.5, 62.5, 100.0, 31.25, 31.25];
 
 fn small() -> Tatp {

@@ -1,4 +1,5 @@
-//! TPC-B on the model and on the real engine; each check notices the corruption that it is there for.
+//! TPC-B on the model and on the real engine; each check notices the corruption that it is there
+//! for.
 
 use cc::SchemeName;
 use platform::Hardware;

@@ -30,7 +30,8 @@ const NO_INDEX: &str = "inserted rows are in no index";
 const OTHER: Ways =
     Ways { hot_rows: HotRows::Early, stocks: Stocks::Drawn, index_inserts: false, unvalidated_reads: true };
 
-/// Runs transactions in the order of their plans, and shows each with the rows that it found to write.
+/// Runs transactions in the order of their plans, and shows each with the rows that it found to
+/// write.
 fn watch(ways: Ways, mut see: impl FnMut(&Tables, &Transaction, &[(usize, KeyBuffer)])) {
     let tpcc = small(ways);
     let (mut model, tables) = Model::load(&tpcc, 1);
@@ -76,7 +77,8 @@ fn stocks_are_taken_as_they_are_sorted_or_drawn() {
             } else {
                 wanted.sort_by_key(|line| (line.supply_w_id, line.i_id));
             }
-            // A line of an unused item has no stock; a stock that is wanted twice in a row is taken once.
+            // A line of an unused item has no stock; a stock that is wanted twice in a row is taken
+            // once.
             wanted.retain(|line| Some(line.number) != order.unused);
             let mut wanted: Vec<KeyBuffer> =
                 wanted.iter().map(|line| KeyBuffer::of(&(line.supply_w_id, line.i_id))).collect();
@@ -193,7 +195,8 @@ fn every_other_way_keeps_what_can_be_judged_under_every_scheme() {
     }
 }
 
-/// With all that the engine does in another way besides, with and without what Isles proves instead of promising it.
+/// With all that the engine does in another way besides, with and without what Isles proves instead
+/// of promising it.
 #[test]
 fn a_program_s_ways_keep_what_can_be_judged_under_every_scheme() {
     let ways = cc::Ways {

@@ -1,11 +1,14 @@
-//! PostgreSQL over a Unix socket: a server of its own in the benchmark's directory, a connection a client.
+//! PostgreSQL over a Unix socket: a server of its own in the benchmark's directory, a connection a
+//! client.
 //!
-//! Settings ([`server`] has those of the server): all transactions are `SERIALIZABLE`; `fsync`, `synchronous_commit` and
-//! `full_page_writes` are on. The log is flushed for all that wait for it at once, without a setting (manual, "WAL
-//! Configuration"); a `commit_delay` of 50 or 100 us gave fewer commits here. A transaction is one prepared statement and one
-//! round trip. Connections that read say so (`default_transaction_read_only`), which spares them predicate locks where no client
-//! writes (manual, "Serializable Isolation Level"). Pages are filled by half, so that new versions of rows fit into them and
-//! the index stays as it is (manual, "Heap-Only Tuples"). Serialization failures and deadlocks are tried again at once.
+//! Settings ([`server`] has those of the server): all transactions are `SERIALIZABLE`; `fsync`,
+//! `synchronous_commit` and `full_page_writes` are on. The log is flushed for all that wait for it
+//! at once, without a setting (manual, "WAL Configuration"); a `commit_delay` of 50 or 100 us gave
+//! fewer commits here. A transaction is one prepared statement and one round trip. Connections that
+//! read say so (`default_transaction_read_only`), which spares them predicate locks where no client
+//! writes (manual, "Serializable Isolation Level"). Pages are filled by half, so that new versions
+//! of rows fit into them and the index stays as it is (manual, "Heap-Only Tuples"). Serialization
+//! failures and deadlocks are tried again at once.
 
 pub(super) mod server;
 

@@ -1,7 +1,8 @@
-//! A PostgreSQL server for one benchmark: made in an empty directory, started there, stopped when it is dropped.
+//! A PostgreSQL server for one benchmark: made in an empty directory, started there, stopped when
+//! it is dropped.
 //!
-//! It stops as if it had crashed (`pg_ctl stop -m immediate`), so that the next start recovers from its log: what is counted then
-//! was durable.
+//! It stops as if it had crashed (`pg_ctl stop -m immediate`), so that the next start recovers from
+//! its log: what is counted then was durable.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -14,7 +15,8 @@ use postgres::{Config, NoTls};
 
 use crate::engine::Failure;
 
-/// The user that runs the server if the benchmark is run by root, which PostgreSQL refuses to be: the first of these that there is.
+/// The user that runs the server if the benchmark is run by root, which PostgreSQL refuses to be:
+/// the first of these that there is.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// Time to start, with recovery.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,18 +1,21 @@
 //! The lock of a row as a manager: a latch, a list of owners, and a list of waiting transactions.
 //!
-//! Source: the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022 (DataManagementLab/DBx1000
-//! at 0ada3f6, `concurrency_control/row_lock.cpp`, `Row_lock::lock_get` and `Row_lock::lock_release`; the latch is
-//! `tbb::queuing_mutex`, by `SCOPED_LATCH_T` of `variant_config/28skt/config-2optimised.h`). Every grant, refusal and release goes
-//! through the latch, in order of arrival: a release waits behind all that will be refused. The latch is [`QueueLatch`], the same
-//! algorithm. Owners and waiting transactions are entries of linked lists, allocated and freed one by one with the latch held. A
-//! release hands the lock to those who wait first, as long as they do not exclude each other; each waits for a word of its
-//! own entry.
+//! Source: the public program of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB
+//! Journal 2022 (DataManagementLab/DBx1000 at 0ada3f6, `concurrency_control/row_lock.cpp`,
+//! `Row_lock::lock_get` and `Row_lock::lock_release`; the latch is `tbb::queuing_mutex`, by
+//! `SCOPED_LATCH_T` of `variant_config/28skt/config-2optimised.h`). Every grant, refusal and
+//! release goes through the latch, in order of arrival: a release waits behind all that will be
+//! refused. The latch is [`QueueLatch`], the same algorithm. Owners and waiting transactions are
+//! entries of linked lists, allocated and freed one by one with the latch held. A release hands the
+//! lock to those who wait first, as long as they do not exclude each other; each waits for a word
+//! of its own entry.
 //!
 //! Deviations:
-//! - A row holds the address of its manager, which is a line of its own, made when the row is locked first, or inserted; the source has
-//!   the manager in front of the row's pointer to its data.
-//! - An owner that shares the row may want it for itself ([`Kind::Upgrade`]): it waits in front of all others. The source has no
-//!   such transaction.
+//! - A row holds the address of its manager, which is a line of its own, made when the row is
+//!   locked first, or inserted; the source has the manager in front of the row's pointer to its
+//!   data.
+//! - An owner that shares the row may want it for itself ([`Kind::Upgrade`]): it waits in front of
+//!   all others. The source has no such transaction.
 //! - Rows come and go: a manager whose row is gone refuses, and sends away all who wait.
 
 use std::sync::atomic::Ordering;
@@ -24,8 +27,8 @@ use storage::latch::{QueueLatch, QueueNode};
 use super::policy::WaitPolicy;
 use crate::rules::{Rule, Rules};
 
-/// What the owners of a row have: how many they are, in steps of [`OWNER`], and whether one has it for itself; bit 0 says nothing
-/// that these do not say.
+/// What the owners of a row have: how many they are, in steps of [`OWNER`], and whether one has it
+/// for itself; bit 0 says nothing that these do not say.
 const EXCLUSIVE: u64 = 2;
 const GONE: u64 = 4;
 const OWNER: u64 = 8;
@@ -63,7 +66,8 @@ pub(super) enum Answer<'m, P: Platform> {
     Waits(&'m LockEntry<P>),
 }
 
-/// An owner of a row, or a transaction that waits for it: a line. All fields but the answer are used with the manager latched.
+/// An owner of a row, or a transaction that waits for it: a line. All fields but the answer are
+/// used with the manager latched.
 #[repr(C, align(64))]
 pub(super) struct LockEntry<P: Platform> {
     next: P::Word,
@@ -125,8 +129,9 @@ impl<P: Platform> LockEntry<P> {
     }
 
     fn at<'m>(address: u64) -> &'m Self {
-        // SAFETY: addresses of entries come from `make`; entries of lists are freed by those who take them out, with the manager
-        // latched, and others reach them with the manager latched only; a transaction frees its own when it is in no list.
+        // SAFETY: addresses of entries come from `make`; entries of lists are freed by those who
+        // take them out, with the manager latched, and others reach them with the manager latched
+        // only; a transaction frees its own when it is in no list.
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
     }
 
@@ -150,8 +155,8 @@ impl<P: Platform> LockEntry<P> {
     /// Gives the entry back.
     ///
     /// # Safety
-    /// The caller is the entry's transaction, which has had its answer, or has left the queue; the entry is in no list, and not
-    /// used again.
+    /// The caller is the entry's transaction, which has had its answer, or has left the queue; the
+    /// entry is in no list, and not used again.
     pub(super) unsafe fn free(&self, c: P::Core, local: &mut Local<P>) {
         // SAFETY: whoever answered has taken the entry out before, and does not use it afterwards.
         unsafe { free_line(c, local, self.address()) };
@@ -173,7 +178,8 @@ impl<P: Platform> RowManager<P> {
     /// Gives back a manager that no row names.
     ///
     /// # Safety
-    /// The address came from [`Self::make`] with memory of the same instance, no other core has ever seen it, and it is not used again.
+    /// The address came from [`Self::make`] with memory of the same instance, no other core has
+    /// ever seen it, and it is not used again.
     pub(super) unsafe fn discard(c: P::Core, local: &mut Local<P>, address: u64) {
         // SAFETY: passed on to the caller.
         unsafe { free_line(c, local, address) };
@@ -194,7 +200,8 @@ impl<P: Platform> RowManager<P> {
     /// The manager at an address that a row names.
     ///
     /// # Safety
-    /// The row was found in the caller's epoch, or is locked by the caller; the result is used no longer.
+    /// The row was found in the caller's epoch, or is locked by the caller; the result is used no
+    /// longer.
     pub(super) unsafe fn at<'m>(address: u64) -> &'m Self {
         // SAFETY: made by `make`, and retired with the row.
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address as usize) }
@@ -203,7 +210,8 @@ impl<P: Platform> RowManager<P> {
     /// Runs `body` with the manager latched, in order of arrival.
     ///
     /// # Safety
-    /// `node` came from [`new_node`] with memory of the same instance, and is the calling worker's own.
+    /// `node` came from [`new_node`] with memory of the same instance, and is the calling worker's
+    /// own.
     pub(super) unsafe fn with<'m, R>(
         &'m self,
         c: P::Core,
@@ -212,7 +220,8 @@ impl<P: Platform> RowManager<P> {
     ) -> R {
         // SAFETY: a zeroed line, which stays as long as the memory of the instance.
         let node = unsafe { &*std::ptr::with_exposed_provenance::<QueueNode<P>>(node as usize) };
-        // SAFETY: no body latches another manager, so the worker uses its node for nothing else until the release.
+        // SAFETY: no body latches another manager, so the worker uses its node for nothing else
+        // until the release.
         unsafe { self.latch.acquire(c, node) };
         let result = body(&mut Latched { c, manager: self });
         // SAFETY: acquired above with this node.
@@ -287,8 +296,8 @@ impl<'m, P: Platform> Latched<'m, P> {
         Ok(Answer::Waits(entry))
     }
 
-    /// The tags of those that a transaction waits for, which has just joined the queue with this entry: of those before it that exclude
-    /// it, the last first, then of the owners if they do.
+    /// The tags of those that a transaction waits for, which has just joined the queue with this
+    /// entry: of those before it that exclude it, the last first, then of the owners if they do.
     pub(super) fn waits_for(&self, entry: &'m LockEntry<P>) -> impl Iterator<Item = u64> + use<'m, P> {
         let (c, manager) = (self.c, self.manager);
         let (held, kind) = (self.get(&manager.held), entry.get(c, &entry.kind));
@@ -321,7 +330,8 @@ impl<'m, P: Platform> Latched<'m, P> {
         self.set(&manager.held, (held + OWNER) | kind);
     }
 
-    /// Puts an entry where the policy wants it: behind an upgrade, and before the first that it goes before.
+    /// Puts an entry where the policy wants it: behind an upgrade, and before the first that it
+    /// goes before.
     fn enqueue<Q: WaitPolicy>(&mut self, entry: &LockEntry<P>, asker: Asker) {
         let (c, manager) = (self.c, self.manager);
         let first = self.get(&manager.first);
@@ -412,7 +422,8 @@ impl<'m, P: Platform> Latched<'m, P> {
         }
     }
 
-    /// The transaction waits no longer: what it was told, or 0 if it was told nothing, and has left the queue.
+    /// The transaction waits no longer: what it was told, or 0 if it was told nothing, and has left
+    /// the queue.
     pub(super) fn leave(&mut self, entry: &LockEntry<P>) -> u64 {
         let (c, manager) = (self.c, self.manager);
         let answer = entry.get(c, &entry.answer);

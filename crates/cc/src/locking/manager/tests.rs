@@ -11,7 +11,8 @@ use crate::rules::{Broken, Sound};
 
 type P = Hardware;
 
-/// Smaller tags are older. An older transaction waits for younger ones, and the youngest is served first.
+/// Smaller tags are older. An older transaction waits for younger ones, and the youngest is served
+/// first.
 struct Older;
 
 impl Tagging for Older {

@@ -23,7 +23,8 @@ const SUBSCRIBERS: u64 = 100_000;
 const PARTS_EACH: u64 = adapt::DIVISIONS;
 /// Rows of a subscriber on the average, itself included.
 const SUBSCRIBER_ROWS: f64 = 1.0 + 2.5 + 2.5 + 3.75;
-/// Bytes of the bare rows of a subscriber: one of 64 bytes, and as many others on the average as `workloads::tatp` says.
+/// Bytes of the bare rows of a subscriber: one of 64 bytes, and as many others on the average as
+/// `workloads::tatp` says.
 const SUBSCRIBER_BYTES: f64 = 64.0 + 2.5 * 24.0 + 2.5 * 20.0 + 3.75 * 28.0;
 
 /// Flags of `tatp`.

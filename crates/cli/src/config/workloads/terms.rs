@@ -9,8 +9,8 @@ use crate::errors::Failure;
 
 /// Bytes of a row's key, and of what says where it lies in its page.
 const ENTRY_BYTES: f64 = 16.0;
-/// Bytes of pages for a byte of rows with their entries, at most: leaves that several workers load are half full, and columns take whole
-/// words.
+/// Bytes of pages for a byte of rows with their entries, at most: leaves that several workers load
+/// are half full, and columns take whole words.
 pub const PAGE_BYTES_PER_BYTE: f64 = 2.5;
 
 /// The rows that are loaded.

@@ -19,9 +19,11 @@ const SCALE_MIN: f64 = 0.001;
 /// Largest TPC-C.
 const SCALE_MAX: f64 = 100.0;
 
-/// Bytes of the rows of one warehouse at scale 1 by the specification's typical row lengths (clause 4.2.2).
+/// Bytes of the rows of one warehouse at scale 1 by the specification's typical row lengths (clause
+/// 4.2.2).
 const WAREHOUSE_BYTES: f64 = 68_000_000.0;
-/// Rows of one warehouse at scale 1, roughly: nearly all are order lines, stocks, and customers with their orders and histories.
+/// Rows of one warehouse at scale 1, roughly: nearly all are order lines, stocks, and customers
+/// with their orders and histories.
 const WAREHOUSE_ROWS: f64 = 500_000.0;
 /// Bytes of a copy of TPC-C's items and their index at scale 1, measured.
 const ITEM_BYTES: f64 = 20e6;
@@ -56,7 +58,8 @@ pub struct Tpcc {
     pub stocks: TpccStocks,
     /// Whether inserted rows enter indexes.
     pub index_inserts: Switch,
-    /// Whether NewOrder reads warehouse and customer without concurrency control whatever else runs.
+    /// Whether NewOrder reads warehouse and customer without concurrency control whatever else
+    /// runs.
     pub unvalidated_reads: Switch,
 }
 

@@ -1,5 +1,5 @@
-//! What adaptation did: for each repartitioning the reason, who owned what before and after, the load of each core, and what sockets had to say to
-//! each other.
+//! What adaptation did: for each repartitioning the reason, who owned what before and after, the
+//! load of each core, and what sockets had to say to each other.
 
 use adapt::{Repartitioning, Story, View};
 use study::pages::html::{escape, figure};

@@ -1,5 +1,5 @@
-//! Pictures of a deployment of several instances: which instance had workers on which sockets, and how many messages went from each
-//! instance to each other one.
+//! Pictures of a deployment of several instances: which instance had workers on which sockets, and
+//! how many messages went from each instance to each other one.
 
 use std::collections::BTreeMap;
 

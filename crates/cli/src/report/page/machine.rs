@@ -1,8 +1,9 @@
-//! The picture of a machine, or of those of a cluster that were in use: nodes, the links between neighbours, and how busy they were.
+//! The picture of a machine, or of those of a cluster that were in use: nodes, the links between
+//! neighbours, and how busy they were.
 //!
-//! Ports belong to nodes: a controller with its memory, and links that everything to and from a node shares. So the half
-//! of a link that is nearer to a node has the colour of that node's busiest link, and what happens between the two ends
-//! is not invented.
+//! Ports belong to nodes: a controller with its memory, and links that everything to and from a
+//! node shares. So the half of a link that is nearer to a node has the colour of that node's
+//! busiest link, and what happens between the two ends is not invented.
 
 use std::f64::consts::TAU;
 
@@ -47,12 +48,14 @@ fn caption(description: &Description, known: Option<&MachineUse>) -> String {
     }
 }
 
-/// Nodes that stand together in a large picture: a chassis of the large machines that ship with Isles.
+/// Nodes that stand together in a large picture: a chassis of the large machines that ship with
+/// Isles.
 const GROUP: usize = 4;
 /// Groups side by side.
 const GROUPS: usize = 4;
 
-/// Sizes of a picture, by the number of nodes: on an ellipse, or in squares of four where there are many.
+/// Sizes of a picture, by the number of nodes: on an ellipse, or in squares of four where there are
+/// many.
 struct Layout {
     height: f64,
     radius: (f64, f64),
@@ -71,8 +74,8 @@ impl Layout {
         Layout { height, radius, node }
     }
 
-    /// The middle of a node. On an ellipse numbers go clockwise; the first ones lie left and right of the top, or side by
-    /// side.
+    /// The middle of a node. On an ellipse numbers go clockwise; the first ones lie left and right
+    /// of the top, or side by side.
     fn place(&self, node: usize, nodes: usize) -> (f64, f64) {
         if nodes > 8 {
             let (group, within) = (node / GROUP, node % GROUP);

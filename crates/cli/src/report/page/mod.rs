@@ -1,5 +1,5 @@
-//! The page of one run: numbers, time over the run and by what it was spent, the machine with its busiest parts, adaptation, instances, checks,
-//! counters, configuration.
+//! The page of one run: numbers, time over the run and by what it was spent, the machine with its
+//! busiest parts, adaptation, instances, checks, counters, configuration.
 
 mod adaptation;
 mod deployment;

@@ -23,8 +23,8 @@ const REEXPORTS_MAX: usize = 16;
 impl Crate {
     /// All uses of one file by another.
     ///
-    /// A name counts as used where it is defined, however many modules re-export it, and declaring or re-exporting a
-    /// module is no use of it.
+    /// A name counts as used where it is defined, however many modules re-export it, and declaring
+    /// or re-exporting a module is no use of it.
     pub fn edges(&self) -> Edges {
         let mut edges = Edges::new();
         for (names, module) in &self.modules {
@@ -108,7 +108,8 @@ impl Crate {
         })
     }
 
-    /// Sets of files that all use one another, directly or through others, each as a text with all its edges.
+    /// Sets of files that all use one another, directly or through others, each as a text with all
+    /// its edges.
     pub fn circles(&self) -> Vec<String> {
         let edges = self.edges();
         let reached: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|file| reach(&edges, file)).collect();

@@ -1,8 +1,8 @@
 //! No file of a crate uses a file that uses it, directly or through others.
 //!
-//! The sources are read as text: imports and paths that begin in the crate, resolved through re-exports to the file
-//! that defines the name. Calls of methods have no path, so they are not seen: a type whose methods are spread over
-//! files that need each other is not caught.
+//! The sources are read as text: imports and paths that begin in the crate, resolved through
+//! re-exports to the file that defines the name. Calls of methods have no path, so they are not
+//! seen: a type whose methods are spread over files that need each other is not caught.
 
 // The test reads the sources.
 #![allow(clippy::disallowed_methods)]

@@ -1,4 +1,5 @@
-//! The modules of a crate: what each of them defines, imports and names. What is for tests only is left out.
+//! The modules of a crate: what each of them defines, imports and names. What is for tests only is
+//! left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ pub struct Crate {
 }
 
 impl Crate {
-    /// Reads the root's file, the modules that it declares, and those that they declare. `text` reads a file.
+    /// Reads the root's file, the modules that it declares, and those that they declare. `text`
+    /// reads a file.
     pub fn read(root: &Path, text: &dyn Fn(&Path) -> Option<String>) -> Crate {
         let folder = root.parent().unwrap_or(Path::new(""));
         let mut found = Crate::default();

@@ -1,4 +1,5 @@
-//! Rust's source text as tokens: names, `::`, and single signs; comments and the contents of literals are left out.
+//! Rust's source text as tokens: names, `::`, and single signs; comments and the contents of
+//! literals are left out.
 
 /// Cuts a source text into tokens.
 pub fn tokens(text: &str) -> Vec<String> {

@@ -55,8 +55,8 @@ pub fn of_documents() -> Vec<Text> {
     paths.iter().map(text).collect()
 }
 
-/// The commands of a document: lines of blocks, and those within sentences that have no names in capitals. In a block `console` a line
-/// with `$` is a command, and those behind it are its output.
+/// The commands of a document: lines of blocks, and those within sentences that have no names in
+/// capitals. In a block `console` a line with `$` is a command, and those behind it are its output.
 pub fn of_document(text: &str) -> Vec<Line> {
     let (mut lines, mut is_fenced) = (Vec::new(), false);
     let mut rest = text.lines();
@@ -86,7 +86,8 @@ pub fn of_document(text: &str) -> Vec<Line> {
     lines
 }
 
-/// The command that a line shows, without what stands behind it: a comment, or words behind two spaces.
+/// The command that a line shows, without what stands behind it: a comment, or words behind two
+/// spaces.
 fn command(line: &str) -> Option<String> {
     let line = line.split(" #").next()?.trim().trim_start_matches("$ ");
     let line = match line.strip_prefix("cargo run --release -- ") {
@@ -111,7 +112,8 @@ fn has_names(line: &str) -> bool {
         || line.split(|one: char| !one.is_ascii_alphanumeric()).any(is_name)
 }
 
-/// The commands of the examples of a help, whose lines are wrapped: an explanation stands behind two spaces or more.
+/// The commands of the examples of a help, whose lines are wrapped: an explanation stands behind
+/// two spaces or more.
 fn of_examples(help: &str) -> Vec<String> {
     let Some((_, examples)) = help.split_once("Examples:\n").or(help.split_once("Example:\n")) else {
         return Vec::new();

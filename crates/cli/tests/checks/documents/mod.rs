@@ -1,8 +1,9 @@
-//! Every command that README, the documents and `--help` show runs as written, with the status that it shows: success. Where its output is
-//! shown, that is what it prints ([`printed`]).
+//! Every command that README, the documents and `--help` show runs as written, with the status that
+//! it shows: success. Where its output is shown, that is what it prints ([`printed`]).
 //!
-//! A command is shortened by one rule ([`shorten`]) and run by a shell, since lines redirect. Names in capitals stand for values, of which
-//! [`VALUES`] has one each. Lines of one text run one after the other in a directory of their own, in which lies what they need.
+//! A command is shortened by one rule ([`shorten`]) and run by a shell, since lines redirect. Names
+//! in capitals stand for values, of which [`VALUES`] has one each. Lines of one text run one after
+//! the other in a directory of their own, in which lies what they need.
 
 // Scratch files, and the clock.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -19,7 +20,8 @@ use std::time::Instant;
 use fixtures::Scratch;
 use lines::{Line, Text};
 
-/// Values of names in capitals in blocks of commands. Commands within a sentence that have such names are not run.
+/// Values of names in capitals in blocks of commands. Commands within a sentence that have such
+/// names are not run.
 const VALUES: [(&str, &str); 7] =
     [("L", "async"), ("OP", "update"), ("M", "0.2"), ("D", "2isl"), ("S", "silo"), ("N", "4"), ("R", "15")];
 
@@ -32,7 +34,8 @@ const NOT_RUN: [(&str, &str); 2] = [
 /// Runs a line in this directory; its output.
 ///
 /// # Errors
-/// It has another status than success, or a study's (some findings of a short run may fail), or has panicked.
+/// It has another status than success, or a study's (some findings of a short run may fail), or has
+/// panicked.
 fn run(line: &str, directory: &Path) -> Result<String, String> {
     let program = Path::new(env!("CARGO_BIN_EXE_isles"));
     let binaries = program.parent().expect("a program is in a directory").display().to_string();

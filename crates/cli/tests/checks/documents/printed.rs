@@ -1,4 +1,5 @@
-//! What documents show of a command's output is what it prints: numbers, with their units, bars, and what is left out aside.
+//! What documents show of a command's output is what it prints: numbers, with their units, bars,
+//! and what is left out aside.
 
 /// Stands for any lines.
 const REST: &str = "...";

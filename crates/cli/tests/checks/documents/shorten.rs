@@ -1,5 +1,6 @@
-//! The rule that makes a command short: flags of length and size get small values, and are added where they are missing. Nothing else is
-//! changed, so that each flag which a line shows is understood, or refused, as it stands.
+//! The rule that makes a command short: flags of length and size get small values, and are added
+//! where they are missing. Nothing else is changed, so that each flag which a line shows is
+//! understood, or refused, as it stands.
 
 /// Workers of a simulated machine, most.
 const CORES_MAX: u64 = 8;

@@ -252,7 +252,8 @@ fn note(lines: &[String], letters: usize, fill: &str) -> Block {
     Block { width, height, items }
 }
 
-/// Puts blocks side by side in rows, as many in each as make the whole come near to a pleasant shape.
+/// Puts blocks side by side in rows, as many in each as make the whole come near to a pleasant
+/// shape.
 pub(super) fn arrange(blocks: &[Block]) -> Block {
     let strain = |columns: usize| {
         let block = placed(blocks, columns);

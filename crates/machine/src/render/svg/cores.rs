@@ -9,9 +9,10 @@ const ROWS_MAX: usize = 64;
 
 /// Draws how long a modified line takes between cores, as SVG.
 ///
-/// Rows are hardware threads in fill order, which puts next to each other what is near; of machines with more than
-/// 64 of them cores, L3 domains, nodes or sockets, whatever is the finest with at most 64, each cell the mean over
-/// all pairs. Values are the measured ones where the description has them, otherwise the costs of the description.
+/// Rows are hardware threads in fill order, which puts next to each other what is near; of machines
+/// with more than 64 of them cores, L3 domains, nodes or sockets, whatever is the finest with at
+/// most 64, each cell the mean over all pairs. Values are the measured ones where the description
+/// has them, otherwise the costs of the description.
 pub fn render_cores_svg(description: &Description) -> String {
     let topology = &description.topology;
     let rows = Rows::of(topology);
@@ -151,7 +152,8 @@ impl Rows {
         std::iter::once(0.0).chain(pairs.map(border)).collect()
     }
 
-    /// Mean over all pairs of different hardware threads; `None` if there is none, or none is known.
+    /// Mean over all pairs of different hardware threads; `None` if there is none, or none is
+    /// known.
     fn mean(&self, description: &Description, row: usize, column: usize) -> Option<f64> {
         let threads = description.topology.threads();
         let (mut sum, mut count) = (0.0, 0_usize);

@@ -1,6 +1,7 @@
 //! Pictures: the machine as nested boxes, and the times of lines between cores as a heat map.
 //!
-//! SVG with nothing but rectangles, lines and text in attributes, so that every viewer shows it alike.
+//! SVG with nothing but rectangles, lines and text in attributes, so that every viewer shows it
+//! alike.
 
 mod blocks;
 mod canvas;

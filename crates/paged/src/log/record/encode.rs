@@ -74,7 +74,8 @@ impl<'v> Encoder<'v> {
         self.0.extend_from_slice(parts.words);
     }
 
-    /// A change. Each image is written by `image`, which is told the number of the page in the list; none where it writes nothing.
+    /// A change. Each image is written by `image`, which is told the number of the page in the
+    /// list; none where it writes nothing.
     pub(crate) fn change(
         mut self,
         (transaction, compensates): (u64, bool),

@@ -8,13 +8,15 @@
 //! then       the change, by kind; then what undoes it
 //! ```
 //!
-//! Padding is a word that says how many words it stands for; so does the mark at the end of a group that went to the disk, and of each part of it
-//! that fills a segment. Its second word says where the group began: everything below was on disk before the group was written, and
-//! what ends with the mark before anything behind it. Records that end a transaction have two words, and one more for each other branch
-//! of the same transaction that commits with it. What is said of transactions over
-//! several databases has two words more, the transaction's number among these databases; then, that a part is prepared, the instance that
-//! decides; a decision, which is the end of the own part, too, the number of instances that have to hear of it, and each of them. Keys have
-//! the words that word 2 says. Other things of variable length have their lengths before them.
+//! Padding is a word that says how many words it stands for; so does the mark at the end of a group
+//! that went to the disk, and of each part of it that fills a segment. Its second word says where
+//! the group began: everything below was on disk before the group was written, and what ends with
+//! the mark before anything behind it. Records that end a transaction have two words, and one more
+//! for each other branch of the same transaction that commits with it. What is said of transactions
+//! over several databases has two words more, the transaction's number among these databases; then,
+//! that a part is prepared, the instance that decides; a decision, which is the end of the own
+//! part, too, the number of instances that have to hear of it, and each of them. Keys have the
+//! words that word 2 says. Other things of variable length have their lengths before them.
 
 mod decode;
 mod encode;
@@ -42,13 +44,16 @@ pub(crate) enum Change<'r> {
     Write { key: &'r [u64], first: usize, words: &'r [u64] },
     /// An entry leaves.
     Remove { key: &'r [u64] },
-    /// The first page keeps `stays` entries; the second one, which is new, is this; the third one gets an entry for the second.
+    /// The first page keeps `stays` entries; the second one, which is new, is this; the third one
+    /// gets an entry for the second.
     Split { separator: &'r [u64], stays: usize, right: &'r [u64] },
     /// The first page, a root, has two entries now: the two others, which are new.
     SplitRoot { separator: &'r [u64], left: &'r [u64], right: &'r [u64] },
-    /// The first page gets all that the second one has, which is this; the third one loses the entry for the second. The second page is free.
+    /// The first page gets all that the second one has, which is this; the third one loses the
+    /// entry for the second. The second page is free.
     Merge { entry: usize, right: &'r [u64] },
-    /// The first page, a root, gets all that the second one has, its only child, which is this. The second page is free.
+    /// The first page, a root, gets all that the second one has, its only child, which is this. The
+    /// second page is free.
     MergeRoot { child: &'r [u64] },
 }
 
@@ -125,7 +130,8 @@ pub(crate) enum Logged<'r> {
     RolledBack(u64),
     /// The transaction is prepared as a part of one over several databases.
     Prepared(u64, PartOf),
-    /// All changes of the transaction count, and that is the decision that the one commits that it is a part of.
+    /// All changes of the transaction count, and that is the decision that the one commits that it
+    /// is a part of.
     Decided(u64, Decision),
     /// A decision is forgotten.
     Forgotten(GlobalId),
@@ -197,7 +203,8 @@ fn checksum(record: &[u64], (life, lsn): (u64, Lsn)) -> u32 {
     crc32c::crc32c_append(sum, bytemuck::cast_slice(&record[1..]))
 }
 
-/// The words of the record that begins `words` and lies here, and how many words it stands for, at most `rest`; `None` if none does.
+/// The words of the record that begins `words` and lies here, and how many words it stands for, at
+/// most `rest`; `None` if none does.
 pub(super) fn find(words: &[u64], rest: usize, place: (u64, Lsn)) -> Option<(&[u64], usize)> {
     let head = *words.first()?;
     let count = (head >> 8 & WORDS_MAX) as usize;

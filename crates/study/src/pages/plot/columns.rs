@@ -20,7 +20,8 @@ pub struct Column {
     pub hint: String,
 }
 
-/// Draws things from zero in their order. `series` names the values of each; `line` is a value that is marked, with its name.
+/// Draws things from zero in their order. `series` names the values of each; `line` is a value that
+/// is marked, with its name.
 pub fn columns(
     label: &str,
     series: &[&str],

@@ -7,7 +7,8 @@ const LEFT: f64 = 40.0;
 const BAND_TOP: f64 = 30.0;
 const BAND: f64 = 26.0;
 const HEIGHT: f64 = 96.0;
-/// Ranges wider than this factor are drawn on a logarithmic axis: accepted intervals are factors either way.
+/// Ranges wider than this factor are drawn on a logarithmic axis: accepted intervals are factors
+/// either way.
 const FACTOR: f64 = 3.0;
 
 /// What a gauge shows.

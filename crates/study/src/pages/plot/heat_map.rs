@@ -20,7 +20,8 @@ pub struct HeatMaps {
     pub maps: Vec<(String, Vec<Vec<f64>>)>,
 }
 
-/// Draws each map as a square of shares; the largest of all has the colour of what is busy all the time.
+/// Draws each map as a square of shares; the largest of all has the colour of what is busy all the
+/// time.
 pub fn heat_maps(what: &HeatMaps) -> String {
     let things = what.maps.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
     let most = what.maps.iter().flat_map(|(_, rows)| rows.iter().flatten()).copied().fold(0.0, f64::max);

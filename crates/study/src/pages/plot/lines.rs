@@ -37,7 +37,8 @@ pub struct Lines {
     pub positions: Vec<f64>,
     /// Labels of the positions where they are not numbers.
     pub names: Option<Vec<String>>,
-    /// Whether axes that span more than a factor of 8 are logarithmic; a vertical axis that is not begins at zero.
+    /// Whether axes that span more than a factor of 8 are logarithmic; a vertical axis that is not
+    /// begins at zero.
     pub logarithmic: bool,
     /// Whether every value has a dot, and the surface below the first line stays empty.
     pub dots: bool,

@@ -1,7 +1,7 @@
 //! Drawings: SVG that takes its colours from the page.
 //!
-//! A drawing has a fixed width in its own units and scales with the page. Coordinates are written with one decimal, so
-//! that equal input gives equal bytes.
+//! A drawing has a fixed width in its own units and scales with the page. Coordinates are written
+//! with one decimal, so that equal input gives equal bytes.
 
 mod bars;
 mod columns;
@@ -165,8 +165,8 @@ fn title(hint: &str) -> String {
     if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hint)) }
 }
 
-/// A colour for a load from 0 (idle) to 1 (busy all the time): grey, then yellow, orange and red. The same on light and
-/// dark ground, so that dark text reads on all of them.
+/// A colour for a load from 0 (idle) to 1 (busy all the time): grey, then yellow, orange and red.
+/// The same on light and dark ground, so that dark text reads on all of them.
 pub fn load_colour(load: f64) -> String {
     const STEPS: [(f64, [f64; 3]); 5] = [
         (0.0, [190.0, 200.0, 212.0]),

@@ -13,7 +13,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A linear axis that shows `low` to `high` between the places `from` and `to`. An empty range is widened.
+    /// A linear axis that shows `low` to `high` between the places `from` and `to`. An empty range
+    /// is widened.
     pub fn linear((low, high): (f64, f64), (from, to): (f64, f64)) -> Self {
         let high = if high > low { high } else { low + low.abs().max(1.0) };
         Scale { low, high, from, to, logarithmic: false }
@@ -28,7 +29,8 @@ impl Scale {
         Scale { low, high, from, to, logarithmic: true }
     }
 
-    /// An axis that fits positive numbers of this range: logarithmic where they are more than a factor of `factor` apart.
+    /// An axis that fits positive numbers of this range: logarithmic where they are more than a
+    /// factor of `factor` apart.
     pub fn fitting(range: (f64, f64), places: (f64, f64), factor: f64) -> Self {
         if range.0 > 0.0 && range.1 / range.0 > factor {
             Scale::logarithmic(range, places)

@@ -161,14 +161,15 @@ impl Damage {
         content
     }
 
-    /// Whether an opening that has left this directory has removed a copy together with its original, which says of itself that it is
-    /// superseded.
+    /// Whether an opening that has left this directory has removed a copy together with its
+    /// original, which says of itself that it is superseded.
     pub fn is_superseded(&self, after: &Content) -> bool {
         let Damage::Duplicate(name, copy) = self else { return false };
         !after.contains_key(name) && !after.contains_key(copy)
     }
 
-    /// A file that the damage has put there and that is not provably the database's own: an opening leaves it alone.
+    /// A file that the damage has put there and that is not provably the database's own: an opening
+    /// leaves it alone.
     pub fn foreign(&self) -> Option<&str> {
         match self {
             Damage::Other(name) | Damage::Duplicate(_, name) | Damage::Stray(name) => Some(name),
@@ -189,7 +190,8 @@ fn lengths(bytes: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Bits to flip: in the head, around the first block, anywhere, at the end of what is written, and behind it.
+/// Bits to flip: in the head, around the first block, anywhere, at the end of what is written, and
+/// behind it.
 fn bits(bytes: &[u8], random: &mut Random) -> Vec<(usize, u8)> {
     let written = written(bytes);
     let mut places = vec![0, random.below(HEAD) as usize, BLOCK - 1, BLOCK, BLOCK + 8];

@@ -1,11 +1,14 @@
-//! Files as a campaign: what becomes of a database one of whose files is missing, cut, damaged, doubled, or another's.
+//! Files as a campaign: what becomes of a database one of whose files is missing, cut, damaged,
+//! doubled, or another's.
 //!
-//! A seed makes the directory of a database in two lives, the second of which ends with a close or a kill, and that of
-//! another database. Then each [`Damage`] happens to a copy of the directory, which is opened. Either it opens with every
-//! number that was acknowledged, and so it does once more after that; or it is refused in one line, and no byte of the directory
-//! has changed; or, over pages, the first transaction that needs a damaged page is refused. A file that is not provably the
-//! database's own is there as before in both cases. Losses that nobody can see are in a table ([`UNDECIDABLE`]): there the last
-//! transactions may be missing, and nothing else may be wrong.
+//! A seed makes the directory of a database in two lives, the second of which ends with a close or
+//! a kill, and that of another database. Then each [`Damage`] happens to a copy of the directory,
+//! which is opened. Either it opens with every number that was acknowledged, and so it does once
+//! more after that; or it is refused in one line, and no byte of the directory has changed; or,
+//! over pages, the first transaction that needs a damaged page is refused. A file that is not
+//! provably the database's own is there as before in both cases. Losses that nobody can see are in
+//! a table ([`UNDECIDABLE`]): there the last transactions may be missing, and nothing else may be
+//! wrong.
 
 mod damage;
 mod undecidable;
@@ -180,7 +183,8 @@ impl Trial<'_> {
         let wrong = Mutex::new(Vec::new());
         let mut random = Random::new(self.task.seed, 20 + round);
         let config = self.config(disk, round);
-        // Half of the killed ones are killed in the midst of transactions, the others forget to close.
+        // Half of the killed ones are killed in the midst of transactions, the others forget to
+        // close.
         let killed = ended == Ended::Killed && random.below(2) == 0;
         let config =
             if killed { config.crashing(Crash::Event(20_000 + random.below(60_000))) } else { config };

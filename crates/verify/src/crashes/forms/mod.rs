@@ -1,10 +1,13 @@
-//! A table whose rows get another form, again and again, while workers use it and the machine crashes.
+//! A table whose rows get another form, again and again, while workers use it and the machine
+//! crashes.
 //!
-//! One core gives the rows of the table a column and an index, takes both away, and so on: generations, of which the odd ones are wide. Each
-//! worker has rows of its own, of which it knows what they must say in either form; each of its transactions reads one of them, changes
-//! it, and counts itself in a row of the worker and in one that all share. So a row of which one form says something else than the other is
-//! seen by its owner, a change that is in one form alone is missing later, and a transaction that reads both forms finds counters that
-//! contradict each other. After a crash the table has either form, with all that was acknowledged.
+//! One core gives the rows of the table a column and an index, takes both away, and so on:
+//! generations, of which the odd ones are wide. Each worker has rows of its own, of which it knows
+//! what they must say in either form; each of its transactions reads one of them, changes it, and
+//! counts itself in a row of the worker and in one that all share. So a row of which one form says
+//! something else than the other is seen by its owner, a change that is in one form alone is
+//! missing later, and a transaction that reads both forms finds counters that contradict each
+//! other. After a crash the table has either form, with all that was acknowledged.
 
 mod rows;
 
@@ -37,7 +40,8 @@ const COUNTER: u32 = 1_000;
 const ALL: u32 = u32::MAX;
 /// Transactions of each worker between two boots.
 const TRANSACTIONS: u64 = 16;
-/// In one seed of so many there are less, and the table changes its form when they are over: nobody else has the log written.
+/// In one seed of so many there are less, and the table changes its form when they are over: nobody
+/// else has the log written.
 const SEEDS_PER_ALONE: u64 = 4;
 const TRANSACTIONS_BEFORE: u64 = 2;
 const CHANGES_ALONE: u64 = 4;
@@ -141,7 +145,8 @@ pub(crate) fn run(subject: &Subject, task: &Task<'_>) -> Result<Observed, SimErr
     Ok(Observed { transactions: marks.transactions, violations, ..Observed::default() })
 }
 
-/// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is wrong, and what happened.
+/// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is
+/// wrong, and what happened.
 ///
 /// # Errors
 /// The machine cannot run.
@@ -254,8 +259,9 @@ struct Use<'a> {
 }
 
 impl Use<'_> {
-    /// No transaction runs: looks which of the states that a worker may have left is there. What an opening has found is on disk, and
-    /// `counts` from then on; what else is in memory may be a commit that a disk has refused.
+    /// No transaction runs: looks which of the states that a worker may have left is there. What an
+    /// opening has found is on disk, and `counts` from then on; what else is in memory may be a
+    /// commit that a disk has refused.
     fn resolve(&self, c: VirtualCore, (number, generation): (usize, u64), counts: bool) {
         let found = match generation % 2 {
             0 => self.rows::<Narrow>(c, Table::new(number)),

@@ -1,10 +1,12 @@
-//! Refusals of the operating system as a campaign: calls of one kind are refused, once, for a while or for good, while a
-//! database opens, works, makes checkpoints and closes.
+//! Refusals of the operating system as a campaign: calls of one kind are refused, once, for a while
+//! or for good, while a database opens, works, makes checkpoints and closes.
 //!
-//! After that every number that was acknowledged has to be there, and where the refusal was for a while the database goes on: in the
-//! same process, workers commit again and their numbers become durable. Only a flush that fails ends a log, since nobody knows what
-//! the device has of what was to be flushed, and a write of records ([`ends_the_log`]). A refusal ends an opening in an error of one
-//! line, and the next opening has everything. [`native`] is the same with refusals of the real system, in processes.
+//! After that every number that was acknowledged has to be there, and where the refusal was for a
+//! while the database goes on: in the same process, workers commit again and their numbers become
+//! durable. Only a flush that fails ends a log, since nobody knows what the device has of what was
+//! to be flushed, and a write of records ([`ends_the_log`]). A refusal ends an opening in an error
+//! of one line, and the next opening has everything. [`native`] is the same with refusals of the
+//! real system, in processes.
 
 pub mod native;
 
@@ -26,7 +28,8 @@ use crate::task::{Observed, Task};
 
 /// Transactions of each worker, before and after.
 const TRANSACTIONS: u64 = 16;
-/// Calls of a kind that succeed before the first that is refused: less than so many, and of those that a life makes few of.
+/// Calls of a kind that succeed before the first that is refused: less than so many, and of those
+/// that a life makes few of.
 const AFTER_MAX: u64 = 24;
 const AFTER_MAX_OF_FEW: u64 = 3;
 /// No life is as long: one that is waits for ever.
@@ -64,14 +67,15 @@ pub enum Planted {
     /// None.
     #[default]
     Nothing,
-    /// Who was refused takes it for success: what a worker has committed counts as acknowledged before it is durable.
+    /// Who was refused takes it for success: what a worker has committed counts as acknowledged
+    /// before it is durable.
     AcknowledgesEarly,
     /// What was refused once is not tried again.
     StaysRefused,
 }
 
-/// Whether the log may stop for good when this call is refused: what was to be written or flushed may be there or not, and a
-/// second answer of the system means nothing.
+/// Whether the log may stop for good when this call is refused: what was to be written or flushed
+/// may be there or not, and a second answer of the system means nothing.
 pub fn ends_the_log(call: Call) -> bool {
     matches!(call, Call::Write | Call::Flush | Call::FlushDirectory)
 }
@@ -139,7 +143,8 @@ fn trial(
         marks: Mutex::default(),
         wrong: Mutex::default(),
     };
-    // Half of the seeds refuse from the first opening on, the others where there is a database already.
+    // Half of the seeds refuse from the first opening on, the others where there is a database
+    // already.
     if task.seed / Call::ALL.len() as u64 % 2 == 1 {
         trial.boot(0, |c| trial.work(c, 0))?;
     }

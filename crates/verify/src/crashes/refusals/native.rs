@@ -1,7 +1,8 @@
-//! Refusals of the operating system that this process runs on: limits of a child process, which runs transactions, are lowered for a
-//! while (`prlimit`); its disk is small and full (a `tmpfs` in a mount namespace of its own), or takes no space ahead and knows no
-//! direct access (a `ramfs`); calls of one kind are refused for a while, or signals interrupt its flushes (`strace`). All are done
-//! with programs that a machine may lack, or not be allowed to run: that is said.
+//! Refusals of the operating system that this process runs on: limits of a child process, which
+//! runs transactions, are lowered for a while (`prlimit`); its disk is small and full (a `tmpfs` in
+//! a mount namespace of its own), or takes no space ahead and knows no direct access (a `ramfs`);
+//! calls of one kind are refused for a while, or signals interrupt its flushes (`strace`). All are
+//! done with programs that a machine may lack, or not be allowed to run: that is said.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -100,7 +101,8 @@ fn succeeds(command: &mut Command) -> bool {
     ended.is_ok_and(|status| status.success())
 }
 
-/// System calls of one kind that are refused to each thread of a process, counted from its beginning.
+/// System calls of one kind that are refused to each thread of a process, counted from its
+/// beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Their names, as `strace` takes them.
@@ -183,7 +185,8 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for so many more acknowledgements; false if the process ends before, or takes too long.
+    /// Waits for so many more acknowledgements; false if the process ends before, or takes too
+    /// long.
     fn waits_for(&mut self, more: u64) -> bool {
         let (until, ends) = (self.count.load(Ordering::Acquire) + more, Instant::now() + PATIENCE);
         while self.count.load(Ordering::Acquire) < until {
@@ -215,8 +218,9 @@ impl Running {
     }
 }
 
-/// Runs one process for each limit, all on the database in `path`. Each [lives](killed::live); its limit is lowered for a while and
-/// raised again; it goes on, unless records could not be written; then it is killed, and the directory is looked at.
+/// Runs one process for each limit, all on the database in `path`. Each [lives](killed::live); its
+/// limit is lowered for a while and raised again; it goes on, unless records could not be written;
+/// then it is killed, and the directory is looked at.
 ///
 /// # Errors
 /// A process cannot be started, or its limits not be changed.
@@ -262,7 +266,8 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Kills it, and looks at the directory: what was acknowledged, also in lives before, has to be there.
+    /// Kills it, and looks at the directory: what was acknowledged, also in lives before, has to be
+    /// there.
     fn look(self, acknowledged: &mut Vec<u64>, all: &mut Lowered, name: &str) -> Result<(), String> {
         let End { subject, path, number, running, mut wrong } = self;
         let lines = running.end()?;
@@ -284,8 +289,9 @@ impl End<'_> {
     }
 }
 
-/// Runs one process for each of these refusals, all on the database in `path`. An opening may end in words; whoever has opened the database
-/// goes on. Then it is killed, and the directory is looked at.
+/// Runs one process for each of these refusals, all on the database in `path`. An opening may end
+/// in words; whoever has opened the database goes on. Then it is killed, and the directory is
+/// looked at.
 ///
 /// # Errors
 /// A process cannot be started.
@@ -334,7 +340,8 @@ pub fn lacks_interrupts() -> Option<&'static str> {
     (!runs).then_some("the program strace, or leave to trace")
 }
 
-/// Every second flush of each thread returns as if a signal had come. The process that is told of is the traced one.
+/// Every second flush of each thread returns as if a signal had come. The process that is told of
+/// is the traced one.
 const INTERRUPTING: [&str; 9] = [
     "-D",
     "-f",
@@ -347,7 +354,8 @@ const INTERRUPTING: [&str; 9] = [
     "inject=fdatasync:error=EINTR:when=1+2",
 ];
 
-/// Runs transactions in a process whose flushes are interrupted, kills it, and looks at the directory; how often it acknowledged something.
+/// Runs transactions in a process whose flushes are interrupted, kills it, and looks at the
+/// directory; how often it acknowledged something.
 ///
 /// # Errors
 /// What is wrong.
@@ -394,8 +402,9 @@ impl MemoryDisk {
     }
 }
 
-/// Runs transactions on a disk until it is full, or for a while: what the process acknowledged has to be in a copy of the directory that
-/// lies at `path` afterwards. How often it was told; `None` if this machine lets nobody mount such a disk.
+/// Runs transactions on a disk until it is full, or for a while: what the process acknowledged has
+/// to be in a copy of the directory that lies at `path` afterwards. How often it was told; `None`
+/// if this machine lets nobody mount such a disk.
 ///
 /// # Errors
 /// What is wrong.
@@ -437,7 +446,8 @@ pub fn fill(
 
 /// How the shell says that there is no disk.
 const CANNOT_MOUNT: i32 = 42;
-/// Mounts a `$4` of `$2` bytes at `$1`, runs what follows `$5` there, at most `$5` seconds long, and copies the directory to `$3`.
+/// Mounts a `$4` of `$2` bytes at `$1`, runs what follows `$5` there, at most `$5` seconds long,
+/// and copies the directory to `$3`.
 const FILLING: &str = r#"
 mount -t "$4" -o size="$2" "$4" "$1" || exit 42
 disk=$1 copy=$3 seconds=$5

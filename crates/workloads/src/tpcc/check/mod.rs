@@ -1,11 +1,12 @@
 //! The consistency conditions 3.3.2.1 to 3.3.2.12 (clause 3.3.2).
 //!
-//! Each warehouse is read once, order by order in windows of `orders::WINDOW`, so that memory does not grow with the number of
-//! orders. Conditions 8 to 10 sum history, in which a customer's payments lie with the warehouse that took them: it is
-//! read once for each `GROUP` of warehouses.
+//! Each warehouse is read once, order by order in windows of `orders::WINDOW`, so that memory does
+//! not grow with the number of orders. Conditions 8 to 10 sum history, in which a customer's
+//! payments lie with the warehouse that took them: it is read once for each `GROUP` of warehouses.
 //!
-//! Where the standard speaks of the initial population, the scaled one stands: condition 11 has the number of initially
-//! delivered orders for 2100, and adds the deliveries since, which C_DELIVERY_CNT counts.
+//! Where the standard speaks of the initial population, the scaled one stands: condition 11 has the
+//! number of initially delivered orders for 2100, and adds the deliveries since, which
+//! C_DELIVERY_CNT counts.
 
 use schema::Inspector;
 
@@ -38,8 +39,9 @@ pub const CONDITIONS: [&str; 12] = [
 
 /// Conditions on rows that are not inserted when inserts are off.
 const NEED_INSERTS: [usize; 4] = [2, 8, 9, 10];
-/// Conditions on rows that nobody can find when inserted rows enter no index: all but those on rows that are loaded and stay,
-/// and on order lines that were delivered, which no transaction does beside such inserts.
+/// Conditions on rows that nobody can find when inserted rows enter no index: all but those on rows
+/// that are loaded and stay, and on order lines that were delivered, which no transaction does
+/// beside such inserts.
 const NEED_INDEXES: std::ops::RangeInclusive<usize> = 2..=11;
 
 /// Warehouses whose payments are summed together: 240 KB each at the standard's size.

@@ -1,9 +1,11 @@
-//! A database that is obviously right: sorted maps in one thread. It implements the ports of the engine, and is stricter
-//! than the engine has to be:
+//! A database that is obviously right: sorted maps in one thread. It implements the ports of the
+//! engine, and is stricter than the engine has to be:
 //!
 //! - actions and outputs travel as bytes, and the actions of a phase run in random order;
-//! - an action may touch the partition of its home, and tables that are only read, and its route says no more;
-//! - hash indexes refuse scans, and their perfect hashes must be perfect; key columns must not be changed in place;
+//! - an action may touch the partition of its home, and tables that are only read, and its route
+//!   says no more;
+//! - hash indexes refuse scans, and their perfect hashes must be perfect; key columns must not be
+//!   changed in place;
 //! - a row that is found with the intent to read is not written.
 mod transaction;
 
@@ -160,7 +162,8 @@ impl Model {
         self.run_ordered(tables, procedure, &mut shuffle).0
     }
 
-    /// Runs one transaction to its end in the order of its plan; the tables and primary keys of the rows that it found to write.
+    /// Runs one transaction to its end in the order of its plan; the tables and primary keys of the
+    /// rows that it found to write.
     pub fn written_by<P: Procedure>(
         &mut self,
         tables: &P::Tables,
