@@ -8,7 +8,7 @@
 //! - [`report`]: result rows, medians, ratios, the table.
 //! - [`sizes`]: what engines take: memory, disk, and the time to open after a crash.
 //!
-//! The workload is that of the microbenchmark in `crates/workloads/src/micro`: a transaction takes
+//! The workload is that of the microbenchmark in `lab/workloads/src/micro`: a transaction takes
 //! 10 distinct rows of 248 bytes, uniformly chosen from one table, and increments the counter of
 //! each, or reads each as a whole. Others choose among few rows, insert new ones, or read 100 that
 //! follow each other.

@@ -7,7 +7,7 @@
 //! has read it forgets with the act; rows that it has changed nobody else can delete before it
 //! ends.
 
-use cc::{Meter, Scheme};
+use concurrency::{Meter, Scheme};
 use platform::{Nanos, Platform};
 use terms::Epoch;
 use terms::{Abort, Conflict, Stamp};

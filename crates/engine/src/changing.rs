@@ -12,7 +12,7 @@
 //! go when all those have ended, some at a time, by whoever tends: as deletions of which the log
 //! hears nothing.
 
-use cc::Scheme;
+use concurrency::Scheme;
 use platform::{Intent, OutOfMemory, Platform};
 use storage::Optimisation;
 use storage::index::Shape;

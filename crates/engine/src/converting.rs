@@ -20,8 +20,8 @@
 //! A transaction that reads both forms would see a row twice; one that began in step 2 and meets
 //! the form to come tries again.
 
-use cc::Scheme;
-use cc::mutants::Rule;
+use concurrency::Scheme;
+use concurrency::mutants::Rule;
 use platform::{Intent, Nanos, Platform};
 use storage::Walk;
 use terms::Abort;

@@ -1,7 +1,7 @@
 //! A database of one instance: tables are made from a schema, loaded, and worked on through
 //! sessions. Durable databases are opened and closed in `recovery/opening.rs`.
 
-use cc::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
+use concurrency::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
 use storage::index::Shape;
 use storage::log::{LogError, LogUse, Target, complete};

@@ -1,6 +1,6 @@
 //! Tables as a program declares them, before they are made.
 
-use cc::{IndexShape, TableShape};
+use concurrency::{IndexShape, TableShape};
 use storage::hash::Spread;
 use storage::index::Shape;
 

@@ -1,7 +1,7 @@
 //! A transaction while a table gets another form: its verbs, which note what it changes, so that it
 //! can say the same of both forms.
 
-use cc::{NewRows, Scheme};
+use concurrency::{NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 use terms::{Abort, Conflict};

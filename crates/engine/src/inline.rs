@@ -1,6 +1,6 @@
 //! How a stored procedure runs inline: by the worker that began it, in one transaction.
 
-use cc::Scheme;
+use concurrency::Scheme;
 use platform::{Platform, Work};
 use terms::Abort;
 

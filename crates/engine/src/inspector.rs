@@ -1,6 +1,6 @@
 //! Reads the rows of a database while no transaction runs.
 
-use cc::Scheme;
+use concurrency::Scheme;
 use platform::{Intent, Platform};
 use terms::Mode;
 

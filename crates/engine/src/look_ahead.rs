@@ -1,7 +1,7 @@
-//! What a procedure tells before it begins, so that its worker can look ahead (`cc::look_ahead`
+//! What a procedure tells before it begins, so that its worker can look ahead (`concurrency::look_ahead`
 //! says how, and why that is safe).
 
-use cc::Scheme;
+use concurrency::Scheme;
 use platform::Platform;
 
 use schema::key::KeyOf;
@@ -29,8 +29,8 @@ pub trait LookAhead {
 
 /// The look-ahead of a session, which is inside an epoch.
 pub(crate) struct Ahead<'s, 'd, P: Platform, S: Scheme<P>> {
-    pub(crate) session: &'s mut cc::Session<'d, P, S>,
-    pub(crate) look_ahead: &'s mut cc::LookAhead<'d, P>,
+    pub(crate) session: &'s mut concurrency::Session<'d, P, S>,
+    pub(crate) look_ahead: &'s mut concurrency::LookAhead<'d, P>,
 }
 
 impl<P: Platform, S: Scheme<P>> LookAhead for Ahead<'_, '_, P, S> {

@@ -5,8 +5,8 @@
 //! short one when it is finished ([`crate::durable::global`]). Any other part leaves its changes
 //! when it commits.
 
-use cc::mutants::Rule;
-use cc::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
+use concurrency::mutants::Rule;
+use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
 use platform::{OutOfMemory, Platform};
 use storage::log::Spares;
 use terms::Epoch;

@@ -1,6 +1,6 @@
 //! Rows that are inserted together: encoded one behind the other.
 
-use cc::NewRows;
+use concurrency::NewRows;
 
 use schema::Row;
 use schema::row_keys::with_keys;

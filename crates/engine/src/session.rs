@@ -1,7 +1,7 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it
 //! ends.
 
-use cc::{Scheme, Use};
+use concurrency::{Scheme, Use};
 use platform::{Nanos, Platform};
 use storage::log::{LogError, Spares, Target};
 use terms::Epoch;
@@ -26,7 +26,7 @@ type Body<'b, 'd, P, S> = dyn FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<()
 
 /// One worker's use of a database.
 pub struct Session<'d, P: Platform, S: Scheme<P>> {
-    pub(crate) inner: cc::Session<'d, P, S>,
+    pub(crate) inner: concurrency::Session<'d, P, S>,
     pub(crate) redo: Option<RedoWriter<'d, P>>,
     /// There if the database is durable.
     undecided: Option<&'d Undecided<P, S>>,
@@ -43,7 +43,7 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
 
 impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     pub(crate) fn new(
-        inner: cc::Session<'d, P, S>,
+        inner: concurrency::Session<'d, P, S>,
         (redo, undecided): (Option<RedoWriter<'d, P>>, Option<&'d Undecided<P, S>>),
         scratch: Scratch<'d, P>,
         (elder, tables): (&'d Elder<P>, &'d TableList<P>),
@@ -449,7 +449,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
-    /// Tells of the procedure that the session will run as number [`cc::LOOK_AHEAD`] from here:
+    /// Tells of the procedure that the session will run as number [`concurrency::LOOK_AHEAD`] from here:
     /// number 1 is the next. `None`: it is not known. The caller calls this between transactions,
     /// and either before each transaction or never. The session is inside an epoch afterwards: a
     /// caller that waits before it runs a transaction calls [`Self::idle`] first.

@@ -1,6 +1,6 @@
 //! Which structure of a database lies where: names for lines that a report shows.
 
-use cc::{Scheme, Structure};
+use concurrency::{Scheme, Structure};
 use platform::{Address, LINE_BYTES, Platform};
 
 use crate::Database;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use cc::mutants::{Broken, Rule, Rules};
+use concurrency::mutants::{Broken, Rule, Rules};
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 use storage::{Latched, Places, Walk};
 use terms::Epoch;

@@ -2,7 +2,7 @@
 //! that are not forgotten.
 //!
 //! A durable database keeps prepared parts itself, and their callers have numbers of them: so a
-//! checkpoint can copy the rows that a part holds as they were before it ([`cc::Redo::before`]),
+//! checkpoint can copy the rows that a part holds as they were before it ([`concurrency::Redo::before`]),
 //! with the latch held, without which no part is finished. And it can carry the records of parts
 //! and decisions along: they are left in the log again, behind the checkpoint's cut.
 //!
@@ -14,8 +14,8 @@
 //! Parts that have ended are remembered with the epoch of the end until that is durable, and as
 //! long as a checkpoint begins: the next checkpoint stands for durable epochs at least.
 
-use cc::mutants::{Broken, Rule, Rules};
-use cc::{Before, Context, Scheme};
+use concurrency::mutants::{Broken, Rule, Rules};
+use concurrency::{Before, Context, Scheme};
 use platform::{OutOfMemory, Platform};
 use storage::Latched;
 use storage::log::Spares;

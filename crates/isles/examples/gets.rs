@@ -59,10 +59,10 @@ fn library(transactions: u64) -> isles::Result<i64> {
 }
 
 fn compiled(transactions: u64) -> Result<i64, Box<dyn std::error::Error>> {
-    let (c, options) = (Hardware::core(), cc::InstanceOptions::default());
+    let (c, options) = (Hardware::core(), concurrency::InstanceOptions::default());
     let mut schema = SchemaBuilder::new();
     let accounts = schema.table::<Account>("accounts", TableOptions::default());
-    let database = engine::Database::<Hardware, cc::Silo>::create(c, &options, schema, &|_| None)?;
+    let database = engine::Database::<Hardware, concurrency::Silo>::create(c, &options, schema, &|_| None)?;
     let mut session = database.session(c, None, false)?;
     session
         .transact(&Bounds::default(), |t| (0..ROWS).try_for_each(|id| t.insert(accounts, &account(id))))?;

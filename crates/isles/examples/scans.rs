@@ -80,10 +80,10 @@ fn library(transactions: u64, iterates: bool) -> isles::Result<u64> {
 }
 
 fn compiled(transactions: u64) -> Result<u64, Box<dyn std::error::Error>> {
-    let (c, options) = (Hardware::core(), cc::InstanceOptions::default());
+    let (c, options) = (Hardware::core(), concurrency::InstanceOptions::default());
     let mut schema = SchemaBuilder::new();
     let readings = schema.table::<Reading>("readings", TableOptions::default());
-    let database = engine::Database::<Hardware, cc::Silo>::create(c, &options, schema, &|_| None)?;
+    let database = engine::Database::<Hardware, concurrency::Silo>::create(c, &options, schema, &|_| None)?;
     let mut session = database.session(c, None, false)?;
     session.transact(&Bounds::default(), |t| {
         (0..ROWS).try_for_each(|id| t.insert(readings, &Reading::of(id)))

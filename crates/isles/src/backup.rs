@@ -71,7 +71,7 @@ pub(crate) enum CopyError {
     #[error("{}: {what}", .path.display())]
     Words { path: PathBuf, what: &'static str },
     #[error(transparent)]
-    Pages(#[from] paged::CopyError),
+    Pages(#[from] pages::CopyError),
     #[error("the copy {}: {what}", .path.display())]
     Copy { path: PathBuf, what: String },
 }
@@ -181,10 +181,10 @@ pub fn copy_directory(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Ba
 
 /// Copies rows in pages, and reads the copy.
 fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
-    let files = paged::copy_pages(from, to)?;
+    let files = pages::copy_pages(from, to)?;
     let copy = |what| CopyError::Copy { path: to.to_owned(), what };
     let examined =
-        engine_hardware::examine_paged(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
+        engine_native::examine_paged(Hardware::core(), to).map_err(|error| copy(error.to_string()))?;
     match examined.wrong.first() {
         Some(wrong) => Err(copy(format!("{wrong}, as in {}, by all odds: check that", from.display()))),
         None => Ok(Backup {
@@ -198,7 +198,7 @@ fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
 }
 
 fn copy(from: &Path, to: &Path) -> Copied<Backup> {
-    if paged::holds_pages(from) {
+    if pages::holds_pages(from) {
         return copy_pages(from, to);
     }
     let manifest_path = from.join(MANIFEST);
@@ -216,7 +216,7 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
         }
         copied?;
         write(&to.join(MANIFEST), &manifest)?;
-        let survey = engine_hardware::survey(Hardware::core(), to).map_err(|error| match error {
+        let survey = engine_native::survey(Hardware::core(), to).map_err(|error| match error {
             LogError::Damaged { .. } => of_log(from)(error),
             other => of_log(to)(other),
         })?;
@@ -279,7 +279,7 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
     for name in listed.iter().rev().filter(|name| manifest.needs(name)) {
         let (path, copy) = (from.join(name), to.join(name));
         if parse_segment_name(name).is_some() {
-            let bytes = File::open(&path).and_then(|file| paged::read_backwards(&file));
+            let bytes = File::open(&path).and_then(|file| pages::read_backwards(&file));
             write_with_hole(&copy, &bytes.map_err(of_file(&path))?)?;
         } else if parse_checkpoint_file_name(name).is_some() {
             write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
@@ -343,5 +343,5 @@ fn set_length(path: &Path, bytes: u64) -> Copied<()> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Copied<()> {
-    paged::write_new_file(path, bytes).map_err(of_file(path))
+    pages::write_new_file(path, bytes).map_err(of_file(path))
 }

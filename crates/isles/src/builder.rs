@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cc::InstanceOptions;
+use concurrency::InstanceOptions;
 use engine::{DurableOptions, Progress as OpenProgress, Recovered, SchemaBuilder};
-use paged::{PagedLogOptions, PagedOptions};
+use pages::{PagedLogOptions, PagedOptions};
 use platform::{Hardware, Place};
 use schema::{Row, TableDescription};
 
@@ -59,7 +59,7 @@ pub struct Builder {
     /// There if rows lie in pages.
     pool_bytes: Option<u64>,
     /// Rules that pages break, for tests.
-    broken: paged::Broken,
+    broken: pages::Broken,
     sessions_max: usize,
     spare_tables: usize,
     latencies: bool,
@@ -82,7 +82,7 @@ impl Builder {
         Builder {
             memory_bytes_max: MEMORY_LIMIT_DEFAULT,
             pool_bytes: None,
-            broken: paged::Broken::default(),
+            broken: pages::Broken::default(),
             sessions_max: SESSIONS_DEFAULT,
             spare_tables: SPARE_TABLES_DEFAULT,
             latencies: false,
@@ -175,7 +175,7 @@ impl Builder {
     /// For tests, which see so that checkers notice: rows in pages break these rules.
     #[doc(hidden)]
     #[must_use]
-    pub fn breaking(mut self, rules: paged::Broken) -> Self {
+    pub fn breaking(mut self, rules: pages::Broken) -> Self {
         self.broken = rules;
         self
     }
@@ -402,18 +402,18 @@ impl Builder {
             (Some(durable), Some(pool_bytes)) => {
                 let options = options_of_pages(pool_bytes, self.sessions_max, &durable.path);
                 let options = PagedOptions { broken: self.broken, ..options };
-                engine_hardware::open_paged(c, &options, schema, listener)?
+                engine_native::open_paged(c, &options, schema, listener)?
             }
             (None, Some(_)) => {
                 return Err(Error::Misuse("rows in pages need a directory: begin with `Database::at`"));
             }
             (None, None) => {
-                let made = engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?;
+                let made = engine_native::create(self.scheme, c, &options, schema, &nowhere)?;
                 (made, Recovered::default())
             }
             (Some(durable), None) => {
                 let durable = (durable, listener);
-                engine_hardware::open(self.scheme, c, &options, schema, &nowhere, durable)?
+                engine_native::open(self.scheme, c, &options, schema, &nowhere, durable)?
             }
         };
         let watcher = self.on_event.map(|listener| Watcher::new(listener, self.slow_after));
@@ -440,7 +440,7 @@ fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedO
 
 /// Whether databases can be opened under this scheme.
 pub(crate) fn check_compiled(scheme: Scheme) -> Result<()> {
-    if engine_hardware::is_compiled(scheme) {
+    if engine_native::is_compiled(scheme) {
         Ok(())
     } else {
         Err(Error::NotCompiled { scheme: scheme.name() })

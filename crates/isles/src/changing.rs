@@ -1,6 +1,6 @@
 //! Tables that a program creates and drops while its database is open.
 
-use cc::TooManySessions;
+use concurrency::TooManySessions;
 use engine::{ChangeError, SchemaBuilder, Swept};
 use platform::{Hardware, Platform};
 use schema::Row;

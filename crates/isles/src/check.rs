@@ -52,10 +52,10 @@ impl Database {
     /// # Ok::<(), isles::Error>(())
     /// ```
     pub fn check(path: impl AsRef<Path>) -> Result<Check> {
-        if paged::holds_pages(path.as_ref()) {
+        if pages::holds_pages(path.as_ref()) {
             return check_pages(path.as_ref());
         }
-        let checked = engine_hardware::check(Hardware::core(), path.as_ref(), &mut |_, _| ());
+        let checked = engine_native::check(Hardware::core(), path.as_ref(), &mut |_, _| ());
         let Checked { survey, rows, in_doubt, .. } = checked.map_err(Error::of_content)?;
         let (last_epoch, closed) = (survey.last_epoch, survey.closed);
         Ok(Check { tables: rows, last_epoch, closed, in_doubt: in_doubt.len() })
@@ -64,11 +64,11 @@ impl Database {
 
 /// The same of a directory with rows in pages.
 fn check_pages(path: &Path) -> Result<Check> {
-    let examined = engine_hardware::examine_paged(Hardware::core(), path)?;
+    let examined = engine_native::examine_paged(Hardware::core(), path)?;
     if let Some(wrong) = examined.wrong.first() {
         return Err(Error::open(OpenReason::Damaged, format!("{}: {wrong}", path.display())));
     }
-    let rows = |trees: &[paged::ExaminedTree]| trees.first().map_or(0, |tree| tree.entries);
+    let rows = |trees: &[pages::ExaminedTree]| trees.first().map_or(0, |tree| tree.entries);
     let tables = examined.tables.iter().map(|(table, trees)| (table.name().to_owned(), rows(trees)));
     let closed = examined.records == 0;
     Ok(Check { tables: tables.collect(), last_epoch: 0, closed, in_doubt: examined.in_doubt.len() })

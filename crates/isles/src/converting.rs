@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cc::TooManySessions;
+use concurrency::TooManySessions;
 use engine::{ChangeStep, SchemaBuilder};
 use platform::Hardware;
 use schema::Row;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 #[doc(inline)]
-pub use cc::SchemeName as Scheme;
+pub use concurrency::SchemeName as Scheme;
 use platform::Hardware;
 use schema::{Row, TableDescription};
 

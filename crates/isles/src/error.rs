@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use distributed::DirectoryError;
 use engine::OpenError;
 use engine::durable::content::ContentError;
 use engine::durable::description::DescriptionError;
-use islands::DirectoryError;
-use paged::PagedError;
+use pages::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use schema::{TableDescription, TableError};
 use storage::log::LogError;

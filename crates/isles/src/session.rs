@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use cc::TooManySessions;
+use concurrency::TooManySessions;
 use engine::dynamic::{AnySession, RoamingSession};
 use engine::{Bounds, Epoch, Stats};
 use platform::{Hardware, Nanos, Platform};

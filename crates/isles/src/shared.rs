@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use cc::SchemeName;
+use concurrency::SchemeName;
 use engine::dynamic::AnyDatabase;
 use platform::{Hardware, Intent, Nanos, Platform};
 use schema::TableDescription;

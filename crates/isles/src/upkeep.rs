@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cc::TooManySessions;
+use concurrency::TooManySessions;
 use platform::Hardware;
 
 use crate::database::Database;

@@ -1,7 +1,7 @@
 //! Durability of a database: commits go to a [log](storage::log), and are found there when the
 //! database is opened again.
 //!
-//! A commit leaves a record: [the changes](cc::Redo::redo) in the [encoding](codec) that the row
+//! A commit leaves a record: [the changes](concurrency::Redo::redo) in the [encoding](codec) that the row
 //! types give, with its stamp. The caller decides when to acknowledge the commit:
 //! [`crate::Session::is_durable`] and [`crate::Session::wait_durable`] are given what the commit
 //! depends on. The same holds for the outcome of a transaction that did not commit, if the outcome

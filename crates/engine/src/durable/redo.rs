@@ -1,6 +1,6 @@
 //! How the changes of a transaction reach the log.
 
-use cc::RedoSink;
+use concurrency::RedoSink;
 use platform::{Node, OutOfMemory, Platform};
 use storage::log::{LogError, Record, Spares};
 use storage::{Local, Places};
@@ -185,7 +185,13 @@ impl<P: Platform> RedoSink<P> for RedoWriter<'_, P> {
     }
 
     #[inline]
-    fn update(&mut self, table: usize, row: &[P::Word], changes: cc::RowChanges<'_>, tail: Option<&[u8]>) {
+    fn update(
+        &mut self,
+        table: usize,
+        row: &[P::Word],
+        changes: concurrency::RowChanges<'_>,
+        tail: Option<&[u8]>,
+    ) {
         self.look(table);
         self.encoder.update(table, &mut |word| P::peek(&row[word]), changes, tail);
     }

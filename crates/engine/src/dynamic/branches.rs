@@ -10,7 +10,7 @@
 //! the same time touch the same thing in ways that exclude each other, and that no other
 //! transaction runs in the database meanwhile.
 
-use cc::Meter;
+use concurrency::Meter;
 use platform::Nanos;
 use terms::Abort;
 use terms::Epoch;

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use cc::{Content, Scheme, TooManySessions};
+use concurrency::{Content, Scheme, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use storage::MemoryUse;
 use storage::log::{LogError, LogUse};

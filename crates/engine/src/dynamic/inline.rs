@@ -1,6 +1,6 @@
 //! Stored procedures through the dynamic boundary.
 
-use cc::Use;
+use concurrency::Use;
 use terms::{Abort, Mode};
 
 use super::session::AnySession;

@@ -1,10 +1,10 @@
 //! Makes and opens databases under the schemes of the registry.
 //!
 //! Whoever calls these functions compiles the engine for all schemes on platform `P`, or for the
-//! basic ones ([`SchemeName::is_basic`]) if `ALL` is false. The crates `engine-hardware` and
-//! `engine-virtual` do, once each, and everybody else calls those.
+//! basic ones ([`SchemeName::is_basic`]) if `ALL` is false. The crates `engine-native` and
+//! `engine-simulated` do, once each, and everybody else calls those.
 
-use cc::{InstanceOptions, Scheme, SchemeName, SchemeVisitor};
+use concurrency::{InstanceOptions, Scheme, SchemeName, SchemeVisitor};
 use platform::files::Files;
 use platform::{Node, OutOfMemory, Platform};
 

@@ -35,7 +35,7 @@ pub use transaction::Transaction;
 pub use typed::{Database, Session};
 pub use verbs::{AnyVerbs, Body, Reader, Span, Visitor};
 
-pub use cc::RowWords;
+pub use concurrency::RowWords;
 
 pub use crate::row_batch::RowBatch;
 pub use schema::row_keys::{is_key_column, with_keys};

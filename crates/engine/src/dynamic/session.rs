@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use cc::{Instance, Scheme, Use};
+use concurrency::{Instance, Scheme, Use};
 use platform::{Nanos, Platform};
 use storage::log::{LogError, complete};
 use terms::Epoch;

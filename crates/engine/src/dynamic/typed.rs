@@ -1,6 +1,6 @@
 //! Databases and sessions with the methods of their static namesakes, on top of the objects.
 
-use cc::{Content, InstanceOptions, Scheme, TooManySessions};
+use concurrency::{Content, InstanceOptions, Scheme, TooManySessions};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use storage::MemoryUse;
@@ -120,7 +120,7 @@ impl<P: Platform> Database<P> {
         self.inner.memory_use(c)
     }
 
-    /// What rows and entries of indexes take by themselves; see [`cc::Instance::content`].
+    /// What rows and entries of indexes take by themselves; see [`concurrency::Instance::content`].
     pub fn content(&self, c: P::Core) -> Content {
         self.inner.content(c)
     }

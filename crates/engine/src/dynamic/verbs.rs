@@ -1,6 +1,6 @@
 //! The verbs of a transaction over numbers, words and bytes, as a trait object.
 
-use cc::{NewRows, RowWords};
+use concurrency::{NewRows, RowWords};
 use platform::{Intent, Work};
 use storage::tree::Direction;
 use terms::Abort;

@@ -6,8 +6,8 @@
 //! other transaction runs. What the part had only read is not locked again: the record does not
 //! tell it.
 
-use cc::Scheme;
-use cc::mutants::Rule;
+use concurrency::Scheme;
+use concurrency::mutants::Rule;
 use platform::{Intent, Platform};
 use terms::{Abort, Stamp};
 

@@ -1,6 +1,6 @@
 //! What recovery asks of a database, whatever its scheme: recovery is compiled once a platform.
 
-use cc::{Filler, Scheme};
+use concurrency::{Filler, Scheme};
 use platform::Platform;
 use terms::Abort;
 

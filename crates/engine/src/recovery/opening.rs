@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cc::{InstanceOptions, Scheme};
+use concurrency::{InstanceOptions, Scheme};
 use platform::files::Files;
 use platform::{Node, Place, Platform};
 use storage::Places;

@@ -5,7 +5,7 @@
 //! changes of a row the later change has the larger stamp, and repeating a change that the copy of
 //! the row has already changes nothing in the end. So rows are independent of each other: the
 //! changes of each row are brought into order, and the row that results is made at once, without a
-//! transaction ([`cc::Filler`]).
+//! transaction ([`concurrency::Filler`]).
 //!
 //! Two rows of a checkpoint may have the same unique key, if the first row was deleted before the
 //! second row was inserted. So rows that the log inserts or deletes are not taken from the
@@ -342,7 +342,7 @@ fn missing() -> OpenError {
 mod tests {
     use std::path::Path;
 
-    use cc::{InstanceOptions, Silo};
+    use concurrency::{InstanceOptions, Silo};
     use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
     use super::*;

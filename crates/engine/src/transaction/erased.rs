@@ -1,6 +1,6 @@
 //! The verbs over numbers, words and bytes.
 
-use cc::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
+use concurrency::{Ahead, Holder, KeyList, NewRows, RowWords, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::Index;
 use storage::tree::Direction;

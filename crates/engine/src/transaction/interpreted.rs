@@ -4,7 +4,7 @@
 //! The scheme sees one access a column where compiled code makes one for a whole field or row; the
 //! bytes are the same.
 
-use cc::{Holder, Scheme};
+use concurrency::{Holder, Scheme};
 use platform::{Platform, Work};
 use terms::Abort;
 

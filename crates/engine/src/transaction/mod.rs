@@ -19,7 +19,7 @@ pub(crate) mod object;
 mod told;
 mod typed;
 
-use cc::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, Session};
+use concurrency::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, Session};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Optimisation, Optimisations};
 use terms::Epoch;

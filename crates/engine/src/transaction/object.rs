@@ -2,7 +2,7 @@
 //! verbs the caller does what it wants. A closure is called again after a conflict; the owner of an
 //! object sees to that by itself.
 
-use cc::Scheme;
+use concurrency::Scheme;
 use platform::Platform;
 use terms::Abort;
 use terms::Epoch;

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use cc::{Ahead, Holder, Keys, NewRows, Scheme};
+use concurrency::{Ahead, Holder, Keys, NewRows, Scheme};
 use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 use terms::Abort;

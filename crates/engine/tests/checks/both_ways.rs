@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
+use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
 use engine::dynamic::{self, Upkeep};
 use engine::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Session, Stats, Verbs};
 use platform::{Intent, Nanos, Node, Place, Platform, Work};
@@ -411,7 +411,7 @@ fn database(scheme: SchemeName, c: VirtualCore, (optimisations, ways): Choices) 
     let nodes = vec![Node(0), Node(1)];
     let options = InstanceOptions { optimisations, ways, nodes, ..options(WORKERS + 1) };
     let node_of = |partition| Some(Node(partition as u32 % 2));
-    let mut database = engine_virtual::create(scheme, c, &options, schema, &node_of).expect("memory");
+    let mut database = engine_simulated::create(scheme, c, &options, schema, &node_of).expect("memory");
     let mut session = database.session(c, Some(Node(0)), false).expect("a session");
     let loaded = session.transact(&Bounds::default(), |t| {
         for id in 0..FACTS {
@@ -529,24 +529,24 @@ fn the_same_both_ways<S: Scheme<VirtualMachine>>(choices: Choices) {
 
 #[test]
 fn the_same_with_all_optimisations() {
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, Ways::default())); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, Ways::default())); });
 }
 
 #[test]
 fn the_same_without_prefetches() {
     let without = Optimisations::ALL.without(Optimisation::Prefetch);
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
 }
 
 #[test]
 fn the_same_with_interpreted_rows() {
     let without = Optimisations::ALL.without(Optimisation::CompiledRows);
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((without, Ways::default())); });
 }
 
 #[test]
 fn the_same_in_other_ways() {
     let (row_lock, row_copies, commit_locks) = (RowLock::Latch, RowCopies::Rows, CommitLocks::NoWait);
     let ways = Ways { row_lock, row_copies, commit_locks, deadlocks: Deadlocks::Lists };
-    cc::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, ways)); });
+    concurrency::for_each_scheme!(S => { the_same_both_ways::<S>((Optimisations::ALL, ways)); });
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cc::SchemeName;
+use concurrency::SchemeName;
 use engine::dynamic::{AnySession, Branches, Database, Transaction, instances};
 use engine::{Bounds, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cc::{InstanceOptions, SchemeName};
+use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use engine::durable::{DurableOptions, OpenError, SchemaError};
 use engine::dynamic;
@@ -98,7 +98,7 @@ fn open_as<T>(
 ) -> Result<(Database, T), OpenError> {
     let mut schema = SchemaBuilder::new();
     let tables = declare(&mut schema);
-    let opened = engine_virtual::open(scheme, c, &instance(), schema, &|_| None, (&durable(), None));
+    let opened = engine_simulated::open(scheme, c, &instance(), schema, &|_| None, (&durable(), None));
     opened.map(|(database, _)| (database, tables))
 }
 

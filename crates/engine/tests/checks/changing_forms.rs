@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cc::SchemeName;
+use concurrency::SchemeName;
 use engine::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, TableChange, Verbs, dynamic};
 use platform::{Intent, Place, Platform};
 use schema::Table;
@@ -26,7 +26,7 @@ fn no_table_is_dropped_while_a_part_is_prepared() {
                 false => {
                     let mut schema = SchemaBuilder::new();
                     let handles = ["north", "east"].map(|name| (name, table::<ByA>(&mut schema, name)));
-                    let made = engine_virtual::create(scheme, c, &options(), schema, &|_| None);
+                    let made = engine_simulated::create(scheme, c, &options(), schema, &|_| None);
                     (made.expect("memory"), handles.into_iter().collect())
                 }
             };

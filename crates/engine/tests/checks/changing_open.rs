@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use cc::{InstanceOptions, SchemeName};
+use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::OpenError;
 use engine::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Verbs};
 use platform::{Intent, Place, Platform};
@@ -48,7 +48,7 @@ fn try_to_open<'n>(
 ) -> Result<(Database, Handles), OpenError> {
     let mut schema = SchemaBuilder::new();
     let handles = names.map(|name| (*name, table::<ByA>(&mut schema, name))).collect();
-    let opened = engine_virtual::open(scheme, c, &options(), schema, &|_| None, (&durable(), None));
+    let opened = engine_simulated::open(scheme, c, &options(), schema, &|_| None, (&durable(), None));
     opened.map(|(database, _)| (database, handles))
 }
 
@@ -360,7 +360,7 @@ fn others_go_on(scheme: SchemeName, seed: u64, refused: &mut u64) {
         let mut schema = SchemaBuilder::new();
         let kept = table::<ByA>(&mut schema, "kept");
         let options = InstanceOptions { sessions_max: 4, ..options() };
-        let opened = engine_virtual::open(scheme, c, &options, schema, &|_| None, (&durable(), None));
+        let opened = engine_simulated::open(scheme, c, &options, schema, &|_| None, (&durable(), None));
         let database = opened.expect("a database").0;
         let changes = |c: VirtualCore| {
             let mut session = database.session(c, None, false).expect("a session");
@@ -458,7 +458,7 @@ fn memory_of_dropped_tables_is_used_again() {
     run(&Disk::new(DiskModel::NVME, Faults::default()), |c| {
         let (schema, options) =
             (SchemaBuilder::new(), InstanceOptions { memory_bytes_max: 4 << 20, ..options() });
-        let made = engine_virtual::create(SchemeName::Silo, c, &options, schema, &|_| None);
+        let made = engine_simulated::create(SchemeName::Silo, c, &options, schema, &|_| None);
         let database = made.expect("memory");
         for _ in 0..SPARE {
             let mut session = database.session(c, None, false).expect("a session");

@@ -1,6 +1,6 @@
 //! Columns that are never written: read without concurrency control, and refused to every writer.
 
-use cc::{InstanceOptions, Scheme, for_each_scheme};
+use concurrency::{InstanceOptions, Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
 use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent, Platform};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cc::{InstanceOptions, Silo};
+use concurrency::{InstanceOptions, Silo};
 use engine::durable::content::{self, Checked, ContentError};
 use engine::durable::description::{Description, DescriptionError, DirectoryTable};
 use engine::durable::{DurableOptions, OpenError, SchemaError};

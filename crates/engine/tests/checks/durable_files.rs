@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cc::{InstanceOptions, SchemeName};
+use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, ContentError};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic;
@@ -42,7 +42,7 @@ fn open(c: VirtualCore, directory: &str, segment_bytes: u64) -> Opened {
         checkpoint_bytes: 1 << 30,
         ..DurableOptions::new(directory.into())
     };
-    let opened = engine_virtual::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(SchemeName::Silo, c, &instance, schema, &|_| None, (&durable, None));
     opened.map(|(database, _)| (database, notes))
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{Mvcc, Scheme};
+use concurrency::{Mvcc, Scheme};
 use engine::{Bounds, Database, Direction, Ending, Session, Verbs};
 use platform::{Hardware, Intent, Nanos, Platform};
 use schema::{HashPlan, IndexKind, Row, Table, TableOptions};
@@ -160,27 +160,27 @@ fn duplicates_follow_from_what_was_read<S: Scheme<Hardware>>() {
 
 #[test]
 fn failed_verbs_end_transactions_of_every_scheme() {
-    cc::for_each_scheme!(S => { failed_verbs_end_the_transaction::<S>(); });
+    concurrency::for_each_scheme!(S => { failed_verbs_end_the_transaction::<S>(); });
 }
 
 #[test]
 fn every_scheme_refuses_misuse() {
-    cc::for_each_scheme!(S => { misuse_is_refused::<S>(); });
+    concurrency::for_each_scheme!(S => { misuse_is_refused::<S>(); });
 }
 
 #[test]
 fn every_scheme_keeps_read_only_tables() {
-    cc::for_each_scheme!(S => { read_only_tables_stay::<S>(); });
+    concurrency::for_each_scheme!(S => { read_only_tables_stay::<S>(); });
 }
 
 #[test]
 fn deadlines_end_retries_of_every_scheme() {
-    cc::for_each_scheme!(S => { deadlines_end_retries::<S>(); });
+    concurrency::for_each_scheme!(S => { deadlines_end_retries::<S>(); });
 }
 
 #[test]
 fn duplicates_follow_from_what_every_scheme_read() {
-    cc::for_each_scheme!(S => { duplicates_follow_from_what_was_read::<S>(); });
+    concurrency::for_each_scheme!(S => { duplicates_follow_from_what_was_read::<S>(); });
 }
 
 /// Snapshots refuse to write, never abort, and see what was committed a few epochs before.
@@ -231,9 +231,9 @@ fn snapshots_read_only() {
 /// whether keys are there is looked up as it goes, and checked in the end.
 #[test]
 fn values_and_presence_of_occ_are_of_two_moments() {
-    let (database, people) = database::<cc::Occ>(false);
+    let (database, people) = database::<concurrency::Occ>(false);
     let (mut reader, mut writer) = (session(&database), session(&database));
-    let change = |t: &mut engine::Transaction<'_, '_, Hardware, cc::Occ>| {
+    let change = |t: &mut engine::Transaction<'_, '_, Hardware, concurrency::Occ>| {
         let row = t.find(people.primary(), &1, Intent::Write)?.expect("loaded");
         t.put(row, Person::AGE, &31)?;
         t.insert(people, &person(9))?;

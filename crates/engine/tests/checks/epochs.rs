@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cc::mutants::{Broken, Rule};
-use cc::{Hstore, InstanceOptions, Scheme, Silo};
+use concurrency::mutants::{Broken, Rule};
+use concurrency::{Hstore, InstanceOptions, Scheme, Silo};
 use engine::durable::{DurableOptions, OpenError};
 use engine::{Bounds, Commit, Database, Ending, Epoch, SchemaBuilder, Session, Verbs};
 use platform::files::Files;
@@ -91,7 +91,7 @@ macro_rules! under_all_schemes {
     ($($test:ident, $check:ident;)*) => { $(
         #[test]
         fn $test() {
-            cc::for_each_scheme!(S => { $check::<S>(); });
+            concurrency::for_each_scheme!(S => { $check::<S>(); });
         }
     )* };
 }

@@ -1,7 +1,7 @@
 //! No transaction starves where everybody wants the same rows: the number of attempts is bounded,
 //! not just small on average.
 
-use cc::{DlDetect, NoWait, Scheme, Silo, WaitDie};
+use concurrency::{DlDetect, NoWait, Scheme, Silo, WaitDie};
 use engine::{Bounds, Database, Session, Verbs};
 use platform::Intent;
 use schema::{HashPlan, IndexKind, Row, Table, TableOptions};

@@ -1,7 +1,7 @@
 //! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row,
 //! or half a transaction.
 
-use cc::{NoWait, Scheme};
+use concurrency::{NoWait, Scheme};
 use engine::dynamic::Span;
 use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent};
@@ -365,7 +365,7 @@ macro_rules! under_all_schemes {
         mod $test {
             #[test]
             fn under_all_schemes() {
-                cc::for_each_scheme!(S => { super::$test::<S>(); });
+                concurrency::for_each_scheme!(S => { super::$test::<S>(); });
             }
         }
     )* };

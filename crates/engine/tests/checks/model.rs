@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
+use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
 use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
@@ -252,7 +252,7 @@ fn behaves_like_a_map(
     let sessions = 1 + usize::from(left_out & 2048 != 0);
     let options =
         InstanceOptions { optimisations: without(left_out), ways: ways(left_out), ..options(sessions) };
-    let database = engine_hardware::create(scheme, c, &options, schema, &|_| None).expect("memory");
+    let database = engine_native::create(scheme, c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let mut model = Model::new();
     for (steps, rolls_back) in transactions {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use cc::{InstanceOptions, Mvcc, Scheme, Silo, Structure};
+use concurrency::{InstanceOptions, Mvcc, Scheme, Silo, Structure};
 use engine::{Bounds, Database, Direction, Ending, SchemaBuilder, Session, Verbs};
 use platform::{HardwareThread, Intent, Node, Place, Platform};
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};

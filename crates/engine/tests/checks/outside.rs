@@ -1,7 +1,7 @@
 //! The verbs that stand outside of concurrency control: rows read without it, and rows that enter
 //! no index.
 
-use cc::{Scheme, for_each_scheme};
+use concurrency::{Scheme, for_each_scheme};
 use engine::dynamic::Transaction as Erased;
 use engine::{Bounds, Database, Ending, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};

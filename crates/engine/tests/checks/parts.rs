@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cc::{InstanceOptions, SchemeName};
+use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
 use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic::{self, AnyPrepared};
@@ -71,7 +71,7 @@ fn open_with<T>(
         places: vec![Place { thread: None }],
         ..DurableOptions::new("d".into())
     };
-    let opened = engine_virtual::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
     opened.map(|(database, _)| (database, things))
 }
 
@@ -377,7 +377,7 @@ fn parts_of_databases_in_memory_are_named_in_vain() {
         let things = schema.table::<Thing>("things", TableOptions::default());
         let options = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
         let database =
-            engine_virtual::create(SchemeName::Mvcc, c, &options, schema, &|_| None).expect("memory");
+            engine_simulated::create(SchemeName::Mvcc, c, &options, schema, &|_| None).expect("memory");
         let mut session = database.session(c, None, false).expect("a session");
         let prepared = session.prepare_as(part(1), &Bounds::default(), |t| t.insert(things, &thing(1, 1)));
         let ((), prepared, vote) = prepared.expect("nobody else is there");

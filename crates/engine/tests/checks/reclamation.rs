@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
+use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
 use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent, Platform};
 use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
@@ -122,7 +122,7 @@ fn is_bounded((early, late): (u64, u64), rounds: u64) {
 fn memory_is_bounded_on_threads() {
     let run = (10_000, 1);
     for ways in [Ways::default(), LATCH] {
-        cc::for_each_scheme!(S => {
+        concurrency::for_each_scheme!(S => {
             is_bounded(bytes::<Hardware, S>(Hardware::core(), run, ways), run.0);
         });
     }
@@ -131,7 +131,7 @@ fn memory_is_bounded_on_threads() {
 #[test]
 fn memory_is_bounded_virtually() {
     for seed in 0..2 {
-        cc::for_each_scheme!(S => {
+        concurrency::for_each_scheme!(S => {
             let ways = if seed == 0 { Ways::default() } else { LATCH };
             is_bounded(virtually(seed, 4, |c| bytes::<VirtualMachine, S>(c, (5_000, seed), ways)), 5_000);
         });
@@ -142,7 +142,7 @@ fn memory_is_bounded_virtually() {
 fn named<P: Platform, S: Scheme<P>>(c: P::Core, database: &Database<P, S>) -> usize {
     let mut named = 0;
     database.instance().visit_structures(c, &mut |structure, _, _| {
-        named += usize::from(matches!(structure, cc::Structure::Row(_)));
+        named += usize::from(matches!(structure, concurrency::Structure::Row(_)));
     });
     named
 }
@@ -154,7 +154,8 @@ fn dead_rows_of_idle_sessions_are_swept() {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
-    let database = Database::<Hardware, cc::Mvcc>::create(c, &options(8), schema, &|_| None).expect("memory");
+    let database =
+        Database::<Hardware, concurrency::Mvcc>::create(c, &options(8), schema, &|_| None).expect("memory");
     let mut idle = Vec::new();
     for number in 0..6 {
         let mut session = database.session(c, None, false).expect("a session");
@@ -234,5 +235,5 @@ fn cycles<S: Scheme<Hardware>>() {
 
 #[test]
 fn memory_of_deleted_rows_is_not_in_use() {
-    cc::for_each_scheme!(S => { cycles::<S>(); });
+    concurrency::for_each_scheme!(S => { cycles::<S>(); });
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cc::{Hstore, Scheme};
+use concurrency::{Hstore, Scheme};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Direction, Ending, Plan, Procedure, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent};
@@ -222,7 +222,7 @@ fn watches<S: Scheme<Hardware>>() {
 
 #[test]
 fn a_route_that_says_too_little_is_noticed() {
-    cc::for_each_scheme!(S => { watches::<S>(); });
+    concurrency::for_each_scheme!(S => { watches::<S>(); });
 }
 
 #[test]

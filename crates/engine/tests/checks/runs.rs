@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cc::Scheme;
+use concurrency::Scheme;
 use engine::{Bounds, Database, Direction, Ending, SchemaBuilder, Session, Transaction, Verbs};
 use platform::{Hardware, Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};
@@ -148,10 +148,10 @@ fn groups_are_whole<S: Scheme<sim::VirtualMachine>>(seed: u64) {
 
 #[test]
 fn like_rows_one_by_one() {
-    cc::for_each_scheme!(S => { (1..3).for_each(they_are_like_rows_one_by_one::<S>); });
+    concurrency::for_each_scheme!(S => { (1..3).for_each(they_are_like_rows_one_by_one::<S>); });
 }
 
 #[test]
 fn whole_for_all_others() {
-    cc::for_each_scheme!(S => { (1..5).for_each(groups_are_whole::<S>); });
+    concurrency::for_each_scheme!(S => { (1..5).for_each(groups_are_whole::<S>); });
 }

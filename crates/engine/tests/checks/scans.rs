@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::Scheme;
+use concurrency::Scheme;
 use engine::{Bounds, Direction, Session, Transaction, Verbs};
 use platform::{Intent, Platform};
 use schema::{Row, Table, TableOptions};
@@ -91,5 +91,5 @@ fn scans_are_linear<S: Scheme<VirtualMachine>>() {
 
 #[test]
 fn under_all_schemes() {
-    cc::for_each_scheme!(S => { scans_are_linear::<S>(); });
+    concurrency::for_each_scheme!(S => { scans_are_linear::<S>(); });
 }

@@ -1,7 +1,7 @@
 //! What a prepared part has only read stays as it is until the part ends, and others read it
 //! meanwhile.
 
-use cc::{InstanceOptions, SchemeName};
+use concurrency::{InstanceOptions, SchemeName};
 use engine::dynamic::{self, AnyPrepared};
 use engine::{Bounds, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
@@ -43,7 +43,7 @@ fn run(
             wait_nanos_max: if sessions_max == 1 { 0 } else { 10_000 },
             ..InstanceOptions::default()
         };
-        let database = engine_virtual::create(scheme, c, &instance, schema, &|_| None).expect("memory");
+        let database = engine_simulated::create(scheme, c, &instance, schema, &|_| None).expect("memory");
         let mut session = database.session(c, None, false).expect("a session");
         let filled = session.transact(&Bounds::default(), |transaction| {
             (0..ROWS).try_for_each(|id| transaction.insert(things, &Thing { id, size: 0 }))

@@ -1,6 +1,6 @@
 //! The shuffling executor runs a procedure as the inline one does, and notices broken contracts.
 
-use cc::{Scheme, Silo};
+use concurrency::{Scheme, Silo};
 use engine::testing::{Shuffle, run_shuffled};
 use engine::{Bounds, Database, Ending, Plan, Procedure, Verbs};
 use platform::{Hardware, Intent};
@@ -129,7 +129,7 @@ fn does_what_the_inline_executor_does<S: Scheme<Hardware>>() {
 
 #[test]
 fn shuffled_is_inline() {
-    cc::for_each_scheme!(S => { does_what_the_inline_executor_does::<S>(); });
+    concurrency::for_each_scheme!(S => { does_what_the_inline_executor_does::<S>(); });
 }
 
 /// Its actions depend on each other, and change on their way through bytes.

@@ -1,6 +1,6 @@
 //! What all checks share: databases, machines, and a random source.
 
-use cc::{InstanceOptions, Scheme};
+use concurrency::{InstanceOptions, Scheme};
 use engine::testing::Shuffle;
 use engine::{Bounds, Database, SchemaBuilder, Session, Verbs};
 use platform::{Place, Platform};

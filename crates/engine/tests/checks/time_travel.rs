@@ -1,8 +1,8 @@
 //! What a scheme that orders commits by their data allows and others do not, and what it must not
 //! allow either: a transaction calls other sessions in its midst, and no epoch ends.
 
-use cc::mutants::{Broken, Rule};
-use cc::{InstanceOptions, Occ, Scheme, Silo, TicToc};
+use concurrency::mutants::{Broken, Rule};
+use concurrency::{InstanceOptions, Occ, Scheme, Silo, TicToc};
 use engine::{Bounds, Database, Ending, Session, Transaction, Verbs};
 use platform::{Hardware, Intent};
 use schema::{Row, Table, TableOptions};

@@ -1,7 +1,7 @@
 //! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find
 //! the same.
 
-use cc::Scheme;
+use concurrency::Scheme;
 use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
 use platform::{Hardware, Intent};
 use schema::{HashPlan, Index, IndexKind, Row, Schema, Table, TableOptions};
@@ -83,5 +83,5 @@ fn whatever_is_told<S: Scheme<Hardware>>() {
 
 #[test]
 fn lookups_find_the_same_whatever_was_told() {
-    cc::for_each_scheme!(S => { whatever_is_told::<S>(); });
+    concurrency::for_each_scheme!(S => { whatever_is_told::<S>(); });
 }

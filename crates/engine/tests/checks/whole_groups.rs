@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cc::{InstanceOptions, SchemeName};
+use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::{DurableOptions, GlobalId, PartOf};
 use engine::dynamic::{Database, Session};
 use engine::{Bounds, Commit, Ending, Outcome, SchemaBuilder, Verbs};
@@ -46,7 +46,7 @@ fn open(scheme: SchemeName, c: VirtualCore, epoch_nanos: u64) -> (Database<P>, T
         ..LogOptions::default()
     };
     let durable = DurableOptions { log, checkpoint_bytes: 1 << 30, ..DurableOptions::new("d".into()) };
-    let opened = engine_virtual::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
+    let opened = engine_simulated::open(scheme, c, &instance, schema, &|_| None, (&durable, None));
     opened.map(|(database, _)| (database, notes)).expect("a database")
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cc::{InstanceOptions, NoWait, Scheme, Silo, WaitDie};
+use concurrency::{InstanceOptions, NoWait, Scheme, Silo, WaitDie};
 use engine::{Bounds, Database, Direction, Ending, Transaction, Verbs};
 use platform::{Intent, Platform};
 use schema::{Inspector, Row, Table, TableOptions, Text, Value};

@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use islands::{DataOwners, DeploymentDirectory, DirectoryError, directory};
+use distributed::{DataOwners, DeploymentDirectory, DirectoryError, directory};
 use platform::Hardware;
 use platform::files::{FileError, FileErrorKind, Files};
 

@@ -14,7 +14,7 @@
 //!   other instances' parts;
 //! - a [`Procedure`] works on any parts. A closure could not: a transaction over several instances
 //!   sends each of them its whole part in one message, and none stays open over a message (crate
-//!   `islands`). So a procedure is a value that names all of its steps at once. [`Deployment::run`]
+//!   `distributed`). So a procedure is a value that names all of its steps at once. [`Deployment::run`]
 //!   hands it to the worker that has the part of its first step, and waits for its end.
 //!
 //! Every worker is a thread with a session and links to the workers of other instances: rings in
@@ -39,10 +39,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cc::InstanceOptions;
+use concurrency::InstanceOptions;
+use distributed::messages::INCARNATIONS_MAX;
+use distributed::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
 use engine::{DurableOptions, Recovered, SchemaBuilder};
-use islands::messages::INCARNATIONS_MAX;
-use islands::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
 use schema::{Partitioning, Row, TableError, ValueType};
@@ -247,9 +247,9 @@ impl DeploymentBuilder {
         for (table, fill) in divisions.iter_mut().zip(&self.fill) {
             table.read_only = fill.is_some();
         }
-        let cannot = |error: islands::MapError| Error::Deployment(error.to_string());
+        let cannot = |error: distributed::MapError| Error::Deployment(error.to_string());
         let map = Map::new(&divisions, owners, division.instances).map_err(cannot)?;
-        let fingerprint = islands::messages::fingerprint(schema.descriptions());
+        let fingerprint = distributed::messages::fingerprint(schema.descriptions());
         let data = DataOwners { instances: division.instances, parts: map.instances() };
         let opened = self.path.as_ref().map(|path| DeploymentDirectory::<Hardware>::open(c, path, &data));
         let directory = opened.transpose()?;
@@ -275,12 +275,12 @@ impl DeploymentBuilder {
             return Err(Error::open(OpenReason::UsedUp, why));
         }
         let all: Vec<_> = made.iter().collect();
-        let resolved = islands::resolve(c, &all, Rules::SOUND);
+        let resolved = distributed::resolve(c, &all, Rules::SOUND);
         resolved.map_err(|error| Error::open(OpenReason::InDoubt, error.to_string()))?;
         let instances = self.fill_all(made, &map)?;
         let nodes = vec![None; names.len()];
         let mechanism = |_, _| Mechanism::SharedMemory;
-        let seats = islands::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None);
+        let seats = distributed::mesh::connect::<Hardware>(c, &names, &nodes, &mechanism, &mut || None);
         let seats = seats.map_err(|error| Error::Deployment(error.to_string()))?;
         let queues = seats.iter().map(|seat| Queue::new(Arc::clone(&seat.bell))).collect();
         let (parts, durable) = (division.parts, directory.is_some());
@@ -324,7 +324,7 @@ impl DeploymentBuilder {
             // Sessions of the program are others than the worker that holds a part.
             wait_nanos_max: match division.instances {
                 1 => InstanceOptions::default().wait_nanos_max,
-                _ => islands::wait_nanos_max(workers + self.sessions_max),
+                _ => distributed::wait_nanos_max(workers + self.sessions_max),
             },
             ..InstanceOptions::default()
         };
@@ -332,12 +332,12 @@ impl DeploymentBuilder {
         schema.keep_partitions(|part| usize::from(map.owner_of_part(part).instance) == instance);
         let (c, nowhere) = (Hardware::core(), |_| None);
         let Some(path) = path else {
-            let database = engine_hardware::create(self.scheme, c, &options, schema, &nowhere)?;
+            let database = engine_native::create(self.scheme, c, &options, schema, &nowhere)?;
             return Ok((database, Recovered::default()));
         };
         let places = vec![Place { thread: None }; workers];
         let durable = DurableOptions { places, ..DurableOptions::new(path) };
-        Ok(engine_hardware::open(self.scheme, c, &options, schema, &nowhere, (&durable, None))?)
+        Ok(engine_native::open(self.scheme, c, &options, schema, &nowhere, (&durable, None))?)
     }
 
     /// Gives the copied tables their rows, and each instance what it has.
@@ -362,7 +362,7 @@ impl DeploymentBuilder {
 
 /// The first of these directories of instances that holds no database.
 fn missing(instances: &[PathBuf]) -> Option<&PathBuf> {
-    instances.iter().find(|path| !path.join(storage::log::MANIFEST).exists() && !paged::holds_pages(path))
+    instances.iter().find(|path| !path.join(storage::log::MANIFEST).exists() && !pages::holds_pages(path))
 }
 
 /// Why rows of this type cannot be divided, if they cannot.

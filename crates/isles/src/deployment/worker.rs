@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use distributed::flight::Failure;
+use distributed::mesh::Seat;
+use distributed::messages::{MESSAGE_BYTES_MAX, Unsaid};
+use distributed::{Done, End, Map, Member, MemberError, Rules, Setting, Where, WorkerName};
 use engine::dynamic::{AnySession, run_as};
 use engine::{Backoff, Bounds, Ending, Epoch};
-use islands::flight::Failure;
-use islands::mesh::Seat;
-use islands::messages::{MESSAGE_BYTES_MAX, Unsaid};
-use islands::{Done, End, Map, Member, MemberError, Rules, Setting, Where, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 use terms::{Abort, Category, Conflict, Mode};
 

@@ -5,7 +5,7 @@ use crate::common::{Directory, Person, person};
 use engine::dynamic::Transaction;
 use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Error, OpenReason};
-use paged::{PagedLogOptions, PagedOptions};
+use pages::{PagedLogOptions, PagedOptions};
 use platform::Hardware;
 use schema::TableOptions;
 
@@ -18,7 +18,7 @@ fn open(directory: &Directory) -> (engine::dynamic::Database<Hardware>, schema::
         log: Some(PagedLogOptions::default()),
         ..PagedOptions::default()
     };
-    let opened = engine_hardware::open_paged(Hardware::core(), &options, schema, None);
+    let opened = engine_native::open_paged(Hardware::core(), &options, schema, None);
     (opened.expect("a database").0, people)
 }
 

@@ -151,7 +151,7 @@ fn open_database(engine: Engine, directory: Option<&Path>) -> Result<Opened> {
         }
         Engine::BrokenPages(rule) => {
             let (gaps, read_locks) = (rule == BrokenRule::Gaps, rule == BrokenRule::ReadLocks);
-            builder.pages(POOL_BYTES).breaking(paged::Broken { gaps, read_locks, ..paged::Broken::default() })
+            builder.pages(POOL_BYTES).breaking(pages::Broken { gaps, read_locks, ..pages::Broken::default() })
         }
         _ => pass!(builder.pages(POOL_BYTES)),
     };

@@ -14,7 +14,7 @@
 //! The mechanisms are those of Porobic et al., "OLTP on Hardware Islands", PVLDB 2012, section 3.2.
 //!
 //! [`connect`] makes both ends within one process, whose regions are private to it. Two processes
-//! connect through crate `peers`; the ends that they get are used in the same way.
+//! connect through crate `secure-links`; the ends that they get are used in the same way.
 //!
 //! A worker with many small messages for one peer collects them in an [`Outbox`].
 

@@ -3,7 +3,7 @@
 //!
 //! Each model runs as written, and with one kind of operation weakened everywhere, which it must
 //! catch. Bounds are small enough for every test run;
-//! `LOOM_MAX_PREEMPTIONS=5 cargo test -p storage --test loom` goes further.
+//! `LOOM_MAX_PREEMPTIONS=5 cargo test -p isles-storage --test loom` goes further.
 
 // loom switches between stacks in ways that Miri does not know.
 #![cfg(not(miri))]

@@ -1,0 +1,157 @@
+//! What a member is made from, what it has counted, and why it cannot go on.
+
+use engine::Procedure;
+use platform::link::{End as LinkEnd, Limits, Links, ReceiveError, SendError};
+
+use crate::flight::End;
+use crate::map::{Map, WorkerName};
+use crate::messages::{MessageError, Unsaid};
+use crate::protocol::{Illegal, Rules};
+
+/// Longest wait for a lock in one of several instances with so many workers, also of transactions
+/// that are no parts: who holds the lock may wait for other instances.
+pub fn wait_nanos_max(workers: usize) -> u64 {
+    // Only the worker itself could let go, when it hears a decision.
+    if workers == 1 { 0 } else { concurrency::WAIT_NANOS_MAX_PARTICIPANT }
+}
+
+/// What a member is made from.
+pub struct Setting<'d, Q: Procedure> {
+    /// Who it is.
+    pub me: WorkerName,
+    /// The tables of its instance.
+    pub tables: &'d Q::Tables,
+    /// The owners of all data.
+    pub map: &'d Map,
+    /// [`crate::messages::fingerprint`] of the tables.
+    pub fingerprint: u32,
+    /// A number that this instance had at no earlier start, below
+    /// [`crate::messages::INCARNATIONS_MAX`].
+    pub incarnation: u64,
+    /// Whether the instance is durable: then a peer whose link closes is lost, and may come back.
+    pub durable: bool,
+    /// Whether a part locks all that its worker has, or partitions as wholes: then parts are
+    /// prepared one after the other, and transactions take what they need in the order of the
+    /// instances.
+    pub in_order: bool,
+    /// The rules of the protocol.
+    pub rules: Rules,
+}
+
+impl<Q: Procedure> Clone for Setting<'_, Q> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Q: Procedure> Copy for Setting<'_, Q> {}
+
+/// The way to a worker of another instance.
+pub struct Connection<P: Links> {
+    /// Who it is.
+    pub to: WorkerName,
+    /// This worker's end.
+    pub end: LinkEnd<P>,
+    /// The link's bounds.
+    pub limits: Limits,
+}
+
+/// Why a member cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// What a peer said is no message.
+    #[error("{from}: {error}")]
+    Message {
+        /// The peer.
+        from: WorkerName,
+        /// What is wrong.
+        error: MessageError,
+    },
+    /// What is said of every transaction cannot be said.
+    #[error("to {to}: {why}")]
+    Unsaid {
+        /// The peer.
+        to: WorkerName,
+        /// Why.
+        why: Unsaid,
+    },
+    /// What a peer said does not fit what was said before.
+    #[error("{from}: {error}")]
+    Illegal {
+        /// The peer.
+        from: WorkerName,
+        /// What is wrong.
+        error: Illegal,
+    },
+    /// A vote of somebody who was not asked, or with another number of outputs than actions.
+    #[error("{0}: a vote that answers no request")]
+    Vote(WorkerName),
+    /// A request or a decision of somebody who does not coordinate the transaction.
+    #[error("{from}: a transaction of {coordinator} is not for it to coordinate")]
+    Stranger {
+        /// The peer.
+        from: WorkerName,
+        /// The coordinator.
+        coordinator: WorkerName,
+    },
+    /// A question about a transaction of another coordinator that may be under way.
+    #[error("{from}: a question about a transaction of {coordinator}")]
+    Inquiry {
+        /// The peer.
+        from: WorkerName,
+        /// Who knows.
+        coordinator: WorkerName,
+    },
+    /// A link refuses to send.
+    #[error("to {to}: {error}")]
+    Send {
+        /// The peer.
+        to: WorkerName,
+        /// Why.
+        error: SendError,
+    },
+    /// A link refuses to receive.
+    #[error("from {from}: {error}")]
+    Receive {
+        /// The peer.
+        from: WorkerName,
+        /// Why.
+        error: ReceiveError,
+    },
+    /// The instance can make nothing durable any more.
+    #[error(transparent)]
+    Log(terms::Abort),
+    /// Data belong to a worker to whom there is no link.
+    #[error("no link to {0}")]
+    NoLink(WorkerName),
+}
+
+/// What a member has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages of the protocol that were sent, greetings left out.
+    pub messages: u64,
+    /// Messages that attempts of its own transactions take by the protocol: over all members the
+    /// same number.
+    pub expected: u64,
+    /// Messages of links.
+    pub packets: u64,
+    /// Parts prepared for others.
+    pub served: u64,
+    /// Parts of others that met another transaction.
+    pub refused: u64,
+    /// Messages that were heard twice.
+    pub echoes: u64,
+    /// Links that were lost: then messages are not as many as expected.
+    pub losses: u64,
+}
+
+/// A transaction whose attempt is over.
+pub struct Done<Q, T> {
+    /// The transaction.
+    pub procedure: Q,
+    /// What its caller knows it by.
+    pub ticket: T,
+    /// How it ended.
+    pub end: End,
+}

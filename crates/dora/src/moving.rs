@@ -1,0 +1,103 @@
+//! How a worker changes the map.
+
+use std::sync::Arc;
+
+use platform::{Platform, Work};
+use repartitioning::{Change, MapError, Partition};
+use terms::Abort;
+
+use crate::hands::Hands;
+use crate::map::Map;
+use crate::messages::Said;
+use crate::post::gone;
+use crate::rearranging::{Event, Rearrangement, State};
+use crate::worker::Worker;
+
+/// Words of a partition in a map.
+const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
+/// How long the worker waits until it looks again whether transactions are active.
+const DRAIN_LOOK_NANOS: u64 = 200;
+
+impl<P: Platform> Worker<'_, P> {
+    /// Changes the map, between two transactions of this worker: waits until no transaction is
+    /// active, and serves others meanwhile.
+    ///
+    /// # Errors
+    /// The map cannot be changed so, in words; the database has stopped, or a worker is gone.
+    pub fn rearrange(
+        &mut self,
+        hands: &mut dyn Hands,
+        changes: &[Change],
+    ) -> Result<Result<(), MapError>, Abort> {
+        let c = self.c;
+        self.shared.central.leave(c, &mut self.seat);
+        let mut rearrangement = Rearrangement::new();
+        let mut changed = None;
+        // Before anybody has to wait for it.
+        let mut next = Some(self.next_map(changes));
+        loop {
+            match rearrangement.state() {
+                State::Asked if self.shared.central.try_claim(c, &mut self.seat) => {
+                    rearrangement.advance(Event::Claim);
+                }
+                State::Claimed
+                    if self.shared.central.is_drained(c, &mut self.seat) || self.shared.broken.drains =>
+                {
+                    rearrangement.advance(Event::Drain);
+                    self.ask_fences()?;
+                }
+                State::Drained if self.fences == 0 || self.shared.broken.drains => {
+                    // What was said to this worker came before the answers, or before the last
+                    // transaction was over.
+                    while self.hear(hands)? {}
+                    rearrangement.advance(Event::Fence);
+                }
+                State::Asked | State::Claimed | State::Drained => {
+                    while self.hear(hands)? {}
+                    if self.shared.has_lost(c) {
+                        return Err(gone());
+                    }
+                    self.post.wait(P::now(c).plus(DRAIN_LOOK_NANOS));
+                }
+                State::Quiet => {
+                    // What others have changed before the lock was claimed counts.
+                    let prepared = next.take().filter(|(version, _)| *version == self.shared.version(c));
+                    let (_, map) = prepared.unwrap_or_else(|| self.next_map(changes));
+                    changed = Some(map.map(|map| self.shared.set_map(c, map)));
+                    rearrangement.advance(Event::Exchange);
+                }
+                State::Changed => {
+                    self.shared.central.unclaim(c);
+                    rearrangement.advance(Event::Release);
+                }
+                State::Over => return Ok(changed.unwrap_or(Ok(()))),
+            }
+        }
+    }
+
+    /// The map as it is now, if nobody else changes it.
+    pub fn latest_map(&self) -> Arc<Map> {
+        self.shared.map(self.c)
+    }
+
+    /// What the map becomes by these changes, and the version that they are changes of.
+    fn next_map(&self, changes: &[Change]) -> (u64, Result<Map, MapError>) {
+        let map = self.shared.map(self.c);
+        let partitions = map.partitions().partitions().count();
+        // Each change looks for its partition, and those behind it move; at the end the map is
+        // copied, a word a leading column and partition.
+        let words = changes.len() * partitions * PARTITION_WORDS / 2 + map.columns() + partitions;
+        P::work(self.c, Work::CopyWord, words as u32);
+        P::work(self.c, Work::Step, changes.len() as u32 * partitions.max(1).ilog2());
+        (map.version(), map.changed(changes))
+    }
+
+    /// Asks all others to answer when they have done what was said before.
+    fn ask_fences(&mut self) -> Result<(), Abort> {
+        for to in (0..self.shared.workers() as u16).filter(|to| *to != self.me) {
+            self.post.say(to, &Said::Fence)?;
+            self.fences += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions
+//! meet in transactions.
+//!
+//! The arrays ([`repartitioning::Arrays`]; ATraPos, section V) are the worker's own: nobody else looks at
+//! them, and whoever wants them asks the worker, which gives them away and begins anew. All actions
+//! are counted, by the table that they belong to and by who has asked for them; one run of actions
+//! in [`SAMPLE`] is measured by the clock. Of transactions that touch several sub-partitions one in
+//! so many is a synchronization point of all of these.
+
+use platform::{LINE_BYTES, Nanos, Platform, Work};
+use repartitioning::{Arrays, MEETINGS_MAX};
+use schema::Route;
+
+use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
+use crate::map::Map;
+use crate::worker::{Attempt, Worker};
+
+/// What takes place at a synchronization point: a request, an answer, and how the transaction has
+/// ended, each a line.
+const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
+/// Words of a set in the table of those that met.
+const MEETING_WORDS: usize = 8;
+
+impl<P: Platform> Worker<'_, P> {
+    /// Counts from now on.
+    pub fn count(&mut self) {
+        self.counting = Some(Counting::of(&self.map));
+    }
+
+    /// What it has counted since it was last asked, or since the map changed; `None` if it does not
+    /// count.
+    pub fn take_arrays(&mut self) -> Option<Arrays> {
+        let counting = self.counting.as_mut()?;
+        // New ones are made, and these are handed over.
+        P::work(self.c, Work::CopyWord, words(&self.map));
+        Some(std::mem::replace(&mut counting.arrays, empty(&self.map)))
+    }
+
+    /// The map is another one.
+    pub(crate) fn recount(&mut self) {
+        if let Some(counting) = &mut self.counting {
+            P::work(self.c, Work::CopyWord, words(&self.map));
+            counting.arrays.clear(self.map.version(), self.map.sub_partitions());
+        }
+    }
+
+    /// When a run of actions begins, if it is to be measured.
+    #[inline]
+    pub(crate) fn begin_sample(&mut self) -> Option<Nanos> {
+        let counting = self.counting.as_mut()?;
+        is_due(&mut counting.until_run).then(|| P::now(self.c))
+    }
+
+    /// When a look for a message begins, if what comes next is to be measured: to take a message is
+    /// part of what it costs.
+    #[inline]
+    pub(crate) fn begin_look(&self) -> Option<Nanos> {
+        let counting = self.counting.as_ref()?;
+        (counting.until_message == 0).then(|| P::now(self.c))
+    }
+
+    /// A message has come: when that began which it costs this worker, if it is to be measured.
+    #[inline]
+    pub(crate) fn end_look(&mut self, looked: Option<Nanos>) -> Option<Nanos> {
+        let counting = self.counting.as_mut()?;
+        is_due(&mut counting.until_message).then_some(looked).flatten()
+    }
+
+    /// The end of another worker's transaction began then and is over: its time belongs to the
+    /// actions of the transaction, by the class of which it is known.
+    pub(crate) fn end_their_end(&mut self, began: Option<Nanos>, class: Option<usize>) {
+        if let (Some(began), Some(class), Some(counting)) = (began, class, &mut self.counting) {
+            counting.arrays.measure(class, 0, P::now(self.c).since(began));
+        }
+    }
+
+    /// Waits for a message, but not for long, and counts how long there was nothing to do.
+    pub(crate) fn rest(&mut self, nanos: u64) {
+        let waited = self.wait(nanos);
+        if let Some(counting) = &mut self.counting {
+            counting.arrays.rest(waited);
+        }
+    }
+
+    /// The same while answers are missing.
+    pub(crate) fn wait_for_answers(&mut self, nanos: u64) {
+        let waited = self.wait(nanos);
+        if let Some(counting) = &mut self.counting {
+            counting.arrays.wait(waited);
+        }
+    }
+
+    fn wait(&self, nanos: u64) -> u64 {
+        let began = P::now(self.c);
+        self.post.wait(began.plus(nanos));
+        P::now(self.c).since(began)
+    }
+
+    /// Some actions, of which this is the first one's home, began then and are over.
+    pub(crate) fn end_sample(&mut self, began: Nanos, (home, actions): (Option<Route>, usize), whose: For) {
+        if let (Some(counting), Some(home)) = (&mut self.counting, home) {
+            let nanos = P::now(self.c).since(began);
+            counting.arrays.measure(class(&home, whose), actions as u64, nanos);
+        }
+    }
+
+    /// The actions of the phase that belong to this worker run.
+    #[inline]
+    pub(crate) fn count_own(&mut self) {
+        let Some(counting) = &mut self.counting else { return };
+        P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
+        homes(&self.attempt, self.me).for_each(|home| counting.act(&self.map, home, For::Own));
+    }
+
+    /// The actions of the phase that belong to others are asked for.
+    pub(crate) fn count_asked(&mut self) {
+        let Some(counting) = &mut self.counting else { return };
+        P::work(self.c, Work::Step, 2 * self.attempt.ends.len() as u32);
+        let of_others = homes_where(&self.attempt, |owner| owner != self.me);
+        of_others.filter_map(|home| self.map.sub_partition(home)).for_each(|sub| counting.arrays.ask(sub));
+    }
+
+    /// Another worker's action with this home has come.
+    #[inline]
+    pub(crate) fn count_other(&mut self, home: Option<&Route>) {
+        if let (Some(counting), Some(home)) = (&mut self.counting, home) {
+            P::work(self.c, Work::Step, 2);
+            counting.act(&self.map, home, For::Other);
+        }
+    }
+
+    /// A transaction of the worker's own has committed.
+    #[inline]
+    pub(crate) fn count_meeting(&mut self) {
+        let Some(counting) = &mut self.counting else { return };
+        let mut subs = self.attempt.routes.entries().iter().filter_map(|route| self.map.sub_partition(route));
+        let Some(first) = subs.next() else { return };
+        if subs.any(|sub| sub != first) && is_due(&mut counting.until_meeting) {
+            let routes = self.attempt.routes.entries();
+            P::work(self.c, Work::Step, 4 * routes.len() as u32);
+            let met = routes.iter().filter_map(|route| self.map.sub_partition(route));
+            counting.arrays.meet(met, SAMPLE, SAMPLE * MEETING_BYTES);
+        }
+    }
+}
+
+/// Words of a worker's arrays: a count of 32 bits by sub-partition and class, of which a table has
+/// two, and one by sub-partition of what is asked for; and the sets that met.
+fn words(map: &Map) -> u32 {
+    let counts = map.sub_partitions() * (2 * map.tables() + 1);
+    (counts.div_ceil(2) + MEETINGS_MAX * MEETING_WORDS) as u32
+}
+
+/// The homes of the actions of the phase that belong to this worker.
+pub(crate) fn homes(attempt: &Attempt, me: u16) -> impl Iterator<Item = &Route> {
+    homes_where(attempt, move |owner| owner == me)
+}
+
+/// The homes of the actions of the phase that belong to such owners.
+fn homes_where(attempt: &Attempt, is_such: impl Fn(u16) -> bool) -> impl Iterator<Item = &Route> {
+    let begins = std::iter::once(&attempt.from).chain(&attempt.ends);
+    let all = begins.zip(&attempt.ends).zip(&attempt.owners);
+    let own = all.filter(move |((begin, end), owner)| is_such(**owner) && begin < end);
+    own.map(|((begin, _), _)| &attempt.routes.entries()[*begin])
+}

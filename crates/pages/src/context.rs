@@ -1,0 +1,271 @@
+//! What a session has at hand for its transaction: locks, rows, changes; and how the transaction
+//! ends.
+
+use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
+use engine::{Commit, Epoch};
+use platform::files::Files;
+use platform::{Nanos, Work};
+use schema::RowId;
+use terms::{Abort, Category, Conflict, Stamp};
+
+use crate::key::KeyWords;
+use crate::locks::{Answer, LockMode, Wish};
+use crate::log::Log;
+use crate::log::record::End;
+use crate::lsn::Lsn;
+use crate::options::PagedError;
+use crate::owner::Owner;
+use crate::pool::{Read, Worker};
+use crate::shared::Shared;
+use crate::tree::Hint;
+
+/// A row that a transaction has found.
+pub(crate) struct FoundRow {
+    pub table: usize,
+    /// Its primary key.
+    pub key: KeyWords,
+    pub hint: Option<Hint>,
+    /// Whether nobody else can change the row.
+    pub is_locked: bool,
+    /// Deleted by the transaction itself.
+    pub is_gone: bool,
+}
+
+impl FoundRow {
+    /// That was just found.
+    #[inline]
+    pub(crate) fn of(table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> Self {
+        FoundRow { table, key, hint: Some(hint), is_locked, is_gone: false }
+    }
+
+    /// Enters it among the rows of an attempt.
+    #[inline]
+    pub(crate) fn enter(self, rows: &mut Vec<FoundRow>, attempt: u32) -> RowId {
+        rows.push(self);
+        RowId::new(rows.len() as u32 - 1, attempt)
+    }
+}
+
+/// One worker's transaction, and what is kept from one to the next.
+pub(crate) struct Context<'d, P: Files> {
+    pub shared: &'d Shared<P>,
+    pub worker: Worker<'d, P>,
+    /// That of the transaction.
+    pub owner: Box<Owner>,
+    /// That of the transaction after the next one that is prepared.
+    pub spare: Option<Box<Owner>>,
+    pub rows: Vec<FoundRow>,
+    /// Room for leaves of keys that are looked up together.
+    pub leaves: Vec<Read<'d, P>>,
+    pub meter: Meter,
+    /// Marks the rows of an attempt.
+    pub attempt: u32,
+    pub deadline: Option<Nanos>,
+    /// Longest wait for a lock, if there is a bound.
+    wait_nanos_max: Option<u64>,
+    /// An attempt has begun that has not ended: its caller may have forgotten it, or panicked.
+    is_open: bool,
+    pub last_stamp: u64,
+}
+
+impl<'d, P: Files> Context<'d, P> {
+    pub(crate) fn new(
+        shared: &'d Shared<P>,
+        (c, number): (P::Core, usize),
+        owner: Box<Owner>,
+        measure: bool,
+    ) -> Self {
+        Context {
+            shared,
+            worker: shared.pool.worker(c, number),
+            owner,
+            spare: None,
+            rows: Vec::new(),
+            leaves: Vec::new(),
+            meter: Meter::new(measure),
+            attempt: (P::timestamp(c) as u32) ^ (number as u32) << 16,
+            deadline: None,
+            wait_nanos_max: None,
+            is_open: false,
+            last_stamp: 0,
+        }
+    }
+
+    /// Locks a place of a table, and waits for it as long as the transaction may.
+    #[inline]
+    pub(crate) fn lock(&mut self, table: usize, name: u64, mode: LockMode) -> Result<(), Abort> {
+        let before = self.meter.enter::<P>(self.worker.c, Category::Cc);
+        let answer = match self.wait_nanos_max {
+            None => self.acquire((table, name, mode), Some(self.deadline)),
+            Some(longest) => self.acquire_soon((table, name, mode), longest),
+        };
+        self.meter.leave::<P>(self.worker.c, before);
+        match answer {
+            Answer::Granted => Ok(()),
+            Answer::Refused => {
+                self.owner.locks.is_refused((table, name, mode));
+                Err(Abort::Conflict(Conflict::Locked))
+            }
+            Answer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
+        }
+    }
+
+    /// Waits for what the attempt before was refused, and has it then. The transaction has nothing
+    /// else yet: nobody waits for it, so it can wait for anybody, and comes back when it can go on.
+    /// Otherwise it would take again what others want, only to be refused again.
+    pub(crate) fn wait_for_refused(&mut self) -> Result<(), Abort> {
+        match self.owner.locks.refused() {
+            Some((table, name, mode)) if !self.owner.locks.locks_nothing() => self.lock(table, name, mode),
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks a place, and waits for it no longer than this; what was not granted by then is
+    /// refused.
+    fn acquire_soon(&mut self, place: (usize, u64, LockMode), longest: u64) -> Answer {
+        let answer = self.acquire(place, None);
+        if answer != Answer::Refused || longest == 0 {
+            return answer;
+        }
+        let c = self.worker.c;
+        let until = P::now(c).plus(longest);
+        let is_last = self.deadline.is_some_and(|deadline| deadline <= until);
+        let answer = self.acquire(place, Some(if is_last { self.deadline } else { Some(until) }));
+        match answer == Answer::Late && !is_last && self.shared.failure(c).is_none() {
+            true => Answer::Refused,
+            false => answer,
+        }
+    }
+
+    fn acquire(
+        &mut self,
+        (table, name, mode): (usize, u64, LockMode),
+        waits: Option<Option<Nanos>>,
+    ) -> Answer {
+        let (c, wish) = (self.worker.c, self.wish(table, name, mode));
+        let (owner, meter) = (&mut self.owner, &mut self.meter);
+        let mut on_wait = || {
+            meter.enter::<P>(c, Category::Wait);
+        };
+        owner.locks.acquire((&self.shared.locks, c), wish, waits, &mut on_wait)
+    }
+
+    /// The wish of this transaction for a place of a table.
+    #[inline]
+    pub(crate) fn wish(&self, table: usize, name: u64, mode: LockMode) -> Wish {
+        Wish { table, name, mode, age: self.owner.age }
+    }
+
+    /// Begins an attempt; of a part, or of a transaction of this database alone, which waits for a
+    /// lock no longer than `wait_nanos_max`.
+    ///
+    /// Pre: none is open.
+    pub(crate) fn begin(&mut self, deadline: Option<Nanos>, is_part: bool, wait_nanos_max: Option<u64>) {
+        let (c, shared) = (self.worker.c, self.shared);
+        self.is_open = true;
+        P::work(c, Work::Transaction, 1);
+        self.begin_rows(deadline);
+        // Two parts could wait for each other in two databases.
+        let bounds = [shared.wait_nanos_max, wait_nanos_max, is_part.then_some(WAIT_NANOS_MAX_PARTICIPANT)];
+        self.wait_nanos_max = bounds.into_iter().flatten().min();
+        self.begin_note();
+        // Whoever is alone meets nobody but parts that it has prepared.
+        let locks_nothing = shared.locks.has_one_session() && !is_part && !shared.owners.has_parts(c);
+        self.owner.locks.begin(locks_nothing);
+    }
+
+    /// No row is known that was found before.
+    pub(crate) fn begin_rows(&mut self, deadline: Option<Nanos>) {
+        self.rows.clear();
+        // Of all numbers in turn (Numerical Recipes, section 7.1), as sessions begin anywhere among
+        // them. 0 marks handles that no attempt has made.
+        self.attempt = self.attempt.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).max(1);
+        self.deadline = deadline;
+    }
+
+    /// What the log hears from now on is of a transaction that begins.
+    pub(crate) fn begin_note(&mut self) {
+        let generation = self.worker.pool.log().map_or(0, Log::generation);
+        let transaction = self.owner.next_transaction(generation);
+        self.worker.begin_transaction(transaction, self.owner.number);
+    }
+
+    /// Undoes an attempt that nobody goes on with, and gives back what it has locked.
+    pub(crate) fn give_up(&mut self) {
+        // A database that has stopped keeps what could not be undone.
+        if self.is_open && self.shared.failure(self.worker.c).is_none() {
+            _ = self.roll_back();
+        }
+    }
+
+    /// The transaction goes on elsewhere: it is prepared.
+    pub(crate) fn leave(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Ends an attempt that has committed, or whose changes are undone.
+    fn end(&mut self) {
+        self.is_open = false;
+        self.worker.rests();
+        self.owner.end(&mut self.worker, &self.shared.locks);
+    }
+
+    /// Gives back what the session has.
+    pub(crate) fn end_session(&mut self, number: usize) {
+        self.shared.end_session(self.worker.c, number, (&mut self.owner, &mut self.spare));
+    }
+
+    /// Commits: changes are there already. With a log its locks are given back before the commit is
+    /// durable: whoever sees what the transaction has done has a later place in the log, and is
+    /// durable only with it (early lock release: Johnson et al., "Aether", PVLDB 2010), unless
+    /// [`storage::Optimisation::Aether`] is left out.
+    ///
+    /// # Errors
+    /// The log has stopped: whether the transaction commits is not known, and it is not to be
+    /// acknowledged.
+    pub(crate) fn commit(&mut self) -> Result<Commit, PagedError> {
+        let c = self.worker.c;
+        let before = self.meter.enter::<P>(c, Category::Commit);
+        // Drawn with all locks held: whoever gets one of them later draws later.
+        let stamp = self.draw_stamp();
+        let lsn = match self.log_end(End::Committed) {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                // Locks stay, so that nobody sees what may be lost.
+                self.shared.fail(c, error.clone());
+                return Err(error);
+            }
+        };
+        self.end();
+        self.meter.leave::<P>(c, before);
+        Ok(Commit { stamp, durable_with: Epoch(lsn.0) })
+    }
+
+    /// A stamp for a commit, all locks of which are held.
+    pub(crate) fn draw_stamp(&mut self) -> Stamp {
+        self.last_stamp = P::timestamp(self.worker.c).max(self.last_stamp + 1);
+        Stamp(self.last_stamp)
+    }
+
+    /// Logs how the worker's transaction ends; where the record ends.
+    pub(crate) fn log_end(&mut self, end: End<'_>) -> Result<Lsn, PagedError> {
+        let lsn = self.worker.end_transaction(end)?;
+        if let Some(log) = self.worker.pool.log().filter(|_| !self.shared.aether) {
+            log.wait(self.worker.c, lsn, None)?;
+        }
+        Ok(lsn)
+    }
+
+    /// Undoes all changes; where what the transaction has read may end in the log.
+    pub(crate) fn roll_back(&mut self) -> Result<Lsn, PagedError> {
+        let undone = self.owner.undo.roll_back(&mut self.worker);
+        let lsn = undone.and_then(|()| self.log_end(End::RolledBack)).map_err(|error| {
+            // Locks stay, so that nobody sees what is there.
+            let error = PagedError::NotUndone(error.to_string());
+            self.shared.fail(self.worker.c, error.clone());
+            error
+        })?;
+        self.end();
+        Ok(lsn)
+    }
+}

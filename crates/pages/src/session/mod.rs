@@ -1,0 +1,376 @@
+//! Sessions: a session tries each transaction of one worker until it ends.
+
+mod roaming;
+
+use concurrency::{Meter, Use};
+use engine::dynamic::{AnyPrepared, AnySession, Body, BranchName, Branches, Upkeep};
+use engine::{
+    Backoff, Bounds, Commit, Decision, Ending, Epoch, GlobalId, Outcome, PartOf, Pauses, Stats, Vote,
+};
+use platform::Nanos;
+use platform::files::Files;
+use storage::log::LogError;
+use terms::{Abort, Category, Mode};
+
+use crate::branches::{OpenBranches, commit};
+use crate::context::Context;
+use crate::lsn::Lsn;
+use crate::owner::{Kept, Owner};
+use crate::running::run;
+use crate::shared::Shared;
+
+/// One worker's use of a database.
+pub(crate) struct Session<'d, P: Files> {
+    context: Context<'d, P>,
+    number: usize,
+    backoff: Backoff,
+    stats: Stats,
+    branches: OpenBranches,
+    /// Longest wait for a lock that the caller wants.
+    wait_nanos_max: Option<u64>,
+    /// What the last transaction that was undone has read may end here in the log.
+    rolled_back_at: Lsn,
+}
+
+impl<'d, P: Files> Session<'d, P> {
+    pub(crate) fn new(
+        shared: &'d Shared<P>,
+        (c, number): (P::Core, usize),
+        owner: Box<Owner>,
+        measure: bool,
+    ) -> Self {
+        let (backoff, stats) = (Backoff::new(number as u64), Stats::default());
+        let context = Context::new(shared, (c, number), owner, measure);
+        let branches = OpenBranches::new(number);
+        let (wait_nanos_max, rolled_back_at) = (None, Lsn(0));
+        Session { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
+    }
+
+    /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is
+    /// undone.
+    fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
+        self.context.give_up();
+        self.context.begin(bounds.deadline, is_part, self.wait_nanos_max);
+        let ready = if is_part { Ok(()) } else { self.context.wait_for_refused() };
+        let outcome = ready.and_then(|()| run(&mut self.context, body));
+        if outcome.is_err() {
+            self.rolled_back_at = self.context.roll_back()?;
+        }
+        outcome
+    }
+
+    /// Runs one attempt of a part, and prepares the part.
+    fn prepare_part(
+        &mut self,
+        part: Option<PartOf>,
+        bounds: &Bounds,
+        body: &mut Body<'_>,
+    ) -> Result<(Kept, Vote), Abort> {
+        let c = self.context.worker.c;
+        if let Some(failure) = self.context.shared.failure(c) {
+            return Err(failure.into());
+        }
+        // A part belongs to what its caller measures.
+        let before = self.context.meter.enter::<P>(c, Category::Useful);
+        self.context.meter.attempt_begins();
+        if self.context.owner.age == 0 {
+            self.context.owner.draw_age::<P>(c);
+        }
+        let attempted = self.attempt(bounds, body, true);
+        let prepared = attempted.and_then(|()| self.context.prepare(part));
+        if let Err(abort) = &prepared {
+            self.context.meter.attempt_failed::<P>(c);
+            if !abort.is_conflict() {
+                self.context.owner.age = 0;
+            }
+        }
+        self.context.meter.leave::<P>(c, before);
+        prepared.map_err(|abort| match abort.is_conflict() {
+            true => abort,
+            false => self.wait_and_tell(abort, bounds),
+        })
+    }
+
+    /// An error follows from what a part has read, and is told when that is durable.
+    fn wait_and_tell(&mut self, abort: Abort, bounds: &Bounds) -> Abort {
+        match self.wait_durable_until(Epoch(self.rolled_back_at.0), bounds.deadline) {
+            Ok(true) => abort,
+            Ok(false) => Abort::DurabilityUnknown { committed: false },
+            Err(stopped) => stopped,
+        }
+    }
+
+    /// Where the parts of this database are told from those of others.
+    fn database(&self) -> usize {
+        self.context.shared.address()
+    }
+
+    fn back_off(&mut self, attempts: u32) {
+        let c = self.context.worker.c;
+        self.context.meter.attempt_failed::<P>(c);
+        // Who was refused a lock waits for that lock.
+        if self.context.owner.locks.refused().is_none() {
+            let before = self.context.meter.enter::<P>(c, Category::Backoff);
+            self.backoff.pause::<P>(c, attempts, false);
+            self.context.meter.leave::<P>(c, before);
+        }
+        self.context.meter.attempt_begins();
+    }
+
+    fn try_all(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
+        let c = self.context.worker.c;
+        // Whoever repeats attempts of its own may have given up the one before.
+        self.context.owner.locks.forget_refused();
+        let mut attempts = 0;
+        let result = loop {
+            attempts += 1;
+            let committed = self.attempt(bounds, body, false).and_then(|()| Ok(self.context.commit()?));
+            match committed {
+                Ok(commit) => {
+                    self.stats.commits += 1;
+                    break Ok(Ending::Committed((), commit));
+                }
+                Err(Abort::RollBack) => {
+                    self.stats.rollbacks += 1;
+                    break Ok(Ending::RolledBack(Epoch(self.rolled_back_at.0)));
+                }
+                Err(abort) if !abort.is_conflict() => break Err(abort),
+                Err(abort) => {
+                    self.stats.aborts += 1;
+                    // Locks of a database that has stopped are never given back.
+                    if let Some(failure) = self.context.shared.failure(c) {
+                        break Err(failure.into());
+                    }
+                    if bounds.attempts_max.is_some_and(|most| attempts >= most) {
+                        self.context.meter.attempt_failed::<P>(c);
+                        break Err(abort);
+                    }
+                    if bounds.deadline.is_some_and(|deadline| P::now(c) >= deadline) {
+                        break Err(Abort::Deadline);
+                    }
+                    self.back_off(attempts);
+                }
+            }
+        };
+        self.stats.attempts_max = self.stats.attempts_max.max(attempts);
+        result
+    }
+}
+
+impl<P: Files> Drop for Session<'_, P> {
+    fn drop(&mut self) {
+        let c = self.context.worker.c;
+        if P::is_gone(c) {
+            return;
+        }
+        self.context.give_up();
+        // A database that has stopped keeps the locks of what could not be undone. So does one
+        // whose owners of partitions have left transactions open.
+        if self.context.owner.undo.is_empty() && self.branches.is_empty() {
+            self.context.end_session(self.number);
+        }
+    }
+}
+
+impl<P: Files> Upkeep for Session<'_, P> {
+    fn is_durable(&self, outcome: Epoch) -> bool {
+        let log = self.context.shared.pool.log();
+        let flushes = !self.context.shared.broken.flushes;
+        log.is_none_or(|log| log.buffer.durable(self.context.worker.c) >= Lsn(outcome.0) || !flushes)
+    }
+
+    fn wait_durable_until(&mut self, outcome: Epoch, deadline: Option<Nanos>) -> Result<bool, Abort> {
+        let Some(log) = self.context.shared.pool.log().filter(|_| !self.context.shared.broken.flushes) else {
+            return Ok(true);
+        };
+        Ok(log.wait(self.context.worker.c, Lsn(outcome.0), deadline)?)
+    }
+
+    fn now(&self) -> Nanos {
+        P::now(self.context.worker.c)
+    }
+
+    fn tend(&mut self, now: Nanos) {
+        let (c, shared) = (self.context.worker.c, self.context.shared);
+        let Some(log) = shared.pool.log() else { return };
+        if log.tend(c, now)
+            && let Some(checkpoints) = &shared.checkpoints
+            && let Err(error) = checkpoints.tend(c, &shared.pool, log)
+        {
+            shared.fail(c, error);
+        }
+    }
+
+    fn get_ready(&mut self) {}
+
+    fn idle(&mut self) {}
+
+    fn seed(&mut self, seed: u64) {
+        let pauses = self.backoff.pauses();
+        self.backoff = Backoff::new(seed);
+        self.backoff.set_pauses(pauses);
+    }
+
+    fn set_pauses(&mut self, pauses: Pauses) {
+        self.backoff.set_pauses(pauses);
+    }
+
+    fn turn_to_another(&mut self, _: bool) {
+        self.context.owner.age = 0;
+    }
+
+    fn rest_until(&mut self, moment: Nanos) {
+        let c = self.context.worker.c;
+        self.context.meter.begin::<P>(c);
+        self.context.meter.enter::<P>(c, Category::Backoff);
+        P::rest(c, moment.since(P::now(c)));
+        self.context.meter.end::<P>(c);
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+        self.context.meter.reset();
+    }
+
+    fn breakdown(&mut self) -> [u64; terms::CATEGORIES] {
+        self.context.meter.nanos()
+    }
+
+    fn measure(&mut self, what: Option<Category>) {
+        let c = self.context.worker.c;
+        match what {
+            Some(category) => self.context.meter.begin_aside::<P>(c, category),
+            None => self.context.meter.end::<P>(c),
+        }
+    }
+}
+
+/// Why a part is refused that nobody would finish.
+const NO_PART: Abort = Abort::Misuse("a part of a transaction over several databases is prepared, not run");
+
+impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
+    fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
+        let c = self.context.worker.c;
+        if mode == Mode::Participant {
+            return Err(NO_PART);
+        }
+        if let Some(failure) = self.context.shared.failure(c) {
+            return Err(failure.into());
+        }
+        self.context.meter.begin::<P>(c);
+        let again = bounds.attempts_max.is_some() && self.context.owner.age != 0;
+        if !again {
+            self.context.owner.draw_age::<P>(c);
+        }
+        let result = self.try_all(bounds, body);
+        if !matches!(&result, Err(abort) if abort.is_conflict()) {
+            self.context.owner.age = 0;
+        }
+        self.context.meter.end::<P>(c);
+        result
+    }
+
+    fn bound_waits(&mut self, nanos: Option<u64>) -> bool {
+        self.wait_nanos_max = nanos;
+        true
+    }
+
+    fn give_up(&mut self) -> bool {
+        self.context.give_up();
+        true
+    }
+
+    fn step_ahead(&mut self) {}
+
+    fn add_ahead(&mut self, _: (usize, usize), _: &[u64], _: Use) {}
+
+    fn prepare(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<(AnyPrepared<'d>, Epoch), Abort> {
+        let (kept, vote) = self.prepare_part(None, bounds, body)?;
+        Ok((AnyPrepared::new(Box::new(kept), self.database()), vote.durable_with))
+    }
+
+    fn prepare_as(
+        &mut self,
+        part: PartOf,
+        bounds: &Bounds,
+        body: &mut Body<'_>,
+    ) -> Result<(AnyPrepared<'d>, Vote), Abort> {
+        let (kept, vote) = self.prepare_part(Some(part), bounds, body)?;
+        Ok((AnyPrepared::new(Box::new(kept), self.database()), vote))
+    }
+
+    fn finish_as(&mut self, prepared: AnyPrepared<'_>, outcome: Outcome<'_>) -> Option<Commit> {
+        let kept: Box<Kept> = prepared.into_inner(self.database()).downcast().expect("a part over pages");
+        self.context.finish(*kept, outcome)
+    }
+
+    fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
+        let decision = Decision { global, participants: participants.to_vec() };
+        // Where the log has stopped nothing that comes is durable.
+        self.context.decide(decision).map_or(Epoch(u64::MAX), |lsn| Epoch(lsn.0))
+    }
+
+    fn forget(&mut self, global: GlobalId) -> bool {
+        // Where the log has stopped, the next life forgets.
+        self.context.forget(global).unwrap_or(true)
+    }
+
+    fn is_over(&mut self, global: GlobalId) -> bool {
+        self.context.is_over(global)
+    }
+
+    fn checkpoint(&mut self) -> Result<bool, LogError> {
+        self.context.shared.checkpoint(self.context.worker.c)
+    }
+
+    fn branches(&mut self) -> Option<&mut dyn Branches> {
+        Some(self)
+    }
+}
+
+impl<P: Files> Branches for Session<'_, P> {
+    fn begin(&mut self) -> Result<usize, Abort> {
+        self.branches.begin(&mut self.context)
+    }
+
+    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort> {
+        self.branches.act(&mut self.context, branch, deadline, body)
+    }
+
+    fn name(&self, branch: usize) -> Option<BranchName> {
+        self.branches.name(branch)
+    }
+
+    fn commit(&mut self, branches: &[BranchName]) -> Result<Commit, Abort> {
+        let before = self.context.meter.enter::<P>(self.context.worker.c, Category::Commit);
+        let committed = commit(&mut self.context, branches);
+        self.context.meter.leave::<P>(self.context.worker.c, before);
+        committed
+    }
+
+    fn end(&mut self, branch: usize) {
+        let before = self.context.meter.enter::<P>(self.context.worker.c, Category::Commit);
+        self.branches.end(&mut self.context, branch);
+        self.context.meter.leave::<P>(self.context.worker.c, before);
+    }
+
+    fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort> {
+        self.branches.roll_back(&mut self.context, branch)
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.context.meter
+    }
+
+    fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    fn pause_nanos(&mut self, attempts: u32) -> u64 {
+        self.backoff.nanos(attempts.max(1), false)
+    }
+}

@@ -1,0 +1,152 @@
+//! The tables of a database: what rows look like, and their trees.
+
+use concurrency::TableShape;
+use platform::files::Files;
+use schema::TableDescription;
+use schema::row::TAIL_BYTES_MAX;
+use terms::Abort;
+use terms::rows::word_set;
+
+use crate::options::PagedError;
+use crate::overflow::{self, Division};
+use crate::page::record_words_max;
+use crate::pool::Worker;
+use crate::tree::Tree;
+
+/// A table. Its rows lie in the leaves of the tree of its primary key, long ones by their first
+/// words; other trees have the primary keys.
+pub(crate) struct Table {
+    /// Words of the fixed part of a row.
+    pub fixed_words: usize,
+    pub has_tail: bool,
+    /// Never written after loading.
+    pub read_only: bool,
+    /// Words that are never written after loading: see [`TableShape::constant`].
+    pub constant: u64,
+    /// Bytes of the fixed part that belong to keys.
+    pub key_bytes: Vec<(usize, usize)>,
+    /// By number of the index; the first is that of the primary key.
+    pub trees: Vec<Tree>,
+    /// Has what of rows does not fit a record, if there can be such rows.
+    pub overflow: Option<Tree>,
+    pub division: Division,
+}
+
+const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
+const LENGTH: Abort = Abort::Misuse("a row of another length than those of the table");
+const KEYS: Abort = Abort::Misuse("other keys than the table's indexes have");
+const CONSTANT: Abort = Abort::Misuse("a column that was declared never to be written");
+const SAME_ROWS: Abort = Abort::Misuse("the table has the same rows as when it was loaded");
+const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
+const TAIL_LENGTH: Abort = Abort::Misuse("a tail of more than 1 MiB");
+const _: () = assert!(TAIL_BYTES_MAX == 1 << 20);
+
+impl Table {
+    /// Makes a table, whose trees are these, or are made, empty: `first` is the number of the first
+    /// one then.
+    pub(crate) fn create<P: Files>(
+        worker: &mut Worker<'_, P>,
+        (description, shape): (&TableDescription, TableShape),
+        (first, known): (u32, Option<&[Tree]>),
+    ) -> Result<Self, PagedError> {
+        let fixed_words = description.row_bytes() / 8;
+        let primary = shape.indexes[0].words;
+        let page_words = worker.pool.page_words();
+        for index in &shape.indexes[1..] {
+            let max = record_words_max(page_words, index.words);
+            if primary > max {
+                return Err(PagedError::KeyTooLong {
+                    table: description.name().to_owned(),
+                    words: primary,
+                    max,
+                });
+            }
+        }
+        let mut widths: Vec<usize> = shape.indexes.iter().map(|index| index.words).collect();
+        let overflows = overflow::is_needed(description, page_words);
+        widths.extend(overflows.then_some(primary + 1));
+        let mut trees = match known {
+            Some(trees) => trees.to_vec(),
+            None => {
+                let trees =
+                    (first..).zip(&widths).map(|(number, width)| Tree::create(worker, number, *width));
+                trees.collect::<Result<_, _>>()?
+            }
+        };
+        let overflow = if overflows { trees.pop() } else { None };
+        let division = Division::new(fixed_words, primary, page_words);
+        let TableShape { has_tail, read_only, constant, key_bytes, .. } = shape;
+        Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees, overflow, division })
+    }
+
+    /// Those of its indexes, then that of pieces of rows, if there is one: the order of their
+    /// numbers.
+    pub(crate) fn all_trees(&self) -> impl Iterator<Item = Tree> {
+        self.trees.iter().copied().chain(self.overflow)
+    }
+
+    /// An index.
+    pub(crate) fn tree(&self, index: usize, key: &[u64]) -> Result<Tree, Abort> {
+        match self.trees.get(index) {
+            Some(tree) if tree.width == key.len() => Ok(*tree),
+            Some(_) => Err(Abort::Misuse("a key of another length than those of the index")),
+            None => Err(Abort::Misuse("no such table or index")),
+        }
+    }
+
+    /// Whether a row may look like this.
+    pub(crate) fn check_row(&self, fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
+        if fixed.len() != self.fixed_words * 8 {
+            return Err(LENGTH);
+        }
+        if !tail.is_empty() {
+            self.check_tail()?;
+        }
+        if tail.len() > TAIL_BYTES_MAX { Err(TAIL_LENGTH) } else { Ok(()) }
+    }
+
+    /// Whether rows have a tail.
+    pub(crate) fn check_tail(&self) -> Result<(), Abort> {
+        if self.has_tail { Ok(()) } else { Err(TAIL) }
+    }
+
+    /// Whether a row with such keys, one an index, may come or go.
+    pub(crate) fn check_keys(&self, keys: &[&[u64]], is_loaded: bool) -> Result<(), Abort> {
+        if self.is_closed(is_loaded) {
+            return Err(SAME_ROWS);
+        }
+        let as_long = || self.trees.iter().zip(keys).all(|(tree, key)| tree.width == key.len());
+        if self.trees.len() == keys.len() && as_long() { Ok(()) } else { Err(KEYS) }
+    }
+
+    fn is_closed(&self, is_loaded: bool) -> bool {
+        is_loaded && (self.read_only || self.constant != 0)
+    }
+
+    /// Whether rows have these words.
+    pub(crate) fn check_read(&self, first: usize, count: usize) -> Result<(), Abort> {
+        let is_inside = first <= self.fixed_words && count <= self.fixed_words - first;
+        if is_inside { Ok(()) } else { Err(SPAN) }
+    }
+
+    /// Whether rows have bytes from `offset` on that a transaction may write.
+    pub(crate) fn check_write(&self, offset: usize, bytes: usize, is_loaded: bool) -> Result<(), Abort> {
+        let fixed = self.fixed_words * 8;
+        if offset > fixed || bytes > fixed - offset {
+            return Err(SPAN);
+        }
+        if !is_loaded {
+            return Ok(());
+        }
+        if self.read_only {
+            return Err(SAME_ROWS);
+        }
+        let written = word_set(offset / 8, (offset + bytes).div_ceil(8));
+        if written & self.constant != 0 { Err(CONSTANT) } else { Ok(()) }
+    }
+
+    /// Whether all of these words are never written any more.
+    pub(crate) fn is_constant(&self, words: u64, is_loaded: bool) -> bool {
+        is_loaded && (self.read_only || (words != 0 && self.constant & words == words))
+    }
+}

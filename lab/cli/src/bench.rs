@@ -1,0 +1,64 @@
+//! `isles bench`, and the process of one instance of it.
+
+use std::io::IsTerminal;
+
+use crate::arguments::BenchArguments;
+use crate::config::{self, Config};
+use crate::errors::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine_facts::MachineFacts;
+use crate::output::print;
+use crate::progress::Progress;
+use crate::report::{self, Report, Style};
+use crate::{machines, pages, runner};
+
+/// Runs it.
+pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
+    let machine = machines::facts(arguments.common.machine.as_deref())?;
+    let config = config::resolve(arguments, &machine)?;
+    let page = config.report.as_deref().map(pages::Page::at).transpose()?;
+    let interrupt = Interrupt::on_signals()?;
+    let progress = Progress::on_standard_error();
+    // Behind the names of program and command: processes of instances get the same flags.
+    let flags = std::env::args_os().skip(2).collect();
+    let report = runner::run(&config, flags, &progress, &interrupt)?;
+    tell(&config, &report, page.as_ref())
+}
+
+/// Prints what came of a run, and writes the page of it.
+pub fn tell(config: &Config, report: &Report, page: Option<&pages::Page>) -> Result<(), Failure> {
+    let text = if config.json {
+        let json = serde_json::to_string(report).map_err(|error| Failure::Failed(error.to_string()))?;
+        json + "\n"
+    } else {
+        report::render(report, Style::for_terminal(std::io::stdout().is_terminal()))
+    };
+    // A violated check must not go unnoticed because the report is not read.
+    let printed = print(&text);
+    let written = page.map_or(Ok(()), |page| write_page(page, report));
+    report.verdict()?;
+    written.and(printed)
+}
+
+/// What the process of an instance does, whose command has understood the same flags before.
+pub fn instance(arguments: &BenchArguments) -> Result<(), Failure> {
+    let asked = || -> Result<_, Failure> {
+        let mut machine = machines::facts(arguments.common.machine.as_deref())?;
+        let cores = arguments.common.cores.as_deref().and_then(|cores| cores.parse().ok());
+        // The workers of all instances may be more than this machine has threads: a file says so,
+        // or others are on other machines.
+        if let Some(cores) = cores.filter(|cores| machine.threads_by_smt.iter().all(|most| most < cores)) {
+            machine =
+                MachineFacts { threads_by_smt: vec![cores], sockets_by_smt: vec![vec![0; cores]], ..machine };
+        }
+        runner::asked(&config::resolve(arguments, &machine)?)
+    };
+    harness::run_instance(asked().map_err(|failure| failure.to_string())).map_err(Failure::of)
+}
+
+fn write_page(page: &pages::Page, report: &Report) -> Result<(), Failure> {
+    let description = machines::described(&report.machine)?;
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let line = ::experiments::report::shell_line(std::iter::once("isles".to_owned()).chain(words));
+    page.write(&report::page(report, &description, &line))
+}

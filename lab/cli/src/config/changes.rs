@@ -1,0 +1,67 @@
+//! `--at SECONDS=CHANGE`: what a workload changes to while it runs, what fails, and which
+//! partitions move.
+
+use harness::Failure;
+use serde::{Serialize, Serializer};
+
+use super::asked::{Moment, What};
+use super::workloads::Workload;
+use crate::arguments::CommonFlags;
+use crate::bad_input::BadInput;
+use crate::choices::Execution;
+
+/// A change at a moment, and the workload from then on. Serialises as the flag was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At {
+    /// Seconds of the measured time.
+    pub seconds: f64,
+    /// What changes, as it was given.
+    pub change: String,
+    /// The workload afterwards.
+    pub workload: Workload,
+    /// The socket that fails, if one does: then the workload stays what it was.
+    pub fails: Option<u32>,
+    /// How many borders between partitions shift, if they do: then, too.
+    pub shifts: Option<usize>,
+}
+
+impl Serialize for At {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{}={}", self.seconds, self.change))
+    }
+}
+
+/// What the flags say, in the order of their moments, of a run of so many seconds; `None`: they are
+/// not known. Its workers are on so many sockets, in so many instances; it is executed so, and its
+/// partitions follow the workload or not.
+pub(super) fn changes(
+    common: &CommonFlags,
+    workload: &Workload,
+    seconds_max: Option<f64>,
+    ((sockets, instances), (execution, adapts)): ((usize, usize), (Execution, bool)),
+) -> Result<Vec<At>, BadInput> {
+    let mut moments = common.at.iter().map(|text| Moment::of(text)).collect::<Result<Vec<_>, _>>()?;
+    moments.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    let (mut all, mut workload) = (Vec::new(), workload.clone());
+    let (mut failures, with_workers) = (Vec::new(), (0..sockets as u32).collect::<Vec<u32>>());
+    for moment in moments {
+        moment.check_within(seconds_max)?;
+        let (mut fails, mut shifts) = (None, None);
+        match &moment.what {
+            What::Changes(asked) => workload = workload.changed(asked)?,
+            What::SocketFails(socket) => {
+                failures.push(Failure { seconds: moment.seconds, socket: *socket });
+                Failure::check(&failures, &with_workers, instances)
+                    .map_err(|why| moment.refuse_failure(why, sockets))?;
+                fails = Some(*socket);
+            }
+            What::Rearranges(count) => {
+                moment.check_rearranges(execution, adapts)?;
+                shifts = Some(*count);
+            }
+        }
+        let (seconds, change) = (moment.seconds, moment.said.to_owned());
+        all.push(At { seconds, change, workload: workload.clone(), fails, shifts });
+    }
+    Ok(all)
+}

@@ -1,0 +1,155 @@
+//! Refuses flags that would have no effect: whoever gives one wants something that the run would
+//! not do.
+//!
+//! A flag may name what the run does anyway, and `--deploy 1isl` may stand beside flags of several
+//! instances, so that sweeps over deployments need no other line for one instance.
+
+use concurrency::RowLock;
+use harness::Durability;
+use storage::Optimisation;
+
+use super::types::Config;
+use crate::arguments::CommonFlags;
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, ConcurrencyControl, Engine, WorkloadName};
+
+/// Optimisations that rows in pages can do without; the others are of rows in memory, but for
+/// looking ahead.
+const OF_PAGES: [Optimisation; 2] = [Optimisation::InheritedLocks, Optimisation::Aether];
+/// Those of both.
+const OF_BOTH: [Optimisation; 3] =
+    [Optimisation::PlainLocks, Optimisation::Prefetch, Optimisation::LookAhead];
+
+type Flag<'a> = (&'static str, &'a Option<String>);
+
+/// Refuses the first flag that has no effect.
+pub(super) fn check(common: &CommonFlags, run: &Config, has_database: bool) -> Result<(), BadInput> {
+    if common.deploy.is_none() {
+        let of_several = [
+            ("--transport", &common.transport),
+            ("--in-flight", &common.in_flight),
+            ("--commit", &common.commit),
+        ];
+        refuse(&of_several, "there is one instance", "with --deploy")?;
+    }
+    if !has_database {
+        return of_experiment(common, run.workload.name());
+    }
+    if run.engine == Engine::Paged {
+        of_memory(common)?;
+    }
+    optimisations(common, run)?;
+    ways(common, run.cc)
+}
+
+/// Refuses all of these flags.
+fn refuse(flags: &[Flag<'_>], problem: &str, accepted: &str) -> Result<(), BadInput> {
+    let given = flags.iter().find_map(|(flag, text)| Some((*flag, text.as_deref()?)));
+    given.map_or(Ok(()), |(flag, text)| Err(BadInput::value(flag, text, problem, accepted)))
+}
+
+/// An experiment has neither database nor transactions, and runs for a time.
+fn of_experiment(common: &CommonFlags, workload: WorkloadName) -> Result<(), BadInput> {
+    let of_databases = [
+        ("--cc", &common.cc),
+        ("--retry", &common.retry),
+        ("--timestamp", &common.timestamp),
+        ("--without", &common.without),
+        ("--row-lock", &common.row_lock),
+        ("--row-copies", &common.row_copies),
+        ("--commit-locks", &common.commit_locks),
+        ("--deadlocks", &common.deadlocks),
+        ("--like", &common.like),
+    ];
+    let name = workload.name();
+    refuse(&of_databases, &format!("{name} has no database"), "with another workload")?;
+    refuse(&[("--transactions", &common.transactions)], &format!("{name} runs for a time"), "--seconds")?;
+    let is_none = |text: &str| text.parse() == Ok(0.0);
+    match &common.warmup {
+        Some(text) if workload == WorkloadName::Counter && !is_none(text) => {
+            Err(BadInput::value("--warmup", text, "counter has no warm-up", "0"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ways of rows in memory.
+fn of_memory(common: &CommonFlags) -> Result<(), BadInput> {
+    let ways = [
+        ("--timestamp", &common.timestamp),
+        ("--row-lock", &common.row_lock),
+        ("--row-copies", &common.row_copies),
+        ("--commit-locks", &common.commit_locks),
+        ("--deadlocks", &common.deadlocks),
+    ];
+    refuse(&ways, "a way of rows in memory", "with --engine memory")
+}
+
+/// Optimisations of the other engine, and one of the log where there is none.
+fn optimisations(common: &CommonFlags, run: &Config) -> Result<(), BadInput> {
+    for name in common.without.iter().flat_map(|list| list.split(',')) {
+        let Some((_, one)) = Optimisation::ALL.iter().find(|(other, _)| *other == name) else { continue };
+        let refused = |problem, accepted| Err(BadInput::value("--without", name, problem, accepted));
+        match run.engine {
+            _ if OF_BOTH.contains(one) => {}
+            Engine::Memory if OF_PAGES.contains(one) => {
+                return refused("an optimisation of rows in pages", "with --engine paged");
+            }
+            Engine::Paged if !OF_PAGES.contains(one) => {
+                return refused("an optimisation of rows in memory", "with --engine memory");
+            }
+            Engine::Paged if *one == Optimisation::Aether && run.durability == Durability::None => {
+                return refused("nothing is logged", "with --durability async, group, sync");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Ways of other schemes.
+fn ways(common: &CommonFlags, cc: ConcurrencyControl) -> Result<(), BadInput> {
+    let is_latch = common.row_lock.as_deref() == Some(RowLock::Latch.name());
+    match cc {
+        ConcurrencyControl::Scheme(scheme) if is_latch && !scheme.locks_rows() => {
+            let others = concurrency::SchemeName::ALL.into_iter().filter(|other| other.locks_rows());
+            let names: Vec<&str> = others.map(concurrency::SchemeName::name).collect();
+            let accepted = format!("word, or --cc {}", names.join(", "));
+            Err(BadInput::value("--row-lock", "latch", format!("{scheme} locks no rows so"), accepted))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use machine::Description;
+
+    use crate::config::tests::{facts_of, resolved_with};
+
+    /// What studies ask for has effects.
+    #[test]
+    fn every_run_of_the_studies_is_accepted() {
+        let studies = [
+            include_str!("../../../../studies/findings.toml"),
+            include_str!("../../../../studies/locks.toml"),
+            include_str!("../../../../studies/thousand-cores.toml"),
+        ];
+        let (mut machines, mut runs) = (BTreeMap::new(), 0);
+        for line in studies.iter().flat_map(|study| study.lines()) {
+            let run = line.split_once(" = \"").and_then(|(_, run)| run.strip_suffix('"'));
+            let Some((run, rest)) = run.and_then(|run| Some((run, run.split_once("--machine ")?.1))) else {
+                continue;
+            };
+            let name = rest.split_whitespace().next().expect("a machine");
+            let facts = machines.entry(name).or_insert_with(|| {
+                facts_of(&Description::shipped(name).expect("it ships with Isles").whole())
+            });
+            resolved_with(facts, run);
+            runs += 1;
+        }
+        assert!(runs > 300, "{runs}");
+    }
+}

@@ -1,0 +1,93 @@
+//! What `--like` stands for: the defaults of flags that make a run do what another program does.
+//!
+//! Each flag can still be given, and counts then. What the other program does, where its source
+//! says so, and what of it has no flag here stands in `docs/like-dbx1000.md`; a test holds this
+//! list against that page.
+
+use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock};
+use harness::{Durability, Retry};
+use storage::Optimisation;
+
+use crate::arguments::CommonFlags;
+use crate::bad_input::BadInput;
+use crate::choices::{Like, Switch, TpccHotRows, TpccLoad, TpccStocks, choose};
+
+/// Defaults of the flags that differ from program to program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ways {
+    /// `--durability`, on hardware.
+    pub durability: Durability,
+    /// `--row-lock`.
+    pub row_lock: RowLock,
+    /// `--retry`.
+    pub retry: Retry,
+    /// `--row-copies`.
+    pub row_copies: RowCopies,
+    /// `--commit-locks`.
+    pub commit_locks: CommitLocks,
+    /// `--deadlocks`, where the locks of rows are managers.
+    pub deadlocks: Deadlocks,
+    /// `--hot-rows`.
+    pub hot_rows: TpccHotRows,
+    /// `--stocks`.
+    pub stocks: TpccStocks,
+    /// `--load`.
+    pub load: TpccLoad,
+    /// `--index-inserts`, for mixes that look for no inserted rows.
+    pub index_inserts: Switch,
+    /// `--unvalidated-reads`.
+    pub unvalidated_reads: Switch,
+    /// `--without`.
+    pub without: &'static [Optimisation],
+}
+
+/// What Isles does.
+const OWN: Ways = Ways {
+    durability: Durability::Group,
+    row_lock: RowLock::Word,
+    retry: Retry::Exponential,
+    row_copies: RowCopies::Fields,
+    commit_locks: CommitLocks::Ordered,
+    deadlocks: Deadlocks::Graph,
+    hot_rows: TpccHotRows::Late,
+    stocks: TpccStocks::Sorted,
+    load: TpccLoad::Home,
+    index_inserts: Switch::On,
+    unvalidated_reads: Switch::Off,
+    without: &[],
+};
+
+/// What DBx1000 does.
+const DBX1000: Ways = Ways {
+    durability: Durability::None,
+    row_lock: RowLock::Latch,
+    retry: Retry::Buffer,
+    row_copies: RowCopies::Rows,
+    commit_locks: CommitLocks::NoWait,
+    deadlocks: Deadlocks::Lists,
+    hot_rows: TpccHotRows::Early,
+    stocks: TpccStocks::Drawn,
+    load: TpccLoad::Block,
+    index_inserts: Switch::Off,
+    unvalidated_reads: Switch::On,
+    without: &[Optimisation::PlainLocks, Optimisation::LookAhead],
+};
+
+impl Ways {
+    /// The defaults of these programs' flags.
+    pub fn of(like: Option<Like>) -> Self {
+        match like {
+            None => OWN,
+            Some(Like::Dbx1000) => DBX1000,
+        }
+    }
+}
+
+/// The program that `--like` names.
+///
+/// # Errors
+/// There is no such program.
+pub fn like(common: &CommonFlags) -> Result<Option<Like>, BadInput> {
+    let text = common.like.as_deref();
+    text.map(|text| choose("--like", Some(text), Like::Dbx1000)).transpose()
+}

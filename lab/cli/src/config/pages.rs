@@ -1,0 +1,67 @@
+//! What `--engine paged` asks for.
+
+use super::types::Length;
+use super::workloads::{PAGE_BYTES_PER_BYTE, Workload};
+use crate::arguments::CommonFlags;
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, Engine, WorkloadName};
+use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::values;
+
+/// Smallest and largest pool.
+const POOL_BYTES: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 46;
+/// Least and largest default of a simulated machine: half of what its regions can be.
+const POOL_BYTES_VIRTUAL: (f64, f64) = ((64u64 << 20) as f64, (32u64 << 30) as f64);
+
+/// Refuses pages for workloads that have no rows.
+pub(super) fn refuse(workload: WorkloadName, has_database: bool) -> Result<(), BadInput> {
+    if has_database {
+        return Ok(());
+    }
+    let problem = format!("{} stores nothing", workload.name());
+    Err(BadInput::value("--engine", Engine::Paged.name(), problem, Engine::Memory.name()))
+}
+
+/// Bytes of the pool, if there is one.
+pub(super) fn pool(
+    common: &CommonFlags,
+    engine: Engine,
+    default: impl FnOnce() -> u64,
+    machine: &MachineFacts,
+) -> Result<Option<u64>, BadInput> {
+    if let (Engine::Memory, Some(text)) = (engine, &common.pool) {
+        return Err(BadInput::value(
+            "--pool",
+            text,
+            "rows in memory have no pool",
+            "no --pool, or --engine paged",
+        ));
+    }
+    let given = values::bytes("--pool", common.pool.as_deref(), POOL_BYTES)?;
+    if let (Some(bytes), Some(memory), Some(text)) = (given, machine.host_memory_bytes, &common.pool)
+        && bytes > memory
+    {
+        let accepted = format!("up to {}MiB", memory >> 20);
+        return Err(BadInput::value("--pool", text, "more than the memory of this machine", accepted));
+    }
+    Ok((engine == Engine::Paged).then(|| given.unwrap_or_else(default)))
+}
+
+/// Bytes of the pool where `--pool` does not say it: of this machine half of its memory, of a
+/// simulated one what keeps all pages in memory. Frames that nobody uses cost the host nothing.
+pub(super) fn pool_default(
+    (workload, cores): (&Workload, usize),
+    (length, warmup_seconds): (Length, f64),
+    machine: &MachineFacts,
+) -> u64 {
+    if let Some(bytes) = machine.host_memory_bytes.filter(|_| machine.name == NATIVE) {
+        return bytes / 2;
+    }
+    let each =
+        if workload.grows() { harness::Length::from(length).inserted_bytes(warmup_seconds) } else { 0.0 };
+    let inserted = each * cores as f64;
+    let (least, most) = POOL_BYTES_VIRTUAL;
+    // Memory nodes have equal parts of the pool, whatever is loaded on them.
+    let bytes = 2.0 * workload.rows_loaded(cores).page_bytes() + PAGE_BYTES_PER_BYTE * inserted;
+    bytes.clamp(least, most) as u64
+}

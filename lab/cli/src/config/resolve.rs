@@ -1,0 +1,456 @@
+//! From the command line as typed to a configuration.
+
+use std::ops::RangeInclusive;
+
+use concurrency::{Deadlocks, RowLock, TimestampSource};
+use harness::{Durability, Transport};
+use machine::Placement;
+use storage::Optimisation;
+
+use super::changes::changes;
+use super::effects;
+use super::like::{Ways, like};
+use super::pages;
+use super::types::{Config, Length};
+use super::workloads::{RowCount, Workload};
+use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
+use crate::bad_input::BadInput;
+use crate::choices::{
+    Choice, Commit, ConcurrencyControl, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose,
+    choose_memory,
+};
+use crate::machine_facts::{MachineFacts, NATIVE};
+use crate::values;
+
+/// Longest run: a day.
+const SECONDS_MAX: f64 = 86_400.0;
+/// Shortest run: ten microseconds, of interest on a simulated machine.
+const SECONDS_MIN: f64 = 0.000_01;
+/// Longest warmup: an hour.
+const WARMUP_SECONDS_MAX: f64 = 3_600.0;
+/// Most transactions over several instances that a worker keeps open.
+const IN_FLIGHT_MAX: u64 = 1_024;
+/// How many it keeps open if nothing else is said and commits are durable.
+const IN_FLIGHT_DURABLE: u64 = 64;
+/// Most commits of a worker.
+const TRANSACTIONS_MAX: u64 = 1_000_000_000_000;
+
+/// Shortest and longest of the shortest intervals between two measurements of what partitions cost.
+const ADAPT_INTERVAL_SECONDS_MIN: f64 = 0.000_1;
+const ADAPT_INTERVAL_SECONDS_MAX: f64 = 3_600.0;
+
+const ADAPT_INTERVAL_SECONDS_NATIVE: f64 = 1.0;
+const ADAPT_INTERVAL_SECONDS_VIRTUAL: f64 = 0.01;
+const SECONDS_NATIVE: f64 = 10.0;
+const SECONDS_VIRTUAL: f64 = 0.02;
+const WARMUP_SECONDS_NATIVE: f64 = 1.0;
+const WARMUP_SECONDS_VIRTUAL: f64 = 0.005;
+
+/// Resolves every flag of a benchmark on `machine`, which is the one that `--machine` names.
+///
+/// # Errors
+/// The first fault: an unknown workload, a flag of another workload or of a later version, a value
+/// that is not one of the accepted ones, or values that contradict each other.
+pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Config, BadInput> {
+    let workload_name = workload_name(arguments)?;
+    if let Some(flag) = arguments.misplaced(workload_name) {
+        return Err(misplaced(arguments, &flag, workload_name));
+    }
+    let common = &arguments.common;
+    let native = machine.name == NATIVE;
+    // Names come before numbers: a number may be out of range only because a later version is asked
+    // for.
+    let placement = choose("--placement", common.placement.as_deref(), Placement::Island)?;
+    let memory = choose_memory(common.memory.as_deref())?;
+    let execution = choose("--execution", common.execution.as_deref(), Execution::Inline)?;
+    let engine = choose("--engine", common.engine.as_deref(), Engine::Memory)?;
+    let cc = ConcurrencyControl::choose(common.cc.as_deref(), engine, execution)?;
+    let adaptive = adaptive(execution, common.adaptive.as_deref())?;
+    let adapt_interval_seconds = adapt_interval(common, adaptive, native)?;
+    // A simulated machine shows what a disk costs when it is asked to.
+    let has_database = Workload::has_database(workload_name);
+    let uses_pages = engine == Engine::Paged;
+    // A simulated machine logs what it is asked to.
+    let owns_memory = execution != Execution::Inline && engine == Engine::Memory;
+    let logs = has_database && native && !owns_memory;
+    let like = like(common)?;
+    let ways = Ways::of(like);
+    let smt = smt(common, machine)?;
+    let cores = cores(arguments, machine, smt)?;
+    let units = (cores, machine.sockets(cores, smt, placement), machine.machines_in_use(cores, smt));
+    let deploy = Deploy::choose(common.deploy.as_deref(), units)?;
+    let durability_default = if logs { ways.durability } else { Durability::None };
+    let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
+    if durability != Durability::None && !has_database {
+        return Err(BadInput::value(
+            "--durability",
+            durability.name(),
+            "this workload stores nothing",
+            "none",
+        ));
+    }
+    divides(common, deploy, has_database)?;
+    owns(execution, (deploy, has_database))?;
+    if owns_memory && durability != Durability::None {
+        let problem = "workers that own partitions of rows in memory log nothing yet";
+        let accepted = "none; others with --engine paged, or --execution inline";
+        return Err(BadInput::value("--durability", durability.name(), problem, accepted));
+    }
+    if uses_pages {
+        pages::refuse(workload_name, has_database)?;
+    }
+    let stores = uses_pages || durability != Durability::None;
+    let disk = disk(common, stores, native)?;
+    let path = path(common, durability, native)?;
+    let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
+    let without = without(common, ways.without)?;
+    let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
+    let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
+    let row_copies = choose("--row-copies", common.row_copies.as_deref(), ways.row_copies)?;
+    let commit_locks = choose("--commit-locks", common.commit_locks.as_deref(), ways.commit_locks)?;
+    let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
+    let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
+    let workload = Workload::resolve(workload_name, arguments, cores)?;
+    divisible(common, deploy, &workload)?;
+    let scale_caches = scale_caches(common, native, &workload)?;
+    let length = length(common, native)?;
+    let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
+    let warmup_seconds = values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
+        .unwrap_or(warmup_default);
+    let pool_default = || pages::pool_default((&workload, cores), (length, warmup_seconds), machine);
+    let pool = pages::pool(common, engine, pool_default, machine)?;
+    let seconds_max = match length {
+        Length::Seconds(seconds) => Some(seconds),
+        Length::Transactions(_) => None,
+    };
+    let moves = (execution, adapt_interval_seconds.is_some());
+    let at = changes(common, &workload, seconds_max, ((units.1, deploy.instances()), moves))?;
+    let config = Config {
+        workload,
+        machine: machine.name.clone(),
+        cores,
+        smt,
+        deploy,
+        placement,
+        transport: transport(common, deploy, units.2)?,
+        in_flight: in_flight(common, deploy, durability)?,
+        commit: choose("--commit", common.commit.as_deref(), Commit::Classic)?,
+        memory,
+        scale_caches,
+        engine,
+        pool,
+        cc,
+        execution,
+        adaptive,
+        adapt_interval_seconds,
+        durability,
+        disk,
+        path,
+        timestamp,
+        without,
+        row_lock,
+        retry,
+        row_copies,
+        commit_locks,
+        deadlocks,
+        like,
+        length,
+        at,
+        warmup_seconds,
+        instrument,
+        seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
+        json: common.json,
+        report: common.report.clone(),
+    };
+    effects::check(common, &config, has_database)?;
+    keeps_inserts(&config)?;
+    if !uses_pages {
+        fits_memory(&config.workload, config.cores, machine)?;
+    }
+    Ok(config)
+}
+
+/// How deadlocks are found: only managers of rows know who waits for whom.
+fn deadlocks(common: &CommonFlags, row_lock: RowLock, default: Deadlocks) -> Result<Deadlocks, BadInput> {
+    let default = if row_lock == RowLock::Latch { default } else { Deadlocks::Graph };
+    match choose("--deadlocks", common.deadlocks.as_deref(), default)? {
+        Deadlocks::Lists if row_lock == RowLock::Word => Err(BadInput::value(
+            "--deadlocks",
+            Deadlocks::Lists.name(),
+            "words do not say who waits for whom",
+            "graph, or --row-lock latch",
+        )),
+        way => Ok(way),
+    }
+}
+
+/// Whether partitions follow the workload.
+fn adaptive(execution: Execution, text: Option<&str>) -> Result<Option<Switch>, BadInput> {
+    match (execution, text) {
+        (Execution::Atrapos, text) => choose("--adaptive", text, Switch::On).map(Some),
+        (_, None) => Ok(None),
+        (_, Some(text)) => {
+            let problem = "only --execution atrapos has partitions that could follow the workload";
+            Err(BadInput::value("--adaptive", text, problem, "no --adaptive, or --execution atrapos"))
+        }
+    }
+}
+
+/// The shortest interval between two measurements, where partitions follow the workload.
+fn adapt_interval(
+    common: &CommonFlags,
+    adaptive: Option<Switch>,
+    native: bool,
+) -> Result<Option<f64>, BadInput> {
+    const FLAG: &str = "--adapt-interval";
+    let text = common.adapt_interval.as_deref();
+    let seconds = values::number(FLAG, text, ADAPT_INTERVAL_SECONDS_MIN..=ADAPT_INTERVAL_SECONDS_MAX)?;
+    match (adaptive, text) {
+        (Some(Switch::On), _) => {
+            let default = if native { ADAPT_INTERVAL_SECONDS_NATIVE } else { ADAPT_INTERVAL_SECONDS_VIRTUAL };
+            Ok(Some(seconds.unwrap_or(default)))
+        }
+        (_, None) => Ok(None),
+        (_, Some(text)) => {
+            let problem = "partitions do not follow the workload";
+            let accepted = "no --adapt-interval, or --execution atrapos --adaptive on";
+            Err(BadInput::value(FLAG, text, problem, accepted))
+        }
+    }
+}
+
+/// Refuses workers that own partitions where there are none, or where they cannot.
+fn owns(execution: Execution, (deploy, has_database): (Deploy, bool)) -> Result<(), BadInput> {
+    let refused = |problem: &str, accepted: &str| {
+        Err(BadInput::value("--execution", execution.name(), problem, accepted))
+    };
+    match execution {
+        Execution::Inline => Ok(()),
+        _ if !has_database => refused("this workload has no transactions", "inline"),
+        _ if deploy.instances() > 1 => {
+            refused("workers own partitions of one instance", "inline, or --deploy 1isl")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses several instances where there is nothing to divide, and what they cannot do.
+fn divides(common: &CommonFlags, deploy: Deploy, has_database: bool) -> Result<(), BadInput> {
+    if deploy.instances() == 1 {
+        return Ok(());
+    }
+    let text = common.deploy.as_deref().unwrap_or_default();
+    if !has_database {
+        let problem = "this workload stores nothing that could be divided";
+        return Err(BadInput::value("--deploy", text, problem, "1isl, machine"));
+    }
+    let unbounded = common.without.iter().flat_map(|list| list.split(','));
+    match unbounded.clone().find(|name| *name == "bounded-spin") {
+        Some(name) => {
+            let problem = "several instances need bounded waits";
+            Err(BadInput::value("--without", name, problem, "other optimisations, or one instance"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses several instances where the transactions of the workload need all data.
+fn divisible(common: &CommonFlags, deploy: Deploy, workload: &Workload) -> Result<(), BadInput> {
+    match (workload.undivided(), common.deploy.as_deref()) {
+        (Some((flag, why)), Some(text)) if deploy.instances() > 1 => {
+            Err(BadInput::value("--deploy", text, why, format!("1isl, or another {flag}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether caches shrink with the data.
+fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Result<Switch, BadInput> {
+    let switch = choose("--scale-caches", common.scale_caches.as_deref(), Switch::Off)?;
+    let refused = |problem: &str, accepted: &str| BadInput::value("--scale-caches", "on", problem, accepted);
+    match (switch, native, workload.scale()) {
+        (Switch::On, true, _) => Err(refused("this machine has the caches it has", "off, or --machine")),
+        (Switch::On, _, None) => Err(refused("the data of this workload have no --scale", "off")),
+        _ => Ok(switch),
+    }
+}
+
+/// How instances on one machine talk. Where each has a machine of its own, there is tcp only.
+fn transport(common: &CommonFlags, deploy: Deploy, machines: usize) -> Result<Transport, BadInput> {
+    let apart = machines > 1 && deploy.instances() == machines;
+    let default = if apart { Transport::Tcp } else { Transport::Shm };
+    match choose("--transport", common.transport.as_deref(), default)? {
+        Transport::Tcp => Ok(Transport::Tcp),
+        within if apart => {
+            let problem = "each instance has a machine of its own, and memory is not shared between machines";
+            Err(BadInput::value("--transport", within.name(), problem, "tcp"))
+        }
+        within => Ok(within),
+    }
+}
+
+/// The optimisations that are left out, each named once.
+fn without(common: &CommonFlags, default: &[Optimisation]) -> Result<Vec<Optimisation>, BadInput> {
+    if common.without.is_none() {
+        return Ok(default.to_vec());
+    }
+    let mut all = Vec::new();
+    for name in common.without.iter().flat_map(|list| list.split(',')) {
+        // Any default will do: the text is always there.
+        let one = choose("--without", Some(name), Optimisation::HashIndex)?;
+        if all.contains(&one) {
+            return Err(BadInput::value("--without", name, "named twice", "each name once"));
+        }
+        all.push(one);
+    }
+    Ok(all)
+}
+
+/// The transactions over several instances that a worker keeps open: where they wait for a disk,
+/// many.
+fn in_flight(common: &CommonFlags, deploy: Deploy, durability: Durability) -> Result<u64, BadInput> {
+    let given = values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?;
+    let waits = deploy.instances() > 1 && durability != Durability::None;
+    let default = if waits { IN_FLIGHT_DURABLE } else { 1 };
+    Ok(given.unwrap_or(default))
+}
+
+/// The simulated device; none on hardware, and where nothing is stored.
+fn disk(common: &CommonFlags, stores: bool, native: bool) -> Result<Option<DiskKind>, BadInput> {
+    let disk = choose("--disk", common.disk.as_deref(), DiskKind::Ram)?;
+    match &common.disk {
+        Some(name) if native => Err(BadInput::value(
+            "--disk",
+            name,
+            "this machine has the disk it has",
+            "no --disk, or --machine",
+        )),
+        Some(name) if !stores => {
+            let accepted = "no --disk, or --durability async, group, sync";
+            Err(BadInput::value("--disk", name, "nothing is logged", accepted))
+        }
+        _ => Ok((!native && stores).then_some(disk)),
+    }
+}
+
+/// The directory of the database, if one is named.
+fn path(common: &CommonFlags, durability: Durability, native: bool) -> Result<Option<String>, BadInput> {
+    match &common.path {
+        Some(path) if !native => {
+            Err(BadInput::value("--path", path, "a simulated disk begins empty", "no --path"))
+        }
+        Some(path) if durability == Durability::None => {
+            let accepted = "no --path, or --durability async, group, sync";
+            Err(BadInput::value("--path", path, "nothing is logged", accepted))
+        }
+        path => Ok(path.clone()),
+    }
+}
+
+fn workload_name(arguments: &BenchArguments) -> Result<WorkloadName, BadInput> {
+    // Any default will do: the text is always there.
+    choose("WORKLOAD", Some(&arguments.workload), WorkloadName::Tpcc)
+}
+
+/// The fault of a flag that belongs to other workloads.
+fn misplaced(arguments: &BenchArguments, flag: &WorkloadFlag<'_>, workload: WorkloadName) -> BadInput {
+    let all = arguments.workload_flags();
+    let own = all.iter().filter(|other| other.owners.contains(&workload.name()));
+    let accepted: Vec<&str> = own.map(|other| other.name).collect();
+    let owners = flag.owners.join(" and ");
+    BadInput::new(
+        flag.name,
+        format!("a flag of workload {owners}, not of {}", workload.name()),
+        accepted.join(", "),
+    )
+}
+
+fn smt(common: &CommonFlags, machine: &MachineFacts) -> Result<usize, BadInput> {
+    let most = machine.threads_by_smt.len();
+    let given = values::whole("--smt", common.smt.as_deref(), 1..=most as u64)?;
+    Ok(given.map_or(most, |smt| smt as usize))
+}
+
+/// The number of workers: `--cores`, or `--threads` of the counter workload.
+fn cores(arguments: &BenchArguments, machine: &MachineFacts, smt: usize) -> Result<usize, BadInput> {
+    let most = machine.threads_by_smt[smt - 1];
+    let range: RangeInclusive<u64> = 1..=most as u64;
+    // An instance lies within one machine.
+    let is_one = arguments.common.deploy.as_deref().is_none_or(|deploy| deploy == "1isl");
+    let all = if is_one { machine.threads_of_one(smt) } else { most };
+    let cores = values::whole("--cores", arguments.common.cores.as_deref(), range.clone())?;
+    if arguments.workload == WorkloadName::Ipc.name() {
+        return peers(cores, most);
+    }
+    let threads = values::whole("--threads", arguments.counter.threads.as_deref(), range)?;
+    match (cores, threads) {
+        (Some(cores), Some(threads)) if cores != threads => Err(BadInput::new(
+            format!("--threads {threads} with --cores {cores}"),
+            "both give the number of workers",
+            "one of the two",
+        )),
+        (Some(workers), _) | (None, Some(workers)) => Ok(workers as usize),
+        (None, None) => Ok(all),
+    }
+}
+
+/// The workers of the message experiment: always two.
+fn peers(cores: Option<u64>, most: usize) -> Result<usize, BadInput> {
+    if let Some(cores) = cores.filter(|cores| *cores != 2) {
+        return Err(BadInput::value("--cores", &cores.to_string(), "messages go between two peers", "2"));
+    }
+    if most < 2 {
+        let problem = "messages go between two peers, and the machine has one hardware thread";
+        return Err(BadInput::new("WORKLOAD ipc", problem, "a machine with two"));
+    }
+    Ok(2)
+}
+
+fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
+    let seconds = values::number("--seconds", common.seconds.as_deref(), SECONDS_MIN..=SECONDS_MAX)?;
+    let transactions = values::whole("--transactions", common.transactions.as_deref(), 1..=TRANSACTIONS_MAX)?;
+    match (seconds, transactions) {
+        (Some(_), Some(_)) => Err(BadInput::new(
+            "--seconds with --transactions",
+            "each gives the length of the run",
+            "one of the two",
+        )),
+        (None, Some(transactions)) => Ok(Length::Transactions(transactions)),
+        (Some(seconds), None) => Ok(Length::Seconds(seconds)),
+        (None, None) => Ok(Length::Seconds(if native { SECONDS_NATIVE } else { SECONDS_VIRTUAL })),
+    }
+}
+
+/// Refuses to log rows that are in no index: they would be missing after a restart.
+fn keeps_inserts(config: &Config) -> Result<(), BadInput> {
+    match &config.workload {
+        Workload::Tpcc(tpcc) if tpcc.index_inserts == Switch::Off && config.engine == Engine::Paged => {
+            let problem = "a row in no index has no place in a page";
+            Err(BadInput::value("--index-inserts", "off", problem, "on, or --engine memory"))
+        }
+        Workload::Tpcc(tpcc)
+            if tpcc.index_inserts == Switch::Off && config.durability != Durability::None =>
+        {
+            let durability = config.durability.name();
+            Err(BadInput::new(
+                format!("--index-inserts off with --durability {durability}"),
+                "rows in no index are in no log",
+                "--durability none",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what cannot fit: the bare rows alone are larger than the memory.
+fn fits_memory(workload: &Workload, cores: usize, machine: &MachineFacts) -> Result<(), BadInput> {
+    let Some(available) = machine.host_memory_bytes else { return Ok(()) };
+    let RowCount { flag, count, bytes: needed, .. } = workload.rows_loaded(cores);
+    if needed <= available as f64 {
+        return Ok(());
+    }
+    let gib = |bytes: f64| bytes / (1u64 << 30) as f64;
+    let most = (count as f64 * (available as f64 / needed)).floor();
+    let problem = format!("rows of {:.1} GiB in a memory of {:.1} GiB", gib(needed), gib(available as f64));
+    Err(BadInput::value(flag, &count.to_string(), problem, format!("less than {most}")))
+}

@@ -1,0 +1,88 @@
+//! Flags of `ipc`.
+
+use harness::{OtherProcess, Peers};
+use platform::link;
+use serde::Serialize;
+
+use super::terms::{BenchWorkload, RowCount, Split};
+use crate::arguments::{BenchArguments, PEER_COMMAND};
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, Mechanism, choose, serialize_name};
+use crate::errors::Failure;
+use crate::machine_facts::NATIVE;
+use crate::values;
+
+/// What connects processes.
+const BETWEEN_PROCESSES: [Mechanism; 3] = [Mechanism::SharedMemory, Mechanism::Unix, Mechanism::Tcp];
+
+/// Flags of `ipc`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ipc {
+    /// How messages travel.
+    pub mechanism: Mechanism,
+    /// Where the peers run.
+    #[serde(serialize_with = "serialize_name")]
+    pub peers: Peers,
+    /// Processes that they belong to.
+    pub processes: u64,
+}
+
+impl BenchWorkload for Ipc {
+    const HAS_DATABASE: bool = false;
+    const COUNTS: &'static str = "messages";
+
+    fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
+        let peers = choose("--peers", arguments.ipc.peers.as_deref(), Peers::SameSocket)?;
+        let apart = peers == Peers::OtherMachine;
+        let default = if apart { Mechanism::Tcp } else { Mechanism::Unix };
+        let mechanism = choose("--mechanism", arguments.ipc.mechanism.as_deref(), default)?;
+        if apart && mechanism != Mechanism::Tcp {
+            let flag = format!("--mechanism {} with --peers other-machine", mechanism.name());
+            return Err(BadInput::new(flag, "two machines share no memory and no kernel", "tcp"));
+        }
+        let processes = values::whole("--processes", arguments.ipc.processes.as_deref(), 1..=2)?.unwrap_or(1);
+        let ipc = Ipc { mechanism, peers, processes };
+        if processes > 1 && arguments.common.machine.as_deref().is_some_and(|machine| machine != NATIVE) {
+            return Err(BadInput::value("--processes", "2", "a simulated machine has no processes", "1"));
+        }
+        if processes > 1 && !BETWEEN_PROCESSES.contains(&mechanism) {
+            let names: Vec<&str> = BETWEEN_PROCESSES.iter().map(|mechanism| mechanism.name()).collect();
+            let problem = "it does not connect two processes here";
+            let flag = format!("--mechanism {} with --processes 2", mechanism.name());
+            return Err(BadInput::new(flag, problem, names.join(", ")));
+        }
+        Ok(ipc)
+    }
+
+    fn rows_loaded(&self, cores: usize) -> RowCount {
+        RowCount { flag: "--cores", count: cores as u64, rows: 0.0, bytes: 0.0 }
+    }
+
+    fn describe(&self) -> String {
+        let between = if self.processes > 1 { ", between two processes" } else { "" };
+        let (mechanism, peers) = (self.mechanism.name(), self.peers.name());
+        format!("256-byte messages to and fro, {mechanism}, {peers}{between}")
+    }
+
+    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+        let mechanism = mechanism(self.mechanism)?;
+        if self.processes == 1 {
+            return Ok(harness::Workload::Ipc(mechanism));
+        }
+        let program = std::env::current_exe().map_err(Failure::of)?;
+        let other = OtherProcess { mechanism, program, arguments: vec![PEER_COMMAND.to_owned()] };
+        Ok(harness::Workload::IpcBetweenProcesses(other))
+    }
+
+    fn peers(&self) -> Option<Peers> {
+        Some(self.peers)
+    }
+}
+
+fn mechanism(choice: Mechanism) -> Result<link::Mechanism, Failure> {
+    let name = choice.name();
+    let known = link::Mechanism::ALL.into_iter().find(|(other, _)| *other == name);
+    known
+        .map(|(_, mechanism)| mechanism)
+        .ok_or_else(|| Failure::Failed(format!("--mechanism {name}: unknown to the platform")))
+}

@@ -1,0 +1,119 @@
+//! Flags of `micro`.
+
+use serde::Serialize;
+use workloads::micro::{MicroSpec, Operation, RowIndex, Skew};
+
+use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
+use super::terms::{BenchWorkload, RowCount, Split};
+use crate::arguments::BenchArguments;
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, choose, serialize_name};
+use crate::config::asked::{Asked, Change};
+use crate::config::hot::Hot;
+use crate::errors::Failure;
+use crate::report::numbers::thousands;
+use crate::values;
+
+/// Smallest row: it holds a counter that updates increment.
+const ROW_BYTES_MIN: u64 = 8;
+/// Largest row.
+const ROW_BYTES_MAX: u64 = 65_536;
+
+/// Flags of `micro`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Micro {
+    /// What a transaction does with its rows.
+    #[serde(serialize_with = "serialize_name")]
+    pub op: Operation,
+    /// Rows per transaction, all different.
+    pub rows: u64,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// Rows of each site; there is one site per worker.
+    pub rows_per_site: u64,
+    /// Share of transactions over several sites.
+    pub multisite: f64,
+    /// Skew over all rows; `None` chooses uniformly, local transactions from the worker's own site.
+    pub zipf: Option<f64>,
+    /// Hot spot, if any.
+    pub hot: Option<Hot>,
+}
+
+impl BenchWorkload for Micro {
+    fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
+        let rows = values::whole("--rows", arguments.row.rows.as_deref(), 1..=ROWS_MAX)?.unwrap_or(10);
+        let row_bytes =
+            values::whole("--row-bytes", arguments.row.row_bytes.as_deref(), ROW_BYTES_MIN..=ROW_BYTES_MAX)?;
+        let rows_per_site =
+            values::whole("--rows-per-site", arguments.row.rows_per_site.as_deref(), 1..=TABLE_ROWS_MAX)?;
+        let micro = Micro {
+            op: choose("--op", arguments.row.op.as_deref(), Operation::Read)?,
+            rows,
+            row_bytes: row_bytes.unwrap_or(250),
+            rows_per_site: rows_per_site.unwrap_or(10_000),
+            multisite: values::number("--multisite", arguments.row.multisite.as_deref(), 0.0..=1.0)?
+                .unwrap_or(0.0),
+            zipf: values::number("--zipf", arguments.row.zipf.as_deref(), 0.0..=1.0)?,
+            hot: Hot::of_flag(arguments.row.hot.as_deref())?,
+        };
+        if micro.hot.is_some() && micro.zipf.is_some() {
+            return Err(BadInput::new(
+                "--hot with --zipf",
+                "each gives the skew of the choice of rows",
+                "one of the two",
+            ));
+        }
+        rows_fit(rows, "--rows-per-site", micro.rows_per_site)?;
+        Ok(micro)
+    }
+
+    fn rows_loaded(&self, cores: usize) -> RowCount {
+        let rows = self.rows_per_site as f64 * cores as f64;
+        let bytes = rows * self.row_bytes as f64;
+        RowCount { flag: "--rows-per-site", count: self.rows_per_site, rows, bytes }
+    }
+
+    fn describe(&self) -> String {
+        let (op, rows) = (self.op.name(), thousands(self.rows_per_site));
+        let mut text = format!("{op} {} of {rows} rows a site", self.rows);
+        if self.multisite > 0.0 {
+            text += &format!(", multisite {}", self.multisite);
+        }
+        if let Some(zipf) = self.zipf {
+            text += &format!(", zipf {zipf}");
+        }
+        if let Some(hot) = self.hot {
+            text += &format!(", hot {}:{}", hot.requests, hot.data);
+        }
+        text
+    }
+
+    fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
+        match asked.change {
+            Change::Hot(hot) => Ok(Micro { hot: Some(hot), zipf: None, ..self.clone() }),
+            Change::Multisite(multisite) => Ok(Micro { multisite, ..self.clone() }),
+            Change::Mix(_) => Err(asked.refused("hot=F:F, multisite=F")),
+        }
+    }
+
+    /// One site a worker.
+    fn for_driver(&self, workers: usize, split: Split) -> Result<harness::Workload, Failure> {
+        let skew = match (self.zipf, self.hot) {
+            (Some(exponent), _) => Skew::Zipf(exponent),
+            (None, Some(hot)) => Skew::Hot { requests: hot.requests, data: hot.data },
+            (None, None) => Skew::None,
+        };
+        let micro = workloads::micro::Micro::new(MicroSpec {
+            operation: self.op,
+            rows: u32::try_from(self.rows).unwrap_or(u32::MAX),
+            row_bytes: usize::try_from(self.row_bytes).unwrap_or(usize::MAX),
+            sites: partitions(workers)?,
+            rows_per_site: self.rows_per_site,
+            multisite: self.multisite,
+            skew,
+            index: RowIndex::Hash,
+            grouping: grouping(split),
+        });
+        micro.map(harness::Workload::Micro).map_err(Failure::of)
+    }
+}

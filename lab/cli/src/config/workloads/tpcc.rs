@@ -1,0 +1,186 @@
+//! Flags of `tpcc`.
+
+use harness::Partitioning;
+use serde::Serialize;
+
+use super::terms::{BenchWorkload, RowCount, Split};
+use crate::arguments::BenchArguments;
+use crate::bad_input::BadInput;
+use crate::choices::{Choice, Switch, TpccHotRows, TpccLoad, TpccMix, TpccSchema, TpccStocks, choose};
+use crate::config::asked::{Asked, Change};
+use crate::config::like::{Ways, like};
+use crate::errors::Failure;
+use crate::values;
+
+/// Most warehouses.
+const WAREHOUSES_MAX: u64 = 65_535;
+/// Smallest TPC-C: a district keeps three customers, the catalogue a hundred items.
+const SCALE_MIN: f64 = 0.001;
+/// Largest TPC-C.
+const SCALE_MAX: f64 = 100.0;
+
+/// Bytes of the rows of one warehouse at scale 1 by the specification's typical row lengths (clause
+/// 4.2.2).
+const WAREHOUSE_BYTES: f64 = 68_000_000.0;
+/// Rows of one warehouse at scale 1, roughly: nearly all are order lines, stocks, and customers
+/// with their orders and histories.
+const WAREHOUSE_ROWS: f64 = 500_000.0;
+/// Bytes of a copy of TPC-C's items and their index at scale 1, measured.
+const ITEM_BYTES: f64 = 20e6;
+
+/// Flags of `tpcc`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tpcc {
+    /// Warehouses, at most 65,535.
+    pub warehouses: u32,
+    /// Which transactions.
+    pub mix: TpccMix,
+    /// Whether something changes while it runs.
+    #[serde(skip)]
+    pub changes: bool,
+    /// Percent of payments by customers of another warehouse.
+    #[serde(rename = "remote_payment")]
+    pub remote_payment_percent: f64,
+    /// Percent of order lines supplied by another warehouse.
+    #[serde(rename = "remote_items")]
+    pub remote_items_percent: f64,
+    /// Columns.
+    pub schema: TpccSchema,
+    /// Cardinalities per warehouse relative to the specification.
+    pub scale: f64,
+    /// Whether transactions insert rows.
+    pub inserts: Switch,
+    /// Where warehouses live.
+    pub load: TpccLoad,
+    /// When hot rows are taken.
+    pub hot_rows: TpccHotRows,
+    /// The order in which NewOrder takes stocks.
+    pub stocks: TpccStocks,
+    /// Whether inserted rows enter indexes.
+    pub index_inserts: Switch,
+    /// Whether NewOrder reads warehouse and customer without concurrency control whatever else
+    /// runs.
+    pub unvalidated_reads: Switch,
+}
+
+/// Whether no transaction looks for inserted rows.
+fn finds_none(mix: TpccMix) -> bool {
+    matches!(mix, TpccMix::Narrow | TpccMix::Payment | TpccMix::NewOrder)
+}
+
+/// Whether inserted rows enter indexes: they do for mixes that look for them.
+fn index_inserts(arguments: &BenchArguments, mix: TpccMix, default: Switch) -> Result<Switch, BadInput> {
+    let default = if finds_none(mix) { default } else { Switch::On };
+    let chosen = choose("--index-inserts", arguments.tpcc.index_inserts.as_deref(), default)?;
+    if chosen == Switch::Off && !finds_none(mix) {
+        return Err(BadInput::new(
+            format!("--index-inserts off with --mix {}", mix.name()),
+            "these transactions look for inserted rows",
+            "--mix narrow, payment or new-order",
+        ));
+    }
+    Ok(chosen)
+}
+
+impl BenchWorkload for Tpcc {
+    fn resolve(arguments: &BenchArguments, cores: usize) -> Result<Self, BadInput> {
+        let warehouses =
+            values::whole("--warehouses", arguments.tpcc.warehouses.as_deref(), 1..=WAREHOUSES_MAX)?;
+        let warehouses = warehouses.unwrap_or((cores as u64).min(WAREHOUSES_MAX));
+        let percent = |flag, text: &Option<String>, default| {
+            values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
+        };
+        let ways = Ways::of(like(&arguments.common)?);
+        let mix = choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?;
+        Ok(Tpcc {
+            warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
+            mix,
+            changes: !arguments.common.at.is_empty(),
+            remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
+            remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
+            schema: choose("--schema", arguments.tpcc.schema.as_deref(), TpccSchema::Full)?,
+            scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
+                .unwrap_or(1.0),
+            inserts: choose("--inserts", arguments.tpcc.inserts.as_deref(), Switch::On)?,
+            load: choose("--load", arguments.tpcc.load.as_deref(), ways.load)?,
+            hot_rows: choose("--hot-rows", arguments.tpcc.hot_rows.as_deref(), ways.hot_rows)?,
+            stocks: choose("--stocks", arguments.tpcc.stocks.as_deref(), ways.stocks)?,
+            index_inserts: index_inserts(arguments, mix, ways.index_inserts)?,
+            unvalidated_reads: choose(
+                "--unvalidated-reads",
+                arguments.tpcc.unvalidated_reads.as_deref(),
+                ways.unvalidated_reads,
+            )?,
+        })
+    }
+
+    fn rows_loaded(&self, _: usize) -> RowCount {
+        let warehouses = u64::from(self.warehouses);
+        // The small schema keeps about a third of the bytes.
+        let share = if self.schema == TpccSchema::Small { 0.3 } else { 1.0 };
+        let bytes = warehouses as f64 * WAREHOUSE_BYTES * self.scale * share;
+        let rows = warehouses as f64 * WAREHOUSE_ROWS * self.scale;
+        RowCount { flag: "--warehouses", count: warehouses, rows, bytes }
+    }
+
+    fn describe(&self) -> String {
+        let warehouses = if self.warehouses == 1 { "warehouse" } else { "warehouses" };
+        let text = format!("{} {warehouses}, {} mix", self.warehouses, self.mix.name());
+        if self.scale == 1.0 { text } else { format!("{text}, scale {}", self.scale) }
+    }
+
+    fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
+        let warehouses = u16::try_from(self.warehouses)
+            .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
+        let workload = workloads::tpcc::Tpcc {
+            mix: self.mix.name().parse().map_err(Failure::of)?,
+            mix_changes: self.changes,
+            schema: self.schema.name().parse().map_err(Failure::of)?,
+            scale: self.scale,
+            remote_payment_percent: self.remote_payment_percent,
+            remote_items_percent: self.remote_items_percent,
+            inserts: self.inserts == Switch::On,
+            ways: workloads::tpcc::Ways {
+                hot_rows: self.hot_rows.name().parse().map_err(Failure::of)?,
+                stocks: self.stocks.name().parse().map_err(Failure::of)?,
+                index_inserts: self.index_inserts == Switch::On,
+                unvalidated_reads: self.unvalidated_reads == Switch::On,
+            },
+            ..workloads::tpcc::Tpcc::new(warehouses)
+        };
+        workload.validate().map_err(Failure::Failed)?;
+        Ok(harness::Workload::Tpcc(workload))
+    }
+
+    fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
+        let Change::Mix(name) = asked.change else { return Err(asked.refused("mix=NAME")) };
+        let mix = asked.mix(name, TpccMix::Full)?;
+        match self.index_inserts {
+            Switch::Off if !finds_none(mix) => {
+                Err(asked.refused("mix=narrow, payment or new-order, or --index-inserts on"))
+            }
+            _ => Ok(Tpcc { mix, ..self.clone() }),
+        }
+    }
+
+    fn read_only_bytes(&self) -> f64 {
+        // The small schema has a tenth of the items.
+        let share = if self.schema == TpccSchema::Small { 0.1 } else { 1.0 };
+        ITEM_BYTES * self.scale * share
+    }
+
+    fn scale(&self) -> Option<f64> {
+        Some(self.scale)
+    }
+
+    fn grows(&self) -> bool {
+        self.inserts == Switch::On
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        match self.load {
+            TpccLoad::Home => Partitioning::RoundRobin,
+            TpccLoad::Block => Partitioning::Blocks,
+        }
+    }
+}

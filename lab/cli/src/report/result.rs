@@ -1,0 +1,231 @@
+//! The result as a value, which serialises as the JSON object of the command-line contract.
+
+use harness::{
+    Breakdown, Check, Counters, Deployed, Kind, Latency, LogFigures, MachineUse, Measurement, MemoryFigures,
+    Recovery, RoundTrip, Shifted, Simulation, ThreadFigures, abort_ratio,
+};
+use serde::Serialize;
+use sim::CacheSizes;
+
+use super::json;
+use super::timeline::{self, Bin};
+use crate::config::Config;
+use crate::errors::Failure;
+
+/// The result of a benchmark: fields have the names and meaning of the command-line contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Commits per second.
+    pub throughput: f64,
+    /// Committed transactions.
+    pub commits: u64,
+    /// Attempts that the engine aborted.
+    pub aborts: u64,
+    /// Aborts over aborts and commits; 0 if there were neither.
+    pub abort_ratio: f64,
+    /// Rollbacks that transactions asked for: completed work, neither commits nor aborts.
+    pub rollbacks: u64,
+    /// Most attempts that one transaction needed; null where nothing is tried again.
+    pub attempts_max: Option<u32>,
+    /// Latency over all kinds of transactions.
+    pub latency_us: Latency,
+    /// Shares of worker time, of sum 1; null when not instrumented.
+    pub breakdown: Option<Breakdown>,
+    /// Throughput over the run in equal bins.
+    pub timeline: Vec<Bin>,
+    /// Commits per second over the last quarter of the run.
+    pub throughput_last_quarter: f64,
+    /// Hardware and engine counters, null where unknown.
+    pub counters: Counters,
+    /// What parts of the machine were busy with; absent where unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_use: Option<MachineUse>,
+    /// What a simulated second cost; absent on hardware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<SimulationCost>,
+    /// Caches of the simulated machine, as they were in this run; absent on hardware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caches: Option<Caches>,
+    /// What adaptation did and why; absent where nobody adapts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptation: Option<repartitioning::Story>,
+    /// Partitions that moved at moments that were asked for; absent if none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rearrangements: Vec<Shifted>,
+    /// Instances of the engine.
+    pub instances: usize,
+    /// Share of commits that involved more than one instance.
+    pub distributed_ratio: f64,
+    /// Messages between instances for each of those commits, attempts that failed included; null
+    /// without such commits.
+    pub messages_per_distributed: Option<f64>,
+    /// Transactions that were refused because they needed an instance that was missing; absent if
+    /// no instance was.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refused: u64,
+    /// Which instance ran where and who talked to whom; absent if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployed>,
+    /// Consistency checks: name to outcome.
+    #[serde(serialize_with = "json::map")]
+    pub checks: Vec<(String, Check)>,
+    /// The same counts by kind of transaction: name to counts.
+    #[serde(serialize_with = "json::map")]
+    pub transactions: Vec<(&'static str, Kind)>,
+    /// Every flag resolved.
+    pub config: Config,
+    /// `native`, or the name of a simulated machine.
+    pub machine: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Version of Isles.
+    pub version: &'static str,
+    /// Measured seconds, of virtual time on a simulated machine.
+    pub elapsed_seconds: f64,
+    /// Seconds of the host for everything.
+    pub host_seconds: f64,
+    /// Whether the user ended the run early: all numbers are of what ran.
+    pub interrupted: bool,
+    /// Rows loaded.
+    pub rows_loaded: u64,
+    /// Seconds it took to load them.
+    pub load_seconds: f64,
+    /// What was recovered from the directory; null if there was nothing.
+    pub recovered: Option<Recovery>,
+    /// What threads did one by one; absent where the workload does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadFigures>,
+    /// What a message took there and back beside a bare line; absent where it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTrip>,
+    /// What the log did; null without one.
+    pub log: Option<LogFigures>,
+    /// Bytes that tables, indexes and records hold at the end; null where unknown.
+    pub memory_bytes: Option<u64>,
+    /// The same, and what else is known of memory.
+    pub memory: Option<MemoryFigures>,
+}
+
+/// What simulating the measured time took of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SimulationCost {
+    /// Atomic operations and lines of data that simulated cores touched.
+    pub events: u64,
+    /// Seconds of the host for the measured time.
+    pub host_seconds: f64,
+    /// The same for one second of the simulated machine.
+    pub host_seconds_per_second: f64,
+    /// Events in a second of the host.
+    pub events_per_host_second: f64,
+    /// The most memory that the process has had; null if unknown.
+    pub peak_memory_bytes: Option<u64>,
+}
+
+impl SimulationCost {
+    fn of(simulation: Simulation) -> Self {
+        let Simulation { events, simulated_seconds, host_seconds } = simulation;
+        SimulationCost {
+            events,
+            host_seconds,
+            host_seconds_per_second: host_seconds / simulated_seconds.max(1e-9),
+            events_per_host_second: events as f64 / host_seconds.max(1e-9),
+            peak_memory_bytes: None,
+        }
+    }
+}
+
+/// Capacities of a simulated machine's caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Caches {
+    /// L1 of a core.
+    pub l1_bytes: usize,
+    /// L2 of a core.
+    pub l2_bytes: usize,
+    /// L3 of the cores that share one.
+    pub l3_bytes: usize,
+}
+
+impl Caches {
+    /// In the terms of the result.
+    pub fn of(caches: CacheSizes) -> Self {
+        let CacheSizes { l1_bytes, l2_bytes, l3_bytes } = caches;
+        Caches { l1_bytes, l2_bytes, l3_bytes }
+    }
+}
+
+impl Report {
+    /// The report of a run of `config` that counted `measurement`, without the seconds of the host.
+    pub fn new(config: &Config, measurement: Measurement) -> Self {
+        let sum =
+            |count: fn(&Kind) -> u64| measurement.kinds.iter().map(|(_, kind)| count(kind)).sum::<u64>();
+        let commits = sum(|kind| kind.commits);
+        let aborts = sum(|kind| kind.aborts);
+        let elapsed_seconds = measurement.elapsed_seconds;
+        let timeline = timeline::bins(&measurement.bins, measurement.bin_seconds, elapsed_seconds);
+        Report {
+            throughput: if elapsed_seconds > 0.0 { commits as f64 / elapsed_seconds } else { 0.0 },
+            commits,
+            aborts,
+            abort_ratio: abort_ratio(commits, aborts),
+            rollbacks: sum(|kind| kind.rollbacks),
+            attempts_max: measurement.attempts_max,
+            latency_us: measurement.latency,
+            breakdown: measurement.breakdown,
+            throughput_last_quarter: timeline::last_quarter(&timeline),
+            timeline,
+            counters: measurement.counters,
+            machine_use: measurement.machine_use,
+            simulation: measurement.simulation.map(SimulationCost::of),
+            caches: None,
+            adaptation: measurement.adaptation,
+            rearrangements: measurement.shifted,
+            instances: config.deploy.instances(),
+            distributed_ratio: measurement.distributed_ratio,
+            messages_per_distributed: measurement.messages_per_distributed,
+            refused: measurement.refused,
+            deployment: measurement.deployment,
+            checks: measurement.checks,
+            transactions: measurement.kinds,
+            config: config.clone(),
+            machine: config.machine.clone(),
+            seed: config.seed,
+            version: env!("CARGO_PKG_VERSION"),
+            elapsed_seconds,
+            host_seconds: 0.0,
+            interrupted: measurement.interrupted,
+            rows_loaded: measurement.rows_loaded,
+            load_seconds: measurement.load_seconds,
+            recovered: measurement.recovered,
+            threads: measurement.threads,
+            round_trip: measurement.round_trip,
+            log: measurement.log,
+            memory_bytes: measurement.memory.map(|memory| memory.used_bytes),
+            memory: measurement.memory,
+        }
+    }
+
+    /// Whether the run was ended before its measured time began.
+    pub fn measured_nothing(&self) -> bool {
+        self.interrupted && self.elapsed_seconds == 0.0
+    }
+
+    /// Whether the run is a success.
+    ///
+    /// # Errors
+    /// [`Failure::Violated`] if a consistency check is.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        let violated = self.checks.iter().filter(|(_, check)| matches!(check, Check::Violated(_)));
+        let names: Vec<&str> = violated.map(|(name, _)| name.as_str()).collect();
+        match names.len() {
+            0 => Ok(()),
+            1 => Err(Failure::Violated(format!("consistency check violated: {}", names[0]))),
+            count => {
+                Err(Failure::Violated(format!("{count} consistency checks violated: {}", names.join(", "))))
+            }
+        }
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

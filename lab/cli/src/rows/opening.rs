@@ -1,0 +1,75 @@
+//! What the user names: a format, a database, a table.
+
+use std::path::Path;
+
+use isles::{Database, TableDescription};
+
+use crate::bad_input::BadInput;
+use crate::errors::Failure;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Csv,
+    JsonLines,
+}
+
+const FORMATS: &str = "csv, jsonl";
+
+impl Format {
+    /// The one that `--format` names, or else the name of the file.
+    pub(super) fn of(flag: Option<&str>, file: Option<&str>) -> Result<Format, BadInput> {
+        match flag {
+            Some("csv") => Ok(Format::Csv),
+            Some("jsonl") => Ok(Format::JsonLines),
+            Some(other) => Err(BadInput::value("--format", other, "unknown", FORMATS)),
+            None => match file.and_then(|file| file.rsplit_once('.')).map(|(_, end)| end) {
+                Some("csv") => Ok(Format::Csv),
+                Some("jsonl" | "ndjson") => Ok(Format::JsonLines),
+                _ => Err(BadInput::new(
+                    "--format",
+                    "missing, and the name of the file does not say it",
+                    FORMATS,
+                )),
+            },
+        }
+    }
+}
+
+/// Opens a database with the tables that it has.
+pub(super) fn open(path: &Path) -> Result<Database, Failure> {
+    if pages::holds_pages(path) {
+        return Err(Failure::at(
+            path,
+            &"its rows are in pages, which are not imported or exported in this version",
+        ));
+    }
+    if path.join(harness::directory::FILE).exists() {
+        let why = "it holds a deployment of several instances, whose rows are not imported or exported in this version";
+        return Err(Failure::at(path, &why));
+    }
+    let at = |error: isles::Error| Failure::at(path, &error);
+    // The limit of memory is the machine's: how many rows there are is not known before they are
+    // there.
+    let mut builder = Database::at(path).memory_limit(MEMORY_LIMIT);
+    if builder.tables_of_directory().map_err(at)?.is_empty() {
+        return Err(Failure::at(path, &"no database with tables"));
+    }
+    builder.open().map_err(at)
+}
+
+/// More than rows ever take: 1 TiB.
+const MEMORY_LIMIT: u64 = 1 << 40;
+
+/// The table of this name.
+pub(super) fn table<'d>(
+    database: &'d Database,
+    path: &Path,
+    name: &str,
+) -> Result<&'d TableDescription, Failure> {
+    let tables = database.tables();
+    tables.iter().copied().find(|table| table.name() == name).ok_or_else(|| {
+        let known: Vec<_> = tables.iter().map(|table| table.name()).collect();
+        Failure::at(path, &format!("no table {name}: there are {}", known.join(", ")))
+    })
+}

@@ -1,0 +1,172 @@
+//! `isles study`: the runs of a study file, made by this very program in other processes.
+
+mod output;
+mod progress;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ::experiments::cache::{Cache, digest_of_file};
+use ::experiments::execute::Executor;
+use ::experiments::report::Origin;
+use ::experiments::{Plan, Resolution, Study, Verdict, plan, report, verdict};
+
+use crate::arguments::{Command, StudyArguments};
+use crate::bad_input::BadInput;
+use crate::config;
+use crate::errors::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::print;
+use crate::pages::Page;
+use crate::{machines, usage, values};
+
+use progress::Follower;
+
+/// Most runs at the same time.
+const JOBS_MAX: u64 = 4_096;
+
+/// Runs a study.
+///
+/// # Errors
+/// Bad input; or, after everything was reported, that findings failed or that the user stopped the
+/// study.
+pub(crate) fn run(arguments: &StudyArguments) -> Result<(), Failure> {
+    let study = read(&arguments.file)?;
+    let selected = select(&study, arguments.only.as_deref())?;
+    let program = std::env::current_exe().map_err(Failure::of)?;
+    let executor = Executor { jobs: jobs(arguments)?, cache: cache(arguments, &program)?, program };
+    let page = page(arguments)?;
+    let plan = Plan::new(&study, &selected, &resolve);
+    let interrupt = Interrupt::on_signals()?;
+    let follower = Follower::new(&plan, &interrupt);
+    let outcomes = executor.execute(&plan, &follower);
+    let counts = follower.done();
+    let judgements = verdict::judge(&study, &plan, &outcomes);
+    let origin =
+        Origin { file: arguments.file.clone(), version: env!("CARGO_PKG_VERSION").to_owned(), host: host()? };
+    let text = if arguments.json {
+        let page = page.as_ref().map(Page::path);
+        format!("{}\n", output::json(&origin, &judgements, &counts, page))
+    } else {
+        output::text(&judgements)
+    };
+    let printed = print(&text);
+    if let Some(page) = page {
+        page.write(&report::page(&study, &origin, &judgements))?;
+        progress::note(&format!("report: {}", page.path().display()));
+    }
+    printed?;
+    let bad: Vec<&str> =
+        judgements.iter().filter(|one| one.verdict.is_bad()).map(|one| one.finding.id.as_str()).collect();
+    match bad.len() {
+        0 => Ok(()),
+        _ if judgements.iter().any(|one| one.verdict == Verdict::Stopped) => {
+            Err(Failure::Failed(format!("stopped after {} of {} runs", counts.done, counts.all)))
+        }
+        1 => Err(Failure::Violated(format!("finding failed: {}", bad[0]))),
+        count => Err(Failure::Violated(format!("{count} findings failed: {}", bad.join(", ")))),
+    }
+}
+
+fn read(file: &str) -> Result<Study, BadInput> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        BadInput::new(format!("FILE {file}"), error.to_string(), "a study file, see docs/studies.md")
+    })?;
+    Study::parse(&text).map_err(|error| BadInput::new(file, error.to_string(), ""))
+}
+
+fn select(study: &Study, only: Option<&str>) -> Result<Vec<usize>, BadInput> {
+    let patterns: Vec<String> =
+        only.map_or(Vec::new(), |only| only.split(',').map(|pattern| pattern.trim().to_owned()).collect());
+    plan::select(study, &patterns).map_err(|pattern| {
+        let ids: Vec<&str> = study.findings.iter().map(|finding| finding.id.as_str()).collect();
+        BadInput::value("--only", &pattern, "fits no finding", ids.join(", "))
+    })
+}
+
+fn jobs(arguments: &StudyArguments) -> Result<usize, BadInput> {
+    let given = values::whole("--jobs", arguments.jobs.as_deref(), 1..=JOBS_MAX)?;
+    let threads = || std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(given.map_or_else(threads, |jobs| jobs as usize))
+}
+
+/// The cache, if there is to be one. A default one that cannot be used is done without.
+fn cache(arguments: &StudyArguments, program: &Path) -> Result<Option<Cache>, Failure> {
+    if arguments.no_cache {
+        return match &arguments.cache {
+            Some(_) => Err(BadInput::new("--cache with --no-cache", "contradict", "one of the two").into()),
+            None => Ok(None),
+        };
+    }
+    let identity = digest_of_file(program).map_err(Failure::of)?;
+    let identity = format!("isles {} {identity}", env!("CARGO_PKG_VERSION"));
+    if let Some(directory) = &arguments.cache {
+        let fault = |error: std::io::Error| {
+            BadInput::value("--cache", directory, error.to_string(), "a directory that can be written")
+        };
+        return Ok(Some(Cache::open(Path::new(directory), &identity).map_err(fault)?));
+    }
+    let Some(directory) = Cache::default_directory() else { return Ok(None) };
+    match Cache::open(&directory, &identity) {
+        Ok(cache) => Ok(Some(cache)),
+        Err(error) => {
+            progress::note(&format!("no results are kept: {}: {error}", directory.display()));
+            Ok(None)
+        }
+    }
+}
+
+/// The page: where `--report` says, otherwise beside the study file, otherwise in the working
+/// directory. `None` where nobody said and neither can be written.
+fn page(arguments: &StudyArguments) -> Result<Option<Page>, BadInput> {
+    if let Some(path) = &arguments.report {
+        return Page::at(path).map(Some);
+    }
+    let beside = Path::new(&arguments.file).with_extension("html");
+    let here = beside.file_name().map(PathBuf::from);
+    let page = Page::try_at(&beside).or_else(|error| here.map_or(Err(error), |here| Page::try_at(&here)));
+    if let Err(error) = &page {
+        progress::note(&format!("no report: {}: {error} (--report FILE)", beside.display()));
+    }
+    Ok(page.ok())
+}
+
+/// What the arguments of a run mean: the resolved configuration identifies it, and the contents of
+/// a machine that is described by a file.
+fn resolve(words: &[String]) -> Resolution {
+    match try_resolve(words) {
+        Ok((identity, native)) => Resolution::Ready { identity, native },
+        Err(fault) if fault.is_later() => Resolution::NotYet(fault.to_string()),
+        Err(fault) => Resolution::Wrong(fault.to_string()),
+    }
+}
+
+fn try_resolve(words: &[String]) -> Result<(String, bool), BadInput> {
+    let line = ["isles", "bench"].into_iter().chain(words.iter().map(String::as_str)).map(OsString::from);
+    let arguments = match usage::parse(line) {
+        Ok(arguments) => match arguments.command {
+            Command::Bench(arguments) => arguments,
+            _ => return Err(BadInput::new("run", "not of isles bench", "arguments of isles bench")),
+        },
+        Err(usage::Stop::Fault(fault)) => return Err(fault),
+        Err(usage::Stop::Show(_)) => return Err(BadInput::new("run", "asks for help", "a workload")),
+    };
+    let config = config::resolve(&arguments, &machines::facts(arguments.common.machine.as_deref())?)?;
+    let mut identity = serde_json::to_string(&config)
+        .map_err(|error| BadInput::new("run", error.to_string(), "arguments of isles bench"))?;
+    if Path::new(&config.machine).is_file() {
+        let digest = digest_of_file(Path::new(&config.machine));
+        let digest = digest
+            .map_err(|error| BadInput::value("--machine", &config.machine, error.to_string(), "a file"))?;
+        identity.push_str(&digest);
+    }
+    Ok((identity, config.native()))
+}
+
+/// This machine in words.
+fn host() -> Result<String, BadInput> {
+    let topology = machines::native()?;
+    let part = |count: usize, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
+    let sockets = part(topology.socket_count(), "socket");
+    Ok(format!("{sockets}, {}", part(topology.counts().hardware_threads, "hardware thread")))
+}

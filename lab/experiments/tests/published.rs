@@ -1,0 +1,54 @@
+//! The published findings and the studies of this repository, as data: everything that they say
+//! parses.
+
+use experiments::Study;
+use experiments::file::{Accept, Published};
+
+#[test]
+fn all_published_findings_parse() {
+    let study = Study::parse(include_str!("../../../studies/findings.toml"))
+        .expect("the published findings are a study");
+    assert_eq!(study.findings.len(), 24);
+    let first = &study.findings[0];
+    assert_eq!((first.id.as_str(), first.published), ("islands-counter-socket", Published::Number(18.5)));
+    assert_eq!(first.accept, Accept::Interval(9.2, 37.0));
+    let comparisons = study.findings.iter().filter(|finding| finding.accept == Accept::True).count();
+    assert_eq!(comparisons, 9);
+    let runs: usize = study.findings.iter().map(|finding| finding.runs.len()).sum();
+    assert_eq!(runs, 61);
+}
+
+/// What a study expects is what was published.
+fn expects_what_was_published(text: &str) -> Study {
+    let study = Study::parse(text).expect("a study");
+    for finding in &study.findings {
+        let published = match finding.published {
+            Published::Number(number) => number,
+            Published::Truth(truth) => {
+                assert!(truth && finding.accept == Accept::True, "{}", finding.id);
+                continue;
+            }
+        };
+        let Accept::Interval(low, high) = finding.accept else { panic!("{}", finding.id) };
+        assert!((low..=high).contains(&published), "{}", finding.id);
+    }
+    study
+}
+
+#[test]
+fn the_study_of_1000_cores_parses_and_expects_what_was_published() {
+    let study = expects_what_was_published(include_str!("../../../studies/thousand-cores.toml"));
+    for (name, runs) in
+        [("like-high-all", 72), ("high-within", 72), ("like-low-silo", 8), ("low-order-448", 8)]
+    {
+        let finding = study.findings.iter().find(|finding| finding.id == name).expect("a finding");
+        assert_eq!(finding.runs.len(), runs, "{name}");
+        let like = finding.runs.iter().all(|run| run.arguments.iter().any(|word| word == "--like"));
+        assert_eq!(like, name.starts_with("like-"), "{name}");
+    }
+}
+
+#[test]
+fn the_study_of_locks_parses_and_expects_what_was_published() {
+    expects_what_was_published(include_str!("../../../studies/locks.toml"));
+}

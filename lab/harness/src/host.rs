@@ -1,0 +1,200 @@
+//! The platforms that workloads run on: how databases are made there, how procedures run, and what
+//! the platform counts of itself.
+
+use std::path::Path;
+
+use engine::dynamic::Database;
+use engine::dynamic::instances::{Create, Open};
+use engine::{Occupant, Progress, Recovered, SchemaBuilder};
+use fused::Compiled;
+use pages::{PagedError, PagedOptions};
+use platform::files::Files;
+use platform::link::Links;
+use platform::{Address, Hardware, Platform};
+use sim::{Cut, PortKind, Statistics, VirtualMachine};
+
+use crate::executor::MakeInline;
+use crate::executors;
+use crate::machine_use::{self, HotLine, MachineUse, PortUse};
+use crate::measurement::{Counters, Measurement, Simulation};
+
+/// [`Host::OPEN_PAGED`].
+pub type OpenPaged<P> = fn(
+    <P as Platform>::Core,
+    &PagedOptions,
+    SchemaBuilder,
+    Option<&mut dyn FnMut(Progress)>,
+) -> Result<(Database<P>, Recovered), PagedError>;
+
+/// What a platform counted of one run.
+#[derive(Default)]
+pub struct Counts {
+    counters: Counters,
+    /// What simulating it took; `None` on hardware.
+    simulation: Option<Simulation>,
+    statistics: Option<Statistics>,
+}
+
+/// A platform that the driver runs workloads on.
+pub trait Host: Files + Links {
+    /// Makes a database under a scheme: see [`engine::Database::create`].
+    const CREATE: Create<Self>;
+    /// Opens a durable database under a scheme: see [`engine::Database::open_with_progress`].
+    const OPEN: Open<Self>;
+    /// Opens or makes a database over pages: see [`pages::PagedDatabase::open`].
+    const OPEN_PAGED: OpenPaged<Self>;
+    /// How procedures run inline: compiled with the engine where speed is judged by real time, else
+    /// through the engine's dynamic boundary.
+    fn inline<Q: Compiled>() -> MakeInline<Self, Q>;
+    /// Sets the counters to zero: what came before is not part of the measurement.
+    fn reset_counters(c: Self::Core);
+    /// What was counted since.
+    fn counts(c: Self::Core) -> Counts;
+
+    /// The worker is one of this instance, whose workers may end while others run on, where the
+    /// machine is made so.
+    fn join_instance(_: Self::Core, _instance: usize) {}
+    /// From now on that may happen, as far as this worker is concerned.
+    fn allow_falls(_: Self::Core) {}
+    /// The instance that was the one of this number whose workers have ended so.
+    fn fallen_instance(_: Self::Core, _number: usize) -> Option<usize> {
+        None
+    }
+    /// The cut of this number between two machines, if it has happened.
+    fn cut(_: Self::Core, _number: usize) -> Option<Cut> {
+        None
+    }
+    /// From now on no instance ends so any more, and no machines are cut off from each other.
+    fn end_troubles(_: Self::Core) {}
+    /// The users of a directory have ended so; with `power`, what they have not flushed is lost.
+    fn lose_directory(_: Self::Core, _: &Path, _power: bool) {}
+}
+
+impl Host for Hardware {
+    const CREATE: Create<Self> = engine_native::create;
+    const OPEN: Open<Self> = engine_native::open;
+    const OPEN_PAGED: OpenPaged<Self> = engine_native::open_paged;
+
+    fn inline<Q: Compiled>() -> MakeInline<Self, Q> {
+        executors::together::<Q>
+    }
+
+    fn reset_counters(_: Self::Core) {}
+
+    fn counts(_: Self::Core) -> Counts {
+        Counts::default()
+    }
+}
+
+impl Host for VirtualMachine {
+    const CREATE: Create<Self> = engine_simulated::create;
+    const OPEN: Open<Self> = engine_simulated::open;
+    const OPEN_PAGED: OpenPaged<Self> = engine_simulated::open_paged;
+
+    fn inline<Q: Compiled>() -> MakeInline<Self, Q> {
+        executors::dynamic::<Self, Q>
+    }
+
+    fn reset_counters(c: Self::Core) {
+        VirtualMachine::count_from_here(c);
+    }
+
+    fn join_instance(c: Self::Core, instance: usize) {
+        VirtualMachine::join_crew(c, instance as u16 + 1);
+    }
+
+    fn allow_falls(c: Self::Core) {
+        VirtualMachine::allow_falls(c);
+    }
+
+    fn fallen_instance(c: Self::Core, number: usize) -> Option<usize> {
+        VirtualMachine::fallen_crew(c, number).map(|crew| usize::from(crew) - 1)
+    }
+
+    fn cut(c: Self::Core, number: usize) -> Option<Cut> {
+        VirtualMachine::cut(c, number)
+    }
+
+    fn end_troubles(c: Self::Core) {
+        VirtualMachine::end_troubles(c);
+    }
+
+    fn lose_directory(c: Self::Core, path: &Path, power: bool) {
+        VirtualMachine::lose_directory(c, path, power);
+    }
+
+    fn counts(c: Self::Core) -> Counts {
+        let statistics = VirtualMachine::statistics(c);
+        let counters = Counters {
+            llc_misses: Some(statistics.counts.llc_misses()),
+            interconnect_bytes: Some(statistics.interconnect_bytes),
+            memory_bytes: Some(statistics.memory_bytes),
+            ..Counters::default()
+        };
+        let simulation = Simulation {
+            events: statistics.counts.events,
+            simulated_seconds: statistics.counted.0 as f64 / 1e9,
+            host_seconds: VirtualMachine::host_seconds(c),
+        };
+        Counts { counters, simulation: Some(simulation), statistics: Some(statistics) }
+    }
+}
+
+impl Counts {
+    /// Puts all of it into a measurement; `occupants` says what lies at addresses, as far as it
+    /// knows.
+    pub(crate) fn enter(
+        self,
+        measured: &mut Measurement,
+        occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>,
+    ) {
+        measured.machine_use = self.machine_use(occupants);
+        measured.simulation = self.simulation;
+        measured.counters = self.counters;
+    }
+
+    /// How the machine was used.
+    fn machine_use(&self, occupants: impl FnOnce(&[Address]) -> Vec<Option<Occupant>>) -> Option<MachineUse> {
+        let statistics = self.statistics.as_ref()?;
+        let addresses: Vec<Address> = statistics.hot_lines.iter().map(|line| line.address).collect();
+        let occupants = occupants(&addresses).into_iter().chain(std::iter::repeat(None));
+        let counts = &statistics.counts;
+        let all = (counts.near_misses + counts.far_misses).max(1) as f64;
+        let hot_line = |(line, occupant): (&sim::HotLine, Option<Occupant>)| {
+            let (structure, offset) = match (occupant, line.region) {
+                (Some(Occupant { structure, offset }), _) => (structure, offset),
+                (None, Some(region)) => (region.to_owned(), line.offset),
+                (None, None) => ("memory that was returned".to_owned(), 0),
+            };
+            HotLine { structure, offset, misses: line.misses, share: line.misses as f64 / all }
+        };
+        let elapsed = statistics.counted.0.max(1) as f64;
+        let port = |port: &sim::PortUse| {
+            let node = port.node.0;
+            let (kind, name) = match port.kind {
+                PortKind::Memory => (machine_use::PortKind::Memory, format!("memory of node {node}")),
+                PortKind::Link(link) => (machine_use::PortKind::Link, format!("link {link} of node {node}")),
+                PortKind::NetworkOut => {
+                    (machine_use::PortKind::Network, format!("network, out of the machine of node {node}"))
+                }
+                PortKind::NetworkIn => {
+                    (machine_use::PortKind::Network, format!("network, into the machine of node {node}"))
+                }
+                PortKind::Outside => {
+                    (machine_use::PortKind::Link, format!("link of node {node} to other chassis"))
+                }
+            };
+            PortUse {
+                name,
+                node: node as usize,
+                kind,
+                bytes: port.bytes,
+                busy_share: (port.busy.0 as f64 / elapsed).min(1.0),
+            }
+        };
+        Some(MachineUse {
+            ports: statistics.ports.iter().filter(|port| port.bytes > 0).map(port).collect(),
+            hot_lines: statistics.hot_lines.iter().zip(occupants).map(hot_line).collect(),
+        })
+    }
+}

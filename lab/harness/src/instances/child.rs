@@ -1,0 +1,380 @@
+//! The process of an instance. It opens and loads its database, connects with the processes of the
+//! others, lets its workers run, and shows the command its rows. What it does next the command
+//! says; when the command is gone, it ends at once.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use distributed::{Gate, Undecided, Unfinished};
+use engine::{RowSource, dynamic};
+use platform::files::{FileErrorKind, Files};
+use platform::{Hardware, HardwareCore, HardwareThread, Platform};
+use secure_links::{Bytes, Doorbell, Endpoint, Listener, Trust};
+
+use super::arrivals::warn;
+use super::links::Meeting;
+use super::said::{Heard, Order, Rows, Task, Word, hear, plan_fingerprint, say, send};
+use crate::context::Context;
+use crate::control::{Control, Progress, Sample};
+use crate::deployment::{Deployment, Transport};
+use crate::error::RunError;
+use crate::executor::MakeInline;
+use crate::executors::Executors;
+use crate::measurement::Measurement;
+use crate::news::{Arrivals, News};
+use crate::opening::{LogGrowth, RunDirectory};
+use crate::plan::Plan;
+use crate::several::Division;
+use crate::transactions::Bench;
+
+/// Bytes of rows that are sent together.
+const BATCH_BYTES: usize = 1 << 16;
+/// How long an instance waits for its directory, which a process that ends may still have.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The command, as its instance sees it.
+pub(super) struct Commander {
+    orders: Receiver<Order>,
+    stop: Arc<AtomicBool>,
+    to: RefCell<Box<dyn Write>>,
+}
+
+impl Commander {
+    /// The one that has started this process, which is heard from now on.
+    pub(super) fn above() -> Result<Self, RunError> {
+        let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
+        Ok(Commander::heard(io::stdin(), Box::new(File::from(to)), true))
+    }
+
+    /// The one at the other end of a connection.
+    pub(super) fn at(stream: Bytes) -> Result<Self, RunError> {
+        let from = stream.try_clone().map_err(RunError::of)?;
+        Ok(Commander::heard(from, Box::new(stream), false))
+    }
+
+    fn heard(from: impl Read + Send + 'static, to: Box<dyn Write>, is_parent: bool) -> Self {
+        let (sender, orders) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        std::thread::spawn(move || obey(from, is_parent, &sender, &stopping));
+        Commander { orders, stop, to: RefCell::new(to) }
+    }
+
+    pub(super) fn say(&self, word: &Word) -> Result<(), RunError> {
+        say(&mut *self.to.borrow_mut(), word).map_err(RunError::of)
+    }
+
+    /// Tells why this instance ends.
+    pub(super) fn fail(&self, error: &RunError) -> Result<(), RunError> {
+        let gone = matches!(error, RunError::PeerGone(_));
+        let other_data = if let RunError::OtherData(other) = error { Some(other.clone()) } else { None };
+        self.say(&Word::Failed { why: error.to_string(), gone, other_data })
+    }
+
+    fn order(&self) -> Result<Order, RunError> {
+        self.orders.recv().map_err(|_| unasked())
+    }
+
+    /// The first order.
+    pub(super) fn task(&self) -> Result<Task, RunError> {
+        match self.order()? {
+            Order::Begin(task) => Ok(task),
+            Order::Refuse(why) => Err(RunError::Refused(format!("the command refuses this instance: {why}"))),
+            _ => Err(unasked()),
+        }
+    }
+}
+
+fn unasked() -> RunError {
+    RunError::Refused("nothing to do for an instance: isles bench starts its own".to_owned())
+}
+
+/// Hands on what the command says, as long as it is there. A command that has started this process
+/// may leave directories behind.
+fn obey(from: impl Read, is_parent: bool, orders: &mpsc::Sender<Order>, stop: &AtomicBool) {
+    let (mut from, mut directories) = (io::BufReader::new(from), None::<Vec<PathBuf>>);
+    loop {
+        match hear(&mut from) {
+            // SeqCst: a flag, looked at now and then.
+            Ok(Some(Heard::Said(Order::Alive))) => {}
+            Ok(Some(Heard::Said(Order::Stop))) => stop.store(true, Ordering::SeqCst),
+            Ok(Some(Heard::Said(order))) => {
+                let is_last = matches!(order, Order::End);
+                if let Order::Begin(task) = &order {
+                    let all = std::iter::once(&task.directory).chain(&task.temporary);
+                    directories = Some(all.cloned().collect());
+                }
+                if orders.send(order).is_err() || is_last {
+                    return;
+                }
+            }
+            _ => {
+                let Some(directories) = directories else { return };
+                // Either may be gone already: a directory, or the reader of standard error.
+                if is_parent {
+                    directories.iter().for_each(|directory| drop(std::fs::remove_dir_all(directory)));
+                } else {
+                    let _ = writeln!(io::stderr(), "isles: the command is gone");
+                }
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+impl Progress for Commander {
+    fn loaded(&self, rows: u64) {
+        // Whether the command is there, the thread that hears it finds out.
+        let _ = self.say(&Word::Loaded(rows));
+    }
+
+    fn tick(&self, sample: Sample) {
+        let _ = self.say(&Word::Goes(sample));
+    }
+}
+
+/// What hears how a run goes to which instances may come back.
+struct Watch<'a> {
+    commander: &'a Commander,
+    meeting: &'a Meeting<'a>,
+    listener: RefCell<Listener>,
+    doorbells: &'a [Doorbell],
+    arrivals: &'a Arrivals<Hardware>,
+}
+
+impl Progress for Watch<'_> {
+    fn tick(&self, sample: Sample) {
+        self.commander.tick(sample);
+        // While workers run, nothing else is ordered.
+        while let Ok(order) = self.commander.orders.try_recv() {
+            match order {
+                Order::Meet { instance, endpoint } => {
+                    if let Err(error) = self.meet(instance, &endpoint) {
+                        warn(format_args!("instance {instance}: {error}"));
+                    }
+                }
+                _ => self.arrivals.give_up(),
+            }
+        }
+    }
+}
+
+impl Watch<'_> {
+    fn meet(&self, instance: usize, endpoint: &str) -> Result<(), RunError> {
+        let (c, endpoint) = (Hardware::core(), endpoint.parse().map_err(RunError::of)?);
+        let door = (&mut *self.listener.borrow_mut(), self.doorbells);
+        for (worker, connection) in self.meeting.meet_again(c, door, (instance, &endpoint))? {
+            let worker = self.meeting.deployment.first_worker(self.meeting.instance) + worker;
+            self.arrivals.tell(worker, Hardware::now(c), News::Met(connection));
+        }
+        Ok(())
+    }
+}
+
+/// Where the process of an instance listens.
+fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
+    match (deployment.transport, task.address) {
+        (Transport::Tcp, Some(address)) => Endpoint::Network(address),
+        (Transport::Tcp, None) => Endpoint::Network((Ipv4Addr::LOCALHOST, 0).into()),
+        (Transport::Shm | Transport::Uds, _) => {
+            Endpoint::Path(task.directory.join(task.instance.to_string()))
+        }
+    }
+}
+
+/// What an instance does from its first order to its last.
+pub(super) fn serve<W: workloads::Workload>(
+    c: HardwareCore,
+    workload: &W,
+    plan: &Plan,
+    task: &Task,
+    (commander, inline, trust): (&Commander, MakeInline<Hardware, W::Procedure>, Option<Trust>),
+) -> Result<(), RunError> {
+    let deployment = Deployment::from_toml(&task.deployment).map_err(RunError::of)?;
+    let here = task.instance;
+    let instance = deployment.instances.get(here).ok_or_else(unasked)?;
+    if task.plan != plan_fingerprint(plan) {
+        return Err(RunError::Refused("this process understands the flags in another way".to_owned()));
+    }
+    let threads: Vec<HardwareThread> = instance.workers.iter().filter_map(|worker| worker.thread).collect();
+    let numbers = || threads.iter().map(|thread| thread.0.to_string()).collect::<Vec<_>>().join(", ");
+    Hardware::confine(c, &threads)
+        .map_err(|error| RunError::Refused(format!("hardware threads {}: {error}", numbers())))?;
+    Hardware::allow_files(c);
+    let stop = &*commander.stop;
+    let stop_requested = || stop.load(Ordering::SeqCst);
+    let control = Control { progress: commander, stop_requested: &stop_requested };
+    let cx = Context { plan, deployment: &deployment, control };
+    let division = Division::new(workload, plan, &deployment)?;
+    let (deployment, division, number) = (&deployment, &division, task.number);
+    let meeting = Meeting { deployment, division, instance: here, number, trust };
+    let mut listener = meeting.listen(c, &endpoint(deployment, task))?;
+    let executors = Executors { inline };
+    let directory = match &task.database {
+        Some(path) => RunDirectory::lent(Some(path.clone()), task.temporary.is_some()),
+        None => RunDirectory::<Hardware>::open(c, plan, None)?,
+    };
+    await_lock(c, &directory);
+    let divided = (Some(division.clone()), &directory);
+    let opened = Bench::open(c, workload, cx, &executors, divided, here..here + 1);
+    let mut bench = opened.map_err(|error| match error {
+        RunError::HalfLoaded(path) => RunError::Refused(format!(
+            "{}: its loading was interrupted: remove the directories of all instances, or take another",
+            path.display()
+        )),
+        error => error,
+    })?;
+    let loaded = match task.returns {
+        true => returned(c, &mut bench, commander)?,
+        false => ready(c, &mut bench, (commander, control))?,
+    };
+    let endpoint = listener.endpoint().to_string();
+    commander.say(&Word::Ready { rows: loaded.rows_loaded, seconds: loaded.load_seconds, endpoint })?;
+    let endpoints = match commander.order()? {
+        Order::Connect(endpoints) => endpoints,
+        Order::Refuse(why) => return Err(RunError::Refused(why)),
+        _ => return Err(unasked()),
+    };
+    let endpoints = endpoints.iter().map(|endpoint| endpoint.parse());
+    let endpoints = endpoints.collect::<Result<Vec<Endpoint>, _>>().map_err(RunError::of)?;
+    let (doorbells, mut seats) = meeting.connect(c, &mut listener, &endpoints)?;
+    let first = deployment.first_worker(here);
+    let arrivals = Arrivals::new(first..deployment.first_worker(here + 1));
+    let arrivals = task.outlived.then(|| Arc::new(arrivals));
+    seats.arrivals.clone_from(&arrivals);
+    if task.returns {
+        seats.gate = Some(Gate::new(c, doorbells.len()).map_err(RunError::of)?);
+    }
+    commander.say(&Word::Connected)?;
+    let Order::Run = commander.order()? else { return Err(unasked()) };
+    let (before, memory_before, began) = (bench.log_used(c), bench.memory(c), Hardware::now(c));
+    let results = match &arrivals {
+        Some(arrivals) => {
+            let (meeting, doorbells) = (&meeting, &doorbells[..]);
+            let watch = Watch { commander, meeting, listener: RefCell::new(listener), doorbells, arrivals };
+            bench.work(c, Control { progress: &watch, ..control }, Some(&seats))?
+        }
+        None => {
+            drop(listener);
+            bench.work(c, control, Some(&seats))?
+        }
+    };
+    let nanos = Hardware::now(c).since(began);
+    let log = before.zip(bench.log_used(c)).map(|(before, after)| LogGrowth::between(before, after, nanos));
+    commander.say(&Word::Ran { results, memory: bench.memory(c).since(memory_before), log })?;
+    bench.databases().try_for_each(|database| show(c, database, commander))?;
+    drop(seats);
+    bench.end(c, &directory)
+}
+
+/// Waits until nobody else has the directory: processes of a command that was killed end right
+/// after it. A directory that stays locked is an error of the opening.
+fn await_lock(c: HardwareCore, directory: &RunDirectory<Hardware>) {
+    let Some(path) = directory.path() else { return };
+    // Where somebody else has not made it, as on a machine of its own: what cannot be made, the
+    // opening names.
+    if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists()) {
+        drop(Hardware::open_directory(c, above, true));
+    }
+    let end = Instant::now() + LOCK_PATIENCE;
+    let is_locked = || {
+        let opened = Hardware::open_directory(c, path, false);
+        opened.is_err_and(|error| error.kind == FileErrorKind::InUse)
+    };
+    while is_locked() && Instant::now() < end {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Goes on with what is there, while the others run: they resolve together what was under way.
+fn returned<W: workloads::Workload>(
+    c: HardwareCore,
+    bench: &mut Bench<'_, Hardware, W>,
+    commander: &Commander,
+) -> Result<Measurement, RunError> {
+    let (recovered, found) = (bench.first().recovered, bench.first().found());
+    commander.say(&Word::Opened { recovered, found, undecided: Undecided::default() })?;
+    match commander.order()? {
+        Order::Return => bench.loaded(c, 0).map(|()| Measurement::default()),
+        Order::Refuse(why) => Err(RunError::Refused(why)),
+        _ => Err(unasked()),
+    }
+}
+
+/// Loads, or ends what was under way when an earlier run ended, as the command says.
+fn ready<W: workloads::Workload>(
+    c: HardwareCore,
+    bench: &mut Bench<'_, Hardware, W>,
+    (commander, control): (&Commander, Control<'_>),
+) -> Result<Measurement, RunError> {
+    let opened = bench.first();
+    let mut unfinished = Unfinished::of(c, &opened.database);
+    let (recovered, found) = (opened.recovered, opened.found());
+    commander.say(&Word::Opened { recovered, found, undecided: unfinished.undecided() })?;
+    let (number, loaded) = match commander.order()? {
+        Order::Load(number) => {
+            drop(unfinished);
+            (number, bench.load(c, control)?)
+        }
+        Order::Finish(commits) => {
+            unfinished.finish(c, &commits).map_err(RunError::of)?;
+            commander.say(&Word::Finished)?;
+            let Order::Forget = commander.order()? else { return Err(unasked()) };
+            unfinished.forget(c).map_err(RunError::of)?;
+            (0, Measurement::default())
+        }
+        _ => return Err(unasked()),
+    };
+    bench.loaded(c, number)?;
+    Ok(loaded)
+}
+
+/// Shows rows, until the command has seen enough.
+fn show(
+    c: HardwareCore,
+    database: &dynamic::Database<Hardware>,
+    commander: &Commander,
+) -> Result<(), RunError> {
+    let mut inspector = database.inspector(c);
+    let mut to = commander.to.borrow_mut();
+    let mut rows = Rows::default();
+    loop {
+        let mut sent = Ok(());
+        let mut add = |words: &[u64], tail: &[u8]| {
+            rows.push(words, tail);
+            if rows.bytes() >= BATCH_BYTES {
+                rows.is_last = false;
+                sent = std::mem::replace(&mut sent, Ok(())).and_then(|()| send(&mut *to, &rows));
+                rows.clear();
+            }
+        };
+        match commander.order()? {
+            Order::Rows { table, index, low, high } => inspector.rows(table, index, (&low, &high), &mut add),
+            Order::Row { table, index, keys } => {
+                for (key, number) in keys.iter().zip(0..) {
+                    // Its number stands in front.
+                    inspector.row(table, index, key, &mut |words, tail| {
+                        add(&[&[number][..], words].concat(), tail);
+                    });
+                }
+            }
+            // It came too late.
+            Order::Meet { .. } | Order::GiveUp => continue,
+            Order::End => return Ok(()),
+            _ => return Err(unasked()),
+        }
+        rows.is_last = true;
+        sent.and_then(|()| send(&mut *to, &rows)).map_err(RunError::of)?;
+        rows.clear();
+    }
+}

@@ -1,0 +1,339 @@
+//! A run whose instances are processes, from the command's side: it says what comes next, adds up
+//! what the instances have measured as if they were threads, and checks their rows.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::Path;
+
+use distributed::{DataOwners, Undecided};
+use engine::{RowSource, SchemaBuilder};
+use platform::{Hardware, HardwareCore, Platform};
+use workloads::Workload;
+
+use super::crew::{Crew, Instances};
+use super::outliving::{self, Ran, together};
+use super::said::{Order, Task, Word, plan_fingerprint};
+use crate::context::Context;
+use crate::error::RunError;
+use crate::measurement::{Check, Measurement, Recovery};
+use crate::membership::{self, Found};
+use crate::memory_figures::MemoryTaken;
+use crate::opening::{LogGrowth, RunDirectory};
+use crate::plan::Durability;
+use crate::several::Division;
+use crate::summary::enter;
+use crate::transactions::{joint_checks, outcomes, seconds_of};
+
+/// Loads, runs and checks.
+pub(super) fn run<W: Workload>(
+    c: HardwareCore,
+    workload: &W,
+    cx: Context<'_>,
+    how: &Instances,
+) -> Result<Measurement, RunError> {
+    let Context { plan, deployment, .. } = cx;
+    let division = Division::new(workload, plan, deployment)?;
+    let owners = division.deployed(deployment.instances.len());
+    // Locked until all processes are gone.
+    let directory = match how {
+        Instances::Started(program) if program.paths.is_empty() => {
+            RunDirectory::<Hardware>::open(c, plan, Some(&owners))?
+        }
+        _ => RunDirectory::lent(None, false),
+    };
+    let mut is_loaded = false;
+    let ran = run_in(c, workload, cx, (how, &division, &directory), &mut is_loaded);
+    let stays = match (directory.path(), how.database(plan, 0)) {
+        (Some(path), _) if !directory.is_temporary => Some(path.display().to_string()),
+        (_, Some(_)) => Some("the directories of its instances".to_owned()),
+        _ => None,
+    };
+    ran.map_err(|error| match (error, stays.filter(|_| is_loaded)) {
+        (RunError::InstanceGone(why), Some(where_from)) => {
+            RunError::Refused(format!("{why}; the same command goes on from {where_from}"))
+        }
+        (error, _) => error,
+    })
+}
+
+/// The same, with what every part of it needs. Says when the data are there that a run after this
+/// one would go on with.
+fn run_in<W: Workload>(
+    c: HardwareCore,
+    workload: &W,
+    cx: Context<'_>,
+    (how, division, directory): (&Instances, &Division, &RunDirectory<Hardware>),
+    is_loaded: &mut bool,
+) -> Result<Measurement, RunError> {
+    let Context { plan, deployment, control } = cx;
+    let tables = workload.create(&mut SchemaBuilder::new());
+    let instances = deployment.instances.len();
+    let mut crew = Crew::start(how, instances, control.stop_requested)?;
+    // Processes have numbers of their own, and a process starts at one time.
+    let number = u64::from(std::process::id()) << 32 ^ Hardware::now(c).0;
+    let place = crew.directory().to_owned();
+    let temporary = directory.path().filter(|_| directory.is_temporary);
+    // Somebody else starts it, and can do so again: nothing is lost with it.
+    let outlived = matches!(how, Instances::Come { .. }) && how.database(plan, 0).is_some();
+    let task = |instance, returns| Task {
+        outlived,
+        returns,
+        deployment: match how {
+            Instances::Started(_) => deployment.to_string(),
+            Instances::Come { .. } => deployment.clone().on_machine_of(instance).to_string(),
+        },
+        instance,
+        number,
+        directory: place.clone(),
+        address: how.address(instance),
+        database: how.database(plan, instance).or_else(|| directory.of_instance(instance)),
+        temporary: temporary.map(Path::to_path_buf),
+        plan: plan_fingerprint(plan),
+    };
+    crew.begin(|instance| task(instance, false));
+    let owners = division.deployed(instances);
+    let recovered = open(c, cx, &mut crew, &owners)?;
+    let existed = recovered.is_some();
+    *is_loaded = existed;
+    let (mut measured, endpoints) = load(workload, cx, &mut crew, existed)?;
+    *is_loaded = true;
+    measured.recovered = recovered;
+    crew.tell_all(&Order::Connect(endpoints.clone()));
+    crew.each(|word| matches!(word, Word::Connected).then_some(()))?;
+    crew.have_met();
+    let Ran { results, memory, log } = match outlived {
+        true => {
+            let begin = |instance| Order::Begin(task(instance, true));
+            outliving::work(cx, &mut crew, (endpoints, owners.sum(), &begin))?
+        }
+        false => work(cx, &mut crew, instances)?,
+    };
+    measured.interrupted = crew.stopping();
+    let committed = enter(&mut measured, (workload, plan, deployment), &results)?;
+    measured.memory = Some(memory.figures(committed.iter().sum()));
+    if let Some(log) = log {
+        log.enter(&mut measured, committed.iter().sum());
+    }
+    control.progress.checking();
+    if let Some(missing) = crew.missing().first() {
+        let why = format!("instance {missing} is missing");
+        measured.checks = vec![("all instances".to_owned(), Check::NotApplicable(why))];
+        return crew.end(true).map(|()| measured);
+    }
+    let crew = RefCell::new(crew);
+    let failed = RefCell::new(None);
+    let source = |number| -> Box<dyn RowSource + '_> {
+        Box::new(Shown { crew: &crew, number, ahead: Ahead::default(), failed: &failed })
+    };
+    let mut sources: Vec<_> = (0..instances).map(source).collect();
+    // Nobody counts what an instance had committed that has come back.
+    let committed = (!existed && measured.losses == 0).then_some(&committed[..]);
+    let checks = joint_checks((workload, &tables), division, &mut sources, committed);
+    measured.checks = outcomes(checks);
+    drop(sources);
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => crew.into_inner().end(plan.durability != Durability::None).map(|()| measured),
+    }
+}
+
+/// Lets all instances open their databases, and brings them together: what was under way when they
+/// went down is resolved. What that took, if there were data; otherwise they load from now on.
+fn open(
+    c: HardwareCore,
+    cx: Context<'_>,
+    crew: &mut Crew<'_>,
+    owners: &DataOwners,
+) -> Result<Option<Recovery>, RunError> {
+    let opened = crew.each(|word| match word {
+        Word::Opened { recovered, found, undecided } => Some((recovered, found, undecided)),
+        _ => None,
+    });
+    let opened = opened.map_err(|error| crew.unless_stopping(error))?;
+    let found: Vec<Found> = opened.iter().map(|(_, found, _)| found.clone()).collect();
+    if !membership::belong_together(&found, owners.sum())? {
+        crew.tell_all(&Order::Load(membership::new_number::<Hardware>(cx.plan.seed)));
+        return Ok(None);
+    }
+    let began = Hardware::now(c);
+    let undecided: Vec<Undecided> = opened.iter().map(|(_, _, undecided)| undecided.clone()).collect();
+    let ends = distributed::doubt::ends(&undecided, cx.plan.protocol).map_err(RunError::of)?;
+    let committed = ends.iter().flatten().filter(|commits| **commits).count() as u64;
+    let in_doubt = ends.iter().flatten().count() as u64;
+    ends.into_iter().enumerate().for_each(|(number, ends)| crew.tell(number, &Order::Finish(ends)));
+    crew.each(|word| matches!(word, Word::Finished).then_some(()))?;
+    crew.tell_all(&Order::Forget);
+    let recovered = opened.iter().filter_map(|(recovered, _, _)| *recovered);
+    // They were opened side by side.
+    let longest = recovered.clone().map(|recovered| recovered.seconds).fold(0.0, f64::max);
+    let seconds = longest + Hardware::now(c).since(began) as f64 / 1e9;
+    let all = recovered.reduce(Recovery::and);
+    Ok(all.map(|all| Recovery { in_doubt, in_doubt_committed: committed, seconds, ..all }))
+}
+
+/// Lets all instances load, unless their data `existed`; what there is, and where each can be
+/// reached.
+fn load<W: Workload>(
+    workload: &W,
+    cx: Context<'_>,
+    crew: &mut Crew<'_>,
+    existed: bool,
+) -> Result<(Measurement, Vec<String>), RunError> {
+    let (progress, instances) = (cx.control.progress, cx.deployment.instances.len());
+    if !existed {
+        progress.loading((0..workload.parts()).map(|part| workload.rows(part)).sum());
+    }
+    let mut measured = Measurement::default();
+    let (mut loaded, mut endpoints) = (vec![0; instances], vec![None; instances]);
+    while endpoints.iter().any(Option::is_none) {
+        let (number, word) = crew.word().map_err(|error| crew.unless_stopping(error))?;
+        match word {
+            Word::Loaded(rows) => loaded[number] = rows,
+            Word::Ready { rows, seconds, endpoint } => {
+                loaded[number] = rows;
+                measured.rows_loaded += rows;
+                measured.load_seconds = measured.load_seconds.max(seconds);
+                endpoints[number] = Some(endpoint);
+            }
+            _ => return Err(crew.senseless(number)),
+        }
+        if !existed {
+            progress.loaded(loaded.iter().sum());
+        }
+    }
+    Ok((measured, endpoints.into_iter().flatten().collect()))
+}
+
+/// Lets all workers run; what each did, by its number, and what all logs did.
+fn work(cx: Context<'_>, crew: &mut Crew<'_>, instances: usize) -> Result<Ran, RunError> {
+    let progress = cx.control.progress;
+    let (mut logs, mut memory_taken) = (Vec::new(), MemoryTaken::default());
+    progress.running(seconds_of(cx.plan.length));
+    crew.tell_all(&Order::Run);
+    let (mut samples, mut ran) = (vec![None; instances], Vec::new());
+    ran.resize_with(instances, || None);
+    while ran.iter().any(Option::is_none) {
+        match crew.word()? {
+            (number, Word::Goes(sample)) => {
+                samples[number] = Some(sample);
+                progress.tick(together(samples.iter().flatten()));
+            }
+            (number, Word::Ran { results, memory, log }) if ran[number].is_none() => {
+                if results.len() != cx.deployment.instances[number].workers.len() {
+                    return Err(crew.senseless(number));
+                }
+                memory_taken = memory_taken.and(memory);
+                logs.extend(log);
+                ran[number] = Some(results);
+            }
+            (number, _) => return Err(crew.senseless(number)),
+        }
+    }
+    let (results, log) = (ran.into_iter().flatten().flatten(), logs.into_iter().reduce(LogGrowth::and));
+    Ok(Ran { results: results.collect(), memory: memory_taken, log })
+}
+
+/// Keys that are asked for together, where a row is asked for and those behind it will probably be.
+const AHEAD: u64 = 128;
+
+/// Words and tail of a row.
+type CopiedRow = (Vec<u64>, Vec<u8>);
+
+/// Rows that were asked for by their keys.
+#[derive(Default)]
+struct Ahead {
+    table: usize,
+    index: usize,
+    /// The key that was asked for last.
+    last: Vec<u64>,
+    /// From the last key to the next, in its last word.
+    step: u64,
+    /// Rows that came and were not asked for yet, by key, or that there is none.
+    rows: VecDeque<(Vec<u64>, Option<CopiedRow>)>,
+}
+
+impl Ahead {
+    /// The next keys to ask for, if this one is asked for now: conditions go through rows by
+    /// ascending keys.
+    fn keys(&mut self, table: usize, index: usize, key: &[u64]) -> Vec<Vec<u64>> {
+        let (word, last) = (key.last().copied(), self.last.last().copied());
+        let step = word.unwrap_or(0).wrapping_sub(last.unwrap_or(0));
+        let is_steady = step != 0 && (table, index, step) == (self.table, self.index, self.step);
+        let count = if is_steady { AHEAD } else { 1 };
+        (self.table, self.index, self.step) = (table, index, step);
+        let next = |number: u64| {
+            let mut key = key.to_vec();
+            if let Some(word) = key.last_mut() {
+                *word = word.checked_add(step.checked_mul(number)?)?;
+            }
+            Some(key)
+        };
+        (0..count).map_while(next).collect()
+    }
+}
+
+/// The rows of an instance, as its process shows them.
+struct Shown<'r, 'c> {
+    crew: &'r RefCell<Crew<'c>>,
+    number: usize,
+    ahead: Ahead,
+    /// Why rows are missing, if some are.
+    failed: &'r RefCell<Option<RunError>>,
+}
+
+impl Shown<'_, '_> {
+    fn ask(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) {
+        if self.failed.borrow().is_some() {
+            return;
+        }
+        if let Err(error) = self.try_ask(order, visit) {
+            *self.failed.borrow_mut() = Some(error);
+        }
+    }
+
+    fn try_ask(&self, order: &Order, visit: &mut dyn FnMut(&[u64], &[u8])) -> Result<(), RunError> {
+        let mut crew = self.crew.borrow_mut();
+        crew.tell(self.number, order);
+        loop {
+            let rows = crew.rows(self.number)?;
+            rows.each(visit).ok_or_else(|| crew.senseless(self.number))?;
+            if rows.is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl RowSource for Shown<'_, '_> {
+    fn rows(
+        &mut self,
+        table: usize,
+        index: usize,
+        (low, high): (&[u64], &[u64]),
+        visit: &mut dyn FnMut(&[u64], &[u8]),
+    ) {
+        self.ask(&Order::Rows { table, index, low: low.to_vec(), high: high.to_vec() }, visit);
+    }
+
+    fn row(&mut self, table: usize, index: usize, key: &[u64], visit: &mut dyn FnMut(&[u64], &[u8])) {
+        let is_there = |(other, _): &(Vec<u64>, _)| other == key;
+        let of_same = (table, index) == (self.ahead.table, self.ahead.index);
+        let known = self.ahead.rows.iter().position(is_there).filter(|_| of_same);
+        if known.is_none() {
+            let keys = self.ahead.keys(table, index, key);
+            let mut rows: VecDeque<_> = keys.iter().map(|key| (key.clone(), None)).collect();
+            self.ask(&Order::Row { table, index, keys }, &mut |words, tail| {
+                let Some((number, words)) = words.split_first() else { return };
+                if let Some(row) = rows.get_mut(usize::try_from(*number).unwrap_or(usize::MAX)) {
+                    row.1 = Some((words.to_vec(), tail.to_vec()));
+                }
+            });
+            self.ahead.rows = rows;
+        }
+        self.ahead.last = key.to_vec();
+        self.ahead.rows.drain(..known.unwrap_or(0));
+        if let Some((_, Some((words, tail)))) = self.ahead.rows.pop_front() {
+            visit(&words, &tail);
+        }
+    }
+}

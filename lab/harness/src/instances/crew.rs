@@ -1,0 +1,459 @@
+//! The processes of a deployment's instances, as the command sees them: started, heard, and ended,
+//! whatever happens.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use secure_links::{Bytes, Credentials};
+
+use super::arrivals::{Arrival, Arrivals};
+use super::said::{Heard, Order, Rows, Task, Word, hear, say};
+use crate::deployment::Machines;
+use crate::error::RunError;
+use crate::plan::{Durability, Plan};
+
+/// How often the command looks whether the user ends the run.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often the command tells instances of other machines that it is there.
+const GREETING: Duration = Duration::from_millis(200);
+/// How long the command waits for another instance's reason after one has said that it misses a
+/// peer.
+const REASON: Duration = Duration::from_secs(2);
+/// How long an instance that was told to end may take.
+const ENDING: Duration = Duration::from_secs(10);
+/// The same, if it has a database to close.
+const CLOSING: Duration = Duration::from_secs(3600);
+/// Messages that wait to be heard.
+const HEARD_MAX: usize = 64;
+
+/// How the process of an instance is started.
+#[derive(Clone, Debug)]
+pub struct InstanceProgram {
+    /// The program, which calls [`super::run_instance`].
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The directories of the instances' databases; empty: below the plan's.
+    pub paths: Vec<PathBuf>,
+}
+
+/// Where the processes of instances come from.
+#[derive(Clone, Debug)]
+pub enum Instances {
+    /// The command starts them.
+    Started(InstanceProgram),
+    /// They are started by somebody else, perhaps on other machines, and connect to the command.
+    Come {
+        /// Where all of them are reached.
+        machines: Machines,
+        /// The directories of the instances' databases, each on its own machine; empty: below the
+        /// plan's, on each machine.
+        paths: Vec<PathBuf>,
+        /// [`crate::RunFile::fingerprint`] of the file that all of them have read.
+        fingerprint: u32,
+        /// [`Machines::credentials`] of the command.
+        credentials: Option<Credentials>,
+    },
+}
+
+impl Instances {
+    /// The directory of an instance's database, if it is no matter of the command's own directory.
+    pub(super) fn database(&self, plan: &Plan, instance: usize) -> Option<PathBuf> {
+        let (paths, below) = match self {
+            Instances::Started(InstanceProgram { paths, .. }) => (paths, None),
+            Instances::Come { paths, .. } => (paths, plan.path.as_deref()),
+        };
+        let below = below.map(|path| distributed::directory::instance(path, instance));
+        paths.get(instance).cloned().or(below).filter(|_| plan.durability != Durability::None)
+    }
+
+    /// Where others reach an instance, if that is said.
+    pub(super) fn address(&self, instance: usize) -> Option<SocketAddr> {
+        match self {
+            Instances::Started(_) => None,
+            Instances::Come { machines, .. } => machines.addresses.get(instance).copied(),
+        }
+    }
+}
+
+/// A process that ends with this value.
+struct Instance {
+    /// `None` if somebody else has started it.
+    child: Option<Child>,
+    orders: Option<Box<dyn Write>>,
+    /// What it is called.
+    name: String,
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It has ended, unless something went wrong.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A directory that is there as long as processes meet in it.
+struct MeetingPlace(PathBuf);
+
+impl MeetingPlace {
+    fn new() -> io::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("isles-instances-{}", std::process::id()));
+        // Left behind by a process of the same number.
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory)?;
+        Ok(MeetingPlace(directory))
+    }
+}
+
+impl Drop for MeetingPlace {
+    fn drop(&mut self) {
+        // What is left behind is found under a name that says what it is.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a thread heard of an instance.
+enum News {
+    Heard(Heard<Word>),
+    /// There will be no more.
+    Silence,
+}
+
+/// The processes, by the numbers of their instances.
+pub(super) struct Crew<'a> {
+    instances: Vec<Instance>,
+    news: Receiver<(usize, News)>,
+    place: Option<MeetingPlace>,
+    stop_requested: &'a (dyn Fn() -> bool + Sync),
+    /// Whether the instances were told to stop.
+    stopping: bool,
+    /// When instances of other machines were told last that the command is there.
+    greeted: Instant,
+    /// Where instances of other machines come back.
+    arrivals: Option<Arrivals>,
+    sender: SyncSender<(usize, News)>,
+    /// Instances that are gone.
+    missing: BTreeSet<usize>,
+}
+
+/// What happens while workers run, and instances may come back.
+pub(super) enum Event {
+    Said(usize, Word),
+    /// It is gone: its name, and why.
+    Gone(usize, String),
+    Back(usize),
+}
+
+/// Hears an instance until it says nothing more.
+fn listen(number: usize, from: impl io::Read, to: &SyncSender<(usize, News)>) {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    while let Ok(Some(heard)) = hear(&mut from) {
+        if to.send((number, News::Heard(heard))).is_err() {
+            return;
+        }
+    }
+    // Nobody may be there to hear it.
+    let _ = to.send((number, News::Silence));
+}
+
+/// An instance that has come from another machine, and where it is heard.
+fn come(Arrival { name, stream }: Arrival) -> Result<(Instance, Bytes), RunError> {
+    let words = stream.try_clone().map_err(RunError::of)?;
+    Ok((Instance { child: None, orders: Some(Box::new(stream)), name }, words))
+}
+
+impl<'a> Crew<'a> {
+    /// Starts so many processes, or waits for them.
+    pub(super) fn start(
+        instances: &Instances,
+        count: usize,
+        stop_requested: &'a (dyn Fn() -> bool + Sync),
+    ) -> Result<Self, RunError> {
+        let place = MeetingPlace::new().map_err(|error| RunError::at(&std::env::temp_dir(), &error))?;
+        let (sender, news) = sync_channel(HEARD_MAX);
+        let mut crew = Crew {
+            instances: Vec::with_capacity(count),
+            news,
+            place: Some(place),
+            stop_requested,
+            stopping: false,
+            greeted: Instant::now(),
+            arrivals: None,
+            sender,
+            missing: BTreeSet::new(),
+        };
+        match instances {
+            Instances::Started(program) => {
+                (0..count).try_for_each(|number| crew.start_one(number, program))?;
+            }
+            Instances::Come { machines, fingerprint, credentials, .. } => {
+                let mut arrivals = Arrivals::new(machines, *fingerprint, credentials.clone())?;
+                for arrival in arrivals.all(stop_requested)? {
+                    let (instance, words) = come(arrival)?;
+                    crew.take_in(instance, words);
+                }
+                crew.arrivals = Some(arrivals);
+            }
+        }
+        Ok(crew)
+    }
+
+    fn start_one(&mut self, number: usize, program: &InstanceProgram) -> Result<(), RunError> {
+        let mut command = Command::new(&program.program);
+        command.args(&program.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What interrupts this process is its own affair: it tells the others.
+        command.process_group(0);
+        let mut child = command.spawn().map_err(|error| RunError::at(&program.program, &error))?;
+        let (orders, words) = (child.stdin.take(), child.stdout.take());
+        let name = format!("instance {number} (process {})", child.id());
+        let orders = orders.map(|orders| Box::new(orders) as Box<dyn Write>);
+        // From here on it ends with the crew.
+        let instance = Instance { child: Some(child), orders, name };
+        let words = words.ok_or(RunError::Worker("an instance without a way to be heard"))?;
+        self.take_in(instance, words);
+        Ok(())
+    }
+
+    /// Takes an instance in, and hears it from now on.
+    fn take_in(&mut self, instance: Instance, words: impl io::Read + Send + 'static) {
+        self.instances.push(instance);
+        self.hear(self.instances.len() - 1, words);
+    }
+
+    /// Hears an instance from now on.
+    fn hear(&self, number: usize, words: impl io::Read + Send + 'static) {
+        let sender = self.sender.clone();
+        std::thread::spawn(move || listen(number, words, &sender));
+    }
+
+    /// Hands on that the user ends the run, and greets those who are to be greeted.
+    fn attend(&mut self) {
+        if !self.stopping && (self.stop_requested)() {
+            self.stopping = true;
+            self.tell_all(&Order::Stop);
+        }
+        self.greet();
+    }
+
+    /// Where processes meet.
+    pub(super) fn directory(&self) -> &Path {
+        self.place.as_ref().map_or(Path::new(""), |place| &place.0)
+    }
+
+    /// All have met.
+    pub(super) fn have_met(&mut self) {
+        self.place = None;
+    }
+
+    /// Whether they were told to stop.
+    pub(super) fn stopping(&self) -> bool {
+        self.stopping
+    }
+
+    pub(super) fn begin(&mut self, task: impl Fn(usize) -> Task) {
+        for number in 0..self.instances.len() {
+            self.tell(number, &Order::Begin(task(number)));
+        }
+    }
+
+    pub(super) fn tell_all(&mut self, order: &Order) {
+        (0..self.instances.len()).for_each(|number| self.tell(number, order));
+    }
+
+    /// Says something to instances of other machines now and then: the kernel finds out who does
+    /// not take it any more.
+    fn greet(&mut self) {
+        if self.greeted.elapsed() < GREETING {
+            return;
+        }
+        self.greeted = Instant::now();
+        for number in 0..self.instances.len() {
+            if self.instances[number].child.is_none() {
+                self.tell(number, &Order::Alive);
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, number: usize, order: &Order) {
+        if let Some(orders) = &mut self.instances[number].orders {
+            // An instance that hears nothing any more has ended, which is heard.
+            let _ = say(orders, order);
+        }
+    }
+
+    pub(super) fn name(&self, number: usize) -> &str {
+        &self.instances[number].name
+    }
+
+    /// How a process ended that says nothing more; `None` if it ended well, or somebody else has
+    /// started it.
+    fn ended(&mut self, number: usize) -> Option<String> {
+        let child = self.instances[number].child.as_mut()?;
+        let end = Instant::now() + REASON;
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return (!status.success()).then(|| status.to_string()),
+                Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                Ok(None) => return Some("it says nothing that makes sense, and does not end".to_owned()),
+                Err(error) => return Some(error.to_string()),
+            }
+        }
+    }
+
+    /// How an instance ended that was not to end.
+    fn death(&mut self, number: usize) -> RunError {
+        if self.instances[number].child.is_none() {
+            return RunError::Refused(format!("{} has ended, or is out of reach", self.name(number)));
+        }
+        let how = self.ended(number).unwrap_or_else(|| "too early".to_owned());
+        RunError::InstanceGone(format!("{} ended: {how}", self.name(number)))
+    }
+
+    /// The next word of an instance. Hands on that the user ends the run.
+    ///
+    /// # Errors
+    /// An instance has failed, or ended.
+    pub(super) fn word(&mut self) -> Result<(usize, Word), RunError> {
+        match self.heard()? {
+            (number, Heard::Said(word)) => Ok((number, word)),
+            (number, Heard::Rows(_)) => Err(self.senseless(number)),
+        }
+    }
+
+    /// What each instance says next, once all have: `known` tells whether it makes sense.
+    pub(super) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
+        let mut all: Vec<Option<T>> = self.instances.iter().map(|_| None).collect();
+        while all.iter().any(Option::is_none) {
+            let (number, word) = self.word()?;
+            let said = known(word).filter(|_| all[number].is_none());
+            all[number] = Some(said.ok_or_else(|| self.senseless(number))?);
+        }
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// What an error means while instances open or load, which end when they are told to stop.
+    pub(super) fn unless_stopping(&self, error: RunError) -> RunError {
+        if self.stopping { RunError::Interrupted } else { error }
+    }
+
+    /// What happens next, for a moment: instances may end and come back.
+    ///
+    /// # Errors
+    /// An instance that runs has failed.
+    pub(super) fn event(&mut self) -> Result<Option<Event>, RunError> {
+        self.attend();
+        let back = self.arrivals.as_mut().map_or(Ok(None), Arrivals::back)?;
+        if let Some((number, arrival)) = back {
+            let (instance, words) = come(arrival)?;
+            self.instances[number] = instance;
+            self.hear(number, words);
+            return Ok(Some(Event::Back(number)));
+        }
+        Ok(match self.news.recv_timeout(LOOK) {
+            Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
+                if !self.missing.contains(&number) {
+                    return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
+                }
+                Some(Event::Gone(number, why))
+            }
+            Ok((number, News::Heard(Heard::Said(word)))) => Some(Event::Said(number, word)),
+            Ok((number, News::Heard(Heard::Rows(_)))) => return Err(self.senseless(number)),
+            Ok((number, News::Silence)) => {
+                self.missing.insert(number);
+                self.arrivals.iter_mut().for_each(|arrivals| arrivals.left(number));
+                Some(Event::Gone(number, "it is gone".to_owned()))
+            }
+            Err(_) => None,
+        })
+    }
+
+    /// This instance is one of those that run again.
+    pub(super) fn is_back(&mut self, number: usize) {
+        self.missing.remove(&number);
+    }
+
+    /// Instances that are gone.
+    pub(super) fn missing(&self) -> &BTreeSet<usize> {
+        &self.missing
+    }
+
+    /// The next rows of this instance.
+    pub(super) fn rows(&mut self, of: usize) -> Result<Rows, RunError> {
+        match self.heard()? {
+            (number, Heard::Rows(rows)) if number == of => Ok(rows),
+            (number, _) => Err(self.senseless(number)),
+        }
+    }
+
+    /// What an instance said makes no sense now.
+    pub(super) fn senseless(&self, number: usize) -> RunError {
+        RunError::Refused(format!("{} says what nobody has asked for", self.name(number)))
+    }
+
+    fn heard(&mut self) -> Result<(usize, Heard<Word>), RunError> {
+        // Instances that have ended because another one did, and when the first of them said so.
+        let (mut missing, mut since) = (Vec::new(), None::<Instant>);
+        loop {
+            self.attend();
+            match self.news.recv_timeout(LOOK) {
+                Ok((_, News::Heard(Heard::Said(Word::Failed { other_data: Some(other), .. })))) => {
+                    return Err(other.into());
+                }
+                Ok((number, News::Heard(Heard::Said(Word::Failed { why, gone, .. })))) => {
+                    let why = format!("{}: {why}", self.name(number));
+                    if !gone {
+                        return Err(RunError::Refused(why));
+                    }
+                    missing.push((number, why));
+                    since.get_or_insert_with(Instant::now);
+                }
+                // It has said why.
+                Ok((number, News::Silence)) if missing.iter().any(|(other, _)| *other == number) => {}
+                Ok((number, News::Silence)) => return Err(self.death(number)),
+                Ok((_, News::Heard(_))) if since.is_some() => {}
+                Ok((number, News::Heard(heard))) => return Ok((number, heard)),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if since.is_some_and(|since| since.elapsed() >= REASON) {
+                return Err(RunError::Refused(missing.swap_remove(0).1));
+            }
+        }
+    }
+
+    /// Ends all processes, and waits until they are gone, which takes as long as writing all rows
+    /// if they are `durable`.
+    pub(super) fn end(mut self, durable: bool) -> Result<(), RunError> {
+        self.tell_all(&Order::End);
+        let patience = if durable { CLOSING } else { ENDING };
+        let present = self.instances.len() - self.missing.len();
+        let (mut left, end) = (present, Instant::now() + patience);
+        while left > 0 {
+            match self.news.recv_timeout(LOOK) {
+                Ok((number, News::Heard(Heard::Said(Word::Failed { why, .. })))) => {
+                    return Err(RunError::Refused(format!("{}: {why}", self.name(number))));
+                }
+                Ok((number, News::Silence)) => match self.ended(number) {
+                    Some(how) => {
+                        return Err(RunError::InstanceGone(format!("{} ended: {how}", self.name(number))));
+                    }
+                    None => left -= 1,
+                },
+                Err(_) if Instant::now() >= end => {
+                    return Err(RunError::Refused(format!("{left} instances do not end")));
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}

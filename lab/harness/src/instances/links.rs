@@ -1,0 +1,221 @@
+//! Links between the workers of instances that are processes.
+//!
+//! Of two instances the one with the lower number listens, and the workers of the other one connect
+//! to its workers. A process accepts on a thread of its own while it connects, so that no process
+//! waits for another one that waits, too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use distributed::{Connection, WorkerName};
+use platform::link::{Limits, Mechanism, Patience};
+use platform::{Hardware, HardwareCore, Nanos, Platform};
+use secure_links::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, PeerError, Trust};
+
+use super::arrivals::warn_of_stranger;
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::seats::{LinkSeat, Seats};
+use crate::several::Division;
+
+/// How long a process waits for the others to come.
+const PATIENCE_NANOS: u64 = 30_000_000_000;
+/// How long one that runs waits for an instance that comes back.
+const RETURN_NANOS: u64 = 10_000_000_000;
+/// How often one that waits looks whether it still has to.
+const LOOK_NANOS: u64 = 20_000_000;
+
+/// Who meets.
+pub(super) struct Meeting<'a> {
+    pub deployment: &'a Deployment,
+    pub division: &'a Division,
+    /// The instance of this process.
+    pub instance: usize,
+    /// What all processes of the deployment have in common, and no others.
+    pub number: u64,
+    /// What the others have to prove, if anything.
+    pub trust: Option<Trust>,
+}
+
+/// A link of one of the workers here, by its number among them.
+pub(super) type Met = (usize, Connection<Hardware>);
+
+impl Meeting<'_> {
+    /// Listens for the others.
+    pub(super) fn listen(&self, c: HardwareCore, endpoint: &Endpoint) -> Result<Listener, RunError> {
+        let identity = Identity {
+            version: distributed::messages::VERSION,
+            deployment: self.deployment(),
+            instance: self.instance as u16,
+        };
+        let listener = Listener::bind(c, endpoint, identity).map_err(RunError::of)?;
+        Ok(listener.demanding(self.trust.clone()))
+    }
+
+    /// Connects the workers here with all of other instances, which can be reached at `endpoints`.
+    pub(super) fn connect(
+        &self,
+        c: HardwareCore,
+        listener: &mut Listener,
+        endpoints: &[Endpoint],
+    ) -> Result<(Vec<Doorbell>, Seats<Hardware>), RunError> {
+        let workers = self.workers(self.instance);
+        let doorbell = |worker: usize| Doorbell::new(c, self.deployment.node(worker)).map_err(RunError::of);
+        let doorbells = workers.clone().map(doorbell).collect::<Result<Vec<_>, _>>()?;
+        let until = Hardware::now(c).plus(PATIENCE_NANOS);
+        let is_over = AtomicBool::new(false);
+        let others = self.deployment.workers() - self.deployment.first_worker(self.instance + 1);
+        let (accepted, reached) = std::thread::scope(|scope| {
+            let accepting = scope.spawn(|| self.accept(listener, (&doorbells, others), until, &is_over));
+            let lower = endpoints.iter().enumerate().take(self.instance);
+            let reached = self.reach(c, &doorbells, lower, until);
+            // SeqCst: a flag, looked at now and then.
+            is_over.store(reached.is_err(), Ordering::SeqCst);
+            (accepting.join(), reached)
+        });
+        let accepted = accepted.map_err(|_| RunError::Worker("a thread that accepts links panicked"))?;
+        let mut met = reached?;
+        met.extend(accepted?);
+        met.sort_by_key(|(worker, connection)| (*worker, connection.to.worker));
+        let bell = |doorbell: &Doorbell| doorbell.side().bell.clone();
+        let empty = |doorbell| LinkSeat { bell: bell(doorbell), connections: Vec::new() };
+        let mut seats: Vec<_> = doorbells.iter().map(empty).collect();
+        met.into_iter().for_each(|(worker, connection)| seats[worker].connections.push(connection));
+        Ok((doorbells, Seats::new(workers.start, seats)))
+    }
+
+    /// Connects the workers here with those of an instance that comes back: the number of each
+    /// here, and its link.
+    pub(super) fn meet_again(
+        &self,
+        c: HardwareCore,
+        (listener, doorbells): (&mut Listener, &[Doorbell]),
+        (instance, endpoint): (usize, &Endpoint),
+    ) -> Result<Vec<Met>, RunError> {
+        let until = Hardware::now(c).plus(RETURN_NANOS);
+        if instance < self.instance {
+            return self.reach(c, doorbells, std::iter::once((instance, endpoint)), until);
+        }
+        let others = self.workers(instance).len();
+        self.accept(listener, (doorbells, others), until, &AtomicBool::new(false))
+    }
+
+    /// The number of the deployment and of its tables.
+    fn deployment(&self) -> u64 {
+        self.number ^ u64::from(self.division.fingerprint)
+    }
+
+    fn workers(&self, instance: usize) -> std::ops::Range<usize> {
+        self.deployment.first_worker(instance)..self.deployment.first_worker(instance + 1)
+    }
+
+    fn mechanism(&self) -> Mechanism {
+        self.deployment.transport.mechanism()
+    }
+
+    /// How links name a worker.
+    fn peer(&self, worker: usize) -> Peer {
+        let WorkerName { instance, worker } = self.division.names[worker];
+        let first = self.deployment.first_worker(usize::from(instance));
+        Peer { instance, worker: worker - first as u16 }
+    }
+
+    fn met(&self, own: usize, other: usize, connection: secure_links::Connection) -> Met {
+        let limits = connection.peer.limits;
+        (own, Connection { to: self.division.names[other], end: connection.end, limits })
+    }
+
+    /// Connects to the workers of instances with lower numbers.
+    fn reach<'e>(
+        &self,
+        c: HardwareCore,
+        doorbells: &[Doorbell],
+        endpoints: impl Iterator<Item = (usize, &'e Endpoint)>,
+        until: Nanos,
+    ) -> Result<Vec<Met>, RunError> {
+        let (mechanism, mut met) = (self.mechanism(), Vec::new());
+        for (instance, endpoint) in endpoints {
+            for (number, own) in self.workers(self.instance).enumerate() {
+                for other in self.workers(instance) {
+                    let hello = Hello {
+                        version: distributed::messages::VERSION,
+                        deployment: self.deployment(),
+                        from: self.peer(own),
+                        to: self.peer(other),
+                        mechanism,
+                        limits: distributed::peer::limits(mechanism),
+                    };
+                    let wanted = (&doorbells[number], self.trust.as_ref());
+                    let connection =
+                        secure_links::connect_trusting(c, endpoint, hello, wanted, Patience::Until(until));
+                    met.push(self.met(number, other, connection.map_err(RunError::of)?));
+                }
+            }
+        }
+        Ok(met)
+    }
+
+    /// Accepts so many workers of instances with higher numbers.
+    fn accept(
+        &self,
+        listener: &mut Listener,
+        (doorbells, others): (&[Doorbell], usize),
+        until: Nanos,
+        is_over: &AtomicBool,
+    ) -> Result<Vec<Met>, RunError> {
+        let c = Hardware::core();
+        let (all, mut met) = (others * doorbells.len(), Vec::with_capacity(others * doorbells.len()));
+        let limits = distributed::peer::limits(self.mechanism());
+        let mut door = |hello: &Hello| -> Result<(Doorbell, Limits), String> {
+            let doorbell = doorbells.get(usize::from(hello.to.worker));
+            doorbell.map(|doorbell| (doorbell.clone(), limits)).ok_or("no such worker here".to_owned())
+        };
+        while met.len() < all {
+            let now = Hardware::now(c);
+            if now >= until {
+                let missing = all - met.len();
+                return Err(RunError::Refused(format!(
+                    "{}: {missing} links are missing",
+                    listener.endpoint()
+                )));
+            }
+            if is_over.load(Ordering::SeqCst) {
+                break;
+            }
+            match listener.accept(c, &mut door, Patience::Until(now.plus(LOOK_NANOS))) {
+                Ok(Some(connection)) => {
+                    let Peer { instance, worker } = connection.peer.from;
+                    let own = usize::from(connection.peer.to.worker);
+                    let Some(other) = self.other(instance, worker) else {
+                        warn_of_stranger(format_args!("{} came, and is none of these", connection.peer.from));
+                        continue;
+                    };
+                    let name = self.division.names[other];
+                    // It was too late to hear that it is welcome, and has come again.
+                    met.retain(|(number, before): &Met| (*number, before.to) != (own, name));
+                    met.push(self.met(own, other, connection));
+                }
+                Ok(None) => {}
+                // Anybody may knock, and go away again.
+                Err(
+                    error @ (PeerError::Refused { .. }
+                    | PeerError::RefusedThere { .. }
+                    | PeerError::Silent(_)
+                    | PeerError::Gone(_)),
+                ) => {
+                    warn_of_stranger(format_args!("{error}"));
+                }
+                Err(error) => return Err(RunError::of(error)),
+            }
+        }
+        Ok(met)
+    }
+
+    /// The number of a worker that has come, which is one of a later instance.
+    fn other(&self, instance: u16, worker: u16) -> Option<usize> {
+        let known = usize::from(instance) > self.instance
+            && usize::from(instance) < self.deployment.instances.len()
+            && usize::from(worker) < self.deployment.instances[usize::from(instance)].workers.len();
+        let number = || self.deployment.first_worker(usize::from(instance)) + usize::from(worker);
+        known.then(number)
+    }
+}

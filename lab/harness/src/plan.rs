@@ -1,0 +1,262 @@
+//! What a run is to do.
+
+use std::path::PathBuf;
+
+use concurrency::{InstanceOptions, SchemeName, TimestampSource, Ways};
+use pages::{PagedLogOptions, PagedOptions};
+use platform::Nanos;
+use storage::Optimisations;
+
+use crate::adapting::Adaptation;
+use crate::deployment::Deployment;
+use crate::executor::Execution;
+use crate::failing::Failure;
+use crate::retry::Retry;
+use crate::shifting::Shift;
+use crate::troubles::Troubles;
+
+/// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the
+/// host's memory.
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 20;
+pub(crate) const SEGMENT_BYTES_VIRTUAL: u64 = 1 << 20;
+/// Bytes between workers and disk in virtual machines.
+const BUFFER_BYTES_VIRTUAL: u64 = 1 << 20;
+/// Most prepared parts in an instance over pages.
+const PARTS_MAX: usize = 1 << 10;
+/// Bytes that one worker may insert in a second.
+const INSERT_BYTES_PER_SECOND: f64 = 300e6;
+/// Most bytes that one worker is expected to insert.
+const INSERT_BYTES_MAX: usize = 3 << 29;
+/// Bytes that one transaction may insert, where the length is given in transactions.
+const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
+
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// At once: nothing is logged.
+    #[default]
+    None,
+    /// At once: the log follows.
+    Async,
+    /// When its epoch is on disk; the worker goes on meanwhile.
+    Group,
+    /// When its epoch is on disk; the worker waits for it.
+    Sync,
+}
+
+/// What becomes of a transaction that needs an instance which is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is tried again until the instance is back.
+    Wait,
+}
+
+/// Where rows lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// In memory, under the scheme of the plan.
+    #[default]
+    Memory,
+    /// In pages, under two-phase locking.
+    Paged {
+        /// Bytes of the pools of all instances together, which pages are in while they are used.
+        pool_bytes: u64,
+    },
+}
+
+/// How long a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// Seconds of the platform's own time.
+    Seconds(f64),
+    /// Commits of the first worker to finish: then all stop.
+    Commits(u64),
+    /// Transactions of each worker.
+    Transactions(u64),
+}
+
+impl Length {
+    /// What a worker wants to insert in a run of this length after its warm-up, roughly and at
+    /// most.
+    pub fn inserted_bytes(self, warm_up_seconds: f64) -> f64 {
+        match self {
+            Length::Seconds(seconds) => (seconds + warm_up_seconds) * INSERT_BYTES_PER_SECOND,
+            Length::Commits(count) | Length::Transactions(count) => {
+                count as f64 * INSERT_BYTES_PER_TRANSACTION
+            }
+        }
+    }
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where rows lie.
+    pub engine: Engine,
+    /// Concurrency control of rows in memory.
+    pub scheme: SchemeName,
+    /// How procedures run.
+    pub execution: Execution,
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+    /// Directory of the database, which is opened again if it holds one; `None`: a temporary one,
+    /// or none at all.
+    pub path: Option<PathBuf>,
+    /// How long the run is.
+    pub length: Length,
+    /// Seconds of the platform's time before measuring.
+    pub warm_up_seconds: f64,
+    /// Whether the breakdown of time is recorded.
+    pub instrument: bool,
+    /// Seed of data and transactions.
+    pub seed: u64,
+    /// Shortest epoch.
+    pub epoch_nanos: u64,
+    /// Where timestamps come from.
+    pub timestamps: TimestampSource,
+    /// The optimisations that the instance has.
+    pub optimisations: Optimisations,
+    /// What the instance does in another way than the default.
+    pub ways: Ways,
+    /// What becomes of a transaction that has met another one.
+    pub retry: Retry,
+    /// Transactions over several instances that a worker keeps open while it waits for answers.
+    pub in_flight: usize,
+    /// What becomes of a transaction that needs an instance which is missing, and may come back.
+    pub missing: Missing,
+    /// What goes wrong between instances of one process, for tests.
+    pub troubles: Option<Troubles>,
+    /// The rules of the protocol between instances, which tests break.
+    pub protocol: distributed::Rules,
+    /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
+    pub adaptation: Option<Adaptation>,
+    /// When partitions move because somebody wants to see what that costs; then nothing else moves
+    /// them.
+    pub shifts: Vec<Shift>,
+    /// Whether workers change the map of partitions at random, which tests ask for.
+    pub restless: bool,
+    /// Sockets that fail meanwhile, if there is one instance.
+    pub failures: Vec<Failure>,
+    /// The rules of workers that own partitions, which tests break.
+    pub owners_broken: dora::Broken,
+    /// The rules of databases over pages, which tests break.
+    pub pages_broken: pages::Broken,
+    /// Time after which a transaction must have succeeded; `None`: any.
+    pub transaction_nanos_max: Option<u64>,
+}
+
+impl Plan {
+    /// A run under `scheme` of this length, without warm-up, log or instruments.
+    pub fn new(scheme: SchemeName, length: Length) -> Self {
+        Plan {
+            engine: Engine::Memory,
+            scheme,
+            execution: Execution::Inline,
+            durability: Durability::None,
+            path: None,
+            length,
+            warm_up_seconds: 0.0,
+            instrument: false,
+            seed: 1,
+            epoch_nanos: 1_000_000,
+            timestamps: TimestampSource::Clock,
+            optimisations: Optimisations::ALL,
+            ways: Ways::default(),
+            retry: Retry::default(),
+            in_flight: 1,
+            missing: Missing::Refuse,
+            troubles: None,
+            protocol: distributed::Rules::SOUND,
+            adaptation: None,
+            shifts: Vec::new(),
+            restless: false,
+            failures: Vec::new(),
+            owners_broken: dora::Broken::default(),
+            pages_broken: pages::Broken::default(),
+            transaction_nanos_max: None,
+        }
+    }
+
+    /// What each worker inserts during the run, roughly and at most.
+    pub fn inserted_bytes(&self, deployment: &Deployment) -> usize {
+        let wanted = self.length.inserted_bytes(self.warm_up_seconds);
+        let most = (deployment.memory_bytes_max / 4) as usize / deployment.workers();
+        (wanted as usize).min(INSERT_BYTES_MAX).min(most)
+    }
+
+    /// What an instance of `deployment` is made with: its workers' share of the memory.
+    pub(crate) fn instance_options(&self, deployment: &Deployment, instance: usize) -> InstanceOptions {
+        let workers = deployment.instances[instance].workers.len();
+        let share = u128::from(deployment.memory_bytes_max) * workers as u128 / deployment.workers() as u128;
+        InstanceOptions {
+            // Another one looks at the data before and after the workers. A single worker's session
+            // is the only one.
+            sessions_max: if workers == 1 { 1 } else { workers + 1 },
+            memory_bytes_max: share as u64,
+            epoch_nanos: self.epoch_nanos,
+            wait_nanos_max: match (deployment.instances.len(), workers) {
+                (1, _) => InstanceOptions::default().wait_nanos_max,
+                (_, _) => distributed::wait_nanos_max(workers),
+            },
+            timestamps: self.timestamps,
+            nodes: deployment.instances[instance].nodes_in_use(),
+            optimisations: self.optimisations,
+            ways: self.ways,
+            ..InstanceOptions::default()
+        }
+    }
+
+    /// What an instance over pages is made with, whose files are in this directory; `None` if rows
+    /// lie in memory.
+    pub(crate) fn paged_options(
+        &self,
+        deployment: &Deployment,
+        instance: usize,
+        directory: Option<PathBuf>,
+        is_virtual: bool,
+    ) -> Option<PagedOptions> {
+        let Engine::Paged { pool_bytes } = self.engine else { return None };
+        let workers = deployment.instances[instance].workers.len();
+        let all = deployment.workers();
+        let is_one = deployment.instances.len() == 1;
+        let pool_bytes = u128::from(pool_bytes) * workers as u128 / all as u128;
+        let defaults = PagedLogOptions::default();
+        let log = match is_virtual {
+            true => PagedLogOptions {
+                segment_bytes: SEGMENT_BYTES_VIRTUAL,
+                buffer_bytes: BUFFER_BYTES_VIRTUAL,
+                ..defaults
+            },
+            false => PagedLogOptions { segment_bytes: SEGMENT_BYTES, ..defaults },
+        };
+        Some(PagedOptions {
+            sessions_max: if workers == 1 { 1 } else { workers + 1 },
+            // One of each worker's transaction.
+            branches_max: if self.execution.sharing().is_some() { workers } else { 0 },
+            parts_max: if is_one { 0 } else { self.parts_max(workers, all) },
+            wait_nanos_max: (!is_one).then(|| distributed::wait_nanos_max(workers)),
+            log: (self.durability != Durability::None).then_some(log),
+            nodes: deployment.instances[instance].nodes_in_use(),
+            directory,
+            optimisations: self.optimisations,
+            broken: self.pages_broken,
+            ..PagedOptions::with_pool(pool_bytes as u64)
+        })
+    }
+
+    /// Parts that an instance has prepared at a time, at most: each worker of another instance has
+    /// begun so many transactions, and as many again whose ends have not come yet; each own worker
+    /// prepares its own part, and keeps room for one. More are refused, and tried again.
+    fn parts_max(&self, workers: usize, all: usize) -> usize {
+        let in_flight = self.in_flight.max(1);
+        (2 * in_flight * (all - workers) + (1 + in_flight) * workers).min(PARTS_MAX)
+    }
+
+    /// The moment at which a transaction that begins at `now` must have succeeded.
+    pub(crate) fn deadline(&self, now: Nanos) -> Option<Nanos> {
+        self.transaction_nanos_max.map(|longest| now.plus(longest))
+    }
+}

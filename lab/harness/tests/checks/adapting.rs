@@ -1,0 +1,215 @@
+//! Partitions that follow the workload: skew is noticed, keys change their owners while
+//! transactions run, and nothing is lost.
+
+use harness::{
+    Adaptation, Control, Deployment, Durability, Execution, Failure, Length, Measurement, Partitioning, Plan,
+    Shift, Workload,
+};
+use platform::{HardwareThread, Nanos};
+use repartitioning::{Core, Settings, Story};
+use sim::{Config, Disk, DiskModel, Faults, Taken, VirtualMachine};
+use workloads::tatp::{Hot, Tatp};
+
+use crate::owners::{over_pages, simulated_by, two_sockets};
+use crate::several::{config, violations};
+
+const WORKERS: usize = 4;
+const INTERVAL_SECONDS: f64 = 0.001;
+const CHANGE_SECONDS: f64 = 3.0 * INTERVAL_SECONDS;
+
+/// Intervals that do not become longer: tests are short.
+fn adaptation() -> Adaptation {
+    let settings = Settings { longest: 1.0, ..Settings::new(INTERVAL_SECONDS) };
+    Adaptation { settings, cores: None }
+}
+
+/// Workers whose partitions follow each other.
+fn deployment() -> Deployment {
+    Deployment { partitioning: Partitioning::Blocks, ..two_sockets(WORKERS) }
+}
+
+fn tatp(hot: Option<Hot>) -> Workload {
+    Workload::Tatp(Tatp { hot, parts_each: 10, ..Tatp::new(800, 10 * WORKERS as u16) })
+}
+
+fn plan(intervals: f64, seed: u64) -> Plan {
+    let adaptation = Some(adaptation());
+    let length = Length::Seconds(intervals * INTERVAL_SECONDS);
+    Plan { adaptation, length, ..over_pages(Execution::Atrapos, seed) }
+}
+
+fn run(workload: &Workload, plan: &Plan) -> Measurement {
+    // Not perturbed: what is measured is what there is.
+    let config = Config { perturb: false, ..config(WORKERS, plan.seed) };
+    let measured = simulated_by(config, workload, plan, &deployment()).expect("a run");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    measured
+}
+
+fn story(measured: &Measurement) -> &Story {
+    measured.adaptation.as_ref().expect("a story")
+}
+
+/// The load of the busiest core, as a multiple of the mean.
+fn busiest(loads: &[f64]) -> f64 {
+    loads.iter().copied().fold(0.0, f64::max)
+}
+
+#[test]
+fn hot_keys_are_divided_among_workers() {
+    let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
+    let workload = Workload::changing(tatp(None), vec![(CHANGE_SECONDS, hot)]).expect("the same data");
+    let measured = run(&workload, &plan(10.0, 1));
+    let story = story(&measured);
+    let text = story.text();
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    // A fifth of the data is nearly all that the first of four workers owns.
+    assert_eq!(first.before.hottest().0, Core(0), "{text}");
+    assert!(first.before.hottest().1 > 1.6 && first.after.hottest().1 < 1.2, "{text}");
+    let after_seconds = first.at_seconds - CHANGE_SECONDS;
+    assert!((0.0..5.0 * INTERVAL_SECONDS).contains(&after_seconds), "{text}");
+    assert!(first.reason.starts_with("core 0 (socket 0) has "), "{text}");
+    let seen = story.repartitionings.iter().rev().find_map(|one| one.seen.as_ref()).expect("measured again");
+    assert!(busiest(seen) < 1.3, "{text}");
+}
+
+/// Where all keys are alike, their owners stay who they are.
+#[test]
+fn nothing_moves_without_a_reason() {
+    let measured = run(&tatp(None), &plan(10.0, 5));
+    let story = story(&measured);
+    assert_eq!(story.count(), 0, "{}", story.text());
+    assert!(story.measurements > 5, "{}", story.text());
+    let still = Plan { adaptation: None, ..plan(2.0, 5) };
+    assert_eq!(run(&tatp(None), &still).adaptation, None);
+}
+
+/// What belongs to a socket that fails goes to the others, who also take over its clients.
+#[test]
+fn a_failed_socket_loses_its_partitions() {
+    let failures = vec![Failure { seconds: CHANGE_SECONDS, socket: 1 }];
+    let measured = run(&tatp(None), &Plan { failures: failures.clone(), ..plan(9.0, 3) });
+    let story = story(&measured);
+    let text = story.text();
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    assert!(first.reason.starts_with("cores 2 to 3 are gone and owned"), "{text}");
+    // At once, but for a search under way.
+    let after_seconds = first.at_seconds - CHANGE_SECONDS;
+    assert!((0.0..5.0 * INTERVAL_SECONDS).contains(&after_seconds), "{text}");
+    assert_eq!(first.absent, [Core(2), Core(3)]);
+    assert!(first.after.partitions.iter().all(|piece| piece.partition.owner < Core(2)), "{text}");
+    // The two go on, with what all four have asked for.
+    let late: u64 = measured.bins[measured.bins.len() * 3 / 4..].iter().sum();
+    assert!(late > 0, "{:?}", measured.bins);
+    for execution in [Execution::Inline, Execution::Plp] {
+        let still = Plan { adaptation: None, execution, failures: failures.clone(), ..plan(4.0, 3) };
+        assert_eq!(run(&tatp(None), &still).adaptation, None);
+    }
+}
+
+/// An owner that all others ask for more than it can do is heard of all the same: what it counts is
+/// measured in each interval.
+#[test]
+fn who_is_asked_for_too_much_is_heard() {
+    const MANY: usize = 24;
+    let hot = Some(Hot { requests: 1.0, data: 0.04 });
+    let workload = Workload::Tatp(Tatp { hot, parts_each: 1, ..Tatp::new(480, MANY as u16) });
+    let config = Config { perturb: false, ..config(MANY, 2) };
+    let deployment = Deployment { partitioning: Partitioning::Blocks, ..two_sockets(MANY) };
+    let measured = simulated_by(config, &workload, &plan(6.0, 2), &deployment).expect("a run");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    let story = story(&measured);
+    assert!(story.measurements >= 4, "{}", story.text());
+}
+
+/// A worker whose processor is taken away runs nothing of its own, and owns nothing soon; when the
+/// processor is back it runs its own again, and owns what it draws.
+#[test]
+fn processors_come_and_go() {
+    const TAKEN: usize = 1;
+    let (from, until) = (CHANGE_SECONDS, 3.0 * CHANGE_SECONDS);
+    let nanos = |seconds: f64| Nanos((seconds * 1e9) as u64);
+    let thread = HardwareThread(TAKEN as u32);
+    let taken = vec![Taken { thread, from: nanos(from), until: nanos(until) }];
+    let config = Config { perturb: false, taken, ..config(WORKERS, 7) };
+    let mut pinned = deployment();
+    for (number, worker) in pinned.instances[0].workers.iter_mut().enumerate() {
+        worker.thread = Some(HardwareThread(number as u32));
+    }
+    let measured = simulated_by(config, &tatp(None), &plan(18.0, 7), &pinned).expect("a run");
+    assert_eq!(violations(&measured), Vec::<String>::new());
+    let story = story(&measured);
+    let text = story.text();
+    let notes: Vec<&str> = story.notes.iter().map(|note| &note.words[..]).collect();
+    assert_eq!(notes, ["core 1 is gone; 3 of 4 cores can work", "core 1 is back; 4 of 4 cores can work"]);
+    for (note, at) in story.notes.iter().zip([from, until]) {
+        assert!((at..at + INTERVAL_SECONDS).contains(&note.at_seconds), "{text}");
+    }
+    let [first, ..] = &story.repartitionings[..] else { panic!("nothing was changed: {text}") };
+    assert!(first.reason.starts_with("core 1 is gone and owned"), "{text}");
+    assert!(first.after.partitions.iter().all(|piece| piece.partition.owner != Core(TAKEN as u16)), "{text}");
+    let last = story.repartitionings.last().expect("there is one");
+    assert!(last.reason.contains("waiting for the owners of what cores draw"), "{text}");
+    let owners = |owner: u16| {
+        last.after.partitions.iter().filter(|piece| piece.partition.owner == Core(owner)).count()
+    };
+    assert!((0..WORKERS as u16).all(|owner| owners(owner) > 0), "{text}");
+    // Three do less than four.
+    let bin = |seconds: f64| (seconds / measured.bin_seconds) as usize;
+    let rate = |from: f64, to: f64| {
+        let bins = &measured.bins[bin(from)..bin(to)];
+        bins.iter().sum::<u64>() as f64 / bins.len() as f64
+    };
+    let before = rate(0.0, from);
+    let (meanwhile, after) = (rate(until - from, until), rate(5.0 * from, 6.0 * from));
+    assert!(meanwhile < 0.95 * before && after > 0.9 * before, "{before} {meanwhile} {after}: {text}");
+}
+
+/// What has moved in one run has moved in the next one on the same database, if it has as many
+/// workers.
+#[test]
+fn a_durable_database_finds_its_partitions_again() {
+    let disk = Disk::new(DiskModel::NVME, Faults::default());
+    let hot = tatp(Some(Hot { requests: 0.5, data: 0.2 }));
+    let run = |workers: usize, seed| {
+        let plan = Plan { durability: Durability::Group, ..plan(8.0, seed) };
+        let deployment = Deployment { partitioning: Partitioning::Blocks, ..two_sockets(workers) };
+        let config = Config { perturb: false, ..config(workers, seed) }.with_disk(&disk);
+        let ran = VirtualMachine::run(&config, |c| {
+            harness::in_virtual_machine(c, &hot, &plan, &deployment, Control::NONE)
+        });
+        let measured = ran.expect("the machine runs").value.expect("a run");
+        assert_eq!(violations(&measured), Vec::<String>::new());
+        story(&measured).clone()
+    };
+    let first = run(WORKERS, 1);
+    let last =
+        first.repartitionings.last().unwrap_or_else(|| panic!("nothing was changed: {}", first.text()));
+    assert_eq!(first.notes, []);
+    let count = last.after.partitions.len();
+    let again = run(WORKERS, 2);
+    let notes = |story: &Story| story.notes.iter().map(|note| note.words.clone()).collect::<Vec<_>>();
+    assert_eq!(notes(&again), [format!("{count} partitions, as an earlier run has left them")]);
+    assert_eq!(again.count(), 0, "{}", again.text());
+    let fewer = run(2, 3);
+    assert_eq!(notes(&fewer), ["an earlier run had 4 workers: partitions begin evenly"]);
+}
+
+/// Exactly so many borders shift at a moment, in one pause, whoever shares what; nothing is lost.
+#[test]
+fn borders_shift_when_somebody_wants_to_see_what_it_costs() {
+    for execution in [Execution::Plp, Execution::Atrapos] {
+        let shift = |seconds, count| Shift { seconds, count };
+        let shifts = vec![shift(0.002, 1_000), shift(0.001, 3)];
+        let still = Plan { adaptation: None, execution, shifts, ..plan(3.0, 4) };
+        let shifted = run(&tatp(None), &still).shifted;
+        // The last three workers of four have nine columns each to give, and the last of them again
+        // what it gets.
+        let counts = shifted.iter().map(|one| (one.rearrangements, one.changes)).collect::<Vec<_>>();
+        assert_eq!(counts[0], (3, 9));
+        assert!(counts[1].0 > 24 && counts[1].0 < 100 && counts[1].1 == 3 * counts[1].0, "{counts:?}");
+        for (one, at) in shifted.iter().zip([0.001, 0.002]) {
+            assert!((at..at + 0.0002).contains(&one.at_seconds) && one.took_seconds < 0.0005, "{one:?}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Several instances in one process: what they do together is what one would do.
+//!
+//! Simulated, with perturbed seeds. Global invariants are checked over the data of all instances:
+//! TPC-C's conditions, updates that are counted, and pairs of rows in two instances that no two
+//! transactions may change at a time.
+
+use concurrency::SchemeName;
+use harness::{Check, Control, Deployment, Instance, Length, Measurement, Plan, Rules, RunError, Transport};
+use harness::{WorkerPlace, Workload};
+use platform::Nanos;
+use sim::{Config, Shape, VirtualMachine};
+use workloads::micro::{Micro, MicroSpec, Operation};
+use workloads::tpcb::Tpcb;
+use workloads::tpcc::{Mix, Tpcc};
+use workloads::ycsb::{Ycsb, YcsbSpec, YcsbWorkload};
+
+use crate::chains::Chains;
+use crate::pairs::Pairs;
+
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+/// No run is as long as this.
+const SECONDS_MAX: u64 = 2;
+/// No transaction waits as long as this.
+const NANOS_MAX: u64 = 1_000_000_000;
+
+/// Instances of these numbers of workers.
+pub(crate) fn deployment(sizes: &[usize], transport: Transport) -> Deployment {
+    let instance = |workers: &usize| Instance { machine: 0, workers: vec![WorkerPlace::default(); *workers] };
+    let instances = sizes.iter().map(instance).collect();
+    Deployment { instances, transport, memory_bytes_max: MEMORY_BYTES_MAX, ..Deployment::default() }
+}
+
+pub(crate) fn plan(scheme: SchemeName, seed: u64, transactions: u64) -> Plan {
+    Plan {
+        seed,
+        epoch_nanos: 20_000,
+        transaction_nanos_max: Some(NANOS_MAX),
+        in_flight: 1 + seed as usize % 3,
+        ..Plan::new(scheme, Length::Transactions(transactions))
+    }
+}
+
+pub(crate) fn config(workers: usize, seed: u64) -> Config {
+    let config = Config::new(Shape::new(2, workers.div_ceil(2), 1));
+    let time_limit = Some(Nanos(SECONDS_MAX * 1_000_000_000));
+    Config { memory_bytes: 8 << 30, time_limit, ..config }.with_seed(seed).perturbed()
+}
+
+fn simulated(workload: &Workload, plan: &Plan, deployment: &Deployment) -> Result<Measurement, RunError> {
+    let ran = VirtualMachine::run(&config(deployment.workers(), plan.seed), |c| {
+        harness::in_virtual_machine(c, workload, plan, deployment, Control::NONE)
+    });
+    ran.expect("the machine runs").value
+}
+
+pub(crate) fn violations(measured: &Measurement) -> Vec<String> {
+    assert!(!measured.checks.is_empty());
+    let violated = |(name, check): &(String, Check)| match check {
+        Check::Violated(what) => Some(format!("{name}: {what}")),
+        Check::Ok | Check::NotApplicable(_) => None,
+    };
+    measured.checks.iter().filter_map(violated).collect()
+}
+
+/// What must hold of any run in which transactions cross instances; how many did.
+pub(crate) fn assert_holds(measured: &Measurement, transactions: u64, what: &str) -> f64 {
+    assert_eq!(violations(measured), Vec::<String>::new(), "{what}");
+    let ended: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits + kind.rollbacks).sum();
+    assert_eq!(ended, transactions, "{what}");
+    assert_eq!(measured.messages_amiss, 0, "{what}: messages are those of the protocol");
+    measured.distributed_ratio
+}
+
+pub fn micro(operation: Operation, sites: u16) -> Workload {
+    let spec =
+        MicroSpec { operation, sites, rows_per_site: 60, multisite: 0.5, rows: 4, ..MicroSpec::default() };
+    Workload::Micro(Micro::new(spec).expect("valid"))
+}
+
+/// TPC-C with many transactions over two warehouses.
+pub(crate) fn tpcc(mix: Mix, warehouses: u16) -> Workload {
+    let percent = (20.0, 40.0);
+    let (remote_items_percent, remote_payment_percent) = percent;
+    Workload::Tpcc(Tpcc {
+        mix,
+        scale: 0.01,
+        remote_items_percent,
+        remote_payment_percent,
+        ..Tpcc::new(warehouses)
+    })
+}
+
+#[test]
+fn updates_over_instances_are_counted() {
+    for scheme in SchemeName::ALL {
+        for (seed, sizes) in [(1, &[1, 1][..]), (2, &[2, 1]), (3, &[1, 1, 2])] {
+            let (deployment, what) = (deployment(sizes, Transport::Shm), format!("{scheme} {sizes:?}"));
+            let workers = deployment.workers() as u64;
+            let operation = if seed == 2 { Operation::Mixed } else { Operation::Update };
+            let workload = micro(operation, workers as u16);
+            let measured = simulated(&workload, &plan(scheme, seed, 40), &deployment);
+            let ratio = assert_holds(&measured.expect("it runs"), 40 * workers, &what);
+            assert!(ratio > 0.1, "{what}: {ratio}");
+        }
+    }
+}
+
+/// A transaction that reads in one other instance costs one round trip.
+#[test]
+fn reads_cost_one_round_trip() {
+    let deployment = deployment(&[1, 1], Transport::Shm);
+    // Its locks are shared: no attempt fails.
+    let plan = Plan { instrument: true, ..plan(SchemeName::NoWait, 1, 200) };
+    let measured = simulated(&micro(Operation::Read, 2), &plan, &deployment).expect("it runs");
+    assert!(assert_holds(&measured, 400, "reads") > 0.3);
+    assert_eq!(measured.messages_per_distributed, Some(2.0));
+    assert_eq!(measured.instances, 2);
+    // Each asks the other, and is answered.
+    let deployed = measured.deployment.expect("two instances");
+    let all = measured.counters.messages.expect("messages are counted");
+    assert_eq!(deployed.messages, [[0, all / 2], [all / 2, 0]]);
+    assert_eq!(deployed.instances, deployment.instances);
+    let shares = measured.breakdown.expect("measured");
+    assert!(shares.communication > 0.05 && shares.useful > 0.05, "{shares:?}");
+}
+
+/// A bank over several instances keeps its books; a decision that is applied twice is money that
+/// nobody has brought.
+#[test]
+fn tpcb_holds_over_instances() {
+    let tpcb = |branches: usize| {
+        Workload::Tpcb(Tpcb { scale: 0.0005, remote_percent: 40.0, ..Tpcb::new(branches as u16) })
+    };
+    for scheme in SchemeName::ALL {
+        for (seed, sizes) in [(6, &[1, 1][..]), (7, &[2, 1])] {
+            let (deployment, what) = (deployment(sizes, Transport::Shm), format!("{scheme} {sizes:?}"));
+            let workers = deployment.workers();
+            let measured = simulated(&tpcb(workers), &plan(scheme, seed, 40), &deployment);
+            let ratio = assert_holds(&measured.expect("it runs"), 40 * workers as u64, &what);
+            assert!(ratio > 0.1, "{what}: {ratio}");
+        }
+    }
+    let deployment = deployment(&[1, 1], Transport::Shm);
+    let twice = Rules { tells_once: false, applies_once: false, ..Rules::SOUND };
+    let plan = Plan { protocol: twice, ..plan(SchemeName::NoWait, 8, 40) };
+    let violated = violations(&simulated(&tpcb(2), &plan, &deployment).expect("it runs"));
+    assert!(violated.iter().any(|what| what.starts_with("tpcb_accounts: ")), "{violated:?}");
+}
+
+#[test]
+fn tpcc_holds_over_instances() {
+    for scheme in SchemeName::ALL {
+        for (seed, mix, sizes) in [(4, Mix::Narrow, &[1, 1][..]), (5, Mix::Full, &[2, 1])] {
+            let (deployment, what) = (deployment(sizes, Transport::Shm), format!("{scheme} {sizes:?}"));
+            let workers = deployment.workers() as u64;
+            let workload = tpcc(mix, workers as u16);
+            let measured = simulated(&workload, &plan(scheme, seed, 25), &deployment);
+            let ratio = assert_holds(&measured.expect("it runs"), 25 * workers, &what);
+            assert!(ratio > 0.1, "{what}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn every_transport_carries() {
+    for transport in [Transport::Uds, Transport::Tcp] {
+        let deployment = deployment(&[1, 1], transport);
+        let measured = simulated(&tpcc(Mix::Narrow, 2), &plan(SchemeName::Silo, 6, 30), &deployment);
+        assert!(assert_holds(&measured.expect("it runs"), 60, transport.name()) > 0.1);
+    }
+}
+
+#[test]
+fn several_instances_run_on_hardware() {
+    for (transport, scheme) in [
+        (Transport::Shm, SchemeName::Silo),
+        (Transport::Uds, SchemeName::NoWait),
+        (Transport::Tcp, SchemeName::Mvcc),
+    ] {
+        let (deployment, plan) = (deployment(&[1, 1], transport), plan(scheme, 7, 300));
+        let measured = harness::on_hardware(&tpcc(Mix::Full, 2), &plan, &deployment, Control::NONE);
+        assert!(assert_holds(&measured.expect("it runs"), 600, transport.name()) > 0.1);
+    }
+}
+
+/// YCSB without insertions is one-shot; with insertions it says why it is not.
+#[test]
+fn ycsb_is_divided_as_far_as_it_is_one_shot() {
+    let run = |workload| {
+        let spec = YcsbSpec { workload, records: 200, partitions: 2, requests: 4, ..YcsbSpec::default() };
+        let workload = Workload::Ycsb(Ycsb::new(spec).expect("valid"));
+        simulated(&workload, &plan(SchemeName::TicToc, 8, 40), &deployment(&[1, 1], Transport::Shm))
+    };
+    for workload in [YcsbWorkload::A, YcsbWorkload::C, YcsbWorkload::F] {
+        assert!(assert_holds(&run(workload).expect("it runs"), 80, "ycsb") > 0.1);
+    }
+    let refused = run(YcsbWorkload::D).expect_err("not one-shot").to_string();
+    assert!(refused.contains("they need one instance"), "{refused}");
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused() {
+    let deployment = deployment(&[1, 1, 1], Transport::Shm);
+    let refused = simulated(&micro(Operation::Read, 2), &plan(SchemeName::Silo, 1, 1), &deployment);
+    let expected = "2 parts of data cannot be divided over 3 instances: instance 2 would have none";
+    assert_eq!(refused.expect_err("too few parts").to_string(), expected);
+}
+
+/// Runs [`Pairs`]; what is violated.
+fn pairs(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<Vec<String>, RunError> {
+    let deployment = deployment(sizes, Transport::Shm);
+    let workload = Pairs { sites: deployment.workers() as u16 };
+    let plan = Plan { protocol: rules, ..plan(scheme, seed, 40) };
+    let ran = VirtualMachine::run(&config(deployment.workers(), seed), |c| {
+        let inline = harness::dynamic::<VirtualMachine, _>;
+        harness::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, |_, _| ())
+    });
+    ran.expect("the machine runs").value.map(|measured| violations(&measured))
+}
+
+#[test]
+fn no_two_transactions_change_a_pair_at_a_time() {
+    for scheme in SchemeName::ALL {
+        for seed in 0..6 {
+            let sizes = if seed % 2 == 0 { &[1, 1][..] } else { &[1, 2, 1] };
+            let violated = pairs(scheme, seed, sizes, Rules::SOUND).expect("it runs");
+            assert_eq!(violated, Vec::<String>::new(), "{scheme} seed {seed}");
+        }
+    }
+}
+
+/// Runs [`Chains`], and judges the history.
+fn history(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Result<f64, String> {
+    let deployment = deployment(sizes, Transport::Shm);
+    let workload = Chains::new(deployment.workers() as u16);
+    let plan = Plan { protocol: rules, ..plan(scheme, seed, 30) };
+    let ran = VirtualMachine::run(&config(deployment.workers(), seed), |c| {
+        let inline = harness::dynamic::<VirtualMachine, _>;
+        let end = |database: &engine::dynamic::Database<VirtualMachine>, table: &_| {
+            workload.end(table, &mut database.inspector(c));
+        };
+        harness::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, end)
+    });
+    let measured = ran.expect("the machine runs").value.map_err(|error| error.to_string())?;
+    workload.judge(measured.kinds[0].1.commits)?;
+    Ok(measured.distributed_ratio)
+}
+
+#[test]
+fn histories_over_instances_are_serializable() {
+    for scheme in SchemeName::ALL {
+        for seed in 0..12 {
+            let sizes = [&[1, 1][..], &[2, 1], &[1, 1, 1]][seed as usize % 3];
+            let ratio = history(scheme, seed, sizes, Rules::SOUND);
+            let ratio = ratio.unwrap_or_else(|what| panic!("{scheme} {sizes:?} seed {seed}: {what}"));
+            assert!(ratio > 0.1, "{scheme} {sizes:?} seed {seed}: {ratio}");
+        }
+    }
+}
+
+/// Whether some seed shows that the rules are broken.
+fn is_caught(seeds: std::ops::Range<u64>, mut run: impl FnMut(u64) -> Result<Vec<String>, RunError>) -> bool {
+    seeds.into_iter().any(|seed| !matches!(run(seed), Ok(violated) if violated.is_empty()))
+}
+
+#[test]
+fn broken_rules_are_caught() {
+    let updates = |rules| {
+        move |seed| {
+            let deployment = deployment(&[1, 1, 1], Transport::Shm);
+            let plan = Plan { protocol: rules, ..plan(SchemeName::NoWait, seed, 40) };
+            simulated(&micro(Operation::Update, 3), &plan, &deployment).map(|measured| violations(&measured))
+        }
+    };
+    let sound = Rules::SOUND;
+    assert!(
+        is_caught(0..20, updates(Rules { obeys_aborts: false, ..sound })),
+        "commits although told to abort"
+    );
+    assert!(is_caught(0..20, updates(Rules { awaits_votes: false, ..sound })), "decides with a vote missing");
+    let repeating = Rules { tells_once: false, ..sound };
+    assert!(
+        is_caught(0..20, updates(Rules { applies_once: false, ..repeating })),
+        "applies a decision twice"
+    );
+    assert!(!is_caught(0..3, updates(repeating)), "a decision that comes twice does no harm");
+    let early = Rules { keeps_reads: false, ..sound };
+    let caught = is_caught(0..200, |seed| pairs(SchemeName::NoWait, seed, &[1, 1], early));
+    assert!(caught, "lets go of what it has read at its vote");
+    let judged = |rules| (0..100).any(|seed| history(SchemeName::NoWait, seed, &[1, 1, 1], rules).is_err());
+    assert!(judged(early), "a history in which reads are let go too early");
+    assert!(judged(Rules { awaits_votes: false, ..sound }), "a history in which votes are missing");
+}
+
+/// A later phase that belongs elsewhere is refused by name.
+#[test]
+fn later_phases_are_local() {
+    let deployment = deployment(&[1, 1], Transport::Shm);
+    let plan = plan(SchemeName::Silo, 1, 10);
+    let ran = VirtualMachine::run(&config(2, 1), |c| {
+        let inline = harness::dynamic::<VirtualMachine, _>;
+        let workload = crate::pairs::TwoRounds(Pairs { sites: 2 });
+        harness::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, |_, _| ())
+    });
+    let refused = ran.expect("the machine runs").value.expect_err("not one-shot").to_string();
+    assert!(refused.contains("an action of a later phase belongs to another instance"), "{refused}");
+}

@@ -1,0 +1,567 @@
+//! Prepared parts of transactions over several databases, through crashes.
+//!
+//! Rows belong to lanes; the parts of a lane follow each other, each on what the one before has
+//! left. A worker prepares parts of its lanes, finishes them after a while or lets them wait,
+//! decides and forgets, and makes checkpoints meanwhile. What it does to a lane is a list of steps,
+//! and some prefix of the list is known to be durable. After a crash some longer prefix has to be
+//! there, and nothing else: its rows, the parts in doubt and the decisions that it leaves. Rows of
+//! parts in doubt have to be locked. Then parts in doubt are finished, or wait for the next crash.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use concurrency::InstanceOptions;
+use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
+use engine::{Bounds, Epoch, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
+use platform::{Intent, Place, Platform};
+use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
+use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
+use terms::Abort;
+use terms::random::Random;
+
+use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};
+use super::workload::MEMORY_BYTES_MAX;
+use crate::subject::Subject;
+use crate::task::{Machine, Observed, Task};
+
+/// Lanes of each worker.
+const LANES: u16 = 2;
+/// Rows that a lane keeps.
+const KEPT: u64 = 3;
+/// Steps of each worker between two boots.
+const STEPS: u64 = 40;
+/// The instance that decides about all parts but those that the database itself decides about.
+const COORDINATOR: u16 = 700;
+/// Longest pause of a worker.
+const PAUSE_NANOS: u64 = 8_000;
+
+/// One a lane, of how many parts have committed.
+#[derive(Row, Clone, Debug, PartialEq)]
+#[row(key(lane))]
+struct Total {
+    lane: u16,
+    count: u64,
+    last: u64,
+}
+
+/// What a part inserts; the next one changes it, and a later one deletes it.
+#[derive(Row, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[row(key(lane, slot), unique_index(by_name(lane, name)))]
+struct Entry {
+    lane: u16,
+    slot: u64,
+    name: u64,
+    part: u64,
+    changed_by: u64,
+    #[row(tail)]
+    note: Vec<u8>,
+}
+
+impl Entry {
+    /// The row that part number `part`, the commit number `count` of the lane, inserts. In every
+    /// other lane the row takes the place, and the name, of the one that is deleted.
+    fn of(lane: u16, count: u64, part: u64, changed_by: u64) -> Entry {
+        let slot = count % if lane.is_multiple_of(2) { KEPT } else { KEPT + 2 };
+        let bytes = (part * 31 + changed_by * 7) % 90;
+        let note = (0..bytes).map(|place| (place + part) as u8).collect();
+        Entry { lane, slot, name: slot + 100, part, changed_by, note }
+    }
+
+    /// The rows of a lane in which these parts have committed.
+    fn all(lane: u16, parts: &[u64]) -> Vec<Entry> {
+        let first = parts.len().saturating_sub(KEPT as usize);
+        let entry = |(place, part): (usize, &u64)| {
+            let next = parts.get(place + 1).copied().unwrap_or(0);
+            Entry::of(lane, place as u64 + 1, *part, next)
+        };
+        parts.iter().enumerate().skip(first).map(entry).collect()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Tables {
+    totals: Table<Total>,
+    entries: Table<Entry>,
+}
+
+impl Tables {
+    /// The tables, each lane's rows in a partition of their own if the scheme needs that.
+    fn declare(schema: &mut SchemaBuilder, partitions: Option<u16>) -> Tables {
+        let partitioning = partitions.map(|count| Partitioning { first: 0, count });
+        let options = || TableOptions { partitioning, ..TableOptions::default() };
+        Tables { totals: schema.table("totals", options()), entries: schema.table("entries", options()) }
+    }
+}
+
+/// What is done to a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Prepare(u64),
+    Commit,
+    /// The commit is a decision, which the lane forgets later.
+    Decide,
+    Abort,
+    Forget(u64),
+}
+
+/// What some steps leave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    committed: Vec<u64>,
+    in_doubt: Option<u64>,
+    decisions: BTreeSet<u64>,
+}
+
+impl State {
+    fn of(steps: &[Step]) -> State {
+        let mut state = State::default();
+        for step in steps {
+            match (*step, state.in_doubt) {
+                (Step::Prepare(part), _) => state.in_doubt = Some(part),
+                (Step::Forget(part), _) => _ = state.decisions.remove(&part),
+                (end, Some(part)) => {
+                    state.in_doubt = None;
+                    if end != Step::Abort {
+                        state.committed.push(part);
+                    }
+                    if end == Step::Decide {
+                        state.decisions.insert(part);
+                    }
+                }
+                (_, None) => unreachable!("only prepared parts end"),
+            }
+        }
+        state
+    }
+}
+
+/// What is known of a lane outside the machine.
+#[derive(Default)]
+struct Lane {
+    steps: Vec<Step>,
+    /// How many of the steps are durable at least.
+    durable: usize,
+    /// The last number of a part.
+    last: u64,
+    /// The part that was in doubt at the last boot.
+    doubted: Option<u64>,
+}
+
+/// What is known outside the machine.
+struct Outside<'a> {
+    subject: &'a Subject,
+    task: &'a Task<'a>,
+    lanes: Vec<Mutex<Lane>>,
+    counts: Mutex<Observed>,
+    /// How often rare things happened.
+    marks: Mutex<PartMarks>,
+    refuses: bool,
+}
+
+/// How often what is to be tested happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartMarks {
+    /// Parts that were found in doubt when the machine was booted.
+    pub in_doubt: u64,
+    /// Of these, those that had been in doubt at the boot before.
+    pub again: u64,
+    /// Checkpoints that ended while parts were prepared.
+    pub checkpoints: u64,
+    /// Decisions that were found.
+    pub decisions: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn part_of(lane: u16, part: u64) -> PartOf {
+    PartOf { global: GlobalId(u128::from(lane) << 64 | u128::from(part)), coordinator: COORDINATOR }
+}
+
+impl Outside<'_> {
+    fn violated(&self, what: String) {
+        locked(&self.counts).violations.push(what);
+    }
+
+    fn partitions(&self) -> Option<u16> {
+        let divided = self.task.partitioned || self.task.seed % 4 == 3;
+        divided.then_some(self.lanes.len() as u16)
+    }
+}
+
+/// Runs one seed: the schedule, the crashes, and the disk's faults as these say. Tells what is
+/// wrong, and what happened.
+pub fn violations(
+    subject: &Subject,
+    seed: u64,
+    faults: Faults,
+) -> Result<(Vec<String>, PartMarks), SimError> {
+    let mut random = Random::new(seed, 18);
+    let workers = 1 + random.below(2) as usize;
+    let machine = &Machine::Small;
+    let partitioned = subject.partitioned;
+    let task = Task { work: crate::task::Work::Crashes, machine, workers, seed, partitioned };
+    let model = [DiskModel::RAM, DiskModel::NVME, DiskModel::NVME][random.below(3) as usize];
+    let disk = Disk::new(model, faults);
+    let outside = Outside {
+        subject,
+        task: &task,
+        lanes: (0..workers * usize::from(LANES)).map(|_| Mutex::default()).collect(),
+        counts: Mutex::default(),
+        marks: Mutex::default(),
+        refuses: refuses(&faults),
+    };
+    boot_again(&task, (&disk, model), &mut random, &|c, round| boot(c, &outside, round))?;
+    let observed = outside.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let marks = outside.marks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((observed.violations, marks))
+}
+
+/// One life of the machine.
+fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
+    let last = round == ROUNDS;
+    let seed = outside.task.seed;
+    if last {
+        judge(c, seed, &mut |what| outside.violated(what));
+    }
+    let mut schema = SchemaBuilder::new();
+    let tables = Tables::declare(&mut schema, outside.partitions());
+    let instance = InstanceOptions {
+        sessions_max: outside.task.workers + 3,
+        memory_bytes_max: MEMORY_BYTES_MAX,
+        epoch_nanos: EPOCH_NANOS,
+        ..InstanceOptions::default()
+    };
+    let database = match outside.subject.open(c, &instance, schema, &options(seed)) {
+        Ok((database, _)) => database,
+        Err(error) if outside.refuses && is_refusal(&error) => return,
+        Err(error) => return outside.violated(format!("boot {round}: {error}")),
+    };
+    let mut random = Random::new(seed, 30 + round);
+    let mut waiting: Vec<Option<AnyPrepared<'_>>> = outside.lanes.iter().map(|_| None).collect();
+    let mut found: Vec<Option<u64>> = vec![None; outside.lanes.len()];
+    for (part, prepared) in database.in_doubt(c) {
+        let (lane, number) = ((part.global.0 >> 64) as usize, part.global.0 as u64);
+        if part.coordinator != COORDINATOR || lane >= found.len() || found[lane].is_some() {
+            return outside.violated(format!("boot {round}: {part:?} is in doubt"));
+        }
+        (found[lane], waiting[lane]) = (Some(number), Some(prepared));
+    }
+    let decisions: BTreeSet<u128> = database.decisions(c).iter().map(|decision| decision.global.0).collect();
+    if !database.in_doubt(c).is_empty() {
+        outside.violated("parts in doubt are given twice".into());
+    }
+    let check = Check { c, outside, database: &database, tables, round, decisions };
+    let Ok(mut session) = database.session(c, None, false) else {
+        return outside.violated("too few sessions".into());
+    };
+    for (number, (in_doubt, prepared)) in found.into_iter().zip(&mut waiting).enumerate() {
+        let id = number as u16;
+        if in_doubt.is_some() {
+            check.is_locked(&mut session, id);
+        }
+        let mut lane = locked(&outside.lanes[number]);
+        check.resume(id, &mut lane, in_doubt);
+        let finishes = last || random.below(2) == 0;
+        if let Some(prepared) = prepared.take_if(|_| finishes) {
+            let step = [Step::Commit, Step::Abort][random.below(2) as usize];
+            lane.steps.push(step);
+            let commit = session.finish_as(prepared, outcome_of(step));
+            if commit.is_some() != (step == Step::Commit) {
+                outside.violated(format!("boot {round}, lane {id}: the end of a part"));
+            }
+            check.rows(id, &State::of(&lane.steps));
+        }
+    }
+    drop(session);
+    if last {
+        return;
+    }
+    let waiting = Mutex::new(waiting);
+    let worker = |c, number: usize| {
+        let lanes = usize::from(LANES) * number..usize::from(LANES) * (number + 1);
+        let own = locked(&waiting)[lanes.clone()].iter_mut().map(Option::take).collect();
+        let random = Random::new(seed, 100 + number as u64 * 10 + round);
+        let first = lanes.start as u16;
+        let mut worker = Worker { c, outside, database: &database, tables, first, own, random };
+        if let Err(abort) = worker.run()
+            && !matches!(abort, Abort::NotDurable(_))
+            && !(outside.refuses && matches!(abort, Abort::Storage(_)))
+        {
+            outside.violated(format!("boot {round}, worker {number}: {abort}"));
+        }
+    };
+    let places: Vec<Place> = (0..outside.task.workers).map(|_| Place { thread: None }).collect();
+    VirtualMachine::parallel(c, &places, &worker, &mut |_| ());
+    if seed.is_multiple_of(2)
+        && let Err(error) = database.close(c)
+        && !outside.refuses
+    {
+        outside.violated(format!("boot {round}, closing: {error}"));
+    }
+}
+
+fn outcome_of(step: Step) -> Outcome<'static> {
+    if step == Step::Commit { Outcome::Commit } else { Outcome::Abort }
+}
+
+/// Looks at a database that was opened after a crash.
+struct Check<'a, 'o> {
+    c: VirtualCore,
+    outside: &'a Outside<'o>,
+    database: &'a Database<VirtualMachine>,
+    tables: Tables,
+    round: u64,
+    decisions: BTreeSet<u128>,
+}
+
+impl Check<'_, '_> {
+    fn violated(&self, lane: u16, what: &str) {
+        self.outside.violated(format!("boot {}, lane {lane}: {what}", self.round));
+    }
+
+    /// A transaction cannot read what a part in doubt has changed.
+    fn is_locked(&self, session: &mut Session<'_>, lane: u16) {
+        let once = Bounds { attempts_max: Some(1), ..Bounds::default() };
+        let tables = self.tables;
+        let read = session.transact(&once, |transaction| {
+            let row = transaction.find(tables.totals.primary(), &lane, Intent::Read)?;
+            row.map(|row| transaction.get(row, Total::COUNT)).transpose()
+        });
+        session.object().turn_to_another(false);
+        let refused = self.outside.refuses && matches!(read, Err(Abort::NotDurable(_)));
+        if !refused && !read.as_ref().is_err_and(Abort::is_conflict) {
+            self.violated(lane, &format!("what a part in doubt has changed can be read: {read:?}"));
+        }
+    }
+
+    /// Finds the steps that are there, which are all from now on.
+    fn resume(&self, id: u16, lane: &mut Lane, in_doubt: Option<u64>) {
+        let mut marks = locked(&self.outside.marks);
+        let global = |part: u64| part_of(id, part).global.0;
+        let here = |key: &&u128| **key >> 64 == u128::from(id);
+        let decisions: BTreeSet<u128> = self.decisions.iter().filter(here).copied().collect();
+        marks.decisions += decisions.len() as u64;
+        let fits = |length: &usize| {
+            let state = State::of(&lane.steps[..*length]);
+            let same = state.decisions.iter().map(|part| global(*part)).eq(decisions.iter().copied());
+            // Rows cannot be looked at while a part has them.
+            state.in_doubt == in_doubt && same && (in_doubt.is_some() || self.fits(id, &state))
+        };
+        let Some(length) = (lane.durable..=lane.steps.len()).rev().find(fits) else {
+            let (durable, steps) = (lane.durable, &lane.steps);
+            let what =
+                format!("in doubt {in_doubt:?}, decided {decisions:?}, of {steps:?}, {durable} durable");
+            return self.violated(id, &what);
+        };
+        marks.in_doubt += u64::from(in_doubt.is_some());
+        marks.again += u64::from(in_doubt.is_some() && in_doubt == lane.doubted);
+        lane.doubted = in_doubt;
+        lane.steps.truncate(length);
+        lane.durable = length;
+    }
+
+    /// Whether the rows of a lane are those of a state.
+    fn fits(&self, id: u16, state: &State) -> bool {
+        let inspector = &mut self.database.inspector(self.c);
+        // Without a transaction, which would wait for parts in doubt that have the gap where there
+        // is no row.
+        let mut total = None;
+        inspector.scan(self.tables.totals.primary(), &id, &id, &mut |row: &Total| total = Some(row.clone()));
+        let committed = &state.committed;
+        let expected =
+            committed.last().map(|last| Total { lane: id, count: committed.len() as u64, last: *last });
+        let (mut entries, mut by_name) = (Vec::new(), Vec::new());
+        let table = self.tables.entries;
+        let (low, high) = ((id, 0), (id, u64::MAX));
+        inspector.scan(table.primary(), &low, &high, &mut |row: &Entry| entries.push(row.clone()));
+        let names = table.index(Entry::BY_NAME);
+        inspector.scan(names, &low, &high, &mut |row: &Entry| by_name.push(row.clone()));
+        let mut rows = Entry::all(id, committed);
+        rows.sort();
+        by_name.sort();
+        total == expected && entries == rows && by_name == rows
+    }
+
+    /// The rows of a lane without a part in doubt have to be those of a state.
+    fn rows(&self, id: u16, state: &State) {
+        if !self.fits(id, state) {
+            self.violated(id, &format!("the rows are not those of {state:?}"));
+        }
+    }
+}
+
+/// One worker.
+struct Worker<'a, 'o, 'd> {
+    c: VirtualCore,
+    outside: &'a Outside<'o>,
+    database: &'d Database<VirtualMachine>,
+    tables: Tables,
+    /// The number of its first lane.
+    first: u16,
+    /// The parts that its lanes have prepared.
+    own: Vec<Option<AnyPrepared<'d>>>,
+    random: Random,
+}
+
+/// Steps of a lane, so many, are durable with an epoch.
+struct Pending {
+    lane: usize,
+    steps: usize,
+    epoch: Epoch,
+}
+
+impl<'d> Worker<'_, '_, 'd> {
+    fn run(&mut self) -> Result<(), Abort> {
+        let c = self.c;
+        let few = |_| Abort::Misuse("too few sessions");
+        let mut session = self.database.session(c, None, false).map_err(few)?;
+        session.seed(self.random.below(1 << 30));
+        let mut pending = Vec::new();
+        for _ in 0..STEPS {
+            let lane = self.random.below(u64::from(LANES)) as usize;
+            let step = match self.own[lane].take() {
+                None => self.prepare(&mut session, lane)?,
+                Some(prepared) if self.random.below(3) == 0 => {
+                    self.own[lane] = Some(prepared);
+                    None
+                }
+                Some(prepared) => self.finish(&mut session, lane, prepared),
+            };
+            pending.extend(step);
+            if self.random.below(12) == 0 {
+                let waits = self.own.iter().any(Option::is_some);
+                // Its failure is that of the log, or leaves everything as it was.
+                let made = session.checkpoint();
+                locked(&self.outside.marks).checkpoints += u64::from(waits && made == Ok(true));
+            }
+            session.tend(VirtualMachine::now(c));
+            if let Some(last) = pending.last().filter(|_| self.random.below(3) == 0) {
+                session.wait_durable(last.epoch)?;
+            } else {
+                session.idle();
+                VirtualMachine::pause(c, 1 + self.random.below(PAUSE_NANOS));
+            }
+            self.take(&session, &mut pending);
+        }
+        Ok(())
+    }
+
+    fn lane(&self, lane: usize) -> std::sync::MutexGuard<'_, Lane> {
+        locked(&self.outside.lanes[usize::from(self.first) + lane])
+    }
+
+    /// Takes note of what is durable by now.
+    fn take(&self, session: &Session<'_>, pending: &mut Vec<Pending>) {
+        pending.retain(|Pending { lane, steps, epoch }| {
+            let durable = session.is_durable(*epoch);
+            if durable {
+                let mut lane = self.lane(*lane);
+                lane.durable = lane.durable.max(*steps);
+            }
+            !durable
+        });
+    }
+
+    /// Adds a step to a lane; how many there are then.
+    fn push(&self, lane: usize, step: Step) -> usize {
+        let mut lane = self.lane(lane);
+        lane.steps.push(step);
+        lane.steps.len()
+    }
+
+    /// Prepares the next part of a lane, unless others are in the way.
+    fn prepare(&mut self, session: &mut Session<'d>, lane: usize) -> Result<Option<Pending>, Abort> {
+        let (id, tables) = (self.first + lane as u16, self.tables);
+        let part = {
+            let mut lane = self.lane(lane);
+            lane.last += 1;
+            lane.last
+        };
+        let steps = self.push(lane, Step::Prepare(part));
+        let of = part_of(id, part);
+        match session.prepare_as(of, &Bounds::default(), |transaction| run(transaction, tables, id, part)) {
+            Ok(((), prepared, vote)) => {
+                if !vote.changes {
+                    self.outside
+                        .violated(format!("lane {id}: a part that changes something does not say so"));
+                }
+                self.own[lane] = Some(prepared);
+                Ok(Some(Pending { lane, steps, epoch: vote.durable_with }))
+            }
+            Err(abort) if abort.is_conflict() => {
+                session.object().turn_to_another(false);
+                self.lane(lane).steps.pop();
+                Ok(None)
+            }
+            Err(abort) => Err(abort),
+        }
+    }
+
+    /// Finishes a part of a lane, and forgets a decision now and then.
+    fn finish(
+        &mut self,
+        session: &mut Session<'_>,
+        lane: usize,
+        prepared: AnyPrepared<'_>,
+    ) -> Option<Pending> {
+        let id = self.first + lane as u16;
+        let step = [Step::Abort, Step::Decide, Step::Commit, Step::Commit][self.random.below(4) as usize];
+        let state = State::of(&self.lane(lane).steps);
+        let steps = self.push(lane, step);
+        let outcome = match step {
+            Step::Decide => {
+                let global = part_of(id, state.in_doubt.unwrap_or(0)).global;
+                Outcome::Decide { global, participants: &[1, 2] }
+            }
+            step => outcome_of(step),
+        };
+        let commit = session.finish_as(prepared, outcome);
+        if let Some(part) = state.decisions.first().filter(|_| self.random.below(2) == 0) {
+            self.push(lane, Step::Forget(*part));
+            if !session.forget(part_of(id, *part).global) {
+                self.outside.violated(format!("lane {id}: decision {part} is not known"));
+            }
+        }
+        commit.map(|commit| Pending { lane, steps, epoch: commit.durable_with })
+    }
+}
+
+/// What a part does.
+fn run(transaction: &mut Transaction<'_>, tables: Tables, lane: u16, part: u64) -> Result<(), Abort> {
+    let gone = Abort::Misuse("a row of the lane is gone");
+    let (totals, entries) = (tables.totals.primary(), tables.entries.primary());
+    let count = match transaction.find(totals, &lane, Intent::Write)? {
+        None => {
+            transaction.insert(tables.totals, &Total { lane, count: 1, last: part })?;
+            1
+        }
+        Some(row) => {
+            let count = transaction.get(row, Total::COUNT)? + 1;
+            transaction.put(row, Total::COUNT, &count)?;
+            transaction.put(row, Total::LAST, &part)?;
+            count
+        }
+    };
+    let key = |count| (lane, Entry::of(lane, count, 0, 0).slot);
+    let entry = Entry::of(lane, count, part, 0);
+    let inserts_first = !lane.is_multiple_of(2);
+    if inserts_first {
+        transaction.insert(tables.entries, &entry)?;
+    }
+    if count > KEPT {
+        let row = transaction.find(entries, &key(count - KEPT), Intent::Write)?;
+        transaction.delete(row.ok_or(gone.clone())?)?;
+    }
+    if !inserts_first {
+        transaction.insert(tables.entries, &entry)?;
+    }
+    if count > 1 {
+        let row = transaction.find(entries, &key(count - 1), Intent::Write)?.ok_or(gone)?;
+        let before: Entry = transaction.row(row)?;
+        let changed = Entry::of(lane, count - 1, before.part, part);
+        transaction.replace(row, &changed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,383 @@
+//! The schemes that campaigns verify, those of the registry and mutants, as values.
+
+use std::fmt;
+
+use concurrency::mutants::{Broken, Rule};
+use concurrency::{InstanceOptions, Scheme, SchemeName, Ways};
+use distributed::Rules;
+use engine::dynamic::{Database, Traits, instances};
+use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
+use harness::{Engine, Host};
+use pages::{
+    FRAMES_PER_SESSION, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, TWO_PHASE_LOCKING,
+};
+use platform::OutOfMemory;
+use platform::files::BLOCK_BYTES;
+use sim::{VirtualCore, VirtualMachine};
+use storage::log::LogError;
+use storage::{Optimisation, Optimisations};
+
+use crate::task::Work;
+
+/// Bytes of the pool of a small database over pages.
+const POOL_BYTES: u64 = 4 << 20;
+/// The same of all instances that the driver runs.
+const POOL_BYTES_DRIVEN: u64 = 2 << 20;
+/// Small pages, so that few rows make several.
+const PAGE_BYTES: usize = 1 << 10;
+/// Locks in a table that are taken for many, so that short transactions take whole tables now and
+/// then.
+const ESCALATION: usize = 6;
+/// Prepared parts of a database.
+const PARTS_MAX: usize = 24;
+/// Pages and pools of databases that crash: not all pages fit. On hardware pages have a block, and
+/// go past the operating system's cache.
+const SMALL_PAGE_BYTES: usize = 1 << 10;
+const SPARE_FRAMES: usize = 8;
+/// Pages that the log's buffer has room for, at least.
+const LOG_BUFFER_PAGES_MIN: u64 = 32;
+
+/// What several instances keep to, which tests break on purpose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    /// The rules of the protocol.
+    pub rules: Rules,
+    /// Nobody takes a snapshot of one instance.
+    pub avoids_snapshots: bool,
+}
+
+impl Agreement {
+    /// All of it.
+    pub(crate) const SOUND: Agreement = Agreement { rules: Rules::SOUND, avoids_snapshots: true };
+}
+
+/// All schemes.
+pub fn schemes() -> Vec<Subject> {
+    SchemeName::ALL.map(Subject::of).to_vec()
+}
+
+/// The scheme of this name on the command line, of rows in memory or in pages.
+pub fn scheme(name: &str) -> Option<Subject> {
+    if name == TWO_PHASE_LOCKING {
+        return Some(Subject::of_pages(TWO_PHASE_LOCKING, pages::Broken::default()));
+    }
+    name.parse().ok().map(Subject::of)
+}
+
+/// What the driver makes databases of: rows in memory under a scheme, or rows in pages, under the
+/// one that they have.
+#[derive(Clone, Copy, Debug)]
+pub struct Driven {
+    /// The scheme of rows in memory.
+    pub scheme: SchemeName,
+    /// Where rows lie.
+    pub engine: Engine,
+}
+
+impl Driven {
+    /// Rows in pages, few of which are in memory.
+    pub const PAGES: Driven =
+        Driven { scheme: SchemeName::ALL[0], engine: Engine::Paged { pool_bytes: POOL_BYTES_DRIVEN } };
+
+    /// Whether rows lie in pages, which need a disk.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.engine != Engine::Memory
+    }
+}
+
+impl From<SchemeName> for Driven {
+    fn from(scheme: SchemeName) -> Self {
+        Driven { scheme, engine: Engine::Memory }
+    }
+}
+
+impl fmt::Display for Driven {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(if self.has_pages() { TWO_PHASE_LOCKING } else { self.scheme.name() })
+    }
+}
+
+type Create =
+    fn(VirtualCore, &InstanceOptions, SchemaBuilder) -> Result<Database<VirtualMachine>, OutOfMemory>;
+type Opened = Result<(Database<VirtualMachine>, Recovered), OpenError>;
+type Open = fn(VirtualCore, &InstanceOptions, SchemaBuilder, &DurableOptions) -> Opened;
+
+/// How databases of a scheme are made.
+#[derive(Clone, Copy)]
+enum Origin {
+    Registry(SchemeName),
+    /// In the virtual machine only; it breaks these rules.
+    Mutant(Create, Open, Broken),
+    /// Rows in pages; it breaks these rules.
+    Pages(pages::Broken),
+}
+
+/// A scheme, as a value.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Whether it fits tables that are divided into partitions only.
+    pub(crate) partitioned: bool,
+    /// What its databases do in another way than the default.
+    pub(crate) ways: Ways,
+    /// What several instances of it keep to.
+    pub(crate) agreement: Agreement,
+    /// What its workers keep to that own partitions.
+    pub(crate) owners: dora::Broken,
+    origin: Origin,
+}
+
+impl Subject {
+    /// A scheme of the registry: it runs everything everywhere.
+    pub fn of(scheme: SchemeName) -> Self {
+        let Traits { locks_partitions, .. } = instances::traits::<VirtualMachine>(scheme);
+        Subject {
+            name: scheme.name(),
+            partitioned: locks_partitions,
+            ways: Ways::default(),
+            agreement: Agreement::SOUND,
+            owners: dora::Broken::default(),
+            origin: Origin::Registry(scheme),
+        }
+    }
+
+    /// A scheme that breaks these rules on purpose: it runs [`Histories`](crate::Work::Histories),
+    /// [`Bank`](crate::Work::Bank), [`Distributed`](crate::Work::Distributed) and
+    /// [`Crashes`](crate::Work::Crashes) in the virtual machine.
+    pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
+        let broken = Broken::rules(rules);
+        let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
+        let open: Open =
+            |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
+        let (ways, origin) = (Ways::default(), Origin::Mutant(create, open, broken));
+        let owners = dora::Broken::default();
+        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
+    }
+
+    /// Two-phase locking over pages, which breaks these rules: it runs
+    /// [`Histories`](Work::Histories), [`Bank`](Work::Bank), [`Distributed`](Work::Distributed) and
+    /// [`Crashes`](Work::Crashes), and without broken rules [`Islands`](Work::Islands).
+    pub fn of_pages(name: &'static str, broken: pages::Broken) -> Self {
+        let (ways, origin) = (Ways::default(), Origin::Pages(broken));
+        let owners = dora::Broken::default();
+        Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
+    }
+
+    /// Whether the scheme runs this work, whatever the machine.
+    pub fn runs(&self, work: Work) -> bool {
+        let of_pages = [
+            Work::Histories,
+            Work::Bank,
+            Work::Islands,
+            Work::Distributed,
+            Work::Crashes,
+            Work::Files,
+            Work::Refusals,
+        ];
+        match self.origin {
+            Origin::Pages(_) => of_pages.contains(&work) || work == Work::Owners,
+            Origin::Registry(scheme) => {
+                work != Work::Owners || instances::traits::<VirtualMachine>(scheme).branches
+            }
+            Origin::Mutant(..) => work != Work::Owners,
+        }
+    }
+
+    /// The same scheme, several instances of which break rules of the protocol on purpose, under
+    /// another name: it runs [`Distributed`](crate::Work::Distributed).
+    pub fn with_rules(self, name: &'static str, rules: Rules) -> Self {
+        Subject { name, agreement: Agreement { rules, ..self.agreement }, ..self }
+    }
+
+    /// The same scheme, whose workers that own partitions break rules on purpose, under another
+    /// name: it runs [`Owners`](crate::Work::Owners).
+    pub fn with_owners(self, name: &'static str, owners: dora::Broken) -> Self {
+        Subject { name, owners, ..self }
+    }
+
+    /// The same scheme, of which transactions of one of several instances that only read take
+    /// snapshots, under another name.
+    pub fn with_snapshots(self, name: &'static str) -> Self {
+        Subject { name, agreement: Agreement { avoids_snapshots: false, ..self.agreement }, ..self }
+    }
+
+    /// The same scheme, which fits tables that are divided into partitions only.
+    pub fn with_partitions(self) -> Self {
+        Subject { partitioned: true, ..self }
+    }
+
+    /// The same scheme in other ways, under another name.
+    pub fn in_ways(self, name: &'static str, ways: Ways) -> Self {
+        Subject { name, ways, ..self }
+    }
+
+    /// What is wrong with how its database lies in pages, if it does.
+    pub(crate) fn examine(&self, c: VirtualCore, database: &Database<VirtualMachine>) -> Vec<String> {
+        let pages = database.object().as_any().downcast_ref::<PagedDatabase<VirtualMachine>>();
+        let found = pages.map(|pages| pages.check(c));
+        found.map_or(Vec::new(), |found| found.unwrap_or_else(|error| vec![error.to_string()]))
+    }
+
+    /// What the driver makes its databases of.
+    pub(crate) fn driven(&self) -> Result<Driven, String> {
+        match self.origin {
+            Origin::Pages(broken) if broken == pages::Broken::default() => Ok(Driven::PAGES),
+            Origin::Pages(_) => Err(format!("{} is no scheme that runs are made under", self.name)),
+            _ => self.registered().map(Driven::from),
+        }
+    }
+
+    /// Whether rows lie in pages.
+    pub(crate) fn has_pages(&self) -> bool {
+        matches!(self.origin, Origin::Pages(_))
+    }
+
+    /// Its entry in the registry.
+    pub(crate) fn registered(&self) -> Result<SchemeName, String> {
+        match self.origin {
+            Origin::Registry(scheme) => Ok(scheme),
+            Origin::Mutant(..) => Err(format!("{} runs in the virtual machine only", self.name)),
+            Origin::Pages(_) => Err(format!("{} is no scheme of rows in memory", self.name)),
+        }
+    }
+
+    /// Makes a database in the virtual machine.
+    pub(crate) fn create(
+        &self,
+        c: VirtualCore,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+    ) -> Result<Database<VirtualMachine>, OutOfMemory> {
+        match self.origin {
+            Origin::Mutant(create, _, broken) => {
+                let ways = self.ways;
+                create(c, &InstanceOptions { ways, broken, ..options.clone() }, schema)
+            }
+            _ => self.create_on(c, options, schema),
+        }
+    }
+
+    /// Whether it runs on hardware.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        !matches!(self.origin, Origin::Mutant(..))
+    }
+
+    /// Makes a database on some platform, if it is everywhere.
+    pub(crate) fn create_on<P: Host>(
+        &self,
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+    ) -> Result<Database<P>, OutOfMemory> {
+        let options = InstanceOptions { ways: self.ways, ..options.clone() };
+        match self.origin {
+            Origin::Registry(scheme) => P::CREATE(scheme, c, &options, schema, &|_| None),
+            Origin::Pages(broken) => {
+                let pages = PagedOptions {
+                    sessions_max: options.sessions_max,
+                    parts_max: PARTS_MAX,
+                    branches_max: options.sessions_max,
+                    wait_nanos_max: bound(&options),
+                    page_bytes: PAGE_BYTES,
+                    escalation: ESCALATION,
+                    broken,
+                    ..PagedOptions::with_pool(POOL_BYTES)
+                };
+                P::OPEN_PAGED(c, &pages, schema, None).map(|(database, _)| database).map_err(no_room)
+            }
+            Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
+        }
+    }
+
+    /// Opens a durable database in the virtual machine.
+    pub(crate) fn open(
+        &self,
+        c: VirtualCore,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        durable: &DurableOptions,
+    ) -> Opened {
+        match self.origin {
+            Origin::Mutant(_, open, broken) => {
+                let ways = self.ways;
+                open(c, &InstanceOptions { ways, broken, ..options.clone() }, schema, durable)
+            }
+            _ => self.open_on(c, options, schema, durable),
+        }
+    }
+
+    /// Opens a durable database on some platform, if it is everywhere.
+    pub(crate) fn open_on<P: Host>(
+        &self,
+        c: P::Core,
+        options: &InstanceOptions,
+        schema: SchemaBuilder,
+        durable: &DurableOptions,
+    ) -> Result<(Database<P>, Recovered), OpenError> {
+        let options = InstanceOptions { ways: self.ways, ..options.clone() };
+        match self.origin {
+            Origin::Registry(scheme) => P::OPEN(scheme, c, &options, schema, &|_| None, (durable, None)),
+            Origin::Pages(broken) => {
+                let page_bytes = if P::VIRTUAL { SMALL_PAGE_BYTES } else { BLOCK_BYTES };
+                let pages = PagedOptions { broken, ..pages_of(&options, durable, page_bytes) };
+                P::OPEN_PAGED(c, &pages, schema, None).map_err(not_open)
+            }
+            Origin::Mutant(..) => unreachable!("a mutant is in the virtual machine only"),
+        }
+    }
+}
+
+/// Makes databases under the scheme at hand.
+pub(crate) type MakeDatabase<'a, P> =
+    &'a dyn Fn(&InstanceOptions, SchemaBuilder) -> Result<Database<P>, OutOfMemory>;
+
+/// The longest wait for a lock, if the options ask for another one than that of a database alone.
+fn bound(options: &InstanceOptions) -> Option<u64> {
+    Some(options.wait_nanos_max).filter(|longest| *longest < InstanceOptions::default().wait_nanos_max)
+}
+
+/// A small pool that pages leave all the time, with a log like that of rows in memory.
+fn pages_of(options: &InstanceOptions, durable: &DurableOptions, page_bytes: usize) -> PagedOptions {
+    let frames = (options.sessions_max * FRAMES_PER_SESSION + SPARE_FRAMES) as u64;
+    let log = PagedLogOptions {
+        segment_bytes: durable.log.segment_bytes,
+        buffer_bytes: (durable.log.buffer_bytes as u64).max(LOG_BUFFER_PAGES_MIN * page_bytes as u64),
+        checkpoint_bytes: durable.checkpoint_bytes,
+    };
+    // Some disks are logged to as before Aether.
+    let optimisations = match durable.checkpoint_bytes {
+        u64::MAX => Optimisations::ALL.without(Optimisation::Aether),
+        _ => Optimisations::ALL,
+    };
+    PagedOptions {
+        sessions_max: options.sessions_max,
+        parts_max: PARTS_MAX,
+        wait_nanos_max: Some(options.wait_nanos_max),
+        page_bytes,
+        directory: Some(durable.path.clone()),
+        lock_lists: 64,
+        optimisations,
+        log: Some(log),
+        ..PagedOptions::with_pool(frames * page_bytes as u64)
+    }
+}
+
+/// Why a database over pages was not opened, in the words of the other one.
+fn not_open(error: PagedError) -> OpenError {
+    match error {
+        PagedError::Log(error) => error.into(),
+        PagedError::File(error) => LogError::from(error).into(),
+        PagedError::OutOfMemory(error) => error.into(),
+        PagedError::Schema(error) => error.into(),
+        other => OpenError::Contradiction(other.to_string()),
+    }
+}
+
+/// Why there is no pool.
+fn no_room(error: PagedError) -> OutOfMemory {
+    match error {
+        PagedError::OutOfMemory(error) => error,
+        other => OutOfMemory { requested: POOL_BYTES as usize, name: "pages", reason: other.to_string() },
+    }
+}

@@ -1,0 +1,162 @@
+//! Schemes that do things in another way than the default are as right, and their mutants as wrong.
+
+use concurrency::mutants::{Broken, Rule};
+use concurrency::{CommitLocks, Deadlocks, DlDetect, NoWait, RowCopies, RowLock, SchemeName, WaitDie, Ways};
+use verify::{Campaign, Machine, Subject, Tally, Trial, Work};
+
+/// Seeds of each scheme and workload.
+const SEEDS: u64 = 30;
+/// Seeds of crashes, each of which boots a machine several times.
+const SEEDS_OF_CRASHES: u64 = 6;
+/// Seeds of benchmarks, which load more and run longer.
+const SEEDS_OF_BENCHMARKS: u64 = 2;
+/// Seeds on hardware, where a seed does not fix the schedule.
+const SEEDS_ON_HARDWARE: u64 = 1;
+/// Seeds within which a mutant is caught.
+const SEEDS_OF_MUTANTS: u64 = 20_000;
+
+const LATCH: Ways = Ways {
+    row_lock: RowLock::Latch,
+    row_copies: RowCopies::Fields,
+    commit_locks: CommitLocks::Ordered,
+    deadlocks: Deadlocks::Graph,
+};
+const LISTS: Ways = Ways { deadlocks: Deadlocks::Lists, ..LATCH };
+const COPIES: Ways = Ways { row_lock: RowLock::Word, row_copies: RowCopies::Rows, ..LATCH };
+const NO_WAIT: Ways = Ways { row_lock: RowLock::Word, commit_locks: CommitLocks::NoWait, ..LATCH };
+/// All at once.
+const ALL: Ways = Ways { row_copies: RowCopies::Rows, commit_locks: CommitLocks::NoWait, ..LISTS };
+
+fn subjects() -> Vec<Subject> {
+    use SchemeName::{DlDetect, Hstore, Mvcc, NoWait, Occ, Silo, TicToc, WaitDie};
+    [
+        (NoWait, "no-wait with latches", LATCH),
+        (WaitDie, "wait-die with latches", LATCH),
+        (DlDetect, "dl-detect with latches", LATCH),
+        (DlDetect, "dl-detect with lists", LISTS),
+        (NoWait, "no-wait with copies", COPIES),
+        (Silo, "silo with copies", COPIES),
+        (TicToc, "tictoc with copies", COPIES),
+        (Silo, "silo that does not wait", NO_WAIT),
+        (TicToc, "tictoc that does not wait", NO_WAIT),
+        (Mvcc, "mvcc that does not wait", NO_WAIT),
+        (Silo, "silo in all ways", ALL),
+        (TicToc, "tictoc in all ways", ALL),
+        (Occ, "occ in all ways", ALL),
+        (Mvcc, "mvcc in all ways", ALL),
+        (NoWait, "no-wait in all ways", ALL),
+        (WaitDie, "wait-die in all ways", ALL),
+        (DlDetect, "dl-detect in all ways", ALL),
+        (Hstore, "hstore in all ways", ALL),
+    ]
+    .map(|(scheme, name, ways)| Subject::of(scheme).in_ways(name, ways))
+    .to_vec()
+}
+
+fn campaign(subject: &Subject, work: Work, machine: &Machine, seeds: u64) -> Tally {
+    let seeds = 0..seeds;
+    let campaign = Campaign { subject, work, machine, workers: None, seeds, threads: 1, failures_max: 1 };
+    let tally = campaign.run(&mut |_| true);
+    println!("{} {work}: {:?}", subject.name, tally.sum);
+    tally
+}
+
+fn holds(subject: &Subject, work: Work, machine: &Machine, seeds: u64) -> Tally {
+    let tally = campaign(subject, work, machine, seeds);
+    assert_eq!(tally.failures, [], "{} {work}", subject.name);
+    assert!(tally.seeds == seeds && tally.sum.transactions > 0);
+    tally
+}
+
+#[test]
+fn histories_of_all_ways_are_serializable() {
+    for subject in subjects() {
+        let Tally { sum, .. } = holds(&subject, Work::Histories, &Machine::Small, SEEDS);
+        assert!(sum.histories == SEEDS && sum.aborts > 0);
+    }
+}
+
+#[test]
+fn totals_of_two_databases_stay_in_all_ways() {
+    for subject in subjects() {
+        holds(&subject, Work::Bank, &Machine::Small, SEEDS);
+    }
+}
+
+#[test]
+fn crashes_lose_nothing_in_all_ways() {
+    for subject in subjects() {
+        holds(&subject, Work::Crashes, &Machine::Small, SEEDS_OF_CRASHES);
+    }
+}
+
+#[test]
+fn benchmarks_keep_their_invariants_in_all_ways() {
+    for subject in subjects() {
+        for work in [Work::Tpcc, Work::Micro, Work::Ycsb] {
+            holds(&subject, work, &Machine::Small, SEEDS_OF_BENCHMARKS);
+        }
+    }
+}
+
+#[test]
+fn everything_holds_on_hardware_in_all_ways() {
+    for subject in subjects() {
+        for work in [Work::Histories, Work::Bank, Work::Micro] {
+            holds(&subject, work, &Machine::Hardware, SEEDS_ON_HARDWARE);
+        }
+    }
+}
+
+/// Where rows have managers, too, waiting needs no bound within one database.
+#[test]
+fn waiting_in_queues_needs_no_bound() {
+    let unbounded = [Rule::BoundedWaits];
+    for (subject, ways) in [
+        (Subject::mutant::<WaitDie<Broken>>("wait-die with latches without a bound", &unbounded), LATCH),
+        (Subject::mutant::<DlDetect<Broken>>("dl-detect with latches without a bound", &unbounded), LATCH),
+        (Subject::mutant::<DlDetect<Broken>>("dl-detect with lists without a bound", &unbounded), LISTS),
+    ] {
+        holds(&subject.in_ways(subject.name, ways), Work::Histories, &Machine::Small, SEEDS);
+    }
+}
+
+#[test]
+fn mutants_with_managers_are_caught() {
+    let careless = [Rule::OwnersExclude];
+    let endless = [Rule::BoundedWaits, Rule::DeadlocksEnd];
+    let dl_detect = |name, broken: &[Rule]| Subject::mutant::<DlDetect<Broken>>(name, broken);
+    for (mutant, ways) in [
+        (Subject::mutant::<NoWait<Broken>>("no-wait whose managers let all in", &careless), LATCH),
+        (Subject::mutant::<WaitDie<Broken>>("wait-die whose managers let all in", &careless), LATCH),
+        (dl_detect("dl-detect whose managers let all in", &careless), LATCH),
+        (dl_detect("dl-detect with lists whose managers let all in", &careless), LISTS),
+        (
+            Subject::mutant::<NoWait<Broken>>("no-wait with managers without gap locks", &[Rule::GapLocks]),
+            LATCH,
+        ),
+        (
+            Subject::mutant::<NoWait<Broken>>(
+                "no-wait with managers without shared locks",
+                &[Rule::SharedLocks],
+            ),
+            LATCH,
+        ),
+        (Subject::mutant::<WaitDie<Broken>>("wait-die with managers whose younger wait", &endless), LATCH),
+        (dl_detect("dl-detect with managers that does not look", &endless), LATCH),
+        (dl_detect("dl-detect with lists that does not look", &endless), LISTS),
+    ] {
+        let mutant = mutant.in_ways(mutant.name, ways);
+        let tally = campaign(&mutant, Work::Histories, &Machine::Small, SEEDS_OF_MUTANTS);
+        let failure = tally.failures.first().unwrap_or_else(|| panic!("{} was not caught", mutant.name));
+        println!("{}: seed {}: {}", mutant.name, failure.seed, failure.what);
+        let again = Trial {
+            subject: &mutant,
+            work: Work::Histories,
+            machine: &Machine::Small,
+            workers: None,
+            seed: failure.seed,
+        };
+        assert_eq!(again.run().failure.as_ref(), Some(failure), "a seed repeats its failure");
+    }
+}
