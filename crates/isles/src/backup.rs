@@ -12,7 +12,7 @@
 //! a segment is cut off when that reader has seen it: space that was taken ahead, or an older life
 //! of the file.
 // A copy is made by the calling thread, from files that the engine writes through its own port.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -12,7 +12,7 @@
 //! their first (`read_backwards`), so that what is missing in them is damage, and nothing that was
 //! written meanwhile.
 // A copy is made by the calling thread, from files that the database writes through its own port.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

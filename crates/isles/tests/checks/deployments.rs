@@ -1,4 +1,7 @@
 //! Several instances in one program.
+
+// The test runs threads and files of the host.
+#![allow(clippy::disallowed_methods)]
 use isles::{
     Datum, Deployment, DeploymentBuilder, Division, Error, OpenReason, Procedure, Result, Row, Scheme, Table,
     Transaction, TransactionOptions,

@@ -1,6 +1,9 @@
 //! Who waits for whom over pages: nobody for ever for what its own thread has, or for what was
 //! forgotten.
 
+// The test runs threads and files of the host.
+#![allow(clippy::disallowed_methods)]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

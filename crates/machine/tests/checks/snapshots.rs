@@ -1,6 +1,6 @@
 //! Snapshots of real machines give the counts that hwloc reports for them.
 
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! outlives its machine.
 
 // The tests count destructors outside the simulated memory, which those cannot change.
-#![allow(clippy::disallowed_types)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

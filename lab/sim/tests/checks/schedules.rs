@@ -1,5 +1,8 @@
 //! Schedules: repeated by the seed, different under another, torn where the platform says so.
 
+// The test runs threads and files of the host.
+#![allow(clippy::disallowed_methods)]
+
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use crate::common::{Words, places, small, workers};
