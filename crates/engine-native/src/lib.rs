@@ -13,7 +13,7 @@ use engine::dynamic::{Database, instances};
 use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
 use pages::{Examined, PagedDatabase, PagedError, PagedOptions};
 use platform::{Hardware, Node, OutOfMemory};
-use storage::log::{LogError, Survey};
+use redo_log::{LogError, Survey};
 
 const ALL: bool = cfg!(feature = "all-schemes");
 
@@ -91,10 +91,10 @@ pub fn check(
     content::check::<Hardware>(c, path, progress)
 }
 
-/// Reads the log of a database in memory: see [`storage::log::survey`].
+/// Reads the log of a database in memory: see [`redo_log::survey`].
 ///
 /// # Errors
 /// [`LogError`].
 pub fn survey(c: <Hardware as platform::Platform>::Core, path: &Path) -> Result<Survey, LogError> {
-    storage::log::survey::<Hardware>(c, path)
+    redo_log::survey::<Hardware>(c, path)
 }

@@ -14,9 +14,9 @@
 
 use concurrency::Scheme;
 use platform::{Intent, OutOfMemory, Platform};
-use storage::Optimisation;
+use redo_log::LogError;
 use storage::index::Shape;
-use storage::log::{LogError, complete};
+use storage::{Optimisation, last_complete};
 use terms::Epoch;
 use terms::{Abort, Mode};
 
@@ -266,7 +266,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
         let c = self.inner.core();
         self.inner.leave();
         let epochs = self.inner.instance().epochs();
-        while complete(epochs.current(c).0) < epoch.0 {
+        while last_complete(epochs.current(c)).0 < epoch.0 {
             if !epochs.try_advance(c) {
                 P::rest(c, COMMIT_PAUSE_NANOS);
             }

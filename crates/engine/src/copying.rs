@@ -3,8 +3,8 @@
 
 use concurrency::{Before, Scheme};
 use platform::{Nanos, Platform};
+use redo_log::{Cut, LogError};
 use storage::Epochs;
-use storage::log::{Cut, LogError};
 use terms::{Abort, Mode, Stamp};
 
 use crate::durable::checkpoint::{CopyTask, Phase, Slice};

@@ -3,9 +3,9 @@
 
 use concurrency::{Instance, InstanceOptions, RowCopies, Scheme, TableShape, TooManySessions};
 use platform::{Nanos, Node, OutOfMemory, Platform};
-use storage::index::Shape;
-use storage::log::{LogError, LogUse, Target, complete};
+use redo_log::{LogError, LogUse, Target};
 use storage::{MemoryUse, Optimisation};
+use storage::{index::Shape, last_complete};
 use terms::Abort;
 use terms::Epoch;
 
@@ -132,7 +132,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let epochs = self.instance.epochs();
         // A snapshot shows the epochs that are complete when its transaction enters.
         let wanted = epochs.current(c).0;
-        while complete(epochs.current(c).0) < wanted {
+        while last_complete(epochs.current(c)).0 < wanted {
             if !epochs.try_advance(c) {
                 if P::now(c) >= deadline {
                     return false;

@@ -8,7 +8,7 @@
 use concurrency::mutants::Rule;
 use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
 use platform::{OutOfMemory, Platform};
-use storage::log::Spares;
+use redo_log::Spares;
 use terms::Epoch;
 use terms::{Abort, Stamp};
 

@@ -3,7 +3,7 @@
 
 use concurrency::{Scheme, Use};
 use platform::{Nanos, Platform};
-use storage::log::{LogError, Spares, Target};
+use redo_log::{LogError, Spares, Target};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 

@@ -17,8 +17,8 @@
 use concurrency::mutants::{Broken, Rule, Rules};
 use concurrency::{Before, Context, Scheme};
 use platform::{OutOfMemory, Platform};
+use redo_log::Spares;
 use storage::Latched;
-use storage::log::Spares;
 use terms::Epoch;
 use terms::Stamp;
 

@@ -20,8 +20,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use platform::Hardware;
-use storage::log::format::ALIGNMENT;
-use storage::log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
+use redo_log::format::ALIGNMENT;
+use redo_log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name, parse_segment_name};
 
 use crate::database::Database;
 use crate::error::{Error, Result};

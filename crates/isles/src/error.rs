@@ -8,8 +8,8 @@ use engine::durable::content::ContentError;
 use engine::durable::description::DescriptionError;
 use pages::PagedError;
 use platform::files::{FileError, FileErrorKind};
+use redo_log::LogError;
 use schema::{TableDescription, TableError};
-use storage::log::LogError;
 use terms::Abort;
 
 /// Results of this library; transactions with an error type of their own use `Result<T, E>`.

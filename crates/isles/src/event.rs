@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::Recovered;
-use storage::log::LogError;
+use redo_log::LogError;
 
 /// How long a transaction takes that is slow, unless told otherwise.
 pub const SLOW_DEFAULT: Duration = Duration::from_millis(100);

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use engine::OpenError;
 use engine::durable::description::Description;
+use redo_log::{MANIFEST, Manifest};
 use schema::TableDescription;
-use storage::log::{MANIFEST, Manifest};
 
 use crate::builder::Builder;
 use crate::error::{Error, OpenReason, Result};

@@ -8,9 +8,9 @@ use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Trai
 use engine::{Decision, Epoch, Occupant, PartOf};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory};
+use redo_log::{LogError, LogUse};
 use schema::TableDescription;
 use storage::MemoryUse;
-use storage::log::{LogError, LogUse};
 use storage::tree::Direction;
 use terms::Abort;
 

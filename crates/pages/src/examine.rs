@@ -8,8 +8,8 @@ use engine::durable::SchemaError;
 use engine::durable::description::Description;
 use engine::{Decision, PartOf};
 use platform::files::{Existence, Files, Operation};
+use redo_log::LogError;
 use schema::{TableDescription, key_words};
-use storage::log::LogError;
 
 use crate::channel::{About, PageFile};
 use crate::head;

@@ -10,7 +10,7 @@
 //! written once, and is on disk with the first checkpoint.
 
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
-use storage::log::LogError;
+use redo_log::LogError;
 
 use crate::options::PagedError;
 

@@ -17,7 +17,7 @@
 
 use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
-use storage::log::{LogError, PAGES_CHECKPOINT};
+use redo_log::{LogError, PAGES_CHECKPOINT};
 
 use crate::life::Life;
 use crate::log::reader::Start;

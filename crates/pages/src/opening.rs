@@ -6,8 +6,8 @@ use engine::durable::SchemaError;
 use engine::durable::description::{Description, DirectoryTable};
 use engine::{Progress, Recovered, SchemaBuilder, Stage};
 use platform::files::{Access, Entry, Existence, Files, Operation};
+use redo_log::LogError;
 use schema::TableDescription;
-use storage::log::LogError;
 
 use crate::channel::{self, About, PageFile};
 use crate::checkpoint::{Checkpoints, Fixed};
@@ -132,7 +132,7 @@ fn exists<P: Files>(
     if has(master::NAME) {
         return Ok(true);
     }
-    if has(storage::log::MANIFEST) {
+    if has(redo_log::MANIFEST) {
         return Err(PagedError::OtherEngine(path.to_path_buf()));
     }
     let made = [head::NAME, master::NEW_NAME, segments::NEW_NAME, MAKING];

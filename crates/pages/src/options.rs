@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use engine::durable::SchemaError;
 use platform::files::{BLOCK_BYTES, FileError};
 use platform::{Node, OutOfMemory};
-use storage::log::LogError;
+use redo_log::LogError;
 use storage::{Optimisation, Optimisations};
 use terms::Abort;
 

@@ -6,8 +6,8 @@ use concurrency::TooManySessions;
 use engine::PartOf;
 use platform::LINE_BYTES;
 use platform::files::Files;
+use redo_log::LogError;
 use storage::Latched;
-use storage::log::LogError;
 
 use crate::checkpoint::Checkpoints;
 use crate::locks::{Answer, LockManager, LockMode, Place, Wish, name};

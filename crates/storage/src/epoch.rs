@@ -61,6 +61,13 @@ const DRAWN_NANOS: u64 = 265_000;
 /// Epochs that are drawn at once may be ahead of that by so long.
 const AHEAD_NANOS_MAX: u64 = 1_000_000_000;
 
+/// The last epoch in which no transaction commits any more, while `current` is the global one:
+/// commits under way have announced that or the one before ([`Participant::announce_commit`]), and
+/// later ones announce none earlier.
+pub fn last_complete(current: Epoch) -> Epoch {
+    Epoch(current.0.saturating_sub(2))
+}
+
 /// The global epoch and the announcements of all workers.
 ///
 /// Concurrency: line 0 holds the global epoch, the horizon, and the time that drawn epochs account

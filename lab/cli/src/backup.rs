@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use isles::Backup;
 use platform::Hardware;
-use storage::log::survey;
+use redo_log::survey;
 
 use crate::errors::Failure;
 use crate::report::numbers::thousands;

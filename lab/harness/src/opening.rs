@@ -10,9 +10,9 @@ use engine::{Bounds, Direction, DurableOptions, Ending, OpenError, Recovered, Sc
 use pages::{PagedError, PagedOptions};
 use platform::files::Access;
 use platform::{Intent, Node};
+use redo_log::{LogError, LogOptions, LogUse};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
-use storage::log::{LogError, LogOptions, LogUse};
 use workloads::LoadedWith;
 
 use crate::context::Context;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use engine::dynamic::Database;
 use engine::{JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use platform::{Address, Nanos, Platform};
+use redo_log::LogUse;
 use repartitioning::{PartitionMap, Story};
 use schema::Inspector;
-use storage::log::LogUse;
 use terms::random::Random;
 use workloads::{Check, Workload};
 

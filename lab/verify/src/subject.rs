@@ -13,8 +13,8 @@ use pages::{
 };
 use platform::OutOfMemory;
 use platform::files::BLOCK_BYTES;
+use redo_log::LogError;
 use sim::{VirtualCore, VirtualMachine};
-use storage::log::LogError;
 use storage::{Optimisation, Optimisations};
 
 use crate::task::Work;

@@ -10,9 +10,9 @@ use engine::dynamic::{self, run_as};
 use engine::{Bounds, DurableOptions, Ending, Epoch, Plan, Procedure, SchemaBuilder, Verbs};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
+use redo_log::LogOptions;
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use storage::log::LogOptions;
 use terms::{Abort, Category};
 
 type P = VirtualMachine;

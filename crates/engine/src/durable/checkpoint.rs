@@ -6,7 +6,7 @@
 //! into a file of the checkpoint, which no other session writes meanwhile. So a checkpoint has as
 //! many files as sessions worked at the same time, and needs no thread of its own. A session gives
 //! a tenth of its time to the checkpoint, and more when the log grows faster than rows are copied.
-//! See [`storage::log`] for what makes such copies a checkpoint.
+//! See [`redo_log`] for what makes such copies a checkpoint.
 //!
 //! A checkpoint begins when the log has grown by twice as many bytes as the last checkpoint has,
 //! and by no less than [`DurableOptions::checkpoint_bytes`](super::DurableOptions), or when the
@@ -18,7 +18,7 @@
 use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
-use storage::log::{Cut, LogError};
+use redo_log::{Cut, LogError};
 use storage::{Epochs, Latched, Table, Walk};
 
 use super::journal::{CheckpointWriter, Journal};

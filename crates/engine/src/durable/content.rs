@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use platform::files::Files;
-use storage::log::{Examiner, LogError, Record, Survey, examine};
+use redo_log::{Examiner, LogError, Record, Survey, examine};
 
 use super::description::{Description, DescriptionError};
 use super::global::{CommittedAt, Decision, GlobalId, GlobalRecords, Item, PartOf};

@@ -3,8 +3,8 @@
 
 use platform::files::Files;
 use platform::{Nanos, Node, OutOfMemory, Platform};
+use redo_log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record, Spares, Target};
 use storage::Epochs;
-use storage::log::{CheckpointFileWriter, Cut, Log, LogError, LogUse, Record, Spares, Target};
 
 /// A file of a checkpoint that is being written.
 pub(crate) trait CheckpointWriter<P: Platform>: Send {

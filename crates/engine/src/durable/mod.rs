@@ -1,4 +1,4 @@
-//! Durability of a database: commits go to a [log](storage::log), and are found there when the
+//! Durability of a database: commits go to a [log](redo_log), and are found there when the
 //! database is opened again.
 //!
 //! A commit leaves a record: [the changes](concurrency::Redo::redo) in the [encoding](codec) that the row

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use platform::{OutOfMemory, Place};
-use storage::log::{LogError, LogOptions};
+use redo_log::{LogError, LogOptions};
 
 use super::global::GlobalId;
 use super::tables::SchemaError;

@@ -2,7 +2,7 @@
 
 use concurrency::RedoSink;
 use platform::{Node, OutOfMemory, Platform};
-use storage::log::{LogError, Record, Spares};
+use redo_log::{LogError, Record, Spares};
 use storage::{Local, Places};
 use terms::{Abort, Stamp};
 

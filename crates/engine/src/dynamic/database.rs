@@ -4,8 +4,8 @@ use std::any::Any;
 
 use concurrency::{Content, Scheme, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
+use redo_log::{LogError, LogUse};
 use storage::MemoryUse;
-use storage::log::{LogError, LogUse};
 use terms::Abort;
 use terms::Epoch;
 

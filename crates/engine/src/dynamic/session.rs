@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 
 use concurrency::{Instance, Scheme, Use};
 use platform::{Nanos, Platform};
-use storage::log::{LogError, complete};
+use redo_log::LogError;
+use storage::last_complete;
 use terms::Epoch;
 use terms::{Abort, Category, Mode};
 
@@ -292,7 +293,7 @@ impl<P: Platform, S: Scheme<P>> Upkeep for Session<'_, P, S> {
         self.inner.leave();
         let Some(redo) = &self.redo else { return };
         let (c, epochs) = (self.inner.core(), self.inner.instance().epochs());
-        while complete(epochs.current(c).0) < outcome.0 && epochs.draw(c) {}
+        while last_complete(epochs.current(c)).0 < outcome.0 && epochs.draw(c) {}
         redo.journal().tend(c, epochs, P::now(c));
     }
 

@@ -3,8 +3,8 @@
 use concurrency::{Content, InstanceOptions, Scheme, TooManySessions};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
+use redo_log::{LogError, LogUse};
 use storage::MemoryUse;
-use storage::log::{LogError, LogUse};
 use terms::Epoch;
 use terms::{Abort, Mode};
 

@@ -5,7 +5,7 @@
 //! next to each other there. So a whole key is not needed: where keys have more than one word, a
 //! word that tells most keys apart stands for the key, together with a hash.
 
-use storage::log::{LogBlock, Records};
+use redo_log::{LogBlock, Records};
 
 use crate::durable::codec::{Codecs, Decoder};
 use crate::durable::global::Item;

@@ -5,8 +5,8 @@ use std::path::Path;
 use concurrency::{InstanceOptions, Scheme};
 use platform::files::Files;
 use platform::{Node, Place, Platform};
+use redo_log::{LogError, OpenedDirectory};
 use storage::Places;
-use storage::log::{LogError, OpenedDirectory};
 use terms::Epoch;
 
 use super::adoption::adopt;
@@ -45,9 +45,9 @@ fn read_log<P: Files>(
     places: &[Place],
     listener: &mut ProgressListener<'_>,
 ) -> Result<OpenedDirectory<P>, LogError> {
-    let Some(listen) = listener else { return storage::log::open::<P>(c, path, places, None) };
+    let Some(listen) = listener else { return redo_log::open::<P>(c, path, places, None) };
     let mut listener = |done, total| listen(Progress { stage: Stage::Reading, done, total });
-    storage::log::open::<P>(c, path, places, Some(&mut listener))
+    redo_log::open::<P>(c, path, places, Some(&mut listener))
 }
 
 impl<P: Platform, S: Scheme<P>> Database<P, S> {

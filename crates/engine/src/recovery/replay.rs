@@ -31,7 +31,7 @@
 
 use platform::Place;
 use platform::files::Files;
-use storage::log::{CheckpointReader, LogBlock};
+use redo_log::{CheckpointReader, LogBlock};
 use storage::{Latched, ParallelJob};
 
 use super::entries::{Division, Entry, Remainder, find};
@@ -416,7 +416,7 @@ mod tests {
             let expected = fill(c, &durable);
             assert_eq!(expected.len(), 48);
             for hash_mask in [0, 1, u32::MAX] {
-                let opened = storage::log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
+                let opened = redo_log::open::<VirtualMachine>(c, Path::new("d"), &places, None);
                 let opened = opened.expect("the log");
                 let (schema, pairs) = schema();
                 let table = schema::TableDescription::of::<Pair>("pairs").expect("a table");

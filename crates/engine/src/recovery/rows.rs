@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use platform::{Intent, LINE_BYTES, Platform};
-use storage::log::LogBlock;
+use redo_log::LogBlock;
 use terms::Abort;
 
 use super::entries::{Entry, Remainder};

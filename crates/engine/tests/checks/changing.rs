@@ -10,9 +10,9 @@ use engine::durable::{DurableOptions, OpenError, SchemaError};
 use engine::dynamic;
 use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use platform::Intent;
+use redo_log::LogOptions;
 use schema::{Inspector, Row, Schema, Table, TableOptions, Value};
 use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
-use storage::log::LogOptions;
 use terms::Abort;
 
 use crate::support::Random;

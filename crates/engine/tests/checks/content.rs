@@ -8,10 +8,10 @@ use engine::durable::description::{Description, DescriptionError, DirectoryTable
 use engine::durable::{DurableOptions, OpenError, SchemaError};
 use engine::{Database, SchemaBuilder};
 use platform::Place;
+use redo_log::{CheckpointFileWriter, LogOptions, Record, Spares, Target, open};
 use schema::{Row, Schema, TableDescription, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use storage::Epochs;
-use storage::log::{CheckpointFileWriter, LogOptions, Record, Spares, Target, open};
 use terms::Epoch;
 
 type P = VirtualMachine;

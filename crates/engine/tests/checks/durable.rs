@@ -9,9 +9,9 @@ use engine::dynamic;
 use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
+use redo_log::{LogError, LogOptions, survey};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use storage::log::{LogError, LogOptions, survey};
 use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]

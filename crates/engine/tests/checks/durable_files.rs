@@ -11,10 +11,10 @@ use engine::dynamic;
 use engine::{Bounds, Ending, GlobalId, PartOf, SchemaBuilder, Verbs};
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 use platform::{Place, Platform};
+use redo_log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};
+use redo_log::{LogError, LogOptions, MANIFEST};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{Call, Config, Disk, DiskModel, Faults, Refusal, Shape, VirtualCore, VirtualMachine};
-use storage::log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};
-use storage::log::{LogError, LogOptions, MANIFEST};
 use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]

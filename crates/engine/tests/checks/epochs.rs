@@ -11,9 +11,9 @@ use engine::durable::{DurableOptions, OpenError};
 use engine::{Bounds, Commit, Database, Ending, Epoch, SchemaBuilder, Session, Verbs};
 use platform::files::Files;
 use platform::{Intent, Nanos, Place, Platform};
+use redo_log::{Generation, LogError, LogOptions, Manifest};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use storage::log::{Generation, LogError, LogOptions, Manifest};
 use terms::Abort;
 
 type P = VirtualMachine;

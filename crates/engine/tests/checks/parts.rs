@@ -9,12 +9,12 @@ use engine::durable::{DurableOptions, OpenError};
 use engine::dynamic::{self, AnyPrepared};
 use engine::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use platform::{Intent, Place};
+use redo_log::LogOptions;
 use schema::{
     ColumnDescription, Datum, Inspector, Row, Schema, Table, TableBuilder, TableDescription, TableOptions,
     ValueType,
 };
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
-use storage::log::LogOptions;
 use terms::Abort;
 
 type P = VirtualMachine;

@@ -9,9 +9,9 @@ use engine::durable::{DurableOptions, GlobalId, PartOf};
 use engine::dynamic::{Database, Session};
 use engine::{Bounds, Commit, Ending, Outcome, SchemaBuilder, Verbs};
 use platform::{Intent, Node, Place, Platform};
+use redo_log::{LogOptions, parse_segment_name};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Crash, Disk, DiskModel, Faults, Shape, SimError, VirtualCore, VirtualMachine};
-use storage::log::{LogOptions, parse_segment_name};
 use terms::Abort;
 
 #[derive(Row, Clone, Debug, PartialEq)]

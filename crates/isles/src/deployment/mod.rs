@@ -362,7 +362,7 @@ impl DeploymentBuilder {
 
 /// The first of these directories of instances that holds no database.
 fn missing(instances: &[PathBuf]) -> Option<&PathBuf> {
-    instances.iter().find(|path| !path.join(storage::log::MANIFEST).exists() && !pages::holds_pages(path))
+    instances.iter().find(|path| !path.join(redo_log::MANIFEST).exists() && !pages::holds_pages(path))
 }
 
 /// Why rows of this type cannot be divided, if they cannot.

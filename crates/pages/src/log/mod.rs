@@ -42,8 +42,8 @@ use std::sync::atomic::Ordering;
 
 use platform::files::{FileError, Files};
 use platform::{LINE_BYTES, Nanos};
+use redo_log::{LogError, LogUse};
 use storage::Latched;
-use storage::log::{LogError, LogUse};
 
 use crate::lsn::Lsn;
 use crate::options::PagedError;

@@ -2,7 +2,7 @@
 //! what was written as a whole.
 
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
-use storage::log::LogError;
+use redo_log::LogError;
 
 use super::record::{self, Logged};
 use super::segments::{self, Header, Names};

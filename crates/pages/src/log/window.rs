@@ -1,7 +1,7 @@
 //! The words of a segment, of which a window is in memory at a time.
 
 use platform::files::{BLOCK_BYTES, Buffer, FileError, Files, Operation};
-use storage::log::LogError;
+use redo_log::LogError;
 
 use crate::options::{PagedError, RECORD_PAGES_MAX};
 use crate::page::PAGE_BYTES;

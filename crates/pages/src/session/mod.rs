@@ -9,7 +9,7 @@ use engine::{
 };
 use platform::Nanos;
 use platform::files::Files;
-use storage::log::LogError;
+use redo_log::LogError;
 use terms::{Abort, Category, Mode};
 
 use crate::branches::{OpenBranches, commit};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::platform::{LINE_BYTES, Platform};
 use loom::thread;
 use std::sync::atomic::Ordering;
-use storage::log::complete;
+use storage::last_complete;
 
 use crate::platform::*;
 use crate::{Mark, Shared, World};
@@ -150,10 +150,10 @@ fn complete_epochs_stay_complete<O: Weakening>(c: LoomCore, marks: &[Mark; 2]) {
         })
     };
     let advances = (0..3).filter(|_| world.epochs.try_advance(c)).count();
-    let completed = complete(world.epochs.current(c).0);
+    let completed = last_complete(world.epochs.current(c));
     let left = P::<O>::load(c, shared.at(0), Ordering::Relaxed);
     let epoch = writer.join().expect("the writer");
-    if epoch.0 <= completed {
+    if epoch <= completed {
         assert_eq!(left, 1, "a record of a complete epoch is missing");
         marks[0].hit();
     }

@@ -11,8 +11,8 @@ use engine::durable::{DurableOptions, OpenError};
 use pages::PagedError;
 use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place, Platform};
+use redo_log::{LogError, LogOptions};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
-use storage::log::{LogError, LogOptions};
 use terms::Abort;
 use terms::random::Random;
 

@@ -11,7 +11,7 @@ use engine::durable::DurableOptions;
 use engine::dynamic::Database;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};
-use storage::log::LogOptions;
+use redo_log::LogOptions;
 use terms::Abort;
 use terms::random::Random;
 

@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 use platform::Node;
 use platform::files::{Access, Buffer, Completion, FileError, Files, Operation, Ticket};
 
-use super::ahead::next_zeros;
-use super::error::LogError;
-use super::filling::FillingBlock;
-use super::format::{ALIGNMENT, BlockHeader, SegmentHeader};
-use super::manifest::Start;
-use super::names::segment_name;
-use super::segment::{Begun, Next, Purpose, Refusal, Segment};
+use crate::ahead::next_zeros;
+use crate::error::LogError;
+use crate::filling::FillingBlock;
+use crate::format::{ALIGNMENT, BlockHeader, SegmentHeader};
+use crate::manifest::Start;
+use crate::names::segment_name;
+use crate::segment::{Begun, Next, Purpose, Refusal, Segment};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
@@ -37,7 +37,7 @@ const FIRST_BYTES_MIN: u64 = 16 << 10;
 
 /// Who performs the operations of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(crate) enum By {
     /// The queue, while the core goes on.
     Queue,
     /// The core, which waits for them anyway, unless the queue has something to do before them.
@@ -46,7 +46,7 @@ pub(super) enum By {
 
 /// What the last block of a group says.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     /// What was complete before the group, and with it.
     pub before: u64,
     pub complete: u64,
@@ -55,29 +55,29 @@ pub(super) struct Mark {
 }
 
 /// One stream.
-pub(super) struct Stream<P: Files> {
-    pub(super) number: u32,
+pub(crate) struct Stream<P: Files> {
+    pub(crate) number: u32,
     /// What the headers of its segments have in common.
-    pub(super) origin: SegmentHeader,
+    pub(crate) origin: SegmentHeader,
     queue: P::Queue,
     node: Option<Node>,
-    pub(super) segment_bytes: u64,
-    pub(super) access: Access,
-    pub(super) segment: Option<Segment<P>>,
-    pub(super) next: Next<P>,
-    pub(super) next_sequence: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) access: Access,
+    pub(crate) segment: Option<Segment<P>>,
+    pub(crate) next: Next<P>,
+    pub(crate) next_sequence: u64,
     /// Length of the next new segment.
-    pub(super) next_bytes: u64,
+    pub(crate) next_bytes: u64,
     /// The last segment that is known.
-    pub(super) known: u64,
+    pub(crate) known: u64,
     /// What was refused, until it is tried again.
-    pub(super) refusal: Refusal,
+    pub(crate) refusal: Refusal,
     /// Segments that were written, and their bytes.
-    pub(super) done: Vec<(u64, u64)>,
+    pub(crate) done: Vec<(u64, u64)>,
     /// Names and bytes of segments that may be written anew; the bytes of the one that is being
     /// opened.
-    pub(super) used: Vec<(String, u64)>,
-    pub(super) reused: Option<u64>,
+    pub(crate) used: Vec<(String, u64)>,
+    pub(crate) reused: Option<u64>,
     next_block: u64,
     /// Blocks that a flush has made durable.
     durable_blocks: u64,
@@ -88,18 +88,18 @@ pub(super) struct Stream<P: Files> {
     taken: Ticket,
     begun: VecDeque<Begun>,
     /// Empty buffers for workers.
-    pub(super) free: Vec<Buffer<P>>,
+    pub(crate) free: Vec<Buffer<P>>,
     /// Empty buffers of one block.
     small: Vec<Buffer<P>>,
     /// Bytes handed to the disk.
-    pub(super) written_bytes: u64,
+    pub(crate) written_bytes: u64,
     /// Flushes asked of the disk.
-    pub(super) flushes: u64,
+    pub(crate) flushes: u64,
 }
 
 /// Where and how a stream writes.
 #[derive(Clone, Copy)]
-pub(super) struct StreamPlan {
+pub(crate) struct StreamPlan {
     pub number: u32,
     pub origin: SegmentHeader,
     pub node: Option<Node>,
@@ -110,7 +110,7 @@ pub(super) struct StreamPlan {
 
 impl<P: Files> Stream<P> {
     /// A stream whose first segment is there.
-    pub(super) fn new(c: P::Core, queue: P::Queue, plan: StreamPlan) -> Result<Self, LogError> {
+    pub(crate) fn new(c: P::Core, queue: P::Queue, plan: StreamPlan) -> Result<Self, LogError> {
         let small = (0..SMALL_LEAST).map(|_| Buffer::new(c, plan.node, ALIGNMENT, "log marks"));
         let first_bytes = (plan.segment_bytes / FIRST_PART).max(FIRST_BYTES_MIN);
         let mut stream = Stream {
@@ -144,7 +144,7 @@ impl<P: Files> Stream<P> {
         Ok(stream)
     }
 
-    pub(super) fn submit(&mut self, c: P::Core, operation: Operation<P>, purpose: Purpose) {
+    pub(crate) fn submit(&mut self, c: P::Core, operation: Operation<P>, purpose: Purpose) {
         self.submitted = P::submit(c, &mut self.queue, operation);
         self.begun.push_back((self.submitted, purpose));
         if let Purpose::Group = purpose {
@@ -165,7 +165,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// Ends the stream: names of files that are no part of the log.
-    pub(super) fn end(mut self, c: P::Core) -> Vec<String> {
+    pub(crate) fn end(mut self, c: P::Core) -> Vec<String> {
         while self.taken < self.submitted && self.wait(c, None) {
             // What was written is durable; what fails now is about files that go.
             let _ = self.reap(c);
@@ -179,21 +179,21 @@ impl<P: Files> Stream<P> {
 
     /// The name of the current segment, and where the next one would begin, if the current one has
     /// no blocks.
-    pub(super) fn unused(&self) -> Option<(String, Start)> {
+    pub(crate) fn unused(&self) -> Option<(String, Start)> {
         let segment = self.segment.as_ref().filter(|segment| segment.is_empty())?;
         let start = Start { sequence: segment.sequence + 1, block: self.next_block, file_bytes: 0 };
         Some((segment_name(self.number, segment.sequence), start))
     }
 
     /// Bytes of its segments.
-    pub(super) fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         let current = self.segment.iter().map(|segment| segment.grown.max(segment.offset));
         self.done.iter().map(|(_, bytes)| *bytes).chain(current).sum()
     }
 
     /// Takes a segment of full length that is not needed any more, to write it anew; false if there
     /// are enough of them.
-    pub(super) fn reuse(&mut self, (name, bytes): (&str, u64)) -> bool {
+    pub(crate) fn reuse(&mut self, (name, bytes): (&str, u64)) -> bool {
         let wanted = bytes >= self.segment_bytes && self.used.len() < USED_MAX;
         if wanted {
             self.used.push((name.to_owned(), bytes));
@@ -204,7 +204,7 @@ impl<P: Files> Stream<P> {
     /// Lets all blocks that are written from now on go to later segments than all blocks before.
     /// Returns where these segments begin, which is known when the stream is idle; nothing if there
     /// is no segment to be had.
-    pub(super) fn cut(&mut self, c: P::Core, complete: u64) -> Result<Result<Start, FileError>, LogError> {
+    pub(crate) fn cut(&mut self, c: P::Core, complete: u64) -> Result<Result<Start, FileError>, LogError> {
         let is_empty = self.segment.as_ref().is_some_and(Segment::is_empty);
         if !is_empty && !self.roll(c, complete)? {
             let refusal = self.refusal.as_ref().map(|(_, error)| error.clone());
@@ -214,7 +214,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// Where the next block goes.
-    pub(super) fn start(&self) -> Start {
+    pub(crate) fn start(&self) -> Start {
         let segment = self.segment.as_ref();
         Start {
             sequence: segment.map_or(self.next_sequence, |segment| segment.sequence),
@@ -224,7 +224,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// Takes what has ended; buffers are empty again.
-    pub(super) fn reap(&mut self, c: P::Core) -> Result<(), FileError> {
+    pub(crate) fn reap(&mut self, c: P::Core) -> Result<(), FileError> {
         while let Some(completion) = P::take(c, &mut self.queue) {
             self.accept(c, completion)?;
         }
@@ -255,24 +255,24 @@ impl<P: Files> Stream<P> {
     }
 
     /// Whether everything has ended that a group waits for.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.taken >= self.awaited
     }
 
     /// Sleeps until something ends, or the deadline.
-    pub(super) fn wait(&mut self, c: P::Core, deadline: Option<platform::Nanos>) -> bool {
+    pub(crate) fn wait(&mut self, c: P::Core, deadline: Option<platform::Nanos>) -> bool {
         P::wait(c, &mut self.queue, deadline)
     }
 
     /// The group under way is durable: [`Self::is_idle`], and nothing failed.
-    pub(super) fn flushed(&mut self) {
+    pub(crate) fn flushed(&mut self) {
         self.durable_blocks = self.next_block;
         if let Some(segment) = &mut self.segment {
             segment.durable_bytes = segment.durable_bytes.max(segment.grown).max(segment.offset);
         }
     }
 
-    pub(super) fn small_buffer(&mut self, c: P::Core) -> Result<Buffer<P>, LogError> {
+    pub(crate) fn small_buffer(&mut self, c: P::Core) -> Result<Buffer<P>, LogError> {
         match self.small.pop() {
             Some(buffer) => Ok(buffer),
             None => Ok(Buffer::new(c, self.node, ALIGNMENT, "log marks")?),
@@ -305,7 +305,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// Begins to write a block without records, which names the segments that are known.
-    pub(super) fn write_mark(&mut self, c: P::Core, complete: u64) -> Result<(), LogError> {
+    pub(crate) fn write_mark(&mut self, c: P::Core, complete: u64) -> Result<(), LogError> {
         let mut block = FillingBlock::new(self.small_buffer(c)?);
         let offset = self.segment.as_ref().map_or(0, |segment| segment.offset);
         self.seal(c, &mut block, offset, (complete, 0));
@@ -315,7 +315,7 @@ impl<P: Files> Stream<P> {
     /// Begins to write the blocks, and to flush; the last block says what the group is. Where there
     /// are no blocks, one without records says so. With [`By::Core`] they may be durable when this
     /// returns: [`Self::is_idle`].
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         c: P::Core,
         mut blocks: Vec<FillingBlock<P>>,
@@ -372,7 +372,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// An empty buffer with so much room, if there is one.
-    pub(super) fn empty_buffer(&mut self, least: usize) -> Option<Buffer<P>> {
+    pub(crate) fn empty_buffer(&mut self, least: usize) -> Option<Buffer<P>> {
         let place = self.free.iter().position(|buffer| buffer.capacity() >= least)?;
         Some(self.free.swap_remove(place))
     }

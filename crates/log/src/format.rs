@@ -18,7 +18,7 @@
 //! record:         body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
 //! ```
 
-use super::error::LogError;
+use crate::error::LogError;
 use terms::Epoch;
 
 /// Version of everything in a database's directory.
@@ -44,11 +44,11 @@ const CRC_BYTES: usize = 8 << 10;
 
 const _: () = assert!(BLOCK_HEADER_BYTES < ALIGNMENT && SEGMENT_HEADER_BYTES < ALIGNMENT);
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|part| part.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
@@ -61,7 +61,7 @@ fn put64(bytes: &mut [u8], at: usize, value: u64) {
 }
 
 /// Refuses what another version wrote that is not read.
-pub(super) fn check_format(found: u32) -> Result<(), LogError> {
+pub(crate) fn check_format(found: u32) -> Result<(), LogError> {
     if (FORMAT_OLDEST..=FORMAT).contains(&found) {
         return Ok(());
     }
@@ -286,7 +286,7 @@ impl<'a> Record<'a> {
 
 /// The checksum of a block's payload that grows behind the room for its header.
 #[derive(Default)]
-pub(super) struct GrowingCrc {
+pub(crate) struct GrowingCrc {
     crc: u32,
     covered: usize,
 }
@@ -294,14 +294,14 @@ pub(super) struct GrowingCrc {
 impl GrowingCrc {
     /// Goes on if the block has grown enough.
     #[inline]
-    pub(super) fn grow(&mut self, block: &[u8]) {
+    pub(crate) fn grow(&mut self, block: &[u8]) {
         if block.len() >= BLOCK_HEADER_BYTES + self.covered + CRC_BYTES {
             self.cover(block);
         }
     }
 
     /// The checksum of all of it.
-    pub(super) fn finish(mut self, block: &[u8]) -> u32 {
+    pub(crate) fn finish(mut self, block: &[u8]) -> u32 {
         self.cover(block);
         self.crc
     }

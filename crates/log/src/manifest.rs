@@ -13,9 +13,9 @@
 
 use platform::files::{Access, Buffer, Existence, FileErrorKind, Files, Operation};
 
-use super::error::LogError;
-use super::format::{FORMAT, check_format, u32_at, u64_at};
-use super::names::{
+use crate::error::LogError;
+use crate::format::{FORMAT, check_format, u32_at, u64_at};
+use crate::names::{
     MANIFEST, NEW_MANIFEST, checkpoint_file_name, parse_checkpoint_file_name, parse_segment_name,
 };
 
@@ -71,7 +71,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// The names of its files.
-    pub(super) fn names(&self) -> impl Iterator<Item = String> + use<> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> + use<> {
         let number = self.number;
         (0..self.files).map(move |file| checkpoint_file_name(number, file))
     }
@@ -204,7 +204,7 @@ impl Manifest {
     ///
     /// # Errors
     /// It is a manifest of another database; or of one whose own manifest is not there, with rows.
-    pub(super) fn check_new<P: Files>(
+    pub(crate) fn check_new<P: Files>(
         c: P::Core,
         queue: &mut P::Queue,
         current: Option<&Manifest>,
@@ -227,7 +227,7 @@ impl Manifest {
 
     /// Makes durable what [`Self::put_in_place`] takes. The directory has the manifest before,
     /// whether or not this fails.
-    pub(super) fn prepare<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
+    pub(crate) fn prepare<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         // What a crash left behind; mostly there is nothing. If there is, its name goes for good:
         // it must not take the manifest's place.
         if P::perform(c, queue, Operation::Remove { name: NEW_MANIFEST.into() }).result.is_ok() {
@@ -247,7 +247,7 @@ impl Manifest {
 
     /// Replaces the manifest by the one that was prepared. If this fails, which of the two the
     /// directory has is not known.
-    pub(super) fn put_in_place<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
+    pub(crate) fn put_in_place<P: Files>(c: P::Core, queue: &mut P::Queue) -> Result<(), LogError> {
         let rename = Operation::Rename { from: NEW_MANIFEST.into(), to: MANIFEST.into() };
         P::perform(c, queue, rename).result?;
         P::perform(c, queue, Operation::FlushDirectory).result?;
@@ -268,7 +268,7 @@ fn read_small<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<
 }
 
 /// The manifest of a log that is being written, and the way to write it again.
-pub(super) struct ManifestWriter<P: Files> {
+pub(crate) struct ManifestWriter<P: Files> {
     pub manifest: Manifest,
     pub queue: P::Queue,
     /// Files of former lives that the manifest needs, or needed when it was looked at last.
@@ -282,7 +282,7 @@ pub(super) struct ManifestWriter<P: Files> {
 impl<P: Files> ManifestWriter<P> {
     /// Removes what may go, as far as that succeeds: what stays is tried again later, or goes at
     /// the next opening.
-    pub(super) fn remove_leaving(&mut self, c: P::Core) {
+    pub(crate) fn remove_leaving(&mut self, c: P::Core) {
         let queue = &mut self.queue;
         self.leaving.retain(|name| {
             let removed = P::perform(c, queue, Operation::Remove { name: name.clone() }).result;
@@ -294,7 +294,7 @@ impl<P: Files> ManifestWriter<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::format::FORMAT_OLDEST;
+    use crate::format::FORMAT_OLDEST;
 
     fn manifest() -> Manifest {
         let starts =

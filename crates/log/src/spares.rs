@@ -1,14 +1,14 @@
 //! Buffers that are set aside for records before their commit takes place.
 //!
 //! Protocol: while a commit can be refused, it sets aside a buffer for each of its records
-//! ([`Log::reserve`](super::Log::reserve)); a part of a transaction over several databases keeps
+//! ([`Log::reserve`](crate::Log::reserve)); a part of a transaction over several databases keeps
 //! its own until it is finished. A record goes to such a buffer only where the machine has no
 //! memory for another one, so that a commit that cannot be refused any more is always logged.
 
 use platform::Platform;
 use platform::files::Buffer;
 
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES};
+use crate::format::{ALIGNMENT, BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES};
 
 /// Room of the shortest buffer. A buffer of one block would be kept for marks once it was written,
 /// and not for records.
@@ -28,7 +28,7 @@ impl<P: Platform> Default for Spares<P> {
 }
 
 /// Bytes of a buffer with room for a record whose body has so many.
-pub(super) fn buffer_bytes(body: usize) -> usize {
+pub(crate) fn buffer_bytes(body: usize) -> usize {
     // The word that late records have, too.
     (BLOCK_HEADER_BYTES + RECORD_HEADER_BYTES + size_of::<u64>() + body).next_power_of_two().max(BYTES_MIN)
 }
@@ -41,12 +41,12 @@ impl<P: Platform> Spares<P> {
     }
 
     /// Whether the buffer for this record is there.
-    pub(super) fn has(&self, number: usize, least: usize) -> bool {
+    pub(crate) fn has(&self, number: usize, least: usize) -> bool {
         self.buffers.get(number).is_some_and(|buffer| buffer.capacity() >= least)
     }
 
     /// Sets a buffer aside for this record; those for the records before it are there.
-    pub(super) fn put(&mut self, number: usize, buffer: Buffer<P>) {
+    pub(crate) fn put(&mut self, number: usize, buffer: Buffer<P>) {
         match self.buffers.get_mut(number) {
             Some(shorter) => *shorter = buffer,
             None => self.buffers.push(buffer),
@@ -54,7 +54,7 @@ impl<P: Platform> Spares<P> {
     }
 
     /// Takes the shortest buffer with so much room: longer ones may be those of other records.
-    pub(super) fn take(&mut self, least: usize) -> Option<Buffer<P>> {
+    pub(crate) fn take(&mut self, least: usize) -> Option<Buffer<P>> {
         let fitting = self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.capacity() >= least);
         let shortest = fitting.min_by_key(|(_, buffer)| buffer.capacity());
         shortest.map(|(number, _)| number).map(|number| self.buffers.swap_remove(number))

@@ -3,10 +3,10 @@
 use platform::Nanos;
 use platform::files::{FileError, Files, Ticket};
 
-use super::format::ALIGNMENT;
+use crate::format::ALIGNMENT;
 
 /// A segment's file, and what is known of it.
-pub(super) struct Segment<P: Files> {
+pub(crate) struct Segment<P: Files> {
     pub file: P::File,
     pub sequence: u64,
     /// Its length, if its blocks fit.
@@ -28,13 +28,13 @@ pub(super) struct Segment<P: Files> {
 
 impl<P: Files> Segment<P> {
     /// Whether it has no blocks.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.offset == ALIGNMENT as u64
     }
 }
 
 /// How far the next segment is.
-pub(super) enum Next<P: Files> {
+pub(crate) enum Next<P: Files> {
     None,
     /// It is being opened.
     Opening,
@@ -48,7 +48,7 @@ pub(super) enum Next<P: Files> {
 
 /// What an operation of a stream is for, which says what its failure means.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// A group: the log stops.
     Group,
     /// The next segment is not there yet. It is tried again.
@@ -71,6 +71,6 @@ pub(super) enum Purpose {
 }
 
 /// An operation that was begun.
-pub(super) type Begun = (Ticket, Purpose);
+pub(crate) type Begun = (Ticket, Purpose);
 /// When to try again, and why.
-pub(super) type Refusal = Option<(Nanos, FileError)>;
+pub(crate) type Refusal = Option<(Nanos, FileError)>;

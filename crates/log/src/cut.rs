@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 use platform::Node;
 use platform::files::{FileError, Files, Operation};
 
-use super::Log;
-use super::checkpoint::CheckpointFileWriter;
-use super::driver::Driver;
-use super::error::LogError;
-use super::manifest::{Checkpoint, Manifest, ManifestWriter, Start};
-use super::names::{checkpoint_file_name, segment_name};
-use super::turn::Target;
-use crate::epoch::Epochs;
+use crate::Log;
+use crate::checkpoint::CheckpointFileWriter;
+use crate::driver::Driver;
+use crate::error::LogError;
+use crate::manifest::{Checkpoint, Manifest, ManifestWriter, Start};
+use crate::names::{checkpoint_file_name, segment_name};
+use crate::turn::Target;
+use storage::Epochs;
 
 /// Between two looks whether another core has written the manifest.
 const MANIFEST_WAIT_NANOS: u64 = 100_000;
@@ -263,7 +263,7 @@ impl<P: Files> Log<P> {
     }
 
     /// Adds to the growth what is there from former generations; no worker uses the log yet.
-    pub(super) fn grow(&self, c: P::Core, bytes: u64) {
+    pub(crate) fn grow(&self, c: P::Core, bytes: u64) {
         // Relaxed: a figure.
         P::store(c, self.growth_word(), self.growth(c) + bytes, Ordering::Relaxed);
     }

@@ -6,12 +6,12 @@ use std::path::Path;
 use platform::Place;
 use platform::files::Files;
 
-use super::error::LogError;
-use super::format::{BLOCK_HEADER_BYTES, Record};
-use super::image::{BlockSummary, SegmentImage, read_file};
-use super::manifest::{Checkpoint, Generation};
-use super::names::{MANIFEST, segment_name};
-use super::recovery::{OpenedDirectory, find};
+use crate::error::LogError;
+use crate::format::{BLOCK_HEADER_BYTES, Record};
+use crate::image::{BlockSummary, SegmentImage, read_file};
+use crate::manifest::{Checkpoint, Generation};
+use crate::names::{MANIFEST, segment_name};
+use crate::recovery::{OpenedDirectory, find};
 
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,14 +8,14 @@
 
 use platform::files::{Entry, Files};
 
-use super::error::LogError;
-use super::format::SegmentHeader;
-use super::image::{SegmentImage, is_blank, read_file};
-use super::manifest::{Generation, Manifest};
-use super::names::{parse_checkpoint_file_name, parse_segment_name, segment_name};
+use crate::error::LogError;
+use crate::format::SegmentHeader;
+use crate::image::{SegmentImage, is_blank, read_file};
+use crate::manifest::{Generation, Manifest};
+use crate::names::{parse_checkpoint_file_name, parse_segment_name, segment_name};
 
 /// In place of the sequence, in the header of a file of a checkpoint.
-pub(super) const CHECKPOINT_SEQUENCE: u64 = u64::MAX;
+pub(crate) const CHECKPOINT_SEQUENCE: u64 = u64::MAX;
 
 /// What the beginning of a file says it is.
 enum Origin {
@@ -44,7 +44,7 @@ fn origin(
 ///
 /// # Errors
 /// A file is of another database, or of an opening that the manifest should know.
-pub(super) fn superseded<P: Files>(
+pub(crate) fn superseded<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     manifest: &Manifest,
@@ -62,7 +62,7 @@ pub(super) fn superseded<P: Files>(
         if is_read || manifest.needs(&entry.name) {
             continue;
         }
-        let first = read_file::<P>(c, queue, &entry.name, entry.bytes.min(super::format::ALIGNMENT as u64))?;
+        let first = read_file::<P>(c, queue, &entry.name, entry.bytes.min(crate::format::ALIGNMENT as u64))?;
         let found = (SegmentHeader::fetch(first.bytes())?, is_blank(first.bytes(), entry.bytes));
         if let Some(place) = parse_segment_name(&entry.name).filter(|_| is_later(manifest, found.0)) {
             // The first opening of all, or of a stream, may have ended before its manifest was
@@ -85,7 +85,7 @@ fn is_later(manifest: &Manifest, header: Option<SegmentHeader>) -> bool {
 }
 
 /// Whether a file has a name that segments and files of checkpoints have.
-pub(super) fn is_named_like_own(name: &str) -> bool {
+pub(crate) fn is_named_like_own(name: &str) -> bool {
     parse_segment_name(name).is_some() || parse_checkpoint_file_name(name).is_some()
 }
 

@@ -3,7 +3,7 @@
 //! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery
 //! through multicore parallelism", OSDI 2014). A worker leaves the [record](Record) of each commit
 //! in a buffer of its own and goes on with other transactions. An epoch is *complete* when no
-//! transaction will commit in it any more: when the global epoch is two later, see [`complete`].
+//! transaction will commit in it any more: when the global epoch is two later, see [`storage::last_complete`].
 //! Then the next worker that tends to the log takes the buffers of all workers and writes those of
 //! each stream as blocks of its current segment. When all streams are flushed, the epoch is
 //! *durable*, and everything that committed in it, or earlier, may be acknowledged.
@@ -56,7 +56,7 @@ use std::sync::atomic::Ordering;
 use platform::files::{Access, Buffer, FileError, Files};
 use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
 
-use crate::epoch::Epochs;
+use storage::Epochs;
 
 pub use ahead::next_zeros;
 pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
@@ -130,13 +130,6 @@ pub struct LogUse {
     pub group_nanos: u64,
     /// The global epoch.
     pub epoch: u64,
-}
-
-/// The last epoch in which no transaction commits any more, while `current` is the global one:
-/// commits under way have announced that or the one before
-/// ([`crate::Participant::announce_commit`]), and later ones announce none earlier.
-pub fn complete(current: u64) -> u64 {
-    current.saturating_sub(2)
 }
 
 /// Whether a core that waits for the disk until this deadline makes the calls of the operating
@@ -377,7 +370,7 @@ impl<P: Files> Log<P> {
     /// waits only if the disk cannot keep up.
     ///
     /// The worker has announced its commit in an epoch not later than the record's
-    /// ([`crate::Local::announce_commit`]), and retracts it after this has returned.
+    /// ([`storage::Local::announce_commit`]), and retracts it after this has returned.
     ///
     /// # Errors
     /// The log has stopped, or memory was refused again and again and was not [set

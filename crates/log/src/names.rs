@@ -5,7 +5,7 @@ pub const MANIFEST: &str = "isles.manifest";
 /// The name of what a directory with rows in pages has in its place.
 pub const PAGES_CHECKPOINT: &str = "pages.checkpoint";
 /// The name of a manifest that is being written.
-pub(super) const NEW_MANIFEST: &str = "isles.manifest.new";
+pub(crate) const NEW_MANIFEST: &str = "isles.manifest.new";
 
 /// The name of a segment.
 pub fn segment_name(stream: u32, sequence: u64) -> String {

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use platform::files::{FileError, Files};
 use platform::{Nanos, Platform};
 
-use super::driver::{Driver, Flight};
-use super::error::LogError;
-use super::slot::{Collected, Filled};
-use super::stream::{By, Mark, Stream};
-use super::turn::{Goal, Target, Turn};
-use super::{Log, complete, performs};
-use crate::epoch::Epochs;
+use crate::driver::{Driver, Flight};
+use crate::error::LogError;
+use crate::slot::{Collected, Filled};
+use crate::stream::{By, Mark, Stream};
+use crate::turn::{Goal, Target, Turn};
+use crate::{Log, performs};
+use storage::{Epochs, last_complete};
 use terms::Epoch;
 
 /// A core that waits looks for so long whether commits under way come to their end, this often.
@@ -46,7 +46,7 @@ fn is_idle_soon<P: Platform>(c: P::Core, epochs: &Epochs<P>, until: Nanos) -> bo
 
 impl<P: Files> Log<P> {
     /// Does what can be done now, if no other core is at it.
-    pub(super) fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
+    pub(crate) fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
         // Acquire: pairs with the release of the holder before.
         if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
             return Turn::Taken;
@@ -74,7 +74,7 @@ impl<P: Files> Log<P> {
         turn
     }
 
-    pub(super) fn publish_stop(&self, c: P::Core) {
+    pub(crate) fn publish_stop(&self, c: P::Core) {
         // Release: pairs with the acquire in `stopped`.
         P::store(c, self.stopped_word(), 1, Ordering::Release);
         self.has_landed(c);
@@ -105,7 +105,9 @@ impl<P: Files> Log<P> {
                     match self.start_whole(c, driver, epochs, target)? {
                         Whole::Everything => return Ok(Turn::Whole),
                         Whole::Begun => waits_for_whole = true,
-                        Whole::Not => while complete(epochs.current(c).0) < target.epoch && epochs.draw(c) {},
+                        Whole::Not => {
+                            while last_complete(epochs.current(c)).0 < target.epoch && epochs.draw(c) {}
+                        }
                     }
                 }
                 if !waits_for_whole {
@@ -183,7 +185,7 @@ impl<P: Files> Log<P> {
         // Release: goes along with the slots' latches, which order it with what is left there.
         P::store(c, self.begun_word(), driver.whole, Ordering::Release);
         // Before the buffers are taken, as for any group.
-        let complete = complete(epochs.current(c).0).max(driver.marked);
+        let complete = last_complete(epochs.current(c)).0.max(driver.marked);
         let collected =
             driver.with_free(|free| self.slots.collect_whole(c, free, || epochs.no_commit_is_under_way(c)));
         collected.map(|collected| (collected, complete))
@@ -191,7 +193,7 @@ impl<P: Files> Log<P> {
 
     /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds
     /// its way took, and its bytes.
-    pub(super) fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
+    pub(crate) fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
         for stream in &mut driver.streams {
             stream.reap(c)?;
         }
@@ -229,7 +231,7 @@ impl<P: Files> Log<P> {
         goal: Goal,
     ) -> Result<bool, LogError> {
         // Before the buffers are taken: what committed in these epochs is in them.
-        let complete = complete(epochs.current(c).0).max(driver.marked);
+        let complete = last_complete(epochs.current(c)).0.max(driver.marked);
         if complete <= self.durable(c) && !matches!(goal, Goal::Empty) {
             return Ok(false);
         }
@@ -243,7 +245,7 @@ impl<P: Files> Log<P> {
 
     /// Takes the records that workers have left and begins to write them, if there are any that no
     /// flush covers.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         c: P::Core,
         driver: &mut Driver<P>,

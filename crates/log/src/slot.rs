@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering;
 use platform::files::Buffer;
 use platform::{LINE_BYTES, Node, OutOfMemory, Platform, Work};
 
-use super::filling::FillingBlock;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, Record};
-use super::spares::Spares;
+use crate::filling::FillingBlock;
+use crate::format::{ALIGNMENT, BLOCK_HEADER_BYTES, Record};
+use crate::spares::Spares;
 
 /// Full buffers that a slot keeps until its worker has to wait.
 const FULL_MAX: usize = 8;
 
 /// Records on their way into a stream.
-pub(super) struct Filled<P: Platform> {
+pub(crate) struct Filled<P: Platform> {
     pub stream: usize,
     pub block: FillingBlock<P>,
 }
@@ -34,7 +34,7 @@ struct Slot<P: Platform> {
 }
 
 /// The slots of all workers.
-pub(super) struct Slots<P: Platform> {
+pub(crate) struct Slots<P: Platform> {
     /// One latch a slot, each in a line of its own.
     latches: P::Region,
     slots: Vec<UnsafeCell<Slot<P>>>,
@@ -45,13 +45,13 @@ pub(super) struct Slots<P: Platform> {
 unsafe impl<P: Platform> Sync for Slots<P> {}
 
 /// What was in the slots.
-pub(super) struct Collected<P: Platform> {
+pub(crate) struct Collected<P: Platform> {
     pub filled: Vec<Filled<P>>,
     pub newest: u64,
 }
 
 impl<P: Platform> Slots<P> {
-    pub(super) fn new(c: P::Core, workers: usize, buffer_bytes: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(c: P::Core, workers: usize, buffer_bytes: usize) -> Result<Self, OutOfMemory> {
         let slot = || UnsafeCell::new(Slot { current: None, full: Vec::new(), free: Vec::new(), newest: 0 });
         Ok(Slots {
             latches: P::region(c, None, workers.max(1) * LINE_BYTES, "log slots")?,
@@ -84,7 +84,7 @@ impl<P: Platform> Slots<P> {
     /// Leaves a record of `worker` for `stream`; false if the slot is full, and has to be emptied
     /// first. Where memory is refused one of `spares` is taken, but not while the disk has a buffer
     /// to give back, unless the worker `waits` no longer for that.
-    pub(super) fn append(
+    pub(crate) fn append(
         &self,
         c: P::Core,
         worker: usize,
@@ -138,7 +138,7 @@ impl<P: Platform> Slots<P> {
 
     /// Takes the blocks that all workers have left. For each of them the slot gets an empty buffer
     /// of its stream from `free`, as far as there are any.
-    pub(super) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
+    pub(crate) fn collect(&self, c: P::Core, free: &mut [Vec<Buffer<P>>]) -> Collected<P> {
         let mut collected = Collected { filled: Vec::new(), newest: 0 };
         for worker in 0..self.slots.len() {
             self.with(c, worker, |slot| slot.empty(free, &mut collected));
@@ -150,7 +150,7 @@ impl<P: Platform> Slots<P> {
     /// under way: what is taken, with all that was taken before, has everything that it depends on.
     /// A commit is over when it has left its records, so that all that any of these transactions
     /// has read was left before; and what commits later leaves its records later.
-    pub(super) fn collect_whole(
+    pub(crate) fn collect_whole(
         &self,
         c: P::Core,
         free: &mut [Vec<Buffer<P>>],

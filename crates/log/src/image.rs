@@ -9,11 +9,11 @@
 use platform::Place;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
-use super::error::LogError;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Records, SegmentHeader, block};
-use super::manifest::Generation;
-use super::names::segment_name;
-use crate::parallel_job::{Listener, ParallelJob};
+use crate::error::LogError;
+use crate::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Records, SegmentHeader, block};
+use crate::manifest::Generation;
+use crate::names::segment_name;
+use storage::{Listener, ParallelJob};
 
 /// Bytes that are read at first of a segment that may be almost empty, and at a time of what is
 /// behind its blocks.
@@ -22,7 +22,7 @@ const STEP_BYTES: u64 = 1 << 20;
 const STEP_GROWTH: u64 = 4;
 
 /// What is noted of one block of a segment.
-pub(super) struct BlockSummary {
+pub(crate) struct BlockSummary {
     /// Where its payload is.
     pub from: usize,
     pub to: usize,
@@ -40,7 +40,7 @@ impl BlockSummary {
     ///
     /// # Errors
     /// The block has changed since it was read first.
-    pub(super) fn again<'b>(&self, name: &str, file: &'b [u8]) -> Result<Records<'b>, LogError> {
+    pub(crate) fn again<'b>(&self, name: &str, file: &'b [u8]) -> Result<Records<'b>, LogError> {
         let start = self.from - BLOCK_HEADER_BYTES;
         let found = file.get(start..).and_then(block).map(|(_, payload)| payload);
         match found.filter(|payload| payload.len() == self.to - self.from) {
@@ -55,7 +55,7 @@ impl BlockSummary {
 
 /// What the blocks of a segment say of others, in the chain or not: the largest number each.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Claims {
+pub(crate) struct Claims {
     pub complete: u64,
     pub flushed_before: u64,
     /// The last segment that was known, and how long its file was.
@@ -75,7 +75,7 @@ impl Claims {
 }
 
 /// A segment as it was read.
-pub(super) struct SegmentImage<P: Files> {
+pub(crate) struct SegmentImage<P: Files> {
     pub stream: u32,
     pub sequence: u64,
     pub file_bytes: u64,
@@ -99,7 +99,7 @@ pub(super) struct SegmentImage<P: Files> {
 }
 
 /// How segments are read.
-pub(super) struct SegmentReading<'r> {
+pub(crate) struct SegmentReading<'r> {
     pub places: &'r [Place],
     /// Whether their blocks stay in memory.
     pub keeps: bool,
@@ -108,7 +108,7 @@ pub(super) struct SegmentReading<'r> {
 }
 
 /// Reads all segments among the files of a directory, in the order of streams and sequences.
-pub(super) fn read_segments<P: Files>(
+pub(crate) fn read_segments<P: Files>(
     c: P::Core,
     directory: &P::Directory,
     segments: &[((u32, u64), &Entry)],
@@ -138,7 +138,7 @@ pub(super) fn read_segments<P: Files>(
 }
 
 /// The beginning of a file, of so many bytes.
-pub(super) fn read_file<P: Files>(
+pub(crate) fn read_file<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     name: &str,
@@ -155,7 +155,7 @@ fn open_file<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P
 }
 
 /// Fills a buffer from this place of a file.
-pub(super) fn read_at<P: Files>(
+pub(crate) fn read_at<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     file: P::File,
@@ -320,6 +320,6 @@ impl<P: Files> SegmentImage<P> {
 
 /// Whether a file of so many bytes, which begins with these, is none but zeros, and no longer than
 /// a header: nothing is in it.
-pub(super) fn is_blank(first: &[u8], file_bytes: u64) -> bool {
+pub(crate) fn is_blank(first: &[u8], file_bytes: u64) -> bool {
     file_bytes <= ALIGNMENT as u64 && first.iter().all(|byte| *byte == 0)
 }

@@ -12,17 +12,17 @@ use std::path::Path;
 use platform::Place;
 use platform::files::{Entry, Files, Operation};
 
-use super::checkpoint::CheckpointReader;
-use super::error::LogError;
-use super::format::{ALIGNMENT, Record, Records};
-use super::found::{is_named_like_own, superseded};
-use super::image::{BlockSummary, Claims, SegmentImage, SegmentReading, read_segments};
-use super::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, Start};
-use super::names::{
+use crate::checkpoint::CheckpointReader;
+use crate::error::LogError;
+use crate::format::{ALIGNMENT, Record, Records};
+use crate::found::{is_named_like_own, superseded};
+use crate::image::{BlockSummary, Claims, SegmentImage, SegmentReading, read_segments};
+use crate::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, Start};
+use crate::names::{
     NEW_MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name,
 };
-use super::{Log, LogOptions};
-use crate::parallel_job::Listener;
+use crate::{Log, LogOptions};
+use storage::Listener;
 use terms::Epoch;
 
 /// From the first epoch of a generation, which has what is written once more, to the first one of
@@ -37,7 +37,7 @@ const SEQUENCE_MAX: u64 = 1 << 62;
 
 /// The log of a directory as recovery has read it: which of its records count.
 pub struct RecoveredLog<P: Files> {
-    pub(super) images: Vec<SegmentImage<P>>,
+    pub(crate) images: Vec<SegmentImage<P>>,
     /// The epoch up to which the checkpoint has everything.
     copied_epoch: u64,
     /// The last epoch that counts, over all generations.
@@ -51,7 +51,7 @@ pub struct RecoveredLog<P: Files> {
 pub struct OpenedDirectory<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
-    pub(super) manifest: Manifest,
+    pub(crate) manifest: Manifest,
     /// What is in the log.
     pub log: RecoveredLog<P>,
     /// Whether the directory held a database.
@@ -111,7 +111,7 @@ pub fn open<P: Files>(
 }
 
 /// Reads the log in an opened directory; whether its bytes are kept is said with the places.
-pub(super) fn find<P: Files>(
+pub(crate) fn find<P: Files>(
     c: P::Core,
     directory: P::Directory,
     path: &Path,
@@ -367,7 +367,7 @@ pub struct LogBlock<'a> {
 
 /// Epochs of records that count: after the first, up to the second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counting(u64, u64);
+pub(crate) struct Counting(u64, u64);
 
 impl Counting {
     /// Of a block of which everything counts that the checkpoint has not.
@@ -375,7 +375,7 @@ impl Counting {
         Counting(self.0, u64::MAX)
     }
 
-    pub(super) fn has(self, record: &Record<'_>) -> bool {
+    pub(crate) fn has(self, record: &Record<'_>) -> bool {
         record.epoch > self.0 && record.epoch <= self.1
     }
 }
@@ -402,7 +402,7 @@ impl<P: Files> RecoveredLog<P> {
     }
 
     /// Which records of a segment's block count.
-    pub(super) fn counting(&self, image: &SegmentImage<P>, block: usize) -> Counting {
+    pub(crate) fn counting(&self, image: &SegmentImage<P>, block: usize) -> Counting {
         let by_epoch = Counting(self.copied_epoch, image.last);
         if block < image.whole_blocks { by_epoch.whole() } else { by_epoch }
     }
@@ -418,7 +418,7 @@ impl<P: Files> RecoveredLog<P> {
         self.images.iter().map(|image| image.file_bytes).sum()
     }
 
-    /// Bytes of the log's blocks, as [`LogUse`](super::LogUse) counts them.
+    /// Bytes of the log's blocks, as [`LogUse`](crate::LogUse) counts them.
     pub fn log_bytes(&self) -> u64 {
         self.images.iter().map(|image| (image.end() - ALIGNMENT) as u64).sum()
     }
@@ -426,7 +426,7 @@ impl<P: Files> RecoveredLog<P> {
 
 impl<P: Files> OpenedDirectory<P> {
     /// The directory.
-    pub(super) fn directory(&self) -> &P::Directory {
+    pub(crate) fn directory(&self) -> &P::Directory {
         &self.directory
     }
 

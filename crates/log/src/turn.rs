@@ -4,7 +4,7 @@ use platform::Nanos;
 
 /// What a holder of the latch is after.
 #[derive(Clone, Copy)]
-pub(super) enum Goal {
+pub(crate) enum Goal {
     /// What can be done without waiting.
     GetOn,
     /// Empty slots: full ones are handed to the disk, when it has done what is under way.
@@ -27,14 +27,14 @@ pub struct Target {
 
 impl Target {
     /// A durable epoch, however long it takes.
-    pub(super) fn durable(epoch: u64) -> Target {
+    pub(crate) fn durable(epoch: u64) -> Target {
         Target { epoch, deadline: None, by_epoch: true }
     }
 }
 
 /// How an attempt to hold the latch went.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     /// What could be done is done.
     Over,
     /// Everything that was committed before is durable.

@@ -4,10 +4,10 @@
 use platform::Nanos;
 use platform::files::{Buffer, Files};
 
-use super::error::LogError;
-use super::manifest::ManifestWriter;
-use super::stream::Stream;
-use crate::epoch::Epochs;
+use crate::error::LogError;
+use crate::manifest::ManifestWriter;
+use crate::stream::Stream;
+use storage::Epochs;
 
 /// Longest that epochs become.
 const EPOCH_NANOS_MAX: u64 = 10_000_000;
@@ -17,17 +17,17 @@ const EPOCH_BYTES: u64 = 64 << 10;
 const EPOCH_GROUPS_MAX: u64 = 16;
 
 /// A group on its way to the disk.
-pub(super) struct Flight {
+pub(crate) struct Flight {
     /// The epoch that it completes.
     pub complete: u64,
-    /// Its number if it is [whole](super::format::BlockHeader::whole), or 0.
+    /// Its number if it is [whole](crate::format::BlockHeader::whole), or 0.
     pub whole: u64,
     pub bytes: u64,
     pub began: Nanos,
 }
 
 /// What the core that flushes works with.
-pub(super) struct Driver<P: Files> {
+pub(crate) struct Driver<P: Files> {
     pub streams: Vec<Stream<P>>,
     /// The group under way.
     pub flight: Option<Flight>,
@@ -40,7 +40,7 @@ pub(super) struct Driver<P: Files> {
     /// complete.
     pub newest: u64,
     pub marked: u64,
-    /// The number of the last [whole](super::format::BlockHeader::whole) group, and whether nothing
+    /// The number of the last [whole](crate::format::BlockHeader::whole) group, and whether nothing
     /// was handed to the streams since that is not in a whole one.
     pub whole: u64,
     pub is_whole: bool,
@@ -58,7 +58,7 @@ pub(super) struct Driver<P: Files> {
 
 impl<P: Files> Driver<P> {
     /// A driver of streams without records that call the epochs up to `marked` complete.
-    pub(super) fn new(streams: Vec<Stream<P>>, marked: u64) -> Self {
+    pub(crate) fn new(streams: Vec<Stream<P>>, marked: u64) -> Self {
         Driver {
             streams,
             flight: None,
@@ -78,12 +78,12 @@ impl<P: Files> Driver<P> {
     }
 
     /// Bytes handed to the disk by all streams.
-    pub(super) fn written_bytes(&self) -> u64 {
+    pub(crate) fn written_bytes(&self) -> u64 {
         self.streams.iter().map(|stream| stream.written_bytes).sum()
     }
 
     /// Lends the empty buffers of all streams.
-    pub(super) fn with_free<T>(&mut self, body: impl FnOnce(&mut [Vec<Buffer<P>>]) -> T) -> T {
+    pub(crate) fn with_free<T>(&mut self, body: impl FnOnce(&mut [Vec<Buffer<P>>]) -> T) -> T {
         let mut free: Vec<_> =
             self.streams.iter_mut().map(|stream| std::mem::take(&mut stream.free)).collect();
         let result = body(&mut free);
@@ -96,7 +96,7 @@ impl<P: Files> Driver<P> {
     /// Makes epochs as long as suits the load, after a group with this way to the disk and these
     /// bytes: the more bytes a group has, the smaller a part of the time groups are under way, so
     /// that many transactions share the price of one.
-    pub(super) fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
+    pub(crate) fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
         let length = epochs.length(c);
         let shortest = *self.shortest_nanos.get_or_insert(length);
         let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);

@@ -1,6 +1,6 @@
 //! Copies of all rows, which stand for the log before them.
 //!
-//! A checkpoint consists of files of blocks like those of a [segment](super::format). The
+//! A checkpoint consists of files of blocks like those of a [segment](crate::format). The
 //! generation in their headers is the number of the checkpoint, the stream is the number of the
 //! file, and the identity was drawn for the checkpoint. The last block says how many records the
 //! file has, where blocks of a log say what is complete. The files are durable before the manifest
@@ -9,14 +9,14 @@
 use platform::Node;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
 
-use super::error::LogError;
-use super::filling::FillingBlock;
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
-use super::found::CHECKPOINT_SEQUENCE;
-use super::image::read_at;
-use super::manifest::Checkpoint;
-use super::names::checkpoint_file_name;
-use crate::latched::Latched;
+use crate::error::LogError;
+use crate::filling::FillingBlock;
+use crate::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Record, Records, SegmentHeader, block};
+use crate::found::CHECKPOINT_SEQUENCE;
+use crate::image::read_at;
+use crate::manifest::Checkpoint;
+use crate::names::checkpoint_file_name;
+use storage::Latched;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -40,7 +40,7 @@ pub struct CheckpointFileWriter<P: Files> {
 impl<P: Files> CheckpointFileWriter<P> {
     /// A new file. Its header is durable before anything else of it: what a crash leaves of it is
     /// known to be of this database.
-    pub(super) fn new(
+    pub(crate) fn new(
         c: P::Core,
         directory: &P::Directory,
         (database, identity): (u64, u64),
@@ -180,7 +180,7 @@ struct Claim {
 }
 
 impl<'d, P: Files> CheckpointReader<'d, P> {
-    pub(super) fn new(
+    pub(crate) fn new(
         c: P::Core,
         directory: &'d P::Directory,
         (database, checkpoint): (u64, &Checkpoint),

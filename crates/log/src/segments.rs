@@ -10,11 +10,11 @@
 
 use platform::files::{Done, Existence, FileError, Files, Operation};
 
-use super::error::LogError;
-use super::format::{ALIGNMENT, SegmentHeader};
-use super::names::segment_name;
-use super::segment::{Next, Purpose, Segment};
-use super::stream::Stream;
+use crate::error::LogError;
+use crate::format::{ALIGNMENT, SegmentHeader};
+use crate::names::segment_name;
+use crate::segment::{Next, Purpose, Segment};
+use crate::stream::Stream;
 
 /// Steps in which the space of a new segment is taken.
 const GROWTH_STEPS: u64 = 16;
@@ -27,7 +27,7 @@ const AGAIN_NANOS: u64 = 20_000_000;
 
 impl<P: Files> Stream<P> {
     /// Takes what an operation gives.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         c: P::Core,
         purpose: Purpose,
@@ -122,7 +122,7 @@ impl<P: Files> Stream<P> {
 
     /// Goes on with the next segment, as far as there is something to begin. Its space is taken at
     /// once `with_space`.
-    pub(super) fn make_next(&mut self, c: P::Core, with_space: bool) -> Result<(), LogError> {
+    pub(crate) fn make_next(&mut self, c: P::Core, with_space: bool) -> Result<(), LogError> {
         if self.rests(c) {
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// The header of this segment.
-    pub(super) fn header(&self, sequence: u64) -> SegmentHeader {
+    pub(crate) fn header(&self, sequence: u64) -> SegmentHeader {
         SegmentHeader { stream: self.number, sequence, ..self.origin }
     }
 
@@ -188,7 +188,7 @@ impl<P: Files> Stream<P> {
     ///
     /// # Errors
     /// The files refuse.
-    pub(super) fn begin(&mut self, c: P::Core) -> Result<(), LogError> {
+    pub(crate) fn begin(&mut self, c: P::Core) -> Result<(), LogError> {
         if !self.wait_for_next(c, true)? {
             return Err(self.refusal.take().map_or_else(FileError::stopped, |(_, error)| error).into());
         }
@@ -220,7 +220,7 @@ impl<P: Files> Stream<P> {
     /// Goes on in the next segment; false, and nothing done, if there is none to be had now. The
     /// current one names the next one, and everything in it is durable before the next one has a
     /// block, which says so: an end that is missing is damage.
-    pub(super) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
+    pub(crate) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
         // A group that is longer than its segment: the first block of it may not be durable yet.
         if matches!(self.next, Next::None) {
             self.flush_current(c);
@@ -301,7 +301,7 @@ impl<P: Files> Stream<P> {
     }
 
     /// Behind a group: makes the next segment when it is time, and takes a step of its space.
-    pub(super) fn look_ahead(&mut self, c: P::Core) -> Result<(), LogError> {
+    pub(crate) fn look_ahead(&mut self, c: P::Core) -> Result<(), LogError> {
         let Some((offset, size)) = self.segment.as_ref().map(|segment| (segment.offset, segment.size)) else {
             return Ok(());
         };

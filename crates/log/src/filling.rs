@@ -3,29 +3,29 @@
 use platform::Platform;
 use platform::files::Buffer;
 
-use super::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, GrowingCrc, Record};
+use crate::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, GrowingCrc, Record};
 
 /// A buffer with room for the header of a block and whole records behind it, and the checksum of
 /// these.
-pub(super) struct FillingBlock<P: Platform> {
+pub(crate) struct FillingBlock<P: Platform> {
     buffer: Buffer<P>,
     crc: GrowingCrc,
 }
 
 impl<P: Platform> FillingBlock<P> {
     /// A block without records; what the buffer held is overwritten.
-    pub(super) fn new(mut buffer: Buffer<P>) -> Self {
+    pub(crate) fn new(mut buffer: Buffer<P>) -> Self {
         buffer.set_len(BLOCK_HEADER_BYTES);
         FillingBlock { buffer, crc: GrowingCrc::default() }
     }
 
     /// Whether there is room for a record of this many bytes.
-    pub(super) fn fits(&self, bytes: usize) -> bool {
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.buffer.len() + bytes <= self.buffer.capacity()
     }
 
     /// Adds a record that fits.
-    pub(super) fn push(&mut self, c: P::Core, record: &Record<'_>) {
+    pub(crate) fn push(&mut self, c: P::Core, record: &Record<'_>) {
         let start = self.buffer.len();
         let end = start + record.bytes();
         record.store(self.buffer.writable(c, start, end));
@@ -35,7 +35,7 @@ impl<P: Platform> FillingBlock<P> {
 
     /// Takes over the records of a block that comes next, if it is a small one and they fit;
     /// whether it did.
-    pub(super) fn absorb(&mut self, c: P::Core, next: &FillingBlock<P>) -> bool {
+    pub(crate) fn absorb(&mut self, c: P::Core, next: &FillingBlock<P>) -> bool {
         let records = &next.buffer.bytes()[BLOCK_HEADER_BYTES..];
         let absorbs = next.buffer.len() <= ALIGNMENT && self.buffer.append(c, records);
         if absorbs {
@@ -45,13 +45,13 @@ impl<P: Platform> FillingBlock<P> {
     }
 
     /// Bytes that the block takes once it is sealed.
-    pub(super) fn block_bytes(&self) -> usize {
+    pub(crate) fn block_bytes(&self) -> usize {
         self.buffer.len().next_multiple_of(ALIGNMENT)
     }
 
     /// Ends the block with this header, of which the payload's length and checksum are filled in
     /// here, and with padding.
-    pub(super) fn seal(&mut self, c: P::Core, header: BlockHeader) {
+    pub(crate) fn seal(&mut self, c: P::Core, header: BlockHeader) {
         let header = BlockHeader {
             payload_bytes: (self.buffer.len() - BLOCK_HEADER_BYTES) as u32,
             payload_crc: std::mem::take(&mut self.crc).finish(self.buffer.bytes()),
@@ -62,7 +62,7 @@ impl<P: Platform> FillingBlock<P> {
     }
 
     /// The bytes of a sealed block.
-    pub(super) fn into_buffer(self) -> Buffer<P> {
+    pub(crate) fn into_buffer(self) -> Buffer<P> {
         self.buffer
     }
 }
