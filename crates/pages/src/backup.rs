@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 
 use platform::files::BLOCK_BYTES;
 
-use crate::head;
+use crate::checkpoints::master;
+use crate::files::head;
 use crate::log::reader;
 use crate::log::segments::{self, Header};
 use crate::lsn::Lsn;
-use crate::master;
 
 /// Copies that are begun before a database that makes one checkpoint after the other is given up.
 const ATTEMPTS: usize = 20;

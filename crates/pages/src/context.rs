@@ -8,12 +8,12 @@ use platform::{Nanos, Work};
 use schema::RowId;
 use terms::{Abort, Category, Conflict, Stamp};
 
+use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::locks::{Answer, LockMode, Wish};
 use crate::log::Log;
 use crate::log::record::End;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 use crate::owner::Owner;
 use crate::pool::{Read, Worker};
 use crate::shared::Shared;

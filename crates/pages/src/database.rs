@@ -14,15 +14,15 @@ use storage::MemoryUse;
 use storage::tree::Direction;
 use terms::Abort;
 
+use crate::error::PagedError;
 use crate::inspection::{TableTrees, check_trees};
 use crate::key::KeyWords;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
-use crate::overflow::piece_key;
 use crate::pool::Worker;
+use crate::rows::overflow::piece_key;
+use crate::rows::tables::Table;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::tables::Table;
 use crate::tree::{NextKey, ReadAhead, Tree};
 
 /// The name of its concurrency control.

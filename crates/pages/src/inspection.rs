@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use platform::files::Files;
 
-use crate::options::PagedError;
-use crate::overflow::{Division, Pieces};
+use crate::error::PagedError;
 use crate::pool::Worker;
+use crate::rows::overflow::{Division, Pieces};
 use crate::tree::Tree;
 
 /// What a tree was found to have.

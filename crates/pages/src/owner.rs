@@ -11,8 +11,8 @@ use platform::files::Files;
 use platform::{LINE_BYTES, OutOfMemory};
 use storage::Latched;
 
+use crate::limits::OWNERS_MAX;
 use crate::locks::{LockManager, LockMode, Place, TransactionLocks, name};
-use crate::options::OWNERS_MAX;
 use crate::pool::{Worker, Writing};
 use crate::undo::Undo;
 

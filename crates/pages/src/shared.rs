@@ -9,13 +9,14 @@ use platform::files::Files;
 use redo_log::LogError;
 use storage::Latched;
 
-use crate::checkpoint::Checkpoints;
+use crate::checkpoints::checkpoint::Checkpoints;
+use crate::error::PagedError;
 use crate::locks::{Answer, LockManager, LockMode, Place, Wish, name};
-use crate::options::{Broken, PagedError, PagedOptions};
+use crate::options::{Broken, PagedOptions};
 use crate::owner::{Kept, Owner, Owners};
 use crate::pool::{Pool, Writing};
-use crate::restart::Doubted;
-use crate::tables::Table;
+use crate::rows::tables::Table;
+use crate::undo::Doubted;
 
 /// What the sessions of a database share.
 pub(crate) struct Shared<P: Files> {

@@ -1,11 +1,12 @@
 //! What a transaction has changed, to be taken back from the last change to the first. Pages may
 //! have been split since: entries are found by their keys.
 
+use engine::PartOf;
 use platform::files::{FileErrorKind, Files};
 
+use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::log::record::{StepWords, Takeback};
-use crate::options::PagedError;
 use crate::page::RecordParts;
 use crate::pool::Worker;
 use crate::tree::Tree;
@@ -185,6 +186,15 @@ impl Undo {
         self.steps.clear();
         self.before.clear();
     }
+}
+
+/// A part in doubt.
+pub(crate) struct Doubted {
+    /// Its number in the log.
+    pub transaction: u64,
+    pub part: PartOf,
+    /// What takes its changes back.
+    pub undo: Undo,
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use super::latched::{get, latched, set};
 use super::mode::LockMode;
 use super::mode::MODES;
 use super::waits::{Met, Waits};
-use crate::options::OWNERS_MAX;
+use crate::limits::OWNERS_MAX;
 
 /// Bits of each mode's count.
 const COUNT_BITS: u32 = 12;

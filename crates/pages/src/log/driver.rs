@@ -11,8 +11,8 @@ use redo_log::LogUse;
 
 use super::buffer::LogBuffer;
 use super::segments::{self, Header, SegmentPlan};
+use crate::error::PagedError;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;

@@ -45,8 +45,8 @@ use platform::{LINE_BYTES, Nanos};
 use redo_log::{LogError, LogUse};
 use storage::Latched;
 
+use crate::error::PagedError;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 use buffer::LogBuffer;
 use driver::{Driver, Wait};
 use segments::SegmentPlan;

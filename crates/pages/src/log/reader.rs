@@ -7,9 +7,9 @@ use redo_log::LogError;
 use super::record::{self, Logged};
 use super::segments::{self, Header, Names};
 use super::window::{AHEAD, Window};
-use crate::life::Life;
+use crate::error::PagedError;
+use crate::files::life::Life;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 
 /// The segments that a directory has.
 pub(crate) struct LogFiles {

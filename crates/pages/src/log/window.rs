@@ -3,7 +3,8 @@
 use platform::files::{BLOCK_BYTES, Buffer, FileError, Files, Operation};
 use redo_log::LogError;
 
-use crate::options::{PagedError, RECORD_PAGES_MAX};
+use crate::error::PagedError;
+use crate::limits::RECORD_PAGES_MAX;
 use crate::page::PAGE_BYTES;
 
 /// Bytes that are read at once.

@@ -2,8 +2,7 @@
 
 use platform::{Intent, Platform};
 
-use super::{HEADER, HEAP, LSN, NewEntry, Page};
-use crate::log::record::Change;
+use super::{Change, HEADER, HEAP, LSN, NewEntry, Page};
 use crate::lsn::Lsn;
 
 impl<P: Platform> Page<'_, P> {

@@ -23,10 +23,12 @@
 //! latch.
 
 mod applied;
+mod change;
 mod entry;
 mod filed;
 mod image;
 
+pub(crate) use change::Change;
 pub(crate) use entry::{NewEntry, RecordParts, Slot};
 pub use filed::PageFault;
 pub(crate) use filed::{seal, verify};

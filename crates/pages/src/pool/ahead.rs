@@ -9,10 +9,11 @@ use super::frames::Held;
 use super::records::Writing;
 use super::store::{FREE, IN_USE};
 use super::worker::Worker;
+use crate::error::PagedError;
 use crate::log::Log;
-use crate::log::record::{Change, Encoder, End, Note, Takeback};
+use crate::log::record::{Encoder, End, Note, Takeback};
 use crate::lsn::Lsn;
-use crate::options::PagedError;
+use crate::page::Change;
 
 /// Most pages that a change is made to.
 const PAGES_MAX: usize = 3;

@@ -9,8 +9,8 @@ use storage::latch::VersionLatch;
 
 use super::frames::{Frame, FrameId, Held, LATCH, PAGE, Read, WRITING};
 use super::store::Store;
+use crate::error::PagedError;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 
 /// A copy on its way.
 struct Copy {

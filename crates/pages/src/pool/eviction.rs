@@ -19,7 +19,7 @@ use super::Pool;
 use super::copies::Copies;
 use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read, WRITING};
 use super::worker::Worker;
-use crate::options::PagedError;
+use crate::error::PagedError;
 
 /// Rounds that the hands go for one frame: from the second on, what is not marked is, so that it is
 /// taken in the next one; and more because others take too.

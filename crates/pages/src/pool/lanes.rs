@@ -4,7 +4,7 @@
 use platform::files::{Buffer, Files};
 use storage::Latched;
 
-use crate::channel::PageFile;
+use crate::files::channel::PageFile;
 
 /// Lanes of all workers.
 const LANES_MAX: usize = 16;

@@ -58,9 +58,10 @@ use platform::LINE_BYTES;
 use platform::files::Files;
 use storage::{Latched, MemoryUse};
 
-use crate::channel::PageFile;
+use crate::error::PagedError;
+use crate::files::channel::PageFile;
 use crate::log::Log;
-use crate::options::{Broken, PagedError, PagedOptions};
+use crate::options::{Broken, PagedOptions};
 use frames::Frame;
 use store::Store;
 

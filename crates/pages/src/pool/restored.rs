@@ -9,9 +9,10 @@ use super::Pool;
 use super::frames::{Held, MARK, PAGE, Read};
 use super::store::{FREE, IN_USE};
 use super::worker::Worker;
-use crate::log::record::{Change, LoggedChange};
+use crate::error::PagedError;
+use crate::log::record::LoggedChange;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
+use crate::page::Change;
 use crate::page::{self, PageFault};
 
 /// What a page was like that a change is repeated on.

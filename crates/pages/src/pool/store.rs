@@ -8,10 +8,11 @@ use storage::Latched;
 
 use super::frames::{Frame, FrameId, HEADER_WORDS};
 use super::lanes::Lanes;
-use crate::channel::PageFile;
+use crate::error::PagedError;
+use crate::files::channel::PageFile;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::options::{Broken, PagedError, PagedOptions};
+use crate::options::{Broken, PagedOptions};
 
 /// What is known of a page: it is free, or in use and was not written; larger: where the record of
 /// its last change ended when it was written.

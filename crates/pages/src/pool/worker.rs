@@ -9,8 +9,8 @@ use super::Pool;
 use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read};
 use super::read_ahead::ReadAhead;
 use super::records::Ahead;
-use crate::channel::Channel;
-use crate::options::PagedError;
+use crate::error::PagedError;
+use crate::files::channel::Channel;
 
 /// Numbers of free pages that a worker keeps to itself: those of a split of the root.
 const FREE_PAGES_KEPT: usize = 2;

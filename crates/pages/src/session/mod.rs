@@ -12,10 +12,10 @@ use platform::files::Files;
 use redo_log::LogError;
 use terms::{Abort, Category, Mode};
 
-use crate::branches::{OpenBranches, commit};
 use crate::context::Context;
 use crate::lsn::Lsn;
 use crate::owner::{Kept, Owner};
+use crate::participants::branches::{OpenBranches, commit};
 use crate::running::run;
 use crate::shared::Shared;
 

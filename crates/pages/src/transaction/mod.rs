@@ -20,7 +20,7 @@ use terms::Abort;
 use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;
 use crate::locks::{LockMode, Place, name};
-use crate::tables::Table;
+use crate::rows::tables::Table;
 use crate::tree::{Hint, NextKey, Tree};
 
 /// One attempt of a transaction.

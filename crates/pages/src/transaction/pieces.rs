@@ -13,9 +13,9 @@ use super::Transaction;
 use crate::key::KeyWords;
 use crate::locks::LockMode;
 use crate::log::record::Takeback;
-use crate::overflow::piece_key;
 use crate::page::RecordParts;
-use crate::tables::Table;
+use crate::rows::overflow::piece_key;
+use crate::rows::tables::Table;
 use crate::tree::{Inserted, NextKey, Tree};
 
 /// A database whose pieces and rows contradict each other.

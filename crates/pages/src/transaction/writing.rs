@@ -9,8 +9,8 @@ use super::{Transaction, gap};
 use crate::key::Words;
 use crate::locks::{Answer, LockMode, Place, name};
 use crate::log::record::Takeback;
-use crate::overflow::piece_key;
 use crate::page::RecordParts;
+use crate::rows::overflow::piece_key;
 use crate::tree::{Behind, Inserted, NextKey, Tree};
 
 impl<'d, P: Files> Transaction<'_, 'd, P> {

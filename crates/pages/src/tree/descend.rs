@@ -4,8 +4,8 @@ use platform::Intent;
 use platform::files::Files;
 
 use super::Tree;
+use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::options::PagedError;
 use crate::pool::{Read, Worker};
 
 /// Where a descent goes.

@@ -3,8 +3,9 @@
 use platform::files::Files;
 
 use super::Tree;
-use crate::log::record::{Change, Takeback};
-use crate::options::PagedError;
+use crate::error::PagedError;
+use crate::log::record::Takeback;
+use crate::page::Change;
 use crate::page::{Page, Slot};
 use crate::pool::{FrameId, Held, Read, Role, Worker};
 

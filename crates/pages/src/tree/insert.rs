@@ -5,9 +5,10 @@ use platform::files::Files;
 use super::Tree;
 use super::descend::Target;
 use super::get::Entry;
+use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::log::record::{Change, Takeback};
-use crate::options::PagedError;
+use crate::log::record::Takeback;
+use crate::page::Change;
 use crate::page::{RecordParts, Slot};
 use crate::pool::{Held, Read, Role, Worker};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use platform::files::Files;
 
 use super::Tree;
+use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::options::PagedError;
 use crate::page::Slot;
 use crate::pool::Worker;
 

@@ -13,8 +13,9 @@ use platform::files::Files;
 
 use super::descend::{Target, Way};
 use super::{LEVELS_MAX, Tree};
-use crate::log::record::{Change, Takeback};
-use crate::options::PagedError;
+use crate::error::PagedError;
+use crate::log::record::Takeback;
+use crate::page::Change;
 use crate::page::THIN_FILL;
 use crate::pool::{Held, Read, Role, Worker};
 

@@ -35,7 +35,7 @@ pub(crate) use scan::{Cursor, Look, ReadAhead};
 
 use platform::files::Files;
 
-use crate::options::PagedError;
+use crate::error::PagedError;
 use crate::pool::Worker;
 
 /// Levels that a tree can have: far more than pages that there can be need.

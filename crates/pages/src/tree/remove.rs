@@ -8,8 +8,9 @@ use platform::files::Files;
 
 use super::Tree;
 use super::descend::Target;
-use crate::log::record::{Change, Takeback};
-use crate::options::PagedError;
+use crate::error::PagedError;
+use crate::log::record::Takeback;
+use crate::page::Change;
 use crate::page::THIN_FILL;
 use crate::pool::{Role, Worker};
 

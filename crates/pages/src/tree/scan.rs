@@ -6,8 +6,8 @@ use storage::tree::Direction;
 use super::descend::{Fences, Target, Way};
 use super::get::Hint;
 use super::{NextKey, Tree};
+use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::options::PagedError;
 use crate::page::Slot;
 use crate::pool::{Read, Worker};
 

@@ -4,8 +4,9 @@ use platform::files::Files;
 
 use super::descend::{Target, Way};
 use super::{LEVELS_MAX, Tree};
-use crate::log::record::{Change, Takeback};
-use crate::options::PagedError;
+use crate::error::PagedError;
+use crate::log::record::Takeback;
+use crate::page::Change;
 use crate::pool::{Held, Role, Worker};
 
 /// What became of an attempt.

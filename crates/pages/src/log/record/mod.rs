@@ -31,56 +31,7 @@ pub(crate) use steps::StepWords;
 use engine::{Decision, GlobalId, PartOf};
 
 use crate::lsn::Lsn;
-use crate::page::RecordParts;
-
-/// What happens to pages: the same when it happens, and when it is repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change<'r> {
-    /// A leaf has this record under the key now, as a new entry or instead of another record.
-    Put { key: &'r [u64], parts: RecordParts<'r>, ghost: bool },
-    /// A record becomes a ghost, or is there again.
-    Mark { key: &'r [u64], ghost: bool },
-    /// Words of a record, from number `first` on.
-    Write { key: &'r [u64], first: usize, words: &'r [u64] },
-    /// An entry leaves.
-    Remove { key: &'r [u64] },
-    /// The first page keeps `stays` entries; the second one, which is new, is this; the third one
-    /// gets an entry for the second.
-    Split { separator: &'r [u64], stays: usize, right: &'r [u64] },
-    /// The first page, a root, has two entries now: the two others, which are new.
-    SplitRoot { separator: &'r [u64], left: &'r [u64], right: &'r [u64] },
-    /// The first page gets all that the second one has, which is this; the third one loses the
-    /// entry for the second. The second page is free.
-    Merge { entry: usize, right: &'r [u64] },
-    /// The first page, a root, gets all that the second one has, its only child, which is this. The
-    /// second page is free.
-    MergeRoot { child: &'r [u64] },
-}
-
-impl Change<'_> {
-    /// Pages that it is made to.
-    fn pages(self) -> usize {
-        match self {
-            Change::Put { .. } | Change::Mark { .. } | Change::Write { .. } | Change::Remove { .. } => 1,
-            Change::MergeRoot { .. } => 2,
-            Change::Split { .. } | Change::SplitRoot { .. } | Change::Merge { .. } => 3,
-        }
-    }
-
-    /// Whether it makes the page at this place of the list.
-    pub(crate) fn makes(self, place: usize) -> bool {
-        match self {
-            Change::Split { .. } => place == 1,
-            Change::SplitRoot { .. } => place > 0,
-            _ => false,
-        }
-    }
-
-    /// Whether it frees the page at this place of the list.
-    pub(crate) fn frees(self, place: usize) -> bool {
-        matches!(self, Change::Merge { .. } | Change::MergeRoot { .. }) && place == 1
-    }
-}
+use crate::page::{Change, RecordParts};
 
 /// What takes a change of a transaction back: another change of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

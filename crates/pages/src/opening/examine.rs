@@ -11,19 +11,20 @@ use platform::files::{Existence, Files, Operation};
 use redo_log::LogError;
 use schema::{TableDescription, key_words};
 
-use crate::channel::{About, PageFile};
-use crate::head;
+use crate::checkpoints::master::{self, Master};
+use crate::error::PagedError;
+use crate::files::channel::{About, PageFile};
+use crate::files::head;
+use crate::files::life::Life;
 use crate::inspection::{ExaminedTree, TableTrees, check_trees};
-use crate::life::Life;
 use crate::log::reader::LogFiles;
 use crate::log::record::Logged;
 use crate::lsn::Lsn;
-use crate::master::{self, Master};
-use crate::options::{PagedError, PagedOptions};
-use crate::overflow::{self, Division};
+use crate::opening::restart::{self, Analysis, follow_states};
+use crate::options::PagedOptions;
 use crate::page::PageFault;
 use crate::pool::Pool;
-use crate::restart::{self, Analysis, follow_states};
+use crate::rows::overflow::{self, Division};
 use crate::tree::Tree;
 
 /// Frames that an examination reads pages with.

@@ -7,10 +7,10 @@ use schema::row::TAIL_BYTES_MAX;
 use terms::Abort;
 use terms::rows::word_set;
 
-use crate::options::PagedError;
-use crate::overflow::{self, Division};
+use crate::error::PagedError;
 use crate::page::record_words_max;
 use crate::pool::Worker;
+use crate::rows::overflow::{self, Division};
 use crate::tree::Tree;
 
 /// A table. Its rows lie in the leaves of the tree of its primary key, long ones by their first

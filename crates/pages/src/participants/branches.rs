@@ -15,9 +15,9 @@ use platform::{Nanos, Work};
 use terms::Abort;
 
 use crate::context::Context;
+use crate::error::PagedError;
 use crate::log::Log;
 use crate::log::record::End;
-use crate::options::PagedError;
 use crate::pool::Writing;
 use crate::running::run;
 use crate::undo::Undo;

@@ -13,12 +13,12 @@ use platform::Work;
 use platform::files::Files;
 use terms::{Abort, Category, Conflict};
 
+use crate::checkpoints::undecided::{KnownPart, Undecided};
 use crate::context::Context;
+use crate::error::PagedError;
 use crate::log::record::{End, Note};
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 use crate::owner::Kept;
-use crate::undecided::{KnownPart, Undecided};
 
 impl<'d, P: Files> Context<'d, P> {
     fn undecided(&self) -> Option<&'d Undecided<P>> {

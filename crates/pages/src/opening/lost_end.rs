@@ -5,20 +5,20 @@
 //! there would be shown by half. A restart looks at pages that the log changes before it writes
 //! anything, if something that is no record lies behind the end: most often that is what a crash
 //! has left of a write that was under way. Any other such page is refused when it is read, in this
-//! life and later ones ([`crate::channel::PageFile`]).
+//! life and later ones ([`crate::files::channel::PageFile`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
 
-use crate::channel;
-use crate::head;
+use crate::checkpoints::master::Master;
+use crate::error::PagedError;
+use crate::files::channel;
+use crate::files::head;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
 use crate::lsn::Lsn;
-use crate::master::Master;
-use crate::options::PagedError;
 use crate::page::{self, PageFault};
 
 /// Looks at the pages that the log changes.

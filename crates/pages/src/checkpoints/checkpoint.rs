@@ -19,13 +19,14 @@ use platform::LINE_BYTES;
 use platform::files::Files;
 use storage::Latched;
 
-use crate::life::Life;
+use crate::checkpoints::master::Master;
+use crate::checkpoints::undecided::{Carried, Undecided};
+use crate::error::PagedError;
+use crate::files::life::Life;
 use crate::log::Log;
 use crate::lsn::Lsn;
-use crate::master::Master;
-use crate::options::{Broken, PagedError};
+use crate::options::Broken;
 use crate::pool::{Copies, Pool, Sent};
-use crate::undecided::{Carried, Undecided};
 
 /// Copies on their way at a time: more in a larger pool, of which they are no more than a part, as
 /// pages stay meanwhile.

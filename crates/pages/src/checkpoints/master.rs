@@ -19,12 +19,12 @@ use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use redo_log::{LogError, PAGES_CHECKPOINT};
 
-use crate::life::Life;
+use crate::checkpoints::undecided::{Carried, KnownPart};
+use crate::error::PagedError;
+use crate::files::life::Life;
 use crate::log::reader::Start;
 use crate::log::record;
 use crate::lsn::Lsn;
-use crate::options::PagedError;
-use crate::undecided::{Carried, KnownPart};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"islesPAG");
 const FORMAT: u64 = 6;

@@ -1,5 +1,10 @@
 //! How a database begins: a new one, or what a directory holds.
 
+pub(crate) mod examine;
+mod lost_end;
+pub(crate) mod repair;
+mod restart;
+
 use std::path::Path;
 
 use engine::durable::SchemaError;
@@ -9,27 +14,28 @@ use platform::files::{Access, Entry, Existence, Files, Operation};
 use redo_log::LogError;
 use schema::TableDescription;
 
-use crate::channel::{self, About, PageFile};
-use crate::checkpoint::{Checkpoints, Fixed};
+use self::restart::Analysis;
+use crate::checkpoints::checkpoint::{Checkpoints, Fixed};
+use crate::checkpoints::master::{self, MAKING, Master};
+use crate::checkpoints::undecided::{Carried, KnownPart};
 use crate::database::PagedDatabase;
-use crate::head;
-use crate::life::Life;
+use crate::error::PagedError;
+use crate::files::channel::{self, About, PageFile};
+use crate::files::head;
+use crate::files::life::Life;
 use crate::locks::LockManager;
 use crate::log::reader::{LogFiles, Tail};
 use crate::log::record::Logged;
 use crate::log::segments::{self, Names, SegmentPlan};
 use crate::log::{Log, LogPlan};
-use crate::lost_end;
 use crate::lsn::Lsn;
-use crate::master::{self, MAKING, Master};
-use crate::options::{PagedError, PagedLogOptions, PagedOptions};
-use crate::overflow;
+use crate::options::{PagedLogOptions, PagedOptions};
 use crate::pool::{Pool, Worker};
-use crate::restart::{self, Analysis, Doubted};
+use crate::rows::overflow;
+use crate::rows::tables::Table;
 use crate::shared::Shared;
-use crate::tables::Table;
 use crate::tree::Tree;
-use crate::undecided::{Carried, KnownPart};
+use crate::undo::Doubted;
 
 /// Hears how far an opening is.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(Progress)>;

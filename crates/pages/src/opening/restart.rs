@@ -18,23 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 
+use crate::checkpoints::undecided::{Carried, KnownPart};
+use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::log::record::{Change, End, Logged, LoggedChange, Takeback};
+use crate::log::record::{End, Logged, LoggedChange, Takeback};
 use crate::lsn::Lsn;
-use crate::options::PagedError;
+use crate::page::Change;
 use crate::pool::{FREE, IN_USE, Worker, Writing};
 use crate::tree::Tree;
-use crate::undecided::{Carried, KnownPart};
-use crate::undo::Undo;
-
-/// A part in doubt.
-pub(crate) struct Doubted {
-    /// Its number in the log.
-    pub transaction: u64,
-    pub part: PartOf,
-    /// What takes its changes back.
-    pub undo: Undo,
-}
+use crate::undo::{Doubted, Undo};
 
 /// What analysis finds.
 #[derive(Default)]

@@ -10,10 +10,10 @@ use platform::files::{
     Access, BLOCK_BYTES, Buffer, Completion, Existence, FileError, FileErrorKind, Files, Operation,
 };
 
-use crate::head;
-use crate::life::{self, Life};
+use crate::error::PagedError;
+use crate::files::head;
+use crate::files::life::{self, Life};
 use crate::lsn::Lsn;
-use crate::options::PagedError;
 use crate::page::{self, PageFault};
 
 /// Bytes from one page of so many bytes to the next.

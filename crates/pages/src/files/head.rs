@@ -12,7 +12,7 @@
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, FileError, Files, Operation};
 use redo_log::LogError;
 
-use crate::options::PagedError;
+use crate::error::PagedError;
 
 /// Name of the file.
 pub(crate) const NAME: &str = "pages.data";

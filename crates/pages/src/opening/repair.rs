@@ -11,12 +11,12 @@ use std::path::Path;
 
 use platform::files::{Access, Existence, Files, Operation};
 
-use crate::channel::{About, Channel, PageFile};
-use crate::examine::{Directory, examine, pool_over};
-use crate::head;
+use crate::checkpoints::master::Master;
+use crate::error::PagedError;
+use crate::files::channel::{About, Channel, PageFile};
+use crate::files::head;
 use crate::log::record::Logged;
-use crate::master::Master;
-use crate::options::PagedError;
+use crate::opening::examine::{Directory, examine, pool_over};
 
 /// Most pages that are made anew at a time: they stay in the pool of an examination, which writes
 /// nothing then.
