@@ -4,14 +4,13 @@ use std::ops::Range;
 
 /// Bytes that are filled at once.
 const STEP_BYTES: u64 = 1 << 20;
-/// A group with more bytes costs less with the space as it is: its flush is shared by more commits
-/// than zeros are worth. So many bytes are left when the next step is taken.
+/// Larger groups do not have space filled with zeros: more commits share their flush, and zeros are
+/// worth less than they cost. The next step is filled when this many zeroed bytes are left.
 const GROUP_BYTES_MAX: u64 = STEP_BYTES / 8;
 
-/// The bytes to fill next, after a group of so many bytes; none if it was long, or if enough are
-/// left. Of the segment it is known up to where it was written before, where the next block goes,
-/// and where it ends.
-pub fn next_zeros((cleared, next, end): (u64, u64, u64), group_bytes: u64) -> Option<Range<u64>> {
+/// The bytes to fill with zeros next, after a group of `group_bytes` bytes; none if the group was
+/// large, or if enough zeroed bytes are left.
+pub fn next_zeros(cleared: u64, next: u64, end: u64, group_bytes: u64) -> Option<Range<u64>> {
     let from = cleared.max(next);
     let until = (from + STEP_BYTES).min(end);
     let is_due = group_bytes <= GROUP_BYTES_MAX && from - next <= GROUP_BYTES_MAX;

@@ -2,12 +2,13 @@
 //!
 //! A checkpoint consists of files of blocks like those of a [segment](crate::format). The
 //! generation in their headers is the number of the checkpoint, the stream is the number of the
-//! file, and the identity was drawn for the checkpoint. The last block says how many records the
-//! file has, where blocks of a log say what is complete. The files are durable before the manifest
-//! names the checkpoint, and never change afterwards.
+//! file, and the identity was drawn for the checkpoint. The last block has the number of the file's
+//! records in the field that has the complete epoch in blocks of a log. The files are durable
+//! before the manifest names the checkpoint, and never change afterwards.
 
 use platform::Node;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
+use storage::Latched;
 
 use crate::error::LogError;
 use crate::filling::FillingBlock;
@@ -16,11 +17,10 @@ use crate::found::CHECKPOINT_SEQUENCE;
 use crate::image::read_at;
 use crate::manifest::Checkpoint;
 use crate::names::checkpoint_file_name;
-use storage::Latched;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 1 << 20;
-/// The number of records is said by the last block only.
+/// The value in all blocks but the last, which has the number of records.
 const MORE: u64 = u64::MAX;
 
 /// Writes one file of a checkpoint.
@@ -161,13 +161,13 @@ struct Cursor {
     records: Vec<(u64, u64)>,
 }
 
-/// One worker's use of a [`CheckpointReader`].
+/// Reads blocks of a [`CheckpointReader`] for one worker.
 pub struct BlockReader<'r, P: Files> {
     reader: &'r CheckpointReader<'r, P>,
     queue: P::Queue,
     /// The file that was read last, and its number.
     open: Option<(usize, P::File)>,
-    /// For headers, and for blocks.
+    /// Buffers for headers, and for blocks.
     head: Option<Buffer<P>>,
     block: Option<Buffer<P>>,
 }
@@ -183,7 +183,8 @@ impl<'d, P: Files> CheckpointReader<'d, P> {
     pub(crate) fn new(
         c: P::Core,
         directory: &'d P::Directory,
-        (database, checkpoint): (u64, &Checkpoint),
+        database: u64,
+        checkpoint: &Checkpoint,
         files: &[Entry],
     ) -> Result<Self, LogError> {
         let own = (0..checkpoint.files).map(|number| {
@@ -203,14 +204,14 @@ impl<'d, P: Files> CheckpointReader<'d, P> {
         self.files.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// For one worker.
+    /// A reader of blocks for one worker.
     pub fn worker(&self, c: P::Core) -> Result<BlockReader<'_, P>, LogError> {
         let queue = P::queue(c, self.directory)?;
         let head = Some(Buffer::new(c, None, ALIGNMENT, "checkpoint")?);
         Ok(BlockReader { reader: self, queue, open: None, head, block: None })
     }
 
-    /// How many rows there were, when all workers have read to the end.
+    /// The number of rows, when all workers have read to the end.
     ///
     /// # Errors
     /// [`LogError::Damaged`] if there are not as many as there have to be.

@@ -1,41 +1,41 @@
 //! Checkpoints of a log that is being written, and the removal of what they stand for.
 //!
 //! A checkpoint is a copy of every row, each as it was at a moment of its own while transactions
-//! went on. [`Log::begin_checkpoint`] cuts all streams, and waits until every epoch of which a
-//! record lies before the cut is complete: what is copied afterwards has all those changes.
-//! Recovery repeats all changes of later epochs, which are values: those that the copy has already
-//! change nothing. A copy may have changes that are not durable yet; the checkpoint counts when the
-//! manifest names it, which [`Log::end_checkpoint`] lets it do after they are.
+//! continued. [`Log::begin_checkpoint`] cuts all streams, and waits until every epoch with a record
+//! before the cut is complete: rows that are copied afterwards have all those changes. Recovery
+//! repeats all changes of later epochs, which are values: repeating a change that the copy has
+//! already has no effect. A copy may have changes that are not durable yet; [`Log::end_checkpoint`]
+//! waits for them before the manifest names the checkpoint.
 
 use std::sync::atomic::Ordering;
 
 use platform::Node;
 use platform::files::{FileError, Files, Operation};
+use storage::Epochs;
 
 use crate::Log;
 use crate::checkpoint::CheckpointFileWriter;
-use crate::driver::Driver;
+use crate::driver::LogDriver;
 use crate::error::LogError;
-use crate::manifest::{Checkpoint, Manifest, ManifestWriter, Start};
+use crate::goal::Target;
+use crate::manifest::{Checkpoint, Manifest, ManifestWriter, StreamStart};
 use crate::names::{checkpoint_file_name, segment_name};
-use crate::turn::Target;
-use storage::Epochs;
 
-/// Between two looks whether another core has written the manifest.
+/// Interval between two checks of a manifest that another core writes.
 const MANIFEST_WAIT_NANOS: u64 = 100_000;
 
-/// Where a checkpoint begins in the log.
+/// The place in the log at which a checkpoint begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     number: u64,
     identity: u64,
     epoch: u64,
-    /// Where each stream begins after it.
-    starts: Vec<Start>,
+    /// The first block of each stream after the cut.
+    starts: Vec<StreamStart>,
 }
 
 impl Cut {
-    /// The last epoch whose records the checkpoint stands for: those of later epochs still count.
+    /// The last epoch whose records the checkpoint replaces: those of later epochs still count.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -47,7 +47,7 @@ impl<P: Files> Log<P> {
     /// but for no other transaction.
     ///
     /// # Errors
-    /// The log has stopped; or the files refuse, and the log goes on.
+    /// The log has stopped; or the files refuse, and the log continues.
     pub fn begin_checkpoint(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError> {
         let identity = P::fresh_identity(c, &self.directory)?;
         let cut = self.with_driver(c, |driver| {
@@ -71,7 +71,7 @@ impl<P: Files> Log<P> {
     fn cut(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         identity: u64,
     ) -> Result<Result<Cut, FileError>, LogError> {
         self.wait_for_disk(c, driver)?;
@@ -95,7 +95,7 @@ impl<P: Files> Log<P> {
     /// A new file of a checkpoint.
     ///
     /// # Errors
-    /// The files refuse. The log goes on.
+    /// The files refuse. The log continues.
     pub fn checkpoint_file(
         &self,
         c: P::Core,
@@ -112,12 +112,12 @@ impl<P: Files> Log<P> {
         )
     }
 
-    /// Ends a checkpoint of which all rows are in its first `files` files, which are finished. What
-    /// the checkpoint stands for goes. Waits as [`Self::begin_checkpoint`] does.
+    /// Ends a checkpoint whose rows are all in its first `files` files, which are finished. Removes
+    /// the superseded files. Waits as [`Self::begin_checkpoint`] does.
     ///
     /// # Errors
     /// The log has stopped, or the files refuse: then the checkpoint before counts, or there is
-    /// none, and the log goes on.
+    /// none, and the log continues.
     pub fn end_checkpoint(
         &self,
         c: P::Core,
@@ -155,10 +155,10 @@ impl<P: Files> Log<P> {
         result
     }
 
-    /// Has all streams call complete what is durable, unless they have no record of a later epoch
-    /// than they do; up to which epoch they call all complete then. An opening sees by that whether
-    /// the log has what the copy may have by half.
-    fn mark_durable(&self, c: P::Core, driver: &mut Driver<P>) -> Result<u64, LogError> {
+    /// Writes blocks that call the durable epochs complete, unless the streams have no later record
+    /// than they call complete. Returns the epoch up to which they call all complete then. An
+    /// opening sees by this epoch whether the log has all changes that the copy may have in part.
+    fn mark_durable(&self, c: P::Core, driver: &mut LogDriver<P>) -> Result<u64, LogError> {
         self.wait_for_disk(c, driver)?;
         let durable = self.durable(c);
         if driver.marked < driver.newest.min(durable) {
@@ -173,7 +173,7 @@ impl<P: Files> Log<P> {
     ///
     /// # Errors
     /// The files refuse. If they refuse to take the new manifest, the directory has what it had,
-    /// and the log goes on. If they refuse to put it in the place of the other, which of the two
+    /// and the log continues. If they refuse to put it in the place of the other, which of the two
     /// the directory has is not known, and the log stops: nothing is acknowledged that one of them
     /// contradicts.
     pub fn describe(&self, c: P::Core, extra: Vec<u8>) -> Result<(), LogError> {
@@ -228,9 +228,10 @@ impl<P: Files> Log<P> {
         self.wait_for_all(c, epochs)
     }
 
-    /// Removes the files that are needed no longer since the cut, or makes them segments again:
-    /// those of this life alone, since what a flush in a former one has failed to write is not
-    /// known to be durable, and looks as if it were. One that cannot be removed stays for later.
+    /// Removes the files that are not needed since the cut, or makes them segments again. Only
+    /// segments of this generation are reused: data that a flush of an earlier one failed to write
+    /// is not durable, but can be read as if it were. A file that cannot be removed stays for
+    /// later.
     fn remove_needless(&self, c: P::Core, writer: &mut ManifestWriter<P>, before: &Manifest, cut: &Cut) {
         let manifest = &writer.manifest;
         let former = writer.own.extract_if(.., |name| !manifest.needs(name));
@@ -243,7 +244,7 @@ impl<P: Files> Log<P> {
                     stream.done.extract_if(.., |(sequence, _)| *sequence < start.sequence).collect();
                 for (sequence, bytes) in done {
                     let name = segment_name(stream.number, sequence);
-                    if !stream.reuse((&name, bytes)) {
+                    if !stream.reuse(&name, bytes) {
                         writer.leaving.push(name);
                     }
                 }

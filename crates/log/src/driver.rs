@@ -3,11 +3,11 @@
 
 use platform::Nanos;
 use platform::files::{Buffer, Files};
+use storage::Epochs;
 
 use crate::error::LogError;
 use crate::manifest::ManifestWriter;
 use crate::stream::Stream;
-use storage::Epochs;
 
 /// Longest that epochs become.
 const EPOCH_NANOS_MAX: u64 = 10_000_000;
@@ -26,8 +26,15 @@ pub(crate) struct Flight {
     pub began: Nanos,
 }
 
-/// What the core that flushes works with.
-pub(crate) struct Driver<P: Files> {
+/// A group that has become durable.
+pub(crate) struct FlushedGroup {
+    /// From the beginning of its writes to the end of its flush.
+    pub nanos: u64,
+    pub bytes: u64,
+}
+
+/// State of the core that flushes.
+pub(crate) struct LogDriver<P: Files> {
     pub streams: Vec<Stream<P>>,
     /// The group under way.
     pub flight: Option<Flight>,
@@ -49,17 +56,17 @@ pub(crate) struct Driver<P: Files> {
     pub error: Option<LogError>,
     /// `None` while the log begins, or a core writes it.
     pub manifest: Option<ManifestWriter<P>>,
-    /// Whether a core is writing it.
+    /// True while a core writes the manifest.
     pub manifest_is_lent: bool,
     /// Number of the last checkpoint that was begun, which a core may do while another one writes
     /// the manifest: the files of one that failed may be named by a manifest on the disk.
     pub last_checkpoint: u64,
 }
 
-impl<P: Files> Driver<P> {
+impl<P: Files> LogDriver<P> {
     /// A driver of streams without records that call the epochs up to `marked` complete.
     pub(crate) fn new(streams: Vec<Stream<P>>, marked: u64) -> Self {
-        Driver {
+        LogDriver {
             streams,
             flight: None,
             groups: 0,
@@ -96,7 +103,7 @@ impl<P: Files> Driver<P> {
     /// Makes epochs as long as suits the load, after a group with this way to the disk and these
     /// bytes: the more bytes a group has, the smaller a part of the time groups are under way, so
     /// that many transactions share the price of one.
-    pub(crate) fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, (nanos, bytes): (u64, u64)) {
+    pub(crate) fn tune(&mut self, c: P::Core, epochs: &Epochs<P>, nanos: u64, bytes: u64) {
         let length = epochs.length(c);
         let shortest = *self.shortest_nanos.get_or_insert(length);
         let times = (bytes / EPOCH_BYTES).clamp(1, EPOCH_GROUPS_MAX);

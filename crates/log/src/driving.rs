@@ -1,39 +1,39 @@
-//! One core at a time hands records to the disk, and takes note of what the disk has done.
+//! The flush protocol: one core at a time submits records to the disk and takes completions.
 
 use std::sync::atomic::Ordering;
 
 use platform::files::{FileError, Files};
 use platform::{Nanos, Platform};
-
-use crate::driver::{Driver, Flight};
-use crate::error::LogError;
-use crate::slot::{Collected, Filled};
-use crate::stream::{By, Mark, Stream};
-use crate::turn::{Goal, Target, Turn};
-use crate::{Log, performs};
 use storage::{Epochs, last_complete};
 use terms::Epoch;
 
-/// A core that waits looks for so long whether commits under way come to their end, this often.
+use crate::driver::{Flight, FlushedGroup, LogDriver};
+use crate::error::LogError;
+use crate::goal::{DriveGoal, DriveOutcome, Target};
+use crate::slot::{Collected, Filled};
+use crate::stream::{GroupMark, IoExecutor, Stream};
+use crate::{Log, performs_io};
+
+/// A core that waits checks for at most this long whether commits under way end, at this interval.
 const IDLE_NANOS_MAX: u64 = 10_000;
 const IDLE_PAUSE_NANOS: u64 = 100;
 
-/// How the beginning of a whole group went.
-enum Whole {
+/// Outcome of an attempt to begin a whole group.
+enum WholeGroup {
     /// Some commit is under way.
-    Not,
+    CommitsUnderWay,
     /// There is nothing to write: everything that was committed is durable.
-    Everything,
+    AllDurable,
     Begun,
 }
 
-/// Who performs a group that a worker waits for until this deadline.
-fn by<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> By {
-    if performs::<P>(c, deadline) { By::Core } else { By::Queue }
+/// The executor of a group that a worker waits for until this deadline.
+fn executor_for<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> IoExecutor {
+    if performs_io::<P>(c, deadline) { IoExecutor::Core } else { IoExecutor::Queue }
 }
 
-/// Whether a moment comes until then at which no commit is under way: sessions that wait for their
-/// commits end them and begin no others.
+/// Returns true if a moment without a commit under way comes before `until`. Sessions that wait for
+/// their commits end them and begin no others.
 fn is_idle_soon<P: Platform>(c: P::Core, epochs: &Epochs<P>, until: Nanos) -> bool {
     while P::now(c) < until {
         if epochs.no_commit_is_under_way(c) {
@@ -46,30 +46,30 @@ fn is_idle_soon<P: Platform>(c: P::Core, epochs: &Epochs<P>, until: Nanos) -> bo
 
 impl<P: Files> Log<P> {
     /// Does what can be done now, if no other core is at it.
-    pub(crate) fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: Goal) -> Turn {
+    pub(crate) fn try_drive(&self, c: P::Core, epochs: &Epochs<P>, goal: DriveGoal) -> DriveOutcome {
         // Acquire: pairs with the release of the holder before.
         if P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
-            return Turn::Taken;
+            return DriveOutcome::Busy;
         }
         // SAFETY: the latch is held.
         let driver = unsafe { &mut *self.driver.get() };
         let before = (self.durable(c), driver.groups);
         let turn = match driver.error {
             None => self.drive(c, driver, epochs, goal),
-            Some(_) => Ok(Turn::Over),
+            Some(_) => Ok(DriveOutcome::Done),
         };
         let stops = turn.is_err();
         let turn = turn.unwrap_or_else(|error| {
             driver.error = Some(error.stops());
-            Turn::Over
+            DriveOutcome::Done
         });
-        let has_landed = turn == Turn::Whole || (self.durable(c), driver.groups) != before;
+        let has_completed = turn == DriveOutcome::WholeGroup || (self.durable(c), driver.groups) != before;
         // Release: pairs with the acquire of the next holder.
         P::store(c, self.latch(), 0, Ordering::Release);
         if stops {
             self.publish_stop(c);
-        } else if has_landed {
-            self.has_landed(c);
+        } else if has_completed {
+            self.announce_completion(c);
         }
         turn
     }
@@ -77,35 +77,35 @@ impl<P: Files> Log<P> {
     pub(crate) fn publish_stop(&self, c: P::Core) {
         // Release: pairs with the acquire in `stopped`.
         P::store(c, self.stopped_word(), 1, Ordering::Release);
-        self.has_landed(c);
+        self.announce_completion(c);
     }
 
-    /// One holder's turn at the latch.
+    /// Drives the log while this core holds the latch.
     fn drive(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         epochs: &Epochs<P>,
-        goal: Goal,
-    ) -> Result<Turn, LogError> {
+        goal: DriveGoal,
+    ) -> Result<DriveOutcome, LogError> {
         let mut waits_for_whole = false;
         loop {
-            if let Some(landed) = self.land(c, driver)? {
-                driver.tune(c, epochs, landed);
+            if let Some(landed) = self.take_completions(c, driver)? {
+                driver.tune(c, epochs, landed.nanos, landed.bytes);
             }
             let mut started = false;
             if driver.flight.is_none() {
                 if waits_for_whole {
-                    return Ok(Turn::Whole);
+                    return Ok(DriveOutcome::WholeGroup);
                 }
                 if epochs.current(c) >= Epoch::LAST {
                     return Err(LogError::NoEpochs);
                 }
-                if let Goal::Durable(target) = goal {
+                if let DriveGoal::Durable(target) = goal {
                     match self.start_whole(c, driver, epochs, target)? {
-                        Whole::Everything => return Ok(Turn::Whole),
-                        Whole::Begun => waits_for_whole = true,
-                        Whole::Not => {
+                        WholeGroup::AllDurable => return Ok(DriveOutcome::WholeGroup),
+                        WholeGroup::Begun => waits_for_whole = true,
+                        WholeGroup::CommitsUnderWay => {
                             while last_complete(epochs.current(c)).0 < target.epoch && epochs.draw(c) {}
                         }
                     }
@@ -119,21 +119,23 @@ impl<P: Files> Log<P> {
                 }
             }
             match goal {
-                Goal::GetOn => return Ok(Turn::Over),
-                Goal::Empty if started => return Ok(Turn::Over),
-                Goal::Durable(target) if self.durable(c) >= target.epoch => return Ok(Turn::Over),
+                DriveGoal::Advance => return Ok(DriveOutcome::Done),
+                DriveGoal::EmptySlots if started => return Ok(DriveOutcome::Done),
+                DriveGoal::Durable(target) if self.durable(c) >= target.epoch => {
+                    return Ok(DriveOutcome::Done);
+                }
                 _ => {}
             }
             let deadline = match goal {
-                Goal::Durable(target) => target.deadline,
-                Goal::GetOn | Goal::Empty => None,
+                DriveGoal::Durable(target) => target.deadline,
+                DriveGoal::Advance | DriveGoal::EmptySlots => None,
             };
             let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
-                return Ok(Turn::Blocked);
+                return Ok(DriveOutcome::Blocked);
             };
             if !stream.wait(c, deadline) {
                 if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
-                    return Ok(Turn::Over);
+                    return Ok(DriveOutcome::Done);
                 }
                 return Err(FileError::stopped().into());
             }
@@ -144,17 +146,17 @@ impl<P: Files> Log<P> {
     fn start_whole(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         epochs: &Epochs<P>,
         target: Target,
-    ) -> Result<Whole, LogError> {
+    ) -> Result<WholeGroup, LogError> {
         if target.by_epoch {
-            return Ok(Whole::Not);
+            return Ok(WholeGroup::CommitsUnderWay);
         }
         let until = P::now(c).plus(IDLE_NANOS_MAX);
         let (collected, complete) = loop {
             if !is_idle_soon(c, epochs, until) {
-                return Ok(Whole::Not);
+                return Ok(WholeGroup::CommitsUnderWay);
             }
             if let Some(collected) = self.collect_whole(c, driver, epochs) {
                 break collected;
@@ -162,12 +164,12 @@ impl<P: Files> Log<P> {
         };
         if collected.filled.is_empty() && (driver.is_whole || driver.newest <= driver.marked) {
             self.publish_whole(c, driver.whole);
-            return Ok(Whole::Everything);
+            return Ok(WholeGroup::AllDurable);
         }
         driver.is_whole = true;
-        let mark = Mark { before: driver.marked, complete, whole: driver.whole };
-        self.write_collected(c, driver, collected, (mark, by::<P>(c, target.deadline)))?;
-        Ok(Whole::Begun)
+        let mark = GroupMark { before: driver.marked, complete, whole: driver.whole };
+        self.write_collected(c, driver, collected, mark, executor_for::<P>(c, target.deadline))?;
+        Ok(WholeGroup::Begun)
     }
 
     /// Takes what all workers have left, and what is complete with it, if no commit is under way at
@@ -175,7 +177,7 @@ impl<P: Files> Log<P> {
     fn collect_whole(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         epochs: &Epochs<P>,
     ) -> Option<(Collected<P>, u64)> {
         // The number is told before the buffers are taken: whoever has left a record and finds an
@@ -193,7 +195,11 @@ impl<P: Files> Log<P> {
 
     /// Takes what the disk has done. If the group under way is durable then: how many nanoseconds
     /// its way took, and its bytes.
-    pub(crate) fn land(&self, c: P::Core, driver: &mut Driver<P>) -> Result<Option<(u64, u64)>, LogError> {
+    pub(crate) fn take_completions(
+        &self,
+        c: P::Core,
+        driver: &mut LogDriver<P>,
+    ) -> Result<Option<FlushedGroup>, LogError> {
         for stream in &mut driver.streams {
             stream.reap(c)?;
         }
@@ -205,7 +211,7 @@ impl<P: Files> Log<P> {
             if whole > 0 {
                 self.publish_whole(c, whole);
             }
-            (P::now(c).since(began), bytes)
+            FlushedGroup { nanos: P::now(c).since(began), bytes }
         }))
     }
 
@@ -226,20 +232,20 @@ impl<P: Files> Log<P> {
     fn start(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         epochs: &Epochs<P>,
-        goal: Goal,
+        goal: DriveGoal,
     ) -> Result<bool, LogError> {
         // Before the buffers are taken: what committed in these epochs is in them.
         let complete = last_complete(epochs.current(c)).0.max(driver.marked);
-        if complete <= self.durable(c) && !matches!(goal, Goal::Empty) {
+        if complete <= self.durable(c) && !matches!(goal, DriveGoal::EmptySlots) {
             return Ok(false);
         }
-        let by = match goal {
-            Goal::Durable(target) => by::<P>(c, target.deadline),
-            _ => By::Queue,
+        let executor = match goal {
+            DriveGoal::Durable(target) => executor_for::<P>(c, target.deadline),
+            _ => IoExecutor::Queue,
         };
-        self.write(c, driver, complete, by)?;
+        self.write(c, driver, complete, executor)?;
         Ok(true)
     }
 
@@ -248,9 +254,9 @@ impl<P: Files> Log<P> {
     pub(crate) fn write(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         complete: u64,
-        by: By,
+        executor: IoExecutor,
     ) -> Result<(), LogError> {
         let collected = driver.with_free(|free| self.slots.collect(c, free));
         let is_covered = driver.is_whole || driver.newest <= driver.marked;
@@ -260,16 +266,23 @@ impl<P: Files> Log<P> {
             return Ok(());
         }
         driver.is_whole = false;
-        self.write_collected(c, driver, collected, (Mark { before: driver.marked, complete, whole: 0 }, by))
+        self.write_collected(
+            c,
+            driver,
+            collected,
+            GroupMark { before: driver.marked, complete, whole: 0 },
+            executor,
+        )
     }
 
     /// Begins to write these records.
     fn write_collected(
         &self,
         c: P::Core,
-        driver: &mut Driver<P>,
+        driver: &mut LogDriver<P>,
         collected: Collected<P>,
-        (mark, by): (Mark, By),
+        mark: GroupMark,
+        executor: IoExecutor,
     ) -> Result<(), LogError> {
         driver.newest = driver.newest.max(collected.newest);
         let mut blocks: Vec<Vec<_>> = driver.streams.iter().map(|_| Vec::new()).collect();
@@ -278,13 +291,14 @@ impl<P: Files> Log<P> {
         }
         // Where several workers share a group its switches between threads are shared too, and its
         // core has transactions to go on with.
-        let by = if blocks.iter().map(Vec::len).sum::<usize>() > 1 { By::Queue } else { by };
+        let executor =
+            if blocks.iter().map(Vec::len).sum::<usize>() > 1 { IoExecutor::Queue } else { executor };
         let (before, began) = (driver.written_bytes(), P::now(c));
         let last = driver.streams.len() - 1;
         for (number, (stream, blocks)) in driver.streams.iter_mut().zip(blocks).enumerate() {
             // The queues of the others are at work meanwhile.
-            let by = if number == last { by } else { By::Queue };
-            stream.write(c, blocks, mark, by)?;
+            let executor = if number == last { executor } else { IoExecutor::Queue };
+            stream.write(c, blocks, mark, executor)?;
         }
         let bytes = driver.written_bytes() - before;
         let growth = P::load(c, self.growth_word(), Ordering::Relaxed);

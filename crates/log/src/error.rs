@@ -1,11 +1,11 @@
-//! What goes wrong with a log.
+//! Errors of a log.
 
 use std::path::PathBuf;
 
 use platform::OutOfMemory;
 use platform::files::FileError;
 
-/// Why a log cannot be opened, read or written.
+/// The reason why a log cannot be opened, read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The files refused.
@@ -35,7 +35,7 @@ pub enum LogError {
     NoManifest {
         /// The directory.
         path: PathBuf,
-        /// One of its files.
+        /// A file of the database that was found.
         file: String,
     },
     /// A file has the name of one of the database's, and is not the database's.
@@ -43,7 +43,7 @@ pub enum LogError {
         "{0}: it belongs to another database, or to a copy of this one that went on for itself: move it away, and put back what belongs there"
     )]
     Foreign(String),
-    /// A file says more than the manifest knows.
+    /// A file is newer than the manifest.
     #[error(
         "{0}: a later opening has written it than isles.manifest knows, which is an older one: put the right one back, or restore a backup"
     )]
@@ -51,14 +51,14 @@ pub enum LogError {
     /// The directory has a database of the other storage manager.
     #[error("{}: holds rows in pages: open it with a pool of pages, or name another directory", .0.display())]
     RowsInPages(PathBuf),
-    /// What was durable cannot be read any more.
+    /// Durable data cannot be read any more.
     #[error("{file}: damaged at byte {offset}: {what}; restore a backup")]
     Damaged {
         /// The file's name.
         file: String,
-        /// Where.
+        /// First damaged byte of the file.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the damage.
         what: &'static str,
     },
     /// The last epoch has come.

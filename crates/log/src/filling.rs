@@ -19,7 +19,7 @@ impl<P: Platform> FillingBlock<P> {
         FillingBlock { buffer, crc: GrowingCrc::default() }
     }
 
-    /// Whether there is room for a record of this many bytes.
+    /// Returns true if a record of this many bytes fits.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.buffer.len() + bytes <= self.buffer.capacity()
     }

@@ -18,14 +18,15 @@
 //! record:         body 4 (highest bit: late) | stamp 8 | epoch 8 if late | body
 //! ```
 
-use crate::error::LogError;
 use terms::Epoch;
+
+use crate::error::LogError;
 
 /// Version of everything in a database's directory.
 pub const FORMAT: u32 = 8;
 /// The oldest version that is read: earlier ones have other stamps.
 pub const FORMAT_OLDEST: u32 = 8;
-/// Blocks begin and end at multiples of this: what direct access asks for.
+/// Blocks begin and end at multiples of this, as direct access requires.
 pub const ALIGNMENT: usize = platform::files::BLOCK_BYTES;
 /// Length of a block's header.
 pub const BLOCK_HEADER_BYTES: usize = 104;
@@ -38,8 +39,8 @@ const SEGMENT_HEADER_BYTES: usize = SEGMENT_CRC_AT + 4;
 const SEGMENT_CRC_AT: usize = 56;
 const BLOCK_CRC_AT: usize = BLOCK_HEADER_BYTES - 4;
 const LATE: u32 = 1 << 31;
-/// Checksums of payloads that grow go on by so many bytes at a time: they are in the nearest cache
-/// then, and enough for the processor to work on several parts at once.
+/// Checksums of growing payloads are extended by this many bytes at a time: these are in the
+/// nearest cache then, and enough for the processor to work on several parts at once.
 const CRC_BYTES: usize = 8 << 10;
 
 const _: () = assert!(BLOCK_HEADER_BYTES < ALIGNMENT && SEGMENT_HEADER_BYTES < ALIGNMENT);
@@ -136,10 +137,10 @@ impl SegmentHeader {
     }
 }
 
-/// Where a block is: no other block that was ever written has the same place.
+/// The place of a block: no other block that was ever written has the same place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPlace {
-    /// That of its [segment](SegmentHeader).
+    /// Identity of its [segment](SegmentHeader).
     pub identity: u64,
     /// The stream.
     pub stream: u32,
@@ -149,10 +150,10 @@ pub struct BlockPlace {
     pub offset: u64,
 }
 
-/// What stands before the records of a block.
+/// The header before the records of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// Where it was written.
+    /// The place at which the block was written.
     pub place: BlockPlace,
     /// Number among the blocks that the stream wrote in this generation, from 0, without gaps.
     pub number: u64,
@@ -163,8 +164,8 @@ pub struct BlockHeader {
     /// All records of this stream with this epoch or an earlier one are in this block or before it.
     pub complete: u64,
     /// Not 0: everything that the records up to here depend on is in this block or before it, or in
-    /// another stream up to the block with the same number here. So all of it counts, whatever is
-    /// complete.
+    /// another stream up to the block with the same number here. All of it counts, even if its
+    /// epoch is not complete.
     pub whole: u64,
     /// Blocks with smaller numbers were durable when this one was written: if one of them cannot be
     /// read and this one can, that is no torn write.
@@ -234,19 +235,20 @@ impl BlockHeader {
     }
 }
 
-/// One transaction's changes, or a part of them: all parts have the same stamp.
+/// The changes of one transaction, or a part of them: all parts have the same stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Its place among the commits: of two changes of a row the one with the larger stamp is later.
     pub stamp: u64,
     /// The transaction is durable when this epoch is.
     pub epoch: u64,
-    /// What changed.
+    /// The encoded changes.
     pub body: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// Whether its epoch is another than its stamp's: it was prepared in an earlier one.
+    /// Returns true if the record's epoch differs from that of its stamp: the record was prepared
+    /// in an earlier epoch.
     fn is_late(&self) -> bool {
         Epoch(self.epoch) != Epoch::of_stamp(self.stamp)
     }
@@ -292,7 +294,7 @@ pub(crate) struct GrowingCrc {
 }
 
 impl GrowingCrc {
-    /// Goes on if the block has grown enough.
+    /// Extends the checksum if the block has grown enough.
     #[inline]
     pub(crate) fn grow(&mut self, block: &[u8]) {
         if block.len() >= BLOCK_HEADER_BYTES + self.covered + CRC_BYTES {
@@ -321,12 +323,12 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Those of this payload.
+    /// The records of this payload.
     pub fn new(payload: &'a [u8]) -> Self {
         Records { rest: payload }
     }
 
-    /// Whether everything was read.
+    /// Returns true if all records were read.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }

@@ -14,12 +14,12 @@ use crate::image::{SegmentImage, is_blank, read_file};
 use crate::manifest::{Generation, Manifest};
 use crate::names::{parse_checkpoint_file_name, parse_segment_name, segment_name};
 
-/// In place of the sequence, in the header of a file of a checkpoint.
+/// The sequence in the header of a checkpoint file, which has none.
 pub(crate) const CHECKPOINT_SEQUENCE: u64 = u64::MAX;
 
-/// What the beginning of a file says it is.
-enum Origin {
-    /// One of the database's.
+/// The origin of a file, as its first block says.
+enum FileOrigin {
+    /// A file of this database.
     Own(SegmentHeader),
     /// Nothing.
     Blank,
@@ -30,12 +30,12 @@ fn origin(
     manifest: &Manifest,
     name: &str,
     (found, is_blank): (Option<SegmentHeader>, bool),
-) -> Result<Origin, LogError> {
+) -> Result<FileOrigin, LogError> {
     match found {
         Some(header) if header.database != manifest.identity => Err(LogError::Foreign(name.to_owned())),
-        Some(header) => Ok(Origin::Own(header)),
-        None if is_blank => Ok(Origin::Blank),
-        None => Ok(Origin::Unknown),
+        Some(header) => Ok(FileOrigin::Own(header)),
+        None if is_blank => Ok(FileOrigin::Blank),
+        None => Ok(FileOrigin::Unknown),
     }
 }
 
@@ -67,34 +67,34 @@ pub(crate) fn superseded<P: Files>(
         if let Some(place) = parse_segment_name(&entry.name).filter(|_| is_later(manifest, found.0)) {
             // The first opening of all, or of a stream, may have ended before its manifest was
             // durable.
-            let image = SegmentImage::<P>::read(c, queue, entry, place, entry.bytes)?;
+            let image = SegmentImage::<P>::read(c, queue, entry, place.0, place.1, entry.bytes)?;
             names.extend(is_superseded(manifest, &image)?.then(|| image.name()));
             continue;
         }
-        if goes(manifest, &entry.name, origin(manifest, &entry.name, found)?)? {
+        if may_remove(manifest, &entry.name, origin(manifest, &entry.name, found)?)? {
             names.push(entry.name.clone());
         }
     }
     Ok(names)
 }
 
-/// Whether an opening has written a file that the manifest does not know.
+/// Returns true if an opening that the manifest does not know has written the file.
 fn is_later(manifest: &Manifest, header: Option<SegmentHeader>) -> bool {
     let newest = manifest.generations.iter().map(|generation| generation.number).max().unwrap_or(0);
     header.is_some_and(|header| header.sequence != CHECKPOINT_SEQUENCE && header.generation > newest)
 }
 
-/// Whether a file has a name that segments and files of checkpoints have.
+/// Returns true if a file has a name that segments and checkpoint files have.
 pub(crate) fn is_named_like_own(name: &str) -> bool {
     parse_segment_name(name).is_some() || parse_checkpoint_file_name(name).is_some()
 }
 
-/// Whether a file may go whose name the manifest does not need.
-fn goes(manifest: &Manifest, name: &str, origin: Origin) -> Result<bool, LogError> {
+/// Returns true if a file whose name the manifest does not need may be removed.
+fn may_remove(manifest: &Manifest, name: &str, origin: FileOrigin) -> Result<bool, LogError> {
     let header = match origin {
-        Origin::Blank => return Ok(true),
-        Origin::Unknown => return Ok(false),
-        Origin::Own(header) => header,
+        FileOrigin::Blank => return Ok(true),
+        FileOrigin::Unknown => return Ok(false),
+        FileOrigin::Own(header) => header,
     };
     if header.sequence == CHECKPOINT_SEQUENCE {
         // One that was never ended, or that another has taken the place of.
@@ -108,13 +108,13 @@ fn goes(manifest: &Manifest, name: &str, origin: Origin) -> Result<bool, LogErro
     if is_later(manifest, Some(header)) { Err(LogError::OlderManifest(name.to_owned())) } else { Ok(true) }
 }
 
-/// Whether a segment may go that the manifest needs by its name.
+/// Returns true if a segment may be removed although its name is one that the manifest needs.
 fn is_superseded<P: Files>(manifest: &Manifest, image: &SegmentImage<P>) -> Result<bool, LogError> {
     let name = image.name();
     let origin = origin(manifest, &name, (image.found, image.is_blank))?;
-    let (Origin::Own(_), Some(header)) = (&origin, image.header) else {
+    let (FileOrigin::Own(_), Some(header)) = (&origin, image.header) else {
         // One that was being made when the power was lost.
-        return goes(manifest, &name, origin);
+        return may_remove(manifest, &name, origin);
     };
     let known = |generation: &&Generation| generation.number == header.generation;
     if let Some(generation) = manifest.generations.iter().find(known) {

@@ -1,19 +1,19 @@
 //! Segments as they are found: read and verified by all workers that are given, each segment by one
 //! of them.
 //!
-//! The blocks of a segment are known without its neighbours; which of them count is decided
-//! afterwards, from the summaries that are made here. What stays in memory of a segment is its
-//! blocks: space behind them, taken ahead or left by a former use, is looked at step by step, for
-//! blocks that prove that some before them are damaged.
+//! The blocks of a segment are read without its neighbours; which of them count is decided
+//! afterwards, from the summaries that are made here. Only a segment's blocks stay in memory. The
+//! space behind them, allocated ahead or left by a former use, is read step by step, for blocks
+//! that prove that some before them are damaged.
 
 use platform::Place;
 use platform::files::{Access, Buffer, Entry, Existence, Files, Operation};
+use storage::{Listener, ParallelJob};
 
 use crate::error::LogError;
 use crate::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader, Records, SegmentHeader, block};
 use crate::manifest::Generation;
 use crate::names::segment_name;
-use storage::{Listener, ParallelJob};
 
 /// Bytes that are read at first of a segment that may be almost empty, and at a time of what is
 /// behind its blocks.
@@ -21,12 +21,12 @@ const STEP_BYTES: u64 = 1 << 20;
 /// By how much more is read of it if all of that is blocks.
 const STEP_GROWTH: u64 = 4;
 
-/// What is noted of one block of a segment.
+/// Summary of one block of a segment.
 pub(crate) struct BlockSummary {
-    /// Where its payload is.
+    /// Bounds of its payload in the file.
     pub from: usize,
     pub to: usize,
-    /// As in its [`BlockHeader`].
+    /// Copies of the fields of its [`BlockHeader`].
     pub complete: u64,
     pub whole: u64,
     pub flushed_before: u64,
@@ -53,7 +53,8 @@ impl BlockSummary {
     }
 }
 
-/// What the blocks of a segment say of others, in the chain or not: the largest number each.
+/// Claims of a segment's blocks about other blocks, within the chain or not: the largest number of
+/// each kind.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Claims {
     pub complete: u64,
@@ -65,7 +66,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    fn hear(&mut self, header: &BlockHeader) {
+    fn add(&mut self, header: &BlockHeader) {
         let reached = (header.reaches, header.reached_bytes);
         (self.reaches, self.reached_bytes) = reached.max((self.reaches, self.reached_bytes));
         self.complete = self.complete.max(header.complete);
@@ -79,10 +80,10 @@ pub(crate) struct SegmentImage<P: Files> {
     pub stream: u32,
     pub sequence: u64,
     pub file_bytes: u64,
-    /// The file up to the end of its blocks, unless only what is noted of it was asked for.
+    /// The file up to the end of its blocks, unless only the summaries were requested.
     pub bytes: Option<Buffer<P>>,
-    /// The header of its first block, whatever segment it is of, and whether the file is no more
-    /// than zeros.
+    /// The header of its first block, even if that of another segment, and whether the file has
+    /// only zeros.
     pub found: Option<SegmentHeader>,
     pub is_blank: bool,
     /// Its header, if that is of this segment.
@@ -98,12 +99,12 @@ pub(crate) struct SegmentImage<P: Files> {
     pub claims: Claims,
 }
 
-/// How segments are read.
+/// Parameters of the reading of segments.
 pub(crate) struct SegmentReading<'r> {
     pub places: &'r [Place],
-    /// Whether their blocks stay in memory.
+    /// True if their blocks stay in memory.
     pub keeps: bool,
-    /// Hears of bytes.
+    /// Receives the number of bytes read.
     pub listener: Listener<'r>,
 }
 
@@ -124,7 +125,7 @@ pub(crate) fn read_segments<P: Files>(
                 // Those before the last one of a stream are full, mostly.
                 let is_last = segments.get(number + 1).is_none_or(|((next, _), _)| next != stream);
                 let step = if is_last { STEP_BYTES } else { entry.bytes };
-                let mut image = SegmentImage::read(c, &mut queue, entry, (*stream, *sequence), step)?;
+                let mut image = SegmentImage::read(c, &mut queue, entry, *stream, *sequence, step)?;
                 if !keeps {
                     image.bytes = None;
                 }
@@ -137,7 +138,7 @@ pub(crate) fn read_segments<P: Files>(
     Ok(images)
 }
 
-/// The beginning of a file, of so many bytes.
+/// The first `bytes` bytes of a file.
 pub(crate) fn read_file<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
@@ -176,7 +177,8 @@ impl<P: Files> SegmentImage<P> {
         c: P::Core,
         queue: &mut P::Queue,
         entry: &Entry,
-        (stream, sequence): (u32, u64),
+        stream: u32,
+        sequence: u64,
         step: u64,
     ) -> Result<Self, LogError> {
         let file = open_file::<P>(c, queue, &entry.name)?;
@@ -208,13 +210,13 @@ impl<P: Files> SegmentImage<P> {
             }
             bytes = read_at(c, queue, file.clone(), 0, Buffer::new(c, None, more, "segment")?)?;
         }
-        image.hear_behind(image.end() as u64, &bytes.bytes()[image.end().min(bytes.len())..], header);
+        image.add_claims_behind(image.end() as u64, &bytes.bytes()[image.end().min(bytes.len())..], header);
         let mut at = bytes.len() as u64;
         if at < entry.bytes && at.is_multiple_of(ALIGNMENT as u64) {
             let mut buffer = Buffer::<P>::new(c, None, size(STEP_BYTES), "segment")?;
             while at < entry.bytes {
                 buffer = read_at(c, queue, file.clone(), at, buffer)?;
-                image.hear_behind(at, buffer.bytes(), header);
+                image.add_claims_behind(at, buffer.bytes(), header);
                 if buffer.is_empty() {
                     break;
                 }
@@ -253,7 +255,7 @@ impl<P: Files> SegmentImage<P> {
             if (header.place, header.number) != (segment.place(at as u64), number) {
                 break;
             }
-            self.claims.hear(&header);
+            self.claims.add(&header);
             let from = at + BLOCK_HEADER_BYTES;
             let mut seen = BlockSummary {
                 from,
@@ -272,7 +274,7 @@ impl<P: Files> SegmentImage<P> {
         }
     }
 
-    /// Whether no more of the file's beginning can be blocks than these bytes.
+    /// Returns true if no block of the file's beginning extends beyond these bytes.
     fn ends_within(&self, read: &[u8], segment: SegmentHeader) -> bool {
         let at = self.end();
         match read.get(at..) {
@@ -283,17 +285,17 @@ impl<P: Files> SegmentImage<P> {
         }
     }
 
-    /// Hears what blocks of this segment say that lie in these bytes, behind its chain.
-    fn hear_behind(&mut self, offset: u64, bytes: &[u8], segment: SegmentHeader) {
+    /// Collects the claims of this segment's blocks that lie in these bytes, behind its chain.
+    fn add_claims_behind(&mut self, offset: u64, bytes: &[u8], segment: SegmentHeader) {
         for (number, part) in bytes.chunks(ALIGNMENT).enumerate() {
             let place = segment.place(offset + (number * ALIGNMENT) as u64);
             if let Some(header) = BlockHeader::fetch(part).filter(|header| header.place == place) {
-                self.claims.hear(&header);
+                self.claims.add(&header);
             }
         }
     }
 
-    /// Whether the segment belongs to a generation, and is still needed.
+    /// Returns true if the segment belongs to a generation, and is still needed.
     pub fn is_of(&self, generation: &Generation) -> bool {
         let start = generation.starts.get(self.stream as usize);
         let needed = start.is_some_and(|start| self.sequence >= start.sequence);
@@ -308,7 +310,7 @@ impl<P: Files> SegmentImage<P> {
         segment_name(self.stream, self.sequence)
     }
 
-    /// Where the chain ends in this segment.
+    /// End of the chain in this segment.
     pub fn end(&self) -> usize {
         self.blocks.last().map_or(ALIGNMENT, |seen| seen.to.next_multiple_of(ALIGNMENT))
     }
@@ -318,8 +320,8 @@ impl<P: Files> SegmentImage<P> {
     }
 }
 
-/// Whether a file of so many bytes, which begins with these, is none but zeros, and no longer than
-/// a header: nothing is in it.
+/// Returns true if a file of `file_bytes` bytes, which begins with `first`, has only zeros and is
+/// no longer than a header: the file is empty.
 pub(crate) fn is_blank(first: &[u8], file_bytes: u64) -> bool {
     file_bytes <= ALIGNMENT as u64 && first.iter().all(|byte| *byte == 0)
 }

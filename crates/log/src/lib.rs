@@ -2,32 +2,44 @@
 //!
 //! After SiloR (Zheng, Tu, Kohler, Liskov, "Fast databases with fast durability and recovery
 //! through multicore parallelism", OSDI 2014). A worker leaves the [record](Record) of each commit
-//! in a buffer of its own and goes on with other transactions. An epoch is *complete* when no
-//! transaction will commit in it any more: when the global epoch is two later, see [`storage::last_complete`].
-//! Then the next worker that tends to the log takes the buffers of all workers and writes those of
-//! each stream as blocks of its current segment. When all streams are flushed, the epoch is
-//! *durable*, and everything that committed in it, or earlier, may be acknowledged.
+//! in a buffer of its own and continues with other transactions. An epoch is *complete* when no
+//! transaction will commit in it any more: when the global epoch is two later, see
+//! [`storage::last_complete`]. Then the next worker that drives the log takes the buffers of all
+//! workers and writes those of each stream as blocks of its current segment. When all streams are
+//! flushed, the epoch is *durable*, and every commit in it, or earlier, may be acknowledged.
 //!
 //! Each block carries the last complete epoch of its stream. Recovery takes the smallest over the
 //! streams and ignores all later records. A transaction that depends on another one committed in
-//! the same epoch or a later one, so what is left is a consistent state. The [manifest](Manifest)
-//! says, of each opening of the database (a *generation*), where it ended, so that records that
-//! were never acknowledged stay dead for ever.
+//! the same epoch or a later one, so the remaining records form a consistent state. The
+//! [manifest](Manifest) says, of each opening of the database (a *generation*), where it ended, so
+//! that records that were never acknowledged never count.
 //!
-//! A session that waits for its own commits alone would draw two epochs for each of them. So who
-//! waits looks first whether no commit is under way: then what all workers have left is *whole*, in
-//! itself and with all that was written before, complete or not. The group says so, and counts as
-//! it is. Such groups draw no epochs; where commits are always under way, epochs move on.
+//! A session that waits for its own commits alone would draw two epochs for each of them. So a
+//! waiting session checks first whether no commit is under way: then the records that all workers
+//! have left are *whole* together with everything written before, complete or not. Such a group is
+//! marked, and counts as it is. It draws no epochs; where commits are always under way, epochs
+//! advance.
 //!
 //! Concurrency: the core that flushes holds the driver's latch, and never for longer than
 //! submitting takes, except when it waits for its own epoch. A transaction that is long under way
-//! holds up no other: only its commit is waited for. A failure stops the log for good: nothing is
+//! delays no other: only its commit is waited for. A failure stops the log for good: nothing is
 //! acknowledged any more, and no flush is tried again. Memory for records is set aside while their
 //! commit can be refused ([`Spares`]).
 //!
 //! Deviations from SiloR: there are no threads for logging, workers and waiters do it; buffers are
 //! collected and not handed over, so that idle workers hold back nothing; a record holds the
 //! changed bytes of a row and not the row.
+//!
+//! - `slot`, `filling`, `spares`: the records that workers leave, blocks that fill, memory set
+//!   aside;
+//! - `driving`, `driver`, `goal`: the flush protocol, its state, goals and outcomes;
+//! - `stream`, `segments`, `segment`, `ahead`: one stream, its segments, and their space ahead;
+//! - [`format`], `names`: layout of segments, blocks and records; names of files;
+//! - `manifest`: the root of a directory;
+//! - `cut`, `checkpoint`: checkpoints of a running log, and their files;
+//! - `recovery`, `image`, `found`: reading a directory, its segments, and which files may be
+//!   removed;
+//! - `survey`: surveys for tools; `error`: errors.
 
 mod ahead;
 mod checkpoint;
@@ -38,6 +50,7 @@ mod error;
 mod filling;
 pub mod format;
 mod found;
+mod goal;
 mod image;
 mod manifest;
 mod names;
@@ -48,14 +61,12 @@ mod slot;
 mod spares;
 mod stream;
 mod survey;
-mod turn;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 
 use platform::files::{Access, Buffer, FileError, Files};
 use platform::{LINE_BYTES, Nanos, Node, OutOfMemory, Platform};
-
 use storage::Epochs;
 
 pub use ahead::next_zeros;
@@ -63,37 +74,37 @@ pub use checkpoint::{BlockReader, CheckpointFileWriter, CheckpointReader};
 pub use cut::Cut;
 pub use error::LogError;
 pub use format::{Record, Records};
-pub use manifest::{Checkpoint, Generation, Manifest, Start};
+pub use goal::Target;
+pub use manifest::{Checkpoint, Generation, Manifest, StreamStart};
 pub use names::{MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name};
 pub use recovery::{LogBlock, OpenedDirectory, RecoveredLog, open};
 pub use spares::Spares;
 pub use survey::{Examiner, SegmentSurvey, Survey, examine, survey};
-pub use turn::Target;
 
-use driver::Driver;
+use driver::LogDriver;
 use format::SegmentHeader;
+use goal::{DriveGoal, DriveOutcome};
 use manifest::ManifestWriter;
 use slot::Slots;
 use spares::buffer_bytes;
-use stream::{By, Stream, StreamPlan};
-use turn::{Goal, Turn};
+use stream::{IoExecutor, Stream, StreamPlan};
 
-/// Shortest time between two looks at what the disk has done, while no worker waits for it.
-const LOOK_NANOS: u64 = 50_000;
-/// A worker that waits for another to flush looks again after this time.
+/// Shortest time between two polls of the disk, while no worker waits for it.
+const POLL_NANOS: u64 = 50_000;
+/// A worker that waits for another to flush checks again after this time.
 const WAIT_NANOS: u64 = 1_000_000;
-/// A worker that waits for another to end its commit looks again after this time.
+/// A worker that waits for another to end its commit checks again after this time.
 const EPOCH_WAIT_NANOS: u64 = 20_000;
-/// A worker that is refused the memory for a record tries again for so long, while the disk empties
-/// what there is.
+/// A worker that is refused the memory for a record retries for this long, while the disk empties
+/// buffers.
 const MEMORY_WAIT_NANOS: u64 = 1_000_000_000;
-/// A commit that can be refused tries again for so long to set memory aside.
+/// A commit that can be refused retries for this long to set memory aside.
 const RESERVE_WAIT_NANOS: u64 = 10_000_000;
 /// A core with less time than this performs no write and no flush itself: it could not leave them
 /// at its deadline.
 const PERFORM_NANOS_MIN: u64 = 1_000_000_000;
 
-/// How a log is written.
+/// Parameters of the writing of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// The memory node of each stream: as many streams as nodes here.
@@ -117,7 +128,7 @@ impl Default for LogOptions {
     }
 }
 
-/// What a log has done.
+/// Counters of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogUse {
     /// Bytes written, headers and padding included.
@@ -132,24 +143,23 @@ pub struct LogUse {
     pub epoch: u64,
 }
 
-/// Whether a core that waits for the disk until this deadline makes the calls of the operating
-/// system itself, which saves it two switches between threads: none of them can be left before it
-/// is over.
-pub fn performs<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> bool {
+/// Returns true if a core that waits for the disk until this deadline makes the system calls
+/// itself, which saves two switches between threads. A call cannot be left before it returns, so
+/// the deadline has to be far.
+pub fn performs_io<P: Platform>(c: P::Core, deadline: Option<Nanos>) -> bool {
     deadline.is_none_or(|deadline| deadline >= P::now(c).plus(PERFORM_NANOS_MIN))
 }
 
 /// A log that is being written.
 pub struct Log<P: Files> {
-    /// Words: the driver's latch, the durable epoch, whether the log has stopped, when it was last
-    /// looked at, bytes written since the last checkpoint, how often something was made durable, on
-    /// which workers sleep, and the numbers of the last whole group that was begun, and that is
-    /// durable.
+    /// Words: the driver's latch; the durable epoch; whether the log has stopped; the time of the
+    /// last poll; bytes written since the last checkpoint; the number of completions, on which
+    /// workers sleep; and the numbers of the last whole group that was begun, and that is durable.
     words: P::Region,
     slots: Slots<P>,
-    driver: UnsafeCell<Driver<P>>,
+    driver: UnsafeCell<LogDriver<P>>,
     nodes: Vec<Option<Node>>,
-    /// That of the database.
+    /// Identity of the database.
     identity: u64,
     /// Locked while the log lives.
     directory: P::Directory,
@@ -171,7 +181,7 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 2 * LINE_BYTES)
     }
 
-    fn looked_word(&self) -> &P::Word {
+    fn polled_word(&self) -> &P::Word {
         P::word_of(&self.words, 3 * LINE_BYTES)
     }
 
@@ -179,7 +189,7 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, 4 * LINE_BYTES)
     }
 
-    fn landed_word(&self) -> &P::Word {
+    fn completions_word(&self) -> &P::Word {
         P::word_of(&self.words, 5 * LINE_BYTES)
     }
 
@@ -195,7 +205,8 @@ impl<P: Files> Log<P> {
     fn begin(
         c: P::Core,
         directory: P::Directory,
-        (database, generation): (u64, &Generation),
+        database: u64,
+        generation: &Generation,
         options: &LogOptions,
         workers: usize,
     ) -> Result<Self, LogError> {
@@ -223,7 +234,7 @@ impl<P: Files> Log<P> {
         let log = Log {
             words: P::region(c, None, 7 * LINE_BYTES, "log")?,
             slots: Slots::new(c, workers, options.buffer_bytes)?,
-            driver: UnsafeCell::new(Driver::new(streams, marked)),
+            driver: UnsafeCell::new(LogDriver::new(streams, marked)),
             nodes: options.streams.clone(),
             identity: database,
             directory,
@@ -232,8 +243,8 @@ impl<P: Files> Log<P> {
         Ok(log)
     }
 
-    /// Where its streams begin. No worker uses the log yet.
-    fn starts(&mut self) -> Vec<Start> {
+    /// The first block of each stream. No worker uses the log yet.
+    fn starts(&mut self) -> Vec<StreamStart> {
         self.driver.get_mut().streams.iter().map(Stream::start).collect()
     }
 
@@ -315,15 +326,15 @@ impl<P: Files> Log<P> {
         if any { self.with_driver(c, |driver| self.write_and_wait(c, driver, epoch)) } else { Ok(()) }
     }
 
-    fn write_and_wait(&self, c: P::Core, driver: &mut Driver<P>, complete: u64) -> Result<(), LogError> {
-        self.write(c, driver, complete, By::Queue)?;
+    fn write_and_wait(&self, c: P::Core, driver: &mut LogDriver<P>, complete: u64) -> Result<(), LogError> {
+        self.write(c, driver, complete, IoExecutor::Queue)?;
         self.wait_for_disk(c, driver)
     }
 
     /// Waits for all that is under way.
-    fn wait_for_disk(&self, c: P::Core, driver: &mut Driver<P>) -> Result<(), LogError> {
+    fn wait_for_disk(&self, c: P::Core, driver: &mut LogDriver<P>) -> Result<(), LogError> {
         loop {
-            self.land(c, driver)?;
+            self.take_completions(c, driver)?;
             let Some(stream) = driver.streams.iter_mut().find(|stream| !stream.is_idle()) else {
                 return Ok(());
             };
@@ -338,8 +349,8 @@ impl<P: Files> Log<P> {
         self.nodes.iter().position(|its_node| *its_node == node).unwrap_or(0)
     }
 
-    /// Sets buffers aside for a commit's records, whose bodies have these lengths: the commit can
-    /// be refused still, and is logged without more memory once it cannot.
+    /// Sets buffers aside for a commit's records, whose bodies have these lengths, while the commit
+    /// can still be refused. The commit is logged without more memory afterwards.
     ///
     /// # Errors
     /// Memory was refused for a while.
@@ -381,7 +392,8 @@ impl<P: Files> Log<P> {
         epochs: &Epochs<P>,
         worker: usize,
         stream: usize,
-        (record, spares): (&Record<'_>, &mut Spares<P>),
+        record: &Record<'_>,
+        spares: &mut Spares<P>,
     ) -> Result<(), LogError> {
         let mut refused_until: Option<Nanos> = None;
         loop {
@@ -410,9 +422,9 @@ impl<P: Files> Log<P> {
                 return Err(error);
             }
             // Full buffers go to disk whether or not their epochs are complete.
-            let seen = self.landed(c);
-            if self.try_drive(c, epochs, Goal::Empty) != Turn::Over {
-                P::park(c, self.landed_word(), seen, Some(P::now(c).plus(EPOCH_WAIT_NANOS)));
+            let seen = self.completions(c);
+            if self.try_drive(c, epochs, DriveGoal::EmptySlots) != DriveOutcome::Done {
+                P::park(c, self.completions_word(), seen, Some(P::now(c).plus(EPOCH_WAIT_NANOS)));
             }
         }
     }
@@ -424,20 +436,20 @@ impl<P: Files> Log<P> {
         P::load(c, self.durable_word(), Ordering::Acquire)
     }
 
-    /// The number of the last whole group that was begun. Whoever asks after a commit has that on
-    /// disk when [`Self::has_whole_since`] this number, whatever epoch is durable.
+    /// The number of the last whole group that was begun. A commit made before this call is on disk
+    /// when [`Self::has_whole_since`] this number, even if its epoch is not durable.
     pub fn whole_groups(&self, c: P::Core) -> u64 {
         // Acquire: pairs with the release in `start_whole`.
         P::load(c, self.begun_word(), Ordering::Acquire)
     }
 
-    /// Whether a whole group is durable that was begun after the one with this number.
+    /// Returns true if a whole group that was begun after the one with this number is durable.
     pub fn has_whole_since(&self, c: P::Core, begun: u64) -> bool {
         // Acquire: pairs with the release of the core that flushed.
         P::load(c, self.whole_word(), Ordering::Acquire) > begun
     }
 
-    /// Why the log has stopped, if it has.
+    /// The error that has stopped the log, if the log has stopped.
     pub fn stopped(&self, c: P::Core) -> Option<LogError> {
         // Acquire: pairs with the release of the core that met the failure.
         if P::load(c, self.stopped_word(), Ordering::Acquire) == 0 {
@@ -446,32 +458,32 @@ impl<P: Files> Log<P> {
         self.with_driver(c, |driver| driver.error.clone())
     }
 
-    /// Gets on with what there is to do, if it is time; whether it was. To be called between
-    /// transactions with the current time: a call costs a shared load or two when there is nothing
-    /// to do.
+    /// Polls the disk and advances the log, if it is time; returns true if it was. Workers call
+    /// this between transactions with the current time: a call costs a shared load or two when
+    /// there is nothing to do.
     #[inline]
     pub fn tend(&self, c: P::Core, epochs: &Epochs<P>, now: Nanos) -> bool {
         // Relaxed: only a hint; the compare and swap decides which worker looks.
-        let last = P::load(c, self.looked_word(), Ordering::Relaxed);
-        let looks = now.since(Nanos(last)) >= LOOK_NANOS
-            && P::cas(c, self.looked_word(), last, now.0, Ordering::Relaxed).is_ok();
+        let last = P::load(c, self.polled_word(), Ordering::Relaxed);
+        let looks = now.since(Nanos(last)) >= POLL_NANOS
+            && P::cas(c, self.polled_word(), last, now.0, Ordering::Relaxed).is_ok();
         if looks {
-            self.try_drive(c, epochs, Goal::GetOn);
+            self.try_drive(c, epochs, DriveGoal::Advance);
         }
         looks
     }
 
-    /// How often something was made durable.
-    fn landed(&self, c: P::Core) -> u64 {
-        // Acquire: pairs with the release in `has_landed`.
-        P::load(c, self.landed_word(), Ordering::Acquire)
+    /// The number of times that a group became durable.
+    fn completions(&self, c: P::Core) -> u64 {
+        // Acquire: pairs with the release in `announce_completion`.
+        P::load(c, self.completions_word(), Ordering::Acquire)
     }
 
-    /// Wakes who waits for what is durable now, or for a log that has stopped.
-    fn has_landed(&self, c: P::Core) {
-        // Release: pairs with the acquire in `landed`.
-        P::fetch_add(c, self.landed_word(), 1, Ordering::Release);
-        P::unpark(c, self.landed_word(), u32::MAX);
+    /// Wakes the workers that wait for durable commits, or for a log that has stopped.
+    fn announce_completion(&self, c: P::Core) {
+        // Release: pairs with the acquire in `completions`.
+        P::fetch_add(c, self.completions_word(), 1, Ordering::Release);
+        P::unpark(c, self.completions_word(), u32::MAX);
     }
 
     /// Waits for the target, and moves epochs on to get there where that has to be; or until the
@@ -485,7 +497,7 @@ impl<P: Files> Log<P> {
         let Target { epoch, deadline, by_epoch } = target;
         let begun = self.whole_groups(c);
         loop {
-            let seen = self.landed(c);
+            let seen = self.completions(c);
             if self.durable(c) >= epoch || !by_epoch && self.has_whole_since(c, begun) {
                 return Ok(true);
             }
@@ -494,20 +506,20 @@ impl<P: Files> Log<P> {
             }
             if deadline.is_some_and(|deadline| P::now(c) >= deadline) {
                 // Others may have relied on this worker to go on with what is under way.
-                P::unpark(c, self.landed_word(), 1);
+                P::unpark(c, self.completions_word(), 1);
                 return Ok(false);
             }
-            let patience = match self.try_drive(c, epochs, Goal::Durable(target)) {
-                Turn::Over => continue,
-                Turn::Whole => return Ok(true),
+            let patience = match self.try_drive(c, epochs, DriveGoal::Durable(target)) {
+                DriveOutcome::Done => continue,
+                DriveOutcome::WholeGroup => return Ok(true),
                 // Some worker is at its commit.
-                Turn::Blocked => EPOCH_WAIT_NANOS,
+                DriveOutcome::Blocked => EPOCH_WAIT_NANOS,
                 // The core that flushes wakes all waiting workers when it is done.
-                Turn::Taken => WAIT_NANOS,
+                DriveOutcome::Busy => WAIT_NANOS,
             };
             let again = P::now(c).plus(patience);
             let again = deadline.map_or(again, |deadline| again.min(deadline));
-            P::park(c, self.landed_word(), seen, Some(again));
+            P::park(c, self.completions_word(), seen, Some(again));
         }
     }
 
@@ -518,7 +530,7 @@ impl<P: Files> Log<P> {
         })
     }
 
-    /// What the log has done so far.
+    /// Counters of the log so far.
     pub fn used(&self, c: P::Core, epochs: &Epochs<P>) -> LogUse {
         self.with_driver(c, |driver| LogUse {
             written_bytes: driver.written_bytes(),
@@ -529,7 +541,7 @@ impl<P: Files> Log<P> {
         })
     }
 
-    fn with_driver<T>(&self, c: P::Core, body: impl FnOnce(&mut Driver<P>) -> T) -> T {
+    fn with_driver<T>(&self, c: P::Core, body: impl FnOnce(&mut LogDriver<P>) -> T) -> T {
         // Acquire: pairs with the release of the holder before.
         while P::cas(c, self.latch(), 0, 1, Ordering::Acquire).is_err() {
             P::pause(c, 1_000);

@@ -25,9 +25,9 @@ const GENERATION_BYTES: usize = 40;
 const START_BYTES: usize = 24;
 const CHECKPOINT_BYTES: usize = 40;
 
-/// Where a stream begins that is needed.
+/// The first block of a stream that recovery needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Start {
+pub struct StreamStart {
     /// The sequence of the segment, which was durable before the manifest named it.
     pub sequence: u64,
     /// The number of its first block.
@@ -36,7 +36,7 @@ pub struct Start {
     pub file_bytes: u64,
 }
 
-/// One opening of the database.
+/// The log of one opening of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
     /// Its number.
@@ -44,7 +44,7 @@ pub struct Generation {
     /// The number that was drawn for it, which all its segments and blocks have.
     pub identity: u64,
     /// The first segment of each stream that it writes and that is still needed.
-    pub starts: Vec<Start>,
+    pub starts: Vec<StreamStart>,
     /// Its first epoch: all of former generations are smaller.
     pub first_epoch: u64,
     /// Its last epoch that counts, once it is known: what is later was never acknowledged, and is
@@ -65,7 +65,7 @@ pub struct Checkpoint {
     pub epoch: u64,
     /// The copy has changes of records up to this epoch at most, and the streams called it complete
     /// when the copy ended: they have all of these records that are later than [`Self::epoch`],
-    /// some of which the copy has by half.
+    /// some of which the copy has in part.
     pub end: u64,
 }
 
@@ -77,22 +77,22 @@ impl Checkpoint {
     }
 }
 
-/// What a directory is.
+/// The root of a directory: generations, checkpoint, and the owner's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// A number that was drawn when the database was made: its files have it.
     pub identity: u64,
     /// All openings that left something in the log, the last one being under way.
     pub generations: Vec<Generation>,
-    /// What the generations build on.
+    /// The copy of all rows that the generations are applied to.
     pub checkpoint: Option<Checkpoint>,
-    /// What the log's owner wants to know at the next opening: tables, for example.
+    /// Bytes that the log's owner reads at the next opening: tables, for example.
     pub extra: Vec<u8>,
 }
 
 impl Manifest {
-    /// Whether the database needs a file of this name. Of segments, those from the first one of the
-    /// oldest generation on.
+    /// Returns true if the database needs a file of this name. It needs the segments from the first
+    /// one of the oldest generation on.
     pub fn needs(&self, name: &str) -> bool {
         if let Some((number, _)) = parse_checkpoint_file_name(name) {
             return self.checkpoint.is_some_and(|checkpoint| checkpoint.number == number);
@@ -113,7 +113,7 @@ impl Manifest {
             body.extend_from_slice(&generation.last_epoch.unwrap_or(u64::MAX).to_le_bytes());
             body.extend_from_slice(&(generation.starts.len() as u32).to_le_bytes());
             body.extend_from_slice(&[0; 4]);
-            for Start { sequence, block, file_bytes } in &generation.starts {
+            for StreamStart { sequence, block, file_bytes } in &generation.starts {
                 body.extend_from_slice(&sequence.to_le_bytes());
                 body.extend_from_slice(&block.to_le_bytes());
                 body.extend_from_slice(&file_bytes.to_le_bytes());
@@ -167,7 +167,7 @@ impl Manifest {
         for _ in 0..u32_at(first, 8) {
             let fixed = next(GENERATION_BYTES)?;
             let starts = next((u32_at(fixed, 32) as usize).checked_mul(START_BYTES)?)?;
-            let start = |start| Start {
+            let start = |start| StreamStart {
                 sequence: u64_at(start, 0),
                 block: u64_at(start, 8),
                 file_bytes: u64_at(start, 16),
@@ -198,9 +198,9 @@ impl Manifest {
         bytes.map(|buffer| Manifest::decode(buffer.bytes())).transpose()
     }
 
-    /// Looks at what lies where a manifest is written before it takes its place. A crash leaves
-    /// there whatever was written of it, which nothing relies on; a whole manifest that is not one
-    /// of this database is nothing that a crash has left.
+    /// Checks the file under the name of a new manifest before a manifest is written there. A crash
+    /// leaves a partly written manifest under that name, which nothing relies on. A whole manifest
+    /// of another database is never the result of a crash, so it is refused.
     ///
     /// # Errors
     /// It is a manifest of another database; or of one whose own manifest is not there, with rows.
@@ -271,7 +271,7 @@ fn read_small<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<
 pub(crate) struct ManifestWriter<P: Files> {
     pub manifest: Manifest,
     pub queue: P::Queue,
-    /// Files of former lives that the manifest needs, or needed when it was looked at last.
+    /// Files of former generations that the manifest needs, or needed at the last check.
     pub own: Vec<String>,
     /// Files that may go. One that could not be removed is tried again.
     pub leaving: Vec<String>,
@@ -297,8 +297,10 @@ mod tests {
     use crate::format::FORMAT_OLDEST;
 
     fn manifest() -> Manifest {
-        let starts =
-            vec![Start { sequence: 2, block: 7, file_bytes: 9 }, Start { sequence: 4, ..Start::default() }];
+        let starts = vec![
+            StreamStart { sequence: 2, block: 7, file_bytes: 9 },
+            StreamStart { sequence: 4, ..StreamStart::default() },
+        ];
         let generation = |number, last_epoch| Generation {
             number,
             identity: 70 + number,

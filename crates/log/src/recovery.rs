@@ -1,32 +1,34 @@
-//! What a log says after the process that wrote it is gone.
+//! Recovery: reads a log after the process that wrote it has ended.
 //!
-//! What can be read is not always durable: after the end of a process alone, the operating system's
-//! cache still has what was never flushed, or what could not be. Known to be durable is what a
-//! later block says was flushed before it. Records beyond that, up to the last complete epoch,
-//! count too (they may have been acknowledged), and are written once more into the new generation,
-//! before the manifest knows of it; the old one ends before them.
+//! Readable records are not always durable: after the end of a process alone, the operating
+//! system's cache still has writes that were never flushed, or whose flush failed. Durable are the
+//! blocks that a later block says were flushed before it. Records beyond these, up to the last
+//! complete epoch, count too (they may have been acknowledged). Recovery writes them once more into
+//! the new generation, before the manifest names that generation; the old generation ends before
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use platform::Place;
 use platform::files::{Entry, Files, Operation};
+use storage::Listener;
+use terms::Epoch;
 
 use crate::checkpoint::CheckpointReader;
 use crate::error::LogError;
 use crate::format::{ALIGNMENT, Record, Records};
 use crate::found::{is_named_like_own, superseded};
 use crate::image::{BlockSummary, Claims, SegmentImage, SegmentReading, read_segments};
-use crate::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, Start};
+use crate::manifest::{Checkpoint, Generation, Manifest, ManifestWriter, StreamStart};
 use crate::names::{
     NEW_MANIFEST, PAGES_CHECKPOINT, parse_checkpoint_file_name, parse_segment_name, segment_name,
 };
 use crate::{Log, LogOptions};
-use storage::Listener;
-use terms::Epoch;
 
-/// From the first epoch of a generation, which has what is written once more, to the first one of
-/// its transactions: what is complete when they begin is later than the former.
+/// Epochs from the first one of a generation, which has the records that are written once more, to
+/// the first one of its transactions. The epochs that are complete when transactions begin are
+/// later than the former.
 const EPOCHS_AHEAD: u64 = 3;
 
 /// Epochs that an opening is to have: with fewer it would end before it has done anything.
@@ -52,9 +54,9 @@ pub struct OpenedDirectory<P: Files> {
     directory: P::Directory,
     queue: P::Queue,
     pub(crate) manifest: Manifest,
-    /// What is in the log.
+    /// The log as recovery has read it.
     pub log: RecoveredLog<P>,
-    /// Whether the directory held a database.
+    /// True if the directory held a database.
     pub existed: bool,
     /// First epoch of transactions to come.
     pub first_epoch: u64,
@@ -63,16 +65,16 @@ pub struct OpenedDirectory<P: Files> {
     last_checkpoint: u64,
     /// All files that there were.
     files: Vec<Entry>,
-    /// Those of them that may go.
+    /// The unneeded files that may be removed.
     superseded: Vec<String>,
 }
 
-/// How far one stream of a generation was read.
-struct Chain {
+/// The blocks of one stream of a generation that were read.
+struct StreamChain {
     /// Number of the first block that is needed, and of the one that comes next.
     first: u64,
     next: u64,
-    /// What each block from the first one on calls complete.
+    /// The complete epoch of each block, from the first one on.
     complete: Vec<u64>,
     /// Blocks before this number are known to be durable.
     flushed_before: u64,
@@ -93,7 +95,7 @@ struct Reached {
 }
 
 /// Opens and locks the database in a directory, which is made if it is not there, and reads its
-/// log, on all of these places. The listener hears how many bytes of how many are read.
+/// log, on all of these places. The listener receives the bytes read and the total.
 ///
 /// # Errors
 /// The directory is something else, or what was durable is damaged, or a newer version wrote it.
@@ -110,7 +112,7 @@ pub fn open<P: Files>(
     Ok(opened)
 }
 
-/// Reads the log in an opened directory; whether its bytes are kept is said with the places.
+/// Reads the log in an opened directory; the places come with a flag for keeping its bytes.
 pub(crate) fn find<P: Files>(
     c: P::Core,
     directory: P::Directory,
@@ -222,7 +224,7 @@ fn follow_all<P: Files>(images: &mut [SegmentImage<P>], manifest: &Manifest) -> 
 
 impl<P: Files> SegmentImage<P> {
     /// Joins the blocks of this segment to the chain; the largest epoch that occurs.
-    fn join(&mut self, chain: &mut Chain) -> Result<u64, LogError> {
+    fn join(&mut self, chain: &mut StreamChain) -> Result<u64, LogError> {
         chain.broken |= !self.blocks.is_empty() && self.first_block != chain.next;
         if chain.broken {
             self.blocks.clear();
@@ -242,9 +244,9 @@ impl<P: Files> SegmentImage<P> {
         Ok(chain.complete.iter().copied().fold(newest, u64::max))
     }
 
-    /// Takes note up to where everything counts: up to the last block that a whole group with one
-    /// of these numbers ends, or, where a later segment has such a block, all of it. Returns
-    /// whether there is one here.
+    /// Records the end of the part in which everything counts: up to the last block that a whole
+    /// group with one of these numbers ends, or all of it if a later segment has such a block.
+    /// Returns true if there is one here.
     fn count_whole(&mut self, whole: u64, is_later: bool) -> bool {
         let ends = |seen: &BlockSummary| (1..=whole).contains(&seen.whole);
         let last = self.blocks.iter().rposition(ends);
@@ -253,8 +255,8 @@ impl<P: Files> SegmentImage<P> {
     }
 }
 
-/// Takes note of what counts in all streams of a generation because of whole groups with numbers up
-/// to this one; the largest epoch of a record there.
+/// Records in all streams of a generation which blocks count because of whole groups with numbers
+/// up to this one. Returns the largest epoch of a record there.
 fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation, whole: u64) -> u64 {
     let mut newest = 0;
     for stream in 0..generation.starts.len() as u32 {
@@ -269,11 +271,11 @@ fn count_whole<P: Files>(images: &mut [SegmentImage<P>], generation: &Generation
     newest
 }
 
-/// Looks whether segments are missing, or shorter than they were. A generation whose end is known
-/// has been judged by that.
+/// Checks that no segment is missing, or shorter than it was. A generation whose end is known was
+/// judged by its end already.
 fn check_reach<P: Files>(
     own: &mut [&mut SegmentImage<P>],
-    (stream, start): (u32, Start),
+    (stream, start): (u32, StreamStart),
     is_open: bool,
 ) -> Result<(), LogError> {
     let missing = |sequence| {
@@ -327,7 +329,7 @@ fn follow<P: Files>(
         let mut own: Vec<&mut SegmentImage<P>> =
             images.iter_mut().filter(|image| image.stream == stream && image.is_of(generation)).collect();
         check_reach(&mut own, (stream, *start), generation.last_epoch.is_none())?;
-        let mut chain = Chain {
+        let mut chain = StreamChain {
             first: start.block,
             next: start.block,
             complete: Vec::new(),
@@ -362,17 +364,17 @@ fn follow<P: Files>(
 pub struct LogBlock<'a> {
     /// Its records, those that do not count included.
     pub payload: &'a [u8],
-    counting: Counting,
+    counting: CountingEpochs,
 }
 
 /// Epochs of records that count: after the first, up to the second.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counting(u64, u64);
+pub(crate) struct CountingEpochs(u64, u64);
 
-impl Counting {
-    /// Of a block of which everything counts that the checkpoint has not.
-    fn whole(self) -> Counting {
-        Counting(self.0, u64::MAX)
+impl CountingEpochs {
+    /// The same for a block in which all records count that the checkpoint does not have.
+    fn whole(self) -> CountingEpochs {
+        CountingEpochs(self.0, u64::MAX)
     }
 
     pub(crate) fn has(self, record: &Record<'_>) -> bool {
@@ -402,8 +404,8 @@ impl<P: Files> RecoveredLog<P> {
     }
 
     /// Which records of a segment's block count.
-    pub(crate) fn counting(&self, image: &SegmentImage<P>, block: usize) -> Counting {
-        let by_epoch = Counting(self.copied_epoch, image.last);
+    pub(crate) fn counting(&self, image: &SegmentImage<P>, block: usize) -> CountingEpochs {
+        let by_epoch = CountingEpochs(self.copied_epoch, image.last);
         if block < image.whole_blocks { by_epoch.whole() } else { by_epoch }
     }
 
@@ -430,15 +432,15 @@ impl<P: Files> OpenedDirectory<P> {
         &self.directory
     }
 
-    /// What the owner of the log left in the manifest.
+    /// The bytes that the owner of the log keeps in the manifest.
     pub fn extra(&self) -> &[u8] {
         &self.manifest.extra
     }
 
-    /// What reads the checkpoint; `None` if there is none.
+    /// A reader of the checkpoint; `None` if there is no checkpoint.
     pub fn checkpoint(&self, c: P::Core) -> Result<Option<CheckpointReader<'_, P>>, LogError> {
         let Some(checkpoint) = &self.manifest.checkpoint else { return Ok(None) };
-        CheckpointReader::new(c, &self.directory, (self.manifest.identity, checkpoint), &self.files).map(Some)
+        CheckpointReader::new(c, &self.directory, self.manifest.identity, checkpoint, &self.files).map(Some)
     }
 
     /// The number of this opening, larger than all that were ever begun, the manifest knowing of
@@ -449,13 +451,13 @@ impl<P: Files> OpenedDirectory<P> {
         known.chain(begun.map(|header| header.generation)).max().unwrap_or(0) + 1
     }
 
-    /// Begins a new generation: from now on nothing changes about what the ones before say. What
-    /// was read of them counts as growth of the log.
+    /// Begins a new generation: from now on the earlier ones do not change. The bytes that were
+    /// read of them count as growth of the log.
     ///
-    /// In this order: a manifest, if there is none, so that no file of the database is there
-    /// without one; the first segments; what is written again; the manifest with this generation,
-    /// from which on its segments count; the removal of what is superseded. A crash on the way
-    /// leaves files that the next opening knows to be superseded.
+    /// The order of steps: a manifest, if there is none, so that no file of the database exists
+    /// without one; the first segments; the records that are written once more; the manifest with
+    /// this generation, from which on its segments count; the removal of superseded files. A crash
+    /// between the steps leaves files that the next opening proves to be superseded.
     pub fn begin(
         mut self,
         c: P::Core,
@@ -474,11 +476,13 @@ impl<P: Files> OpenedDirectory<P> {
         let mut generation = Generation {
             number,
             identity: P::fresh_identity(c, &self.directory)?,
-            starts: streams.map(|stream| Start { sequence: sequence(stream), ..Start::default() }).collect(),
+            starts: streams
+                .map(|stream| StreamStart { sequence: sequence(stream), ..StreamStart::default() })
+                .collect(),
             first_epoch: self.first_epoch - EPOCHS_AHEAD,
             last_epoch: None,
         };
-        let mut log = Log::begin(c, self.directory, (self.manifest.identity, &generation), options, workers)?;
+        let mut log = Log::begin(c, self.directory, self.manifest.identity, &generation, options, workers)?;
         generation.starts = log.starts();
         let safe = self.log.safe_epoch;
         let blocks = self.log.blocks();

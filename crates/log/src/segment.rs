@@ -11,7 +11,7 @@ pub(crate) struct Segment<P: Files> {
     pub sequence: u64,
     /// Its length, if its blocks fit.
     pub size: u64,
-    /// Where the next block goes.
+    /// Offset of the next block.
     pub offset: u64,
     /// Up to here its space was taken.
     pub grown: u64,
@@ -19,22 +19,22 @@ pub(crate) struct Segment<P: Files> {
     pub cleared: u64,
     /// The length that it has durably.
     pub durable_bytes: u64,
-    /// Whether its length is being made durable.
+    /// True while the file's length is being made durable.
     pub is_measured: bool,
-    /// As the last block in it says, the segment that is known, and the length of its file.
+    /// The last known segment and the length of its file, as the last block in this segment says.
     pub reaches: u64,
     pub reached_bytes: u64,
 }
 
 impl<P: Files> Segment<P> {
-    /// Whether it has no blocks.
+    /// Returns true if the segment has no blocks.
     pub(crate) fn is_empty(&self) -> bool {
         self.offset == ALIGNMENT as u64
     }
 }
 
-/// How far the next segment is.
-pub(crate) enum Next<P: Files> {
+/// Progress of the preparation of the next segment.
+pub(crate) enum NextSegment<P: Files> {
     None,
     /// It is being opened.
     Opening,
@@ -46,9 +46,9 @@ pub(crate) enum Next<P: Files> {
     Known(Segment<P>),
 }
 
-/// What an operation of a stream is for, which says what its failure means.
+/// The purpose of a stream's operation, which decides what its failure means.
 #[derive(Clone, Copy)]
-pub(crate) enum Purpose {
+pub(crate) enum OperationPurpose {
     /// A group: the log stops.
     Group,
     /// The next segment is not there yet. It is tried again.
@@ -61,7 +61,7 @@ pub(crate) enum Purpose {
     Length {
         sequence: u64,
     },
-    /// Space for a segment, which had so much before: it is tried again, or left out.
+    /// Space for a segment, which had this much before: the allocation is tried again, or left out.
     Growth {
         sequence: u64,
         before: u64,
@@ -71,6 +71,6 @@ pub(crate) enum Purpose {
 }
 
 /// An operation that was begun.
-pub(crate) type Begun = (Ticket, Purpose);
+pub(crate) type Begun = (Ticket, OperationPurpose);
 /// When to try again, and why.
 pub(crate) type Refusal = Option<(Nanos, FileError)>;

@@ -2,18 +2,18 @@
 //!
 //! Protocol: a segment is made ahead, under its own name. First its header is written, then header
 //! and name are flushed: from then on the segment is *known*, and blocks of the segment before it
-//! say so. Later, behind groups, its space is taken a step at a time, since a file system may clear
-//! it. Nothing that makes a segment is waited for while the segment before it has room, and what
-//! the operating system refuses of it is tried again later: the segment before grows beyond its
-//! length meanwhile. The segment before has durable blocks by then: where one is without blocks,
-//! and a later one is there, the blocks were lost.
+//! name it. Later, behind groups, its space is allocated a step at a time, since a file system may
+//! clear it. No step is waited for while the current segment has room, and an operation that the
+//! system refuses is tried again later: the current segment grows beyond its length meanwhile. The
+//! current segment has durable blocks by then: if a segment is without blocks, and a later one is
+//! there, the blocks were lost.
 
 use platform::files::{Done, Existence, FileError, Files, Operation};
 
 use crate::error::LogError;
 use crate::format::{ALIGNMENT, SegmentHeader};
 use crate::names::segment_name;
-use crate::segment::{Next, Purpose, Segment};
+use crate::segment::{NextSegment, OperationPurpose, Segment};
 use crate::stream::Stream;
 
 /// Steps in which the space of a new segment is taken.
@@ -22,7 +22,7 @@ const GROWTH_STEPS: u64 = 16;
 /// second on.
 const MADE_AT: u64 = 4;
 const GROWN_AT: u64 = 2;
-/// What was refused is tried again after this time.
+/// A refused operation is tried again after this time.
 const AGAIN_NANOS: u64 = 20_000_000;
 
 impl<P: Files> Stream<P> {
@@ -30,62 +30,70 @@ impl<P: Files> Stream<P> {
     pub(crate) fn settle(
         &mut self,
         c: P::Core,
-        purpose: Purpose,
+        purpose: OperationPurpose,
         result: Result<Done<P>, FileError>,
     ) -> Result<(), FileError> {
         match (purpose, result) {
-            (Purpose::Group | Purpose::Flush | Purpose::Name | Purpose::Length { .. }, Err(error)) => {
+            (
+                OperationPurpose::Group
+                | OperationPurpose::Flush
+                | OperationPurpose::Name
+                | OperationPurpose::Length { .. },
+                Err(error),
+            ) => {
                 return Err(error);
             }
-            (Purpose::Open, Ok(Done::File(file))) => self.next = Next::Bare(self.opened(file)),
-            (Purpose::Open, Ok(_)) => {}
-            (Purpose::Open, Err(error)) => {
-                self.next = Next::None;
+            (OperationPurpose::Open, Ok(Done::File(file))) => {
+                self.next = NextSegment::Bare(self.opened(file))
+            }
+            (OperationPurpose::Open, Ok(_)) => {}
+            (OperationPurpose::Open, Err(error)) => {
+                self.next = NextSegment::None;
                 self.refused(c, error);
             }
-            (Purpose::Head, Err(error)) => {
-                if let Next::Naming(_, failed) = &mut self.next {
+            (OperationPurpose::Head, Err(error)) => {
+                if let NextSegment::Naming(_, failed) = &mut self.next {
                     *failed = true;
                 }
                 self.refused(c, error);
             }
-            (Purpose::Name, Ok(_)) => self.next_is_known(),
-            (Purpose::Length { sequence }, Ok(_)) => {
+            (OperationPurpose::Name, Ok(_)) => self.next_is_known(),
+            (OperationPurpose::Length { sequence }, Ok(_)) => {
                 if let Some(segment) = self.segment_mut(sequence) {
                     segment.durable_bytes = segment.durable_bytes.max(segment.grown);
                     segment.is_measured = false;
                 }
             }
-            (Purpose::Growth { sequence, before }, Err(error)) => {
+            (OperationPurpose::Growth { sequence, before }, Err(error)) => {
                 if let Some(segment) = self.segment_mut(sequence) {
                     segment.grown = segment.grown.min(before);
                 }
                 self.refused(c, error);
             }
-            (Purpose::Zeros, Err(_)) | (_, Ok(_)) => {}
+            (OperationPurpose::Zeros, Err(_)) | (_, Ok(_)) => {}
         }
         Ok(())
     }
 
     fn segment_mut(&mut self, sequence: u64) -> Option<&mut Segment<P>> {
         let next = match &mut self.next {
-            Next::Bare(next) | Next::Naming(next, _) | Next::Known(next) => Some(next),
-            Next::None | Next::Opening => None,
+            NextSegment::Bare(next) | NextSegment::Naming(next, _) | NextSegment::Known(next) => Some(next),
+            NextSegment::None | NextSegment::Opening => None,
         };
         next.into_iter().chain(self.segment.as_mut()).find(|segment| segment.sequence == sequence)
     }
 
-    /// Takes note of what the operating system has refused.
+    /// Records a refusal of the operating system.
     fn refused(&mut self, c: P::Core, error: FileError) {
         self.refusal = Some((P::now(c).plus(AGAIN_NANOS), error));
     }
 
-    /// Whether it is too early to try again what was refused.
+    /// Returns true if it is too early to repeat a refused operation.
     fn rests(&self, c: P::Core) -> bool {
         self.refusal.as_ref().is_some_and(|(until, _)| P::now(c) < *until)
     }
 
-    /// The next segment, of whose file nothing is known but its length.
+    /// The next segment, of whose file only the length is known.
     fn opened(&mut self, file: P::File) -> Segment<P> {
         let used = self.reused.take().unwrap_or(0);
         let size = match used {
@@ -108,53 +116,53 @@ impl<P: Files> Stream<P> {
     }
 
     fn next_is_known(&mut self) {
-        self.next = match std::mem::replace(&mut self.next, Next::None) {
-            Next::Naming(mut next, false) => {
+        self.next = match std::mem::replace(&mut self.next, NextSegment::None) {
+            NextSegment::Naming(mut next, false) => {
                 next.durable_bytes = next.grown;
                 self.known = next.sequence;
                 self.refusal = None;
-                Next::Known(next)
+                NextSegment::Known(next)
             }
-            Next::Naming(next, true) => Next::Bare(next),
+            NextSegment::Naming(next, true) => NextSegment::Bare(next),
             other => other,
         };
     }
 
-    /// Goes on with the next segment, as far as there is something to begin. Its space is taken at
-    /// once `with_space`.
+    /// Advances the preparation of the next segment by one step, if a step is due. With
+    /// `with_space` the segment's space is allocated at once.
     pub(crate) fn make_next(&mut self, c: P::Core, with_space: bool) -> Result<(), LogError> {
         if self.rests(c) {
             return Ok(());
         }
-        match std::mem::replace(&mut self.next, Next::None) {
-            Next::None => {
+        match std::mem::replace(&mut self.next, NextSegment::None) {
+            NextSegment::None => {
                 let name = segment_name(self.number, self.next_sequence);
                 let used = self.used.pop();
                 let existence = if used.is_some() { Existence::Old } else { Existence::New };
                 self.reused = used.as_ref().map(|(_, bytes)| *bytes);
                 if let Some((from, _)) = used {
-                    self.submit(c, Operation::Rename { from, to: name.clone() }, Purpose::Open);
+                    self.submit(c, Operation::Rename { from, to: name.clone() }, OperationPurpose::Open);
                 }
                 let open = Operation::Open { name, existence, access: self.access };
-                self.submit(c, open, Purpose::Open);
-                self.next = Next::Opening;
+                self.submit(c, open, OperationPurpose::Open);
+                self.next = NextSegment::Opening;
             }
-            Next::Bare(mut next) => {
+            NextSegment::Bare(mut next) => {
                 let header = self.header(next.sequence);
                 let mut buffer = self.small_buffer(c)?;
                 header.store(buffer.writable(c, 0, ALIGNMENT));
                 buffer.set_len(ALIGNMENT);
                 let file = next.file.clone();
                 let write = Operation::Write { file: file.clone(), offset: 0, buffers: vec![buffer] };
-                self.submit(c, write, Purpose::Head);
+                self.submit(c, write, OperationPurpose::Head);
                 if with_space && next.grown < next.size {
-                    let purpose = Purpose::Growth { sequence: next.sequence, before: next.grown };
+                    let purpose = OperationPurpose::Growth { sequence: next.sequence, before: next.grown };
                     next.grown = next.size;
                     self.submit(c, Operation::Preallocate { file: file.clone(), bytes: next.size }, purpose);
                 }
-                self.submit(c, Operation::Flush { file }, Purpose::Flush);
-                self.submit(c, Operation::FlushDirectory, Purpose::Name);
-                self.next = Next::Naming(next, false);
+                self.submit(c, Operation::Flush { file }, OperationPurpose::Flush);
+                self.submit(c, Operation::FlushDirectory, OperationPurpose::Name);
+                self.next = NextSegment::Naming(next, false);
             }
             other => self.next = other,
         }
@@ -171,8 +179,8 @@ impl<P: Files> Stream<P> {
         loop {
             self.make_next(c, with_space)?;
             match self.next {
-                Next::Known(_) => return Ok(true),
-                Next::None | Next::Bare(_) if self.rests(c) => return Ok(false),
+                NextSegment::Known(_) => return Ok(true),
+                NextSegment::None | NextSegment::Bare(_) if self.rests(c) => return Ok(false),
                 _ => {}
             }
             // The machine stops where nothing is under way: an error comes out of the next
@@ -196,12 +204,12 @@ impl<P: Files> Stream<P> {
         Ok(())
     }
 
-    /// Lets the next segment, which is known, be the current one.
+    /// Makes the next segment, which is known, the current one.
     fn take_next(&mut self, c: P::Core) {
-        match std::mem::replace(&mut self.next, Next::None) {
-            Next::Known(mut next) => {
+        match std::mem::replace(&mut self.next, NextSegment::None) {
+            NextSegment::Known(mut next) => {
                 if next.grown < next.size {
-                    let purpose = Purpose::Growth { sequence: next.sequence, before: next.grown };
+                    let purpose = OperationPurpose::Growth { sequence: next.sequence, before: next.grown };
                     next.grown = next.size;
                     let grow = Operation::Preallocate { file: next.file.clone(), bytes: next.size };
                     self.submit(c, grow, purpose);
@@ -217,12 +225,12 @@ impl<P: Files> Stream<P> {
         }
     }
 
-    /// Goes on in the next segment; false, and nothing done, if there is none to be had now. The
-    /// current one names the next one, and everything in it is durable before the next one has a
-    /// block, which says so: an end that is missing is damage.
+    /// Continues in the next segment; returns false, and changes nothing, if no segment is
+    /// available. The current segment names the next one. Everything in it is durable before the
+    /// next segment has a block, and that block says so: a missing end is damage.
     pub(crate) fn roll(&mut self, c: P::Core, complete: u64) -> Result<bool, LogError> {
         // A group that is longer than its segment: the first block of it may not be durable yet.
-        if matches!(self.next, Next::None) {
+        if matches!(self.next, NextSegment::None) {
             self.flush_current(c);
             self.wait_for_blocks(c)?;
         }
@@ -232,7 +240,7 @@ impl<P: Files> Stream<P> {
         self.wait_for_length(c)?;
         let said = self.segment.as_ref().map(|segment| (segment.reaches, segment.reached_bytes));
         let known = match &self.next {
-            Next::Known(next) => (self.known, next.durable_bytes),
+            NextSegment::Known(next) => (self.known, next.durable_bytes),
             _ => (self.known, 0),
         };
         if said.is_some_and(|said| said < known) {
@@ -244,7 +252,7 @@ impl<P: Files> Stream<P> {
         Ok(true)
     }
 
-    /// Waits until all blocks are durable; a flush of the last of them was asked for.
+    /// Waits until all blocks are durable, after a flush of the last of them was submitted.
     fn wait_for_blocks(&mut self, c: P::Core) -> Result<(), LogError> {
         while !self.is_idle() {
             if !self.wait(c, None) {
@@ -262,7 +270,7 @@ impl<P: Files> Stream<P> {
         self.grow_next(c, u64::MAX);
         // To the end, also where the space was refused: the length must not be heard as that of
         // space that is asked for later.
-        while matches!(&self.next, Next::Known(next) if next.is_measured) {
+        while matches!(&self.next, NextSegment::Known(next) if next.is_measured) {
             if !self.wait(c, None) {
                 return Err(FileError::stopped().into());
             }
@@ -277,7 +285,7 @@ impl<P: Files> Stream<P> {
         if self.rests(c) {
             return;
         }
-        let Next::Known(next) = &mut self.next else { return };
+        let NextSegment::Known(next) = &mut self.next else { return };
         if next.is_measured || next.grown >= next.size.min(bytes) {
             return;
         }
@@ -287,21 +295,21 @@ impl<P: Files> Stream<P> {
         let (file, bytes, is_all) = (next.file.clone(), next.grown, next.grown == next.size);
         next.is_measured = is_all;
         let grow = Operation::Preallocate { file: file.clone(), bytes };
-        self.submit(c, grow, Purpose::Growth { sequence, before });
+        self.submit(c, grow, OperationPurpose::Growth { sequence, before });
         if is_all {
-            self.submit(c, Operation::Flush { file }, Purpose::Length { sequence });
+            self.submit(c, Operation::Flush { file }, OperationPurpose::Length { sequence });
         }
     }
 
     fn flush_current(&mut self, c: P::Core) {
         if let Some(Segment { file, .. }) = &self.segment {
             let file = file.clone();
-            self.submit(c, Operation::Flush { file }, Purpose::Group);
+            self.submit(c, Operation::Flush { file }, OperationPurpose::Group);
         }
     }
 
     /// Behind a group: makes the next segment when it is time, and takes a step of its space.
-    pub(crate) fn look_ahead(&mut self, c: P::Core) -> Result<(), LogError> {
+    pub(crate) fn prepare_next(&mut self, c: P::Core) -> Result<(), LogError> {
         let Some((offset, size)) = self.segment.as_ref().map(|segment| (segment.offset, segment.size)) else {
             return Ok(());
         };
@@ -312,7 +320,7 @@ impl<P: Files> Stream<P> {
         // All of it is there when three quarters of the current one are used.
         let behind = offset.saturating_sub(size / GROWN_AT);
         let next_bytes = match &self.next {
-            Next::Known(next) => next.size,
+            NextSegment::Known(next) => next.size,
             _ => 0,
         };
         if behind > 0 {

@@ -1,4 +1,4 @@
-//! Where workers leave their records: one slot a worker, with the buffer that it fills.
+//! Slots: each worker has one, with the buffer that it appends records to.
 //!
 //! Protocol: a slot's latch is a word in a line of its own, taken by its worker for each record,
 //! and once a flush by the core that flushes, which takes what is filled and leaves empty buffers.
@@ -35,7 +35,7 @@ struct Slot<P: Platform> {
 
 /// The slots of all workers.
 pub(crate) struct Slots<P: Platform> {
-    /// One latch a slot, each in a line of its own.
+    /// One latch for each slot, on a line of its own.
     latches: P::Region,
     slots: Vec<UnsafeCell<Slot<P>>>,
     buffer_bytes: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Slots<P: Platform> {
 // SAFETY: a slot is reached with its latch held only.
 unsafe impl<P: Platform> Sync for Slots<P> {}
 
-/// What was in the slots.
+/// The content taken from the slots.
 pub(crate) struct Collected<P: Platform> {
     pub filled: Vec<Filled<P>>,
     pub newest: u64,

@@ -27,20 +27,20 @@ impl<P: Platform> Default for Spares<P> {
     }
 }
 
-/// Bytes of a buffer with room for a record whose body has so many.
+/// Bytes of a buffer with room for a record with a body of `body` bytes.
 pub(crate) fn buffer_bytes(body: usize) -> usize {
     // The word that late records have, too.
     (BLOCK_HEADER_BYTES + RECORD_HEADER_BYTES + size_of::<u64>() + body).next_power_of_two().max(BYTES_MIN)
 }
 
 impl<P: Platform> Spares<P> {
-    /// Whether there is a buffer for each of the records with bodies of these lengths.
+    /// Returns true if there is a buffer for each of the records with bodies of these lengths.
     #[inline]
     pub fn suffice(&self, bodies: impl IntoIterator<Item = usize>) -> bool {
         bodies.into_iter().enumerate().all(|(number, bytes)| self.has(number, buffer_bytes(bytes)))
     }
 
-    /// Whether the buffer for this record is there.
+    /// Returns true if the buffer for this record is there.
     pub(crate) fn has(&self, number: usize, least: usize) -> bool {
         self.buffers.get(number).is_some_and(|buffer| buffer.capacity() >= least)
     }
@@ -53,7 +53,8 @@ impl<P: Platform> Spares<P> {
         }
     }
 
-    /// Takes the shortest buffer with so much room: longer ones may be those of other records.
+    /// Takes the shortest buffer with at least `least` bytes: longer ones may be those of other
+    /// records.
     pub(crate) fn take(&mut self, least: usize) -> Option<Buffer<P>> {
         let fitting = self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.capacity() >= least);
         let shortest = fitting.min_by_key(|(_, buffer)| buffer.capacity());
@@ -68,7 +69,7 @@ impl<P: Platform> Spares<P> {
         Spares { buffers }
     }
 
-    /// Adds others, as many of these as are kept.
+    /// Adds the buffers of `others`, up to the number that is kept.
     pub fn join(&mut self, mut others: Spares<P>) {
         self.shrink();
         self.buffers.append(&mut others.buffers);

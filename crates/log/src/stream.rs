@@ -1,4 +1,4 @@
-//! One stream of a log: its segments, and what is under way to the disk.
+//! One stream of a log: its segments, and its operations in flight.
 //!
 //! Protocol: blocks are written one behind the other into the current segment; `segments.rs` has
 //! how one segment follows the other. All operations go through one queue, which performs them in
@@ -20,9 +20,9 @@ use crate::ahead::next_zeros;
 use crate::error::LogError;
 use crate::filling::FillingBlock;
 use crate::format::{ALIGNMENT, BlockHeader, SegmentHeader};
-use crate::manifest::Start;
+use crate::manifest::StreamStart;
 use crate::names::segment_name;
-use crate::segment::{Begun, Next, Purpose, Refusal, Segment};
+use crate::segment::{Begun, NextSegment, OperationPurpose, Refusal, Segment};
 
 /// Empty buffers that a stream keeps for its workers.
 const FREE_MAX: usize = 256;
@@ -35,42 +35,42 @@ const USED_MAX: usize = 8;
 const FIRST_PART: u64 = 64;
 const FIRST_BYTES_MIN: u64 = 16 << 10;
 
-/// Who performs the operations of a group.
+/// The executor of a group's operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// The queue, while the core goes on.
+pub(crate) enum IoExecutor {
+    /// The queue, while the core continues.
     Queue,
     /// The core, which waits for them anyway, unless the queue has something to do before them.
     Core,
 }
 
-/// What the last block of a group says.
+/// The fields of a group's last block.
 #[derive(Clone, Copy)]
-pub(crate) struct Mark {
-    /// What was complete before the group, and with it.
+pub(crate) struct GroupMark {
+    /// The last complete epoch before the group, and with it.
     pub before: u64,
     pub complete: u64,
     /// The number of the group if it is [whole](BlockHeader::whole), or 0.
     pub whole: u64,
 }
 
-/// One stream.
+/// A stream that is being written.
 pub(crate) struct Stream<P: Files> {
     pub(crate) number: u32,
-    /// What the headers of its segments have in common.
+    /// The fields that the headers of its segments have in common.
     pub(crate) origin: SegmentHeader,
     queue: P::Queue,
     node: Option<Node>,
     pub(crate) segment_bytes: u64,
     pub(crate) access: Access,
     pub(crate) segment: Option<Segment<P>>,
-    pub(crate) next: Next<P>,
+    pub(crate) next: NextSegment<P>,
     pub(crate) next_sequence: u64,
     /// Length of the next new segment.
     pub(crate) next_bytes: u64,
     /// The last segment that is known.
     pub(crate) known: u64,
-    /// What was refused, until it is tried again.
+    /// The last refusal, until the operation is tried again.
     pub(crate) refusal: Refusal,
     /// Segments that were written, and their bytes.
     pub(crate) done: Vec<(u64, u64)>,
@@ -93,11 +93,11 @@ pub(crate) struct Stream<P: Files> {
     small: Vec<Buffer<P>>,
     /// Bytes handed to the disk.
     pub(crate) written_bytes: u64,
-    /// Flushes asked of the disk.
+    /// Flushes submitted to the disk.
     pub(crate) flushes: u64,
 }
 
-/// Where and how a stream writes.
+/// Parameters of a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct StreamPlan {
     pub number: u32,
@@ -121,7 +121,7 @@ impl<P: Files> Stream<P> {
             segment_bytes: plan.segment_bytes,
             access: plan.access,
             segment: None,
-            next: Next::None,
+            next: NextSegment::None,
             next_sequence: plan.first_sequence,
             next_bytes: first_bytes.next_multiple_of(ALIGNMENT as u64).min(plan.segment_bytes),
             known: 0,
@@ -144,18 +144,23 @@ impl<P: Files> Stream<P> {
         Ok(stream)
     }
 
-    pub(crate) fn submit(&mut self, c: P::Core, operation: Operation<P>, purpose: Purpose) {
+    pub(crate) fn submit(&mut self, c: P::Core, operation: Operation<P>, purpose: OperationPurpose) {
         self.submitted = P::submit(c, &mut self.queue, operation);
         self.begun.push_back((self.submitted, purpose));
-        if let Purpose::Group = purpose {
+        if let OperationPurpose::Group = purpose {
             self.awaited = self.submitted;
         }
     }
 
     /// Has an operation of a group performed.
-    fn carry_out(&mut self, c: P::Core, operation: Operation<P>, by: By) -> Result<(), FileError> {
-        if by == By::Queue || self.taken < self.submitted {
-            self.submit(c, operation, Purpose::Group);
+    fn carry_out(
+        &mut self,
+        c: P::Core,
+        operation: Operation<P>,
+        executor: IoExecutor,
+    ) -> Result<(), FileError> {
+        if executor == IoExecutor::Queue || self.taken < self.submitted {
+            self.submit(c, operation, OperationPurpose::Group);
             return Ok(());
         }
         let completion = P::perform(c, &mut self.queue, operation);
@@ -171,7 +176,7 @@ impl<P: Files> Stream<P> {
             let _ = self.reap(c);
         }
         let next = match self.next {
-            Next::None => None,
+            NextSegment::None => None,
             _ => Some(segment_name(self.number, self.next_sequence)),
         };
         self.used.into_iter().map(|(name, _)| name).chain(next).collect()
@@ -179,9 +184,9 @@ impl<P: Files> Stream<P> {
 
     /// The name of the current segment, and where the next one would begin, if the current one has
     /// no blocks.
-    pub(crate) fn unused(&self) -> Option<(String, Start)> {
+    pub(crate) fn unused(&self) -> Option<(String, StreamStart)> {
         let segment = self.segment.as_ref().filter(|segment| segment.is_empty())?;
-        let start = Start { sequence: segment.sequence + 1, block: self.next_block, file_bytes: 0 };
+        let start = StreamStart { sequence: segment.sequence + 1, block: self.next_block, file_bytes: 0 };
         Some((segment_name(self.number, segment.sequence), start))
     }
 
@@ -193,7 +198,7 @@ impl<P: Files> Stream<P> {
 
     /// Takes a segment of full length that is not needed any more, to write it anew; false if there
     /// are enough of them.
-    pub(crate) fn reuse(&mut self, (name, bytes): (&str, u64)) -> bool {
+    pub(crate) fn reuse(&mut self, name: &str, bytes: u64) -> bool {
         let wanted = bytes >= self.segment_bytes && self.used.len() < USED_MAX;
         if wanted {
             self.used.push((name.to_owned(), bytes));
@@ -201,10 +206,13 @@ impl<P: Files> Stream<P> {
         wanted
     }
 
-    /// Lets all blocks that are written from now on go to later segments than all blocks before.
-    /// Returns where these segments begin, which is known when the stream is idle; nothing if there
-    /// is no segment to be had.
-    pub(crate) fn cut(&mut self, c: P::Core, complete: u64) -> Result<Result<Start, FileError>, LogError> {
+    /// Directs all blocks from now on to later segments than all blocks before. Returns where these
+    /// segments begin, which is known when the stream is idle; nothing if no segment is available.
+    pub(crate) fn cut(
+        &mut self,
+        c: P::Core,
+        complete: u64,
+    ) -> Result<Result<StreamStart, FileError>, LogError> {
         let is_empty = self.segment.as_ref().is_some_and(Segment::is_empty);
         if !is_empty && !self.roll(c, complete)? {
             let refusal = self.refusal.as_ref().map(|(_, error)| error.clone());
@@ -213,10 +221,10 @@ impl<P: Files> Stream<P> {
         Ok(Ok(self.start()))
     }
 
-    /// Where the next block goes.
-    pub(crate) fn start(&self) -> Start {
+    /// The place of the next block.
+    pub(crate) fn start(&self) -> StreamStart {
         let segment = self.segment.as_ref();
-        Start {
+        StreamStart {
             sequence: segment.map_or(self.next_sequence, |segment| segment.sequence),
             block: self.next_block,
             file_bytes: segment.map_or(0, |segment| segment.durable_bytes),
@@ -239,22 +247,22 @@ impl<P: Files> Stream<P> {
         let is_begun = self.begun.front().is_some_and(|(ticket, _)| *ticket == completion.ticket);
         let begun = if is_begun { self.begun.pop_front() } else { None };
         // What the core has performed itself is a group's.
-        self.settle(c, begun.map_or(Purpose::Group, |(_, purpose)| purpose), completion.result)
+        self.settle(c, begun.map_or(OperationPurpose::Group, |(_, purpose)| purpose), completion.result)
     }
 
-    /// Fills the next step of the segment with zeros if a group of so many bytes is small, and the
-    /// step before is used up.
+    /// Fills the next step of the segment with zeros if a group of this many bytes is small, and
+    /// the step before is used up.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
         let Some(segment) = &mut self.segment else { return };
-        let places = (segment.cleared, segment.offset, segment.size);
-        let Some(zeros) = next_zeros(places, group_bytes) else { return };
+        let zeros = next_zeros(segment.cleared, segment.offset, segment.size, group_bytes);
+        let Some(zeros) = zeros else { return };
         segment.cleared = zeros.end;
         let (file, bytes) = (segment.file.clone(), zeros.end - zeros.start);
         let clear = Operation::Clear { file, offset: zeros.start, bytes };
-        self.submit(c, clear, Purpose::Zeros);
+        self.submit(c, clear, OperationPurpose::Zeros);
     }
 
-    /// Whether everything has ended that a group waits for.
+    /// Returns true if all operations that a group waits for have ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.taken >= self.awaited
     }
@@ -280,9 +288,9 @@ impl<P: Files> Stream<P> {
     }
 
     /// Seals a block that goes to this place of the current segment.
-    fn seal(&mut self, c: P::Core, block: &mut FillingBlock<P>, offset: u64, (complete, whole): (u64, u64)) {
+    fn seal(&mut self, c: P::Core, block: &mut FillingBlock<P>, offset: u64, complete: u64, whole: u64) {
         let reached_bytes = match &self.next {
-            Next::Known(next) => next.durable_bytes,
+            NextSegment::Known(next) => next.durable_bytes,
             // The last one that is known is the current one.
             _ => 0,
         };
@@ -308,19 +316,19 @@ impl<P: Files> Stream<P> {
     pub(crate) fn write_mark(&mut self, c: P::Core, complete: u64) -> Result<(), LogError> {
         let mut block = FillingBlock::new(self.small_buffer(c)?);
         let offset = self.segment.as_ref().map_or(0, |segment| segment.offset);
-        self.seal(c, &mut block, offset, (complete, 0));
-        self.write_batch(c, &mut vec![block.into_buffer()], By::Queue)
+        self.seal(c, &mut block, offset, complete, 0);
+        self.write_batch(c, &mut vec![block.into_buffer()], IoExecutor::Queue)
     }
 
     /// Begins to write the blocks, and to flush; the last block says what the group is. Where there
-    /// are no blocks, one without records says so. With [`By::Core`] they may be durable when this
-    /// returns: [`Self::is_idle`].
+    /// are no blocks, one without records says so. With [`IoExecutor::Core`] they may be durable
+    /// when this returns: [`Self::is_idle`].
     pub(crate) fn write(
         &mut self,
         c: P::Core,
         mut blocks: Vec<FillingBlock<P>>,
-        mark: Mark,
-        by: By,
+        mark: GroupMark,
+        executor: IoExecutor,
     ) -> Result<(), LogError> {
         let written_before = self.written_bytes;
         self.join(c, &mut blocks);
@@ -336,29 +344,30 @@ impl<P: Files> Stream<P> {
             // A block longer than a segment makes its segment longer.
             let is_first = offset == ALIGNMENT as u64 && pending == 0;
             if offset + pending + bytes > size && !is_first {
-                self.write_batch(c, &mut batch, By::Queue)?;
+                self.write_batch(c, &mut batch, IoExecutor::Queue)?;
                 pending = 0;
                 self.roll(c, mark.before)?;
             }
             let offset = self.segment.as_ref().map_or(0, |segment| segment.offset) + pending;
-            let its_mark = if number == last { (mark.complete, mark.whole) } else { (mark.before, 0) };
-            self.seal(c, &mut block, offset, its_mark);
+            let (complete, whole) =
+                if number == last { (mark.complete, mark.whole) } else { (mark.before, 0) };
+            self.seal(c, &mut block, offset, complete, whole);
             batch.push(block.into_buffer());
             pending += bytes;
         }
-        self.write_batch(c, &mut batch, by)?;
+        self.write_batch(c, &mut batch, executor)?;
         if let Some(segment) = &self.segment {
             let file = segment.file.clone();
-            self.carry_out(c, Operation::Flush { file }, by)?;
+            self.carry_out(c, Operation::Flush { file }, executor)?;
             self.flushes += 1;
         }
-        self.look_ahead(c)?;
+        self.prepare_next(c)?;
         self.clear_ahead(c, self.written_bytes - written_before);
         Ok(())
     }
 
-    /// Joins small blocks to those before them: each takes 4096 bytes of the log otherwise,
-    /// whatever few records it has. Records stay in their order.
+    /// Joins small blocks to those before them: each takes 4096 bytes of the log otherwise, however
+    /// few records it has. Records stay in their order.
     fn join(&mut self, c: P::Core, blocks: &mut Vec<FillingBlock<P>>) {
         let mut joined: Vec<FillingBlock<P>> = Vec::with_capacity(blocks.len());
         for block in blocks.drain(..) {
@@ -371,7 +380,7 @@ impl<P: Files> Stream<P> {
         *blocks = joined;
     }
 
-    /// An empty buffer with so much room, if there is one.
+    /// An empty buffer with room for `least` bytes, if there is one.
     pub(crate) fn empty_buffer(&mut self, least: usize) -> Option<Buffer<P>> {
         let place = self.free.iter().position(|buffer| buffer.capacity() >= least)?;
         Some(self.free.swap_remove(place))
@@ -386,7 +395,12 @@ impl<P: Files> Stream<P> {
         }
     }
 
-    fn write_batch(&mut self, c: P::Core, batch: &mut Vec<Buffer<P>>, by: By) -> Result<(), LogError> {
+    fn write_batch(
+        &mut self,
+        c: P::Core,
+        batch: &mut Vec<Buffer<P>>,
+        executor: IoExecutor,
+    ) -> Result<(), LogError> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
         let buffers = std::mem::take(batch);
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
@@ -396,6 +410,6 @@ impl<P: Files> Stream<P> {
         let (file, offset) = (segment.file.clone(), segment.offset);
         segment.offset += bytes;
         self.written_bytes += bytes;
-        Ok(self.carry_out(c, Operation::Write { file, offset, buffers }, by)?)
+        Ok(self.carry_out(c, Operation::Write { file, offset, buffers }, executor)?)
     }
 }

@@ -1,5 +1,5 @@
-//! What a directory holds, for tools: everything is read and every checksum verified, and nothing
-//! is changed. What the records say is for an [examiner](Examiner) to judge.
+//! Surveys of directories, for tools: a survey reads everything, verifies every checksum and
+//! changes nothing. An [examiner](Examiner) judges the content of records.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::manifest::{Checkpoint, Generation};
 use crate::names::{MANIFEST, segment_name};
 use crate::recovery::{OpenedDirectory, find};
 
-/// One segment.
+/// Findings about a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentSurvey {
     /// Its name.
@@ -24,8 +24,8 @@ pub struct SegmentSurvey {
     pub bytes: u64,
     /// Bytes of its blocks.
     pub used_bytes: u64,
-    /// How much of the file is needed: up to the end of its last block, or as long as that says
-    /// that the file is. 0 if the segment was never begun.
+    /// The needed bytes of the file: up to the end of its last block, or the length that this block
+    /// names. 0 if the segment was never begun.
     pub end: u64,
     /// Blocks.
     pub blocks: u64,
@@ -37,7 +37,7 @@ pub struct SegmentSurvey {
     pub epochs: Option<(u64, u64)>,
 }
 
-/// What a directory holds.
+/// Findings about a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// All openings that left something in the log.
@@ -48,10 +48,10 @@ pub struct Survey {
     pub segments: Vec<SegmentSurvey>,
     /// The last epoch that counts.
     pub last_epoch: u64,
-    /// Whether the database was closed: then nothing is missing at the end either. Otherwise the
-    /// last thing written may be torn, and damage there looks the same.
+    /// True if the database was closed: then nothing is missing at the end either. Otherwise the
+    /// last write may be torn, and damage there looks the same.
     pub closed: bool,
-    /// What the log's owner keeps in the manifest.
+    /// The bytes that the log's owner keeps in the manifest.
     pub extra: Vec<u8>,
 }
 
@@ -63,15 +63,16 @@ pub fn survey<P: Files>(c: P::Core, path: &Path) -> Result<Survey, LogError> {
     read::<P>(c, path).map(|(survey, _)| survey)
 }
 
-/// Looks at all that counts in a directory.
+/// Receives all records of a directory that count.
 pub trait Examiner {
-    /// Why it ends before everything is looked at.
+    /// The error that ends the examination early.
     type Error: From<LogError>;
     /// The files are whole, and this is what they are.
     fn begin(&mut self, survey: &Survey) -> Result<(), Self::Error>;
     /// A row of the checkpoint; all of them come before the records.
     fn row(&mut self, body: &[u8]) -> Result<(), Self::Error>;
-    /// A record that counts: those of one transaction in their order, others in any.
+    /// Receives a record that counts: those of one transaction in their order, different
+    /// transactions in any.
     fn record(&mut self, record: &Record<'_>) -> Result<(), Self::Error>;
 }
 

@@ -1,7 +1,7 @@
 //! The catalog: descriptors of tables, of their indexes, and of the partitions of these.
 //!
-//! Every lookup goes through the descriptor of a partition, which says where its root or buckets
-//! are. Descriptors never change, so that each memory node can have a catalog of its own, whose
+//! Every lookup goes through the descriptor of a partition, which has the address of its root or
+//! buckets. Descriptors never change, so that each memory node can have a catalog of its own, whose
 //! partitions are the same trees and buckets ("index pointers replicated per socket": Bang et al.,
 //! VLDB Journal 2022, section 4). The descriptor of a partition is a line of its own, and each use
 //! of the descriptor is a touch of that line. The descriptors of tables and indexes are few, and
@@ -17,15 +17,15 @@ use crate::listed::Listed;
 pub struct Table<P: Platform> {
     /// Words of a row, the pointer to its tail included.
     pub row_words: u32,
-    /// Whether the last word points to a tail.
+    /// True if the last word points to a tail.
     pub has_tail: bool,
-    /// Whether the table is not written any more, and so needs no concurrency control.
+    /// True if the table is not written any more, and so needs no concurrency control.
     pub read_only: bool,
     /// The words of rows that are not written any more, as [`word_set`] names them, and so need no
     /// concurrency control. A table that has such words has always the same rows.
     pub constant: u64,
-    /// Whether the table has always the same rows: whether it is read-only, or has words that are
-    /// not written any more.
+    /// True if the set of rows is fixed: the table is read-only, or some of its words are not
+    /// written any more.
     pub closed: bool,
     /// Bytes of a row that belong to keys: where each column begins, and where it ends. An empty
     /// list leaves it to the writers of rows to keep their keys.
@@ -35,7 +35,7 @@ pub struct Table<P: Platform> {
 }
 
 impl<P: Platform> Table<P> {
-    /// Whether bytes `offset..offset + bytes` of rows, or some of them, are not written any more.
+    /// Returns true if some of the bytes `offset..offset + bytes` of rows are not written any more.
     #[inline(always)]
     pub fn has_constant(&self, offset: usize, bytes: usize) -> bool {
         self.constant != 0 && self.constant & word_set(offset / 8, (offset + bytes).div_ceil(8)) != 0

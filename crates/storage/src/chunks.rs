@@ -1,10 +1,10 @@
 //! The chunks of one database: their limit, those that were taken ahead of need, free blocks on
 //! their way from one arena to another, and how much of all that is used.
 //!
-//! A chunk is address space, of which the machine gives nothing before it is touched. To touch it
-//! is what takes long: the operating system clears each page first. So an arena takes a *spare*
-//! chunk while it still has memory, between two transactions, and has a part of it provided at once
-//! ([`Chunks::take_ahead`]). Spares belong to nobody: whichever arena needs a chunk gets one, also
+//! A chunk is address space, to which the machine assigns no memory before it is touched. The first
+//! touch takes long: the operating system clears each page first. So an arena takes a *spare* chunk
+//! while it still has memory, between two transactions, and has a part of it provided at once
+//! ([`Chunks::take_ahead`]). Spares have no owner: the next arena that needs a chunk gets one, also
 //! one of another node before the limit refuses a chunk. None are taken within the last eighth of
 //! the limit.
 
@@ -22,12 +22,12 @@ pub(crate) const CHUNK_BYTES_FIRST: usize = 64 << 10;
 pub(crate) const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// Part of the limit in which nothing is taken ahead.
 const NOT_AHEAD_PART: u64 = 8;
-/// Memory is provided ahead in such steps: in chunks that have huge pages one of these, in others
-/// what takes about as long.
+/// Memory is provided ahead in steps of one huge page, or, in chunks without huge pages, of memory
+/// that takes about as long to provide.
 const STEP_BYTES: usize = 2 << 20;
 const STEP_BYTES_SMALL: usize = 256 << 10;
 
-/// What is provided ahead at a time in a chunk of this length.
+/// Bytes that are provided ahead at a time in a chunk of this length.
 pub(crate) fn step_bytes(length: usize) -> usize {
     if length < STEP_BYTES { STEP_BYTES_SMALL } else { STEP_BYTES }
 }
@@ -36,17 +36,17 @@ pub(crate) fn step_bytes(length: usize) -> usize {
 pub(crate) struct Fresh {
     pub base: NonNull<u8>,
     pub bytes: usize,
-    /// Of these, those at the end that the machine has not been asked to provide.
+    /// Bytes at the end that the machine has not been asked to provide yet.
     pub unready: usize,
 }
 
-/// How much memory a database has and uses.
+/// Memory of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Bytes in chunks, which count for the limit.
     pub reserved: u64,
-    /// Of these, bytes that blocks were ever cut from: what is beyond them was not touched, but for
-    /// what is provided ahead.
+    /// Bytes that blocks were ever cut from: the rest was not touched, except for bytes provided
+    /// ahead.
     pub touched: u64,
     /// Bytes in blocks that are in use, those included that wait for their epoch to pass.
     pub used: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Batch {
     pub blocks: Vec<NonNull<u8>>,
 }
 
-/// What the latch protects.
+/// Data that the latch protects.
 struct Pool<P: Platform> {
     chunks: Vec<P::Region>,
     batches: Vec<Batch>,
@@ -90,9 +90,9 @@ pub(crate) struct Chunks<P: Platform> {
     /// Limit in bytes over all chunks.
     bytes_max: u64,
     /// Line 0: the latch. Line 1: bytes in chunks, and those of them that blocks are cut from. Line
-    /// 2: number of batches, at which every allocation of a new block looks. Line 3: number of
-    /// spares. Then a line for each worker: bytes that its arena has cut, and bytes that it has
-    /// handed out and not got back.
+    /// 2: number of batches, which every allocation of a new block reads. Line 3: number of spares.
+    /// Then a line for each worker: bytes that its arena has cut, and bytes that it has handed out
+    /// and not got back.
     shared: P::Region,
     workers: usize,
     pool: UnsafeCell<Pool<P>>,
@@ -104,7 +104,7 @@ unsafe impl<P: Platform> Sync for Chunks<P> {}
 unsafe impl<P: Platform> Send for Chunks<P> {}
 
 impl<P: Platform> Chunks<P> {
-    /// No chunk yet, and at most `bytes_max` bytes of them, for arenas of so many workers.
+    /// No chunk yet, and at most `bytes_max` bytes of them, for arenas of `workers` workers.
     pub(crate) fn new(c: P::Core, bytes_max: u64, workers: usize) -> Result<Self, OutOfMemory> {
         let shared = P::region(c, None, (SHARED_LINES + workers) * LINE_BYTES, "memory limit")?;
         let pool = Pool { chunks: Vec::new(), batches: Vec::new(), spares: Vec::new() };
@@ -124,7 +124,7 @@ impl<P: Platform> Chunks<P> {
         P::word_of(&self.shared, line * LINE_BYTES + number * 8)
     }
 
-    /// Tells how much the arena of a worker has cut, and how much of it is in use.
+    /// Publishes the bytes that the arena of a worker has cut, and the bytes in use.
     pub(crate) fn publish(&self, worker: usize, (touched, used): (u64, u64)) {
         if worker < self.workers {
             P::poke(self.word_at(SHARED_LINES + worker, 0), touched);
@@ -132,7 +132,7 @@ impl<P: Platform> Chunks<P> {
         }
     }
 
-    /// How much there is and is used; of each worker, what it has published last.
+    /// Memory in total and in use; of each worker, the figures that it published last.
     pub(crate) fn memory_use(&self, c: P::Core) -> MemoryUse {
         let reserved = self.bytes_used(c);
         // What blocks are not cut from is used as a whole.
@@ -174,7 +174,7 @@ impl<P: Platform> Chunks<P> {
         P::store(c, self.word(2), batches as u64, Ordering::Relaxed);
     }
 
-    /// Whether there are free blocks that another arena may use.
+    /// Returns true if there are free blocks that another arena may use.
     #[inline]
     pub(crate) fn has_batches(&self, c: P::Core) -> bool {
         // Relaxed: a hint; an arena that misses a batch takes a chunk.
@@ -233,7 +233,7 @@ impl<P: Platform> Chunks<P> {
     }
 
     /// A chunk for rows and index nodes of at least `bytes` bytes, of `wanted` if there is room: a
-    /// spare if there is one, best of this node.
+    /// spare if there is one, preferably of this node.
     pub(crate) fn chunk_of_about(
         &self,
         c: P::Core,
@@ -262,7 +262,7 @@ impl<P: Platform> Chunks<P> {
         Ok(base)
     }
 
-    /// A chunk that nobody needs yet; `None` near the limit, or if the machine refuses.
+    /// A chunk that no arena needs yet; `None` near the limit, or if the machine refuses.
     pub(crate) fn chunk_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize) -> Option<Fresh> {
         let most = self.bytes_max - self.bytes_max / NOT_AHEAD_PART;
         if self.bytes_used(c).saturating_add(bytes as u64) > most {
@@ -287,7 +287,7 @@ impl<P: Platform> Chunks<P> {
         true
     }
 
-    /// A spare of at least so many bytes on a node that will do.
+    /// A spare of at least this many bytes on an acceptable node.
     fn take_spare(&self, c: P::Core, bytes: usize, on: impl Fn(Option<Node>) -> bool) -> Option<Fresh> {
         // Relaxed: a hint; an arena that misses a spare takes a chunk.
         if P::load(c, self.word(3), Ordering::Relaxed) == 0 {

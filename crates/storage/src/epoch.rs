@@ -2,8 +2,8 @@
 //! of memory.
 //!
 //! Silo (SOSP 2013, section 4.1) uses one announcement a worker for both purposes, so that a worker
-//! that is long inside a transaction holds up the commits of all others. Here a worker announces
-//! two things, in two words of its line:
+//! that is long inside a transaction delays the commits of all others. Here a worker announces two
+//! epochs, in two words of its line:
 //!
 //! - the epoch that it *entered* in, from [`Participant::enter`] to [`Participant::leave`]. What
 //!   was unlinked is not reused while a worker is inside that could have found it (quiescent-state
@@ -20,19 +20,19 @@
 //! a global epoch that was read after the unlinking, and reused when the horizon is later than its
 //! date.
 //!
-//! Why no reader has a block that is reused. There are three fences, all SeqCst: `R` of the reader,
-//! between its announcement and its first look; `D` of the worker that unlinked the block, between
-//! that and the reading of the date `d`; `H` of the advance, between its reading of the global
-//! epoch `g` and of the announcements. If `D` comes before `R`, the reader does not find the block.
-//! Otherwise the reader has read the global epoch that it announces before `R`, so `R` comes before
-//! `D` and the announcement is at most `d`. If `R` comes before `H`, the advance sees that
+//! Proof that no reader has a block that is reused. There are three fences, all SeqCst: `R` of the
+//! reader, between its announcement and its first read; `D` of the worker that unlinked the block,
+//! between that and the reading of the date `d`; `H` of the advance, between its reading of the
+//! global epoch `g` and of the announcements. If `D` comes before `R`, the reader does not find the
+//! block. Otherwise the reader has read the global epoch that it announces before `R`, so `R` comes
+//! before `D` and the announcement is at most `d`. If `R` comes before `H`, the advance sees that
 //! announcement, or that the reader has left since, and the horizon is at most `d`. If `H` comes
 //! before `R`, and so before `D`, then `g` is at most `d`, and the horizon at most `g`. In no case
 //! is it later than `d`.
 //!
-//! Why no worker enters in an epoch before the horizon: a worker is inside once it has read, after
-//! `R`, the epoch that it announces. If `H` comes before `R`, what it reads is at least `g`, hence
-//! at least the horizon; otherwise the advance sees what it has announced.
+//! Proof that no worker enters in an epoch before the horizon: a worker is inside once it has read,
+//! after `R`, the epoch that it announces. If `H` comes before `R`, this reading is at least `g`,
+//! hence at least the horizon; otherwise the advance sees the announcement.
 //!
 //! A worker that notices that the current epoch is older than the configured length claims the
 //! advance. No thread exists for this purpose, on hardware or in the virtual machine.
@@ -42,23 +42,23 @@ use terms::Epoch;
 
 use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 
-/// What a worker announces that is not inside, or does not commit.
+/// The announcement of a worker that is not inside, or does not commit.
 const IDLE: u64 = u64::MAX;
-/// Announcements that are brought closer ahead of the one that is looked at: each lies in the cache
-/// of its worker.
+/// Announcements that are prefetched ahead of the one that is read: each lies in the cache of its
+/// worker.
 const AHEAD: usize = 16;
 /// Words of a worker's line: the epoch that it entered in, and the one that it commits in.
 const ENTERED: usize = 0;
 const COMMITTING: usize = 1;
 const ANNOUNCEMENTS: usize = 2;
 
-/// Before this epoch they are [drawn](Epochs::draw) as fast as anybody needs them. A database that
-/// draws 200,000 a second without a pause gets there after 127 days.
+/// Before this epoch, epochs are [drawn](Epochs::draw) as fast as workers need them. A database
+/// that draws 200,000 a second without a pause gets there after 127 days.
 const LIMITED: u64 = 1 << 41;
-/// Epochs from [`LIMITED`] on that are drawn take so long each in the long run: with those of each
-/// millisecond less than 4,800 a second, so that they last for a century.
+/// Average time between two drawn epochs from [`LIMITED`] on: with those of each millisecond less
+/// than 4,800 a second, so that they last for a century.
 const DRAWN_NANOS: u64 = 265_000;
-/// Epochs that are drawn at once may be ahead of that by so long.
+/// Epochs that are drawn at once may be ahead of that average by this time.
 const AHEAD_NANOS_MAX: u64 = 1_000_000_000;
 
 /// The last epoch in which no transaction commits any more, while `current` is the global one:
@@ -176,9 +176,9 @@ impl<P: Platform> Epochs<P> {
         }
     }
 
-    /// As [`Self::try_advance`], for who waits for the end of an epoch whose time has not come.
-    /// From [`LIMITED`] on a while of such epochs at once, and later no more than make them last
-    /// for a century.
+    /// Advances the epoch for a caller that waits for the end of an epoch whose time has not come;
+    /// otherwise like [`Self::try_advance`]. From [`LIMITED`] on a burst of such advances happens
+    /// at once, and later ones only as often as makes the epochs last for a century.
     pub fn draw(&self, c: P::Core) -> bool {
         if self.current(c).0 < LIMITED {
             return self.try_advance(c);
@@ -193,8 +193,8 @@ impl<P: Platform> Epochs<P> {
         draws
     }
 
-    /// Whether no commit is under way at this moment: all that were announced before have left what
-    /// they have to leave.
+    /// Returns true if no commit is under way at this moment: all commits announced before have
+    /// left their records.
     pub fn no_commit_is_under_way(&self, c: P::Core) -> bool {
         // SeqCst: pairs with the fence in `Participant::announce_commit`: a commit that is not seen
         // here has yet to look at anything that it validates.
@@ -249,8 +249,8 @@ impl<P: Platform> Epochs<P> {
     }
 }
 
-/// One worker's announcements. A worker that is inside (between [`Self::enter`] and
-/// [`Self::leave`]) keeps all that it can reach from being reused.
+/// The announcements of one worker. While a worker is inside (between [`Self::enter`] and
+/// [`Self::leave`]), no block that it can reach is reused.
 pub struct Participant {
     worker: usize,
     entered: u64,
@@ -307,21 +307,22 @@ impl Participant {
     /// A commit draws its epoch. No epoch later than the next begins before
     /// [`Self::retract_commit`].
     ///
-    /// The epoch `e` that comes out was read both before and after one SeqCst fence, which is all
-    /// that the order of conflicting commits needs. Let `A` have locked what it writes before its
-    /// fence, and validate what it has only read afterwards; let `B` be a commit that overwrites
-    /// what `A` has read, and that locks the row before a fence of its own. If `B`'s fence comes
-    /// first, `A`'s validation sees the lock and `A` aborts. If `A`'s fence comes first, `B` reads
-    /// its epoch after its own fence, and `A` had read its epoch before that: the epoch of `B` is
-    /// not earlier. Reading the epoch only after the fence would not do: `A` could read a new epoch
-    /// after both fences, then validate with a value from before `B`'s lock, which nothing orders
-    /// after that reading; and `B`, having read the epoch before it advanced, would have an earlier
-    /// one.
+    /// The epoch `e` that this returns was read both before and after one SeqCst fence, which is
+    /// all that the order of conflicting commits needs. Let `A` have locked what it writes before
+    /// its fence, and validate what it has only read afterwards; let `B` be a commit that
+    /// overwrites what `A` has read, and that locks the row before a fence of its own. If `B`'s
+    /// fence comes first, `A`'s validation sees the lock and `A` aborts. If `A`'s fence comes
+    /// first, `B` reads its epoch after its own fence, and `A` had read its epoch before that: the
+    /// epoch of `B` is not earlier. Reading the epoch only after the fence would not do: `A` could
+    /// read a new epoch after both fences, then validate with a value from before `B`'s lock, which
+    /// nothing orders after that reading; and `B`, having read the epoch before it advanced, would
+    /// have an earlier one.
     ///
-    /// Why no commit is left behind in an epoch that is complete: consider the advances from `e` to
-    /// `e + 1` and then to `e + 2`. The second advance has read `e + 1` before its fence. If that
-    /// fence came before this one, the reading after this one would have given `e + 1` at least. So
-    /// the fence of the advance comes later, and the advance sees the announcement, or a later one.
+    /// Proof that no commit is left behind in an epoch that is complete: consider the advances from
+    /// `e` to `e + 1` and then to `e + 2`. The second advance has read `e + 1` before its fence. If
+    /// that fence came before this one, the reading after this one would have given `e + 1` at
+    /// least. So the fence of the advance comes later, and the advance sees the announcement, or a
+    /// later one.
     #[inline]
     pub fn announce_commit<P: Platform>(&mut self, c: P::Core, epochs: &Epochs<P>) -> Epoch {
         self.committing = self.announce(c, epochs, COMMITTING, self.known);

@@ -1,13 +1,13 @@
-//! One heap for all workers of an instance: where memory comes from when each worker is not to have
-//! an arena of its own ([`crate::Optimisation::ThreadAlloc`]).
+//! One heap for all workers of an instance, if workers have no arenas of their own
+//! ([`crate::Optimisation::ThreadAlloc`]).
 //!
 //! The heap does what the general-purpose heap behind a research prototype does: one latch protects
 //! it, and blocks of all workers follow each other at multiples of 16 bytes, so that rows and nodes
 //! of different workers share lines, and lie on the memory node of the worker that needed a new
 //! chunk. A free block holds the address of the next free block of its size, so that the line of a
 //! block moves to the worker that takes it or gives it back. The latch is a queue latch, so waiting
-//! is as cheap as it can be; without [`crate::Optimisation::QueueLatch`] all waiting workers look
-//! at one word.
+//! is as cheap as it can be; without [`crate::Optimisation::QueueLatch`] all waiting workers poll
+//! one word.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -51,7 +51,7 @@ fn class_of(bytes: usize) -> (usize, usize) {
 pub(crate) struct Heap<P: Platform> {
     /// Line 0: the latch. Then the words named above, and one line for each worker.
     region: P::Region,
-    /// Whether the workers that wait for the latch queue.
+    /// True if workers that wait for the latch queue.
     queues: bool,
     kind: PhantomData<P>,
 }

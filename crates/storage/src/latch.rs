@@ -17,7 +17,7 @@ use platform::{Platform, SharedWord};
 
 const LATCHED: u64 = 1;
 const OBSOLETE: u64 = 2;
-/// One change of the protected object.
+/// The increment of the version for one change of the protected object.
 const STEP: u64 = 4;
 
 /// The object was unlinked: start again from where it was found.
@@ -63,13 +63,13 @@ impl<P: Platform> VersionLatch<P> {
         &self.word
     }
 
-    /// Whether such a version is that of a latched object.
+    /// Returns true if `version` is that of a latched object.
     #[inline(always)]
     pub fn is_latched(version: u64) -> bool {
         version & LATCHED != 0
     }
 
-    /// Whether such a version is that of an unlinked object.
+    /// Returns true if `version` is that of an unlinked object.
     #[inline(always)]
     pub fn is_obsolete(version: u64) -> bool {
         version & OBSOLETE != 0
@@ -95,7 +95,7 @@ impl<P: Platform> VersionLatch<P> {
         if Self::is_obsolete(version) { Err(Obsolete) } else { Ok(version) }
     }
 
-    /// Whether what was read since [`Self::read_begin`] returned `version` is consistent.
+    /// Returns true if all data read since [`Self::read_begin`] returned `version` is consistent.
     #[inline(always)]
     pub fn validate(&self, c: P::Core, version: u64) -> bool {
         // Acquire: pairs with the release fence in `try_upgrade`: a reader of new data sees the
@@ -105,15 +105,15 @@ impl<P: Platform> VersionLatch<P> {
         P::load(c, &self.word, Ordering::Relaxed) == version
     }
 
-    /// Whether the version is still this one at a moment within this call that all cores agree on:
-    /// two transactions that both change something and then check what the other changed cannot
-    /// both succeed.
+    /// Returns true if the version is still `version` at a moment within this call that all cores
+    /// agree on: two transactions that both change something and then check what the other changed
+    /// cannot both succeed.
     #[inline]
     pub fn is_current(&self, c: P::Core, version: u64) -> bool {
         P::load(c, &self.word, Ordering::SeqCst) == version
     }
 
-    /// Whether the object was unlinked.
+    /// Returns true if the object was unlinked.
     pub fn is_obsolete_now(&self, c: P::Core) -> bool {
         // Relaxed: the bit is never taken back.
         Self::is_obsolete(P::load(c, &self.word, Ordering::Relaxed))
@@ -253,7 +253,7 @@ impl<P: Platform> QueueLatch<P> {
         P::store(c, &QueueNode::<P>::at(next).waiting, 0, Ordering::Release);
     }
 
-    /// Whether the latch is held, for assertions and reports.
+    /// Returns true if the latch is held, for assertions and reports.
     pub fn is_held(&self, c: P::Core) -> bool {
         // Relaxed: orders nothing.
         P::load(c, &self.tail, Ordering::Relaxed) != 0

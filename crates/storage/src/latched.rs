@@ -40,7 +40,7 @@ impl<P: Platform, T> Latched<P, T> {
         is_free.then(|| unsafe { self.holding(c, body) })
     }
 
-    /// Runs `body`, and lets the latch go.
+    /// Runs `body`, and releases the latch.
     ///
     /// # Safety
     /// The caller has taken the latch.

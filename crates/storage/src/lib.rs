@@ -1,19 +1,20 @@
-//! Rows, indexes and their memory.
+//! Rows in memory, their indexes and their memory.
 //!
 //! - [`arena`]: memory from node-local regions, by size class, thread-local;
-//! - [`epoch`]: when may memory that readers could still see be used again;
-//! - [`local`]: the two together, as each worker holds them;
-//! - [`tree`], [`hash`]: the two kinds of index; [`index`]: an index of a table, divided into
-//!   partitions;
-//! - [`catalog`]: the descriptors of all that, with a copy on every memory node;
-//! - [`listed`]: the lists of which a catalog consists;
+//! - [`epoch`]: reclamation of memory that readers may still see, and the order of commits;
+//! - [`local`]: a worker's arena, epoch announcements and retired blocks;
+//! - [`tree`], [`hash`]: B+tree and hash index, one operation a file;
+//! - [`index`], [`index_part`]: an index of a table, divided into partitions, and names of its
+//!   structures for reports;
+//! - [`catalog`]: descriptors of tables, indexes and partitions, with a copy on every memory node;
+//! - [`listed`]: the lists in a catalog;
 //! - [`latch`]: versions for optimistic readers, and mutual exclusion;
 //! - [`latched`]: a value behind a latch;
 //! - [`latched_word`]: latches with words beside them that safe code can use, for benchmarks;
-//! - [`parallel_job`]: a job that several workers do, and its progress;
+//! - [`parallel_job`]: a job on several workers, and its progress;
 //! - [`places`]: lists that grow to a fixed length while they are used;
 //! - [`record`]: a row in memory: the scheme's header, then words;
-//! - [`optimisations`]: those that an instance can be made without.
+//! - [`optimisations`]: optimisations that can be switched off, for comparisons.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -71,7 +71,7 @@ impl Space {
         Ok(Space { next: memory.chunk(c, node, bytes, "catalog")?, left: bytes })
     }
 
-    /// What a list of this many values takes: lists begin on a line.
+    /// Bytes of a list with this many values: lists begin on a line.
     pub const fn bytes_of<T>(count: usize) -> usize {
         const { assert!(align_of::<T>() <= LINE_BYTES && !std::mem::needs_drop::<T>()) };
         (count * size_of::<T>()).next_multiple_of(LINE_BYTES)

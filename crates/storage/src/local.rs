@@ -1,5 +1,5 @@
-//! What each worker holds of storage: its arena, its epoch announcement, and what it unlinked and
-//! may not reuse yet.
+//! A worker's state in storage: its arena, its epoch announcement, and the blocks that it unlinked
+//! and may not reuse yet.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -33,12 +33,12 @@ pub struct Loan {
 // SAFETY: the block belongs to the holder of the loan, and cannot be reached through the loan.
 unsafe impl Send for Loan {}
 
-/// One worker's part of a database's memory.
+/// The memory of a database that one worker holds.
 pub struct Local<P: Platform> {
     arena: Arena<P>,
     epochs: *const Epochs<P>,
     participant: Participant,
-    /// In the order of their dates; the last [`Self::undated`] have none yet.
+    /// Unlinked blocks in the order of their dates; the last [`Self::undated`] have no date yet.
     retired: VecDeque<Retired>,
     undated: usize,
     /// The horizon when the worker entered in its epoch.
@@ -152,7 +152,7 @@ impl<P: Platform> Local<P> {
         self.participant.inside()
     }
 
-    /// Lets the epoch advance if it is time, and has memory provided ahead: see [`Arena::tend`].
+    /// Advances the epoch if it is time, and has memory provided ahead: see [`Arena::tend`].
     #[inline]
     pub fn tend(&mut self, c: P::Core, now: Nanos) {
         self.epochs().tend(c, now);
@@ -201,7 +201,7 @@ impl<P: Platform> Local<P> {
         unsafe { self.arena.free_all(c, loans.map(|loan| (loan.block, loan.bytes))) };
     }
 
-    /// Has memory at hand: see [`Arena::get_ready`].
+    /// Has memory ready: see [`Arena::get_ready`].
     pub fn get_ready(&mut self, c: P::Core) {
         self.arena.get_ready(c);
     }

@@ -3,12 +3,12 @@
 //! Most are those of Bang, May, Petrov, Binnig, "The full story of 1000 cores", VLDB Journal 2022.
 //! All of them are on by default, and nothing but a benchmark has a reason to leave one out.
 
-/// One optimisation.
+/// An optimisation that an instance can be made without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimisation {
     /// Memory of rows and index nodes comes from the worker's own arena, in blocks that share no
-    /// line with others'. Without: from one heap for all workers, which `occ` also asks for memory
-    /// for each row that it copies.
+    /// line with those of other workers. Without it, memory comes from one heap for all workers,
+    /// also that of each row that `occ` copies.
     ThreadAlloc,
     /// Indexes that are declared as hash indexes are hash indexes, not trees.
     HashIndex,
@@ -16,14 +16,14 @@ pub enum Optimisation {
     QueueLatch,
     /// Tables that are never written have a copy on every memory node.
     Replicate,
-    /// What a transaction will need is brought closer before it is used, for many rows at a time.
-    /// Without: nothing is, and many keys are looked up one after the other.
+    /// Rows and nodes that a transaction will need are prefetched, for many rows at a time. Without
+    /// it nothing is prefetched, and many keys are looked up one after the other.
     Prefetch,
     /// Columns are read and written by compiled code. Without: each by a walk over the catalog.
     CompiledRows,
-    /// A transaction that needs a row which another one has locked looks again for a bounded time
-    /// before it aborts. Without: schemes that wait do so as long as it takes, and optimistic ones
-    /// abort at the first look.
+    /// A transaction that needs a row which another one has locked polls the row for a bounded time
+    /// before it aborts. Without it, schemes that wait do so without a bound, and optimistic ones
+    /// abort at the first poll.
     BoundedSpin,
     /// Tables that are never written need no concurrency control.
     ReadOnlySkip,
@@ -32,15 +32,15 @@ pub enum Optimisation {
     /// An instance with one session at a time locks rows with plain loads and stores. Without: with
     /// atomic operations, as an instance with several.
     PlainLocks,
-    /// While a worker runs one transaction, index entries and rows of its next ones are brought
-    /// closer.
+    /// While a worker runs one transaction, it prefetches index entries and rows of its next ones.
     LookAhead,
-    /// Of rows in pages: a session keeps its locks of the database and of tables from transaction
-    /// to transaction, until somebody wants to exclude it (speculative lock inheritance).
+    /// For rows in pages: a session keeps its locks of the database and of tables from transaction
+    /// to transaction, until another session requests an exclusive lock (speculative lock
+    /// inheritance).
     InheritedLocks,
-    /// Of rows in pages: records of the log are copied into its buffer side by side, a transaction
-    /// gives its locks back before its commit is durable, and its worker goes on. Without: one
-    /// record after the other, and each commit waits with its locks.
+    /// For rows in pages: workers copy records into the log's buffer in parallel, a transaction
+    /// releases its locks before its commit is durable, and its worker continues. Without it
+    /// records are copied one after the other, and each commit waits with its locks.
     Aether,
 }
 
@@ -58,13 +58,13 @@ impl Optimisations {
         Optimisations(self.0 & !(1 << optimisation as u16))
     }
 
-    /// Whether workers look ahead: what is not prefetched for a transaction itself is not
-    /// prefetched ahead of it either.
+    /// Returns true if workers prefetch for later transactions; without prefetching within a
+    /// transaction they do not.
     pub const fn look_ahead(self) -> bool {
         self.has(Optimisation::Prefetch) && self.has(Optimisation::LookAhead)
     }
 
-    /// Whether this one is among them.
+    /// Returns true if this optimisation is among them.
     #[inline(always)]
     pub const fn has(self, optimisation: Optimisation) -> bool {
         self.0 & 1 << optimisation as u16 != 0

@@ -6,16 +6,16 @@ use platform::{LINE_BYTES, OutOfMemory, Place, Platform};
 
 use crate::latched::Latched;
 
-/// How often the listener hears of progress.
+/// Interval between two reports to the listener.
 const REPORT_NANOS: u64 = 100_000_000;
 
-/// What the workers of a job share.
+/// State that the workers of a job share.
 pub struct ParallelJob<P: Platform> {
     /// Words: what is done, what was claimed, and how many workers are at work.
     words: P::Region,
 }
 
-/// A function that hears how much is done, or none.
+/// A function that receives the amount done, or none.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(u64)>;
 
 /// A worker that is at work until this is dropped.
@@ -89,7 +89,7 @@ impl<P: Platform> ParallelJob<P> {
         P::fetch_add(c, self.done(), amount, Ordering::Relaxed);
     }
 
-    /// Tells the listener until all workers have ended.
+    /// Reports progress to the listener until all workers have ended.
     fn watch(&self, c: P::Core, listener: &mut dyn FnMut(u64)) {
         loop {
             let left = P::load(c, self.at_work(), Ordering::Relaxed);

@@ -12,10 +12,10 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 /// A list with room for further values.
 ///
 /// Concurrency: a value is written before the count that includes it, by the core that holds the
-/// latch. Readers look at no value behind the count that they have read.
+/// latch. Readers read no value behind the count that they have read.
 pub struct Places<P: Platform, T> {
-    /// Words: how many places are filled, and the latch of whoever fills one. `None` if the list
-    /// cannot grow.
+    /// Words: the number of filled places, and the latch of the core that fills one. `None` if the
+    /// list cannot grow.
     words: Option<P::Region>,
     places: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
@@ -25,8 +25,8 @@ pub struct Places<P: Platform, T> {
 unsafe impl<P: Platform, T: Send + Sync> Sync for Places<P, T> {}
 
 impl<P: Platform, T> Places<P, T> {
-    /// A list of these values, with room for `spare` others; `name` is that of its words in
-    /// reports. Without room it has none.
+    /// A list of these values, with room for `spare` more; `name` is that of its words in reports.
+    /// A list without room has no words.
     pub fn new(c: P::Core, name: &'static str, values: Vec<T>, spare: usize) -> Result<Self, OutOfMemory> {
         let words = match spare {
             0 => None,
@@ -41,7 +41,7 @@ impl<P: Platform, T> Places<P, T> {
         Ok(Places { words, places: filled.chain(empty).collect() })
     }
 
-    /// Whether the list may get longer.
+    /// Returns true if the list may get longer.
     #[inline(always)]
     pub fn grows(&self) -> bool {
         self.words.is_some()
@@ -57,12 +57,13 @@ impl<P: Platform, T> Places<P, T> {
         }
     }
 
-    /// Whether there is room for another value.
+    /// Returns true if there is room for another value.
     pub fn has_room(&self, c: P::Core) -> bool {
         self.get(c).len() < self.places.len()
     }
 
-    /// As [`Self::get`], for callers without a core: no event in the virtual machine.
+    /// The values, for callers without a core: no event in the virtual machine. Otherwise like
+    /// [`Self::get`].
     #[inline]
     pub fn seen(&self) -> &[T] {
         let Some(words) = &self.words else { return self.first(self.places.len()) };

@@ -12,14 +12,14 @@ use platform::{Intent, OutOfMemory, Platform, SharedWord};
 
 use crate::local::Local;
 
-/// What a scheme keeps in front of each row: shared words only.
+/// The words that a scheme keeps in front of each row: shared words only.
 pub trait RecordHeader<P: Platform>: Sized + Send + Sync + 'static {
-    /// The header of a row that is being inserted: invisible to all others until its transaction
+    /// The header of a row that is being inserted: invisible to other transactions until its own
     /// commits.
     fn inserting() -> Self;
 }
 
-/// Where a row lies and how long it is.
+/// Address and length of a row.
 ///
 /// The row stays readable as long as the caller's epoch, or as long as the scheme's lock on it.
 pub struct RecordRef<P: Platform, H> {
@@ -44,7 +44,7 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
     const HEADER_BYTES: usize = size_of::<H>();
     const ALIGNED: () = assert!(size_of::<H>().is_multiple_of(8) && align_of::<H>() == 8);
 
-    /// A new row with header [`RecordHeader::inserting`], which no other core knows: `fixed`, a
+    /// A new row with header [`RecordHeader::inserting`], which no other core can reach: `fixed`, a
     /// multiple of 8 bytes, then `last` if there is one.
     ///
     /// # Safety
@@ -63,7 +63,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         Ok(unsafe { Self::fill(c, at, fixed, last) })
     }
 
-    /// As [`Self::allocate`], in a block of [`Self::bytes`] that was allocated for the row.
+    /// Makes a row in a block of [`Self::bytes`] that was allocated for it; otherwise like
+    /// [`Self::allocate`].
     ///
     /// # Safety
     /// As [`Self::allocate`]; the block is as long, and the caller's alone.
@@ -135,8 +136,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         self.at.as_ptr()
     }
 
-    /// A copy of the row behind another header, which no other core knows. The tail is shared. No
-    /// core writes the row meanwhile.
+    /// A copy of the row behind another header, which no other core can reach. The tail is shared.
+    /// No core writes the row meanwhile.
     ///
     /// # Safety
     /// As [`Self::allocate`].
@@ -157,8 +158,8 @@ impl<P: Platform, H: RecordHeader<P>> RecordRef<P, H> {
         Ok(RecordRef { at, ..self })
     }
 
-    /// A copy of the row with its header and, if it has one, its tail, which no other core knows.
-    /// No core uses the row meanwhile.
+    /// A copy of the row with its header and, if it has one, its tail, which no other core can
+    /// reach. No core uses the row meanwhile.
     ///
     /// # Safety
     /// As [`Self::allocate`]; `has_tail` is what is true of the row's table.
@@ -284,7 +285,7 @@ pub mod tail {
         to.truncate(start + length);
     }
 
-    /// Gives a tail back that was replaced or whose row is gone.
+    /// Retires a tail that was replaced or whose row was removed.
     ///
     /// # Safety
     /// `bits` named the tail of a row that does not hold it any more; the caller is inside an epoch

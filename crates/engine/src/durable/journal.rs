@@ -84,7 +84,7 @@ impl<P: Files> Journal<P> for Log<P> {
         stream: usize,
         record: (&Record<'_>, &mut Spares<P>),
     ) -> Result<(), LogError> {
-        Log::append(self, c, epochs, worker, stream, record)
+        Log::append(self, c, epochs, worker, stream, record.0, record.1)
     }
 
     fn stream_for(&self, node: Option<Node>) -> usize {

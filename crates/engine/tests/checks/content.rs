@@ -81,7 +81,7 @@ fn made<T: Send>(extra: Vec<u8>, steps: Vec<Step>, look: impl FnOnce(VirtualCore
                     let current = epochs.current(c);
                     let (stamp, epoch) = (current.first_stamp() | number as u64, current.0);
                     let record = Record { stamp, epoch, body: &body };
-                    log.append(c, &epochs, 0, 0, (&record, &mut Spares::default())).expect("appended");
+                    log.append(c, &epochs, 0, 0, &record, &mut Spares::default()).expect("appended");
                     // The next one is of another epoch.
                     let target = Target { epoch, deadline: None, by_epoch: true };
                     log.wait(c, &epochs, target).expect("durable");

@@ -129,7 +129,7 @@ impl<P: Files> Driver<P> {
     /// Whether the worker performs the next group.
     fn performs(&mut self, c: P::Core, wait: Wait) -> bool {
         self.alone = if wait.is_alone { self.alone.saturating_add(1) } else { 0 };
-        self.alone > ALONE_GROUPS && redo_log::performs::<P>(c, wait.deadline)
+        self.alone > ALONE_GROUPS && redo_log::performs_io::<P>(c, wait.deadline)
     }
 
     /// Takes back the operation that clears, if it is over; `waits` for it.
@@ -390,8 +390,8 @@ impl<P: Files> Driver<P> {
     /// Fills the next step of the segment with zeros, after a group of so many bytes, if that is
     /// small and the step before is used up. No operation is under way.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
-        let places = (self.cleared, self.taken, self.plan.end_of_segment(Lsn(self.taken)));
-        let Some(zeros) = redo_log::next_zeros(places, group_bytes) else { return };
+        let end = self.plan.end_of_segment(Lsn(self.taken));
+        let Some(zeros) = redo_log::next_zeros(self.cleared, self.taken, end, group_bytes) else { return };
         let Some(file) = self.file.clone() else { return };
         self.cleared = zeros.end;
         let (offset, bytes) = (zeros.start - self.plan.segment(Lsn(zeros.start)).0, zeros.end - zeros.start);

@@ -34,8 +34,8 @@ const AHEAD_BYTES_MIN: usize = 64 << 10;
 const AHEAD_BYTES_MAX: usize = 16 << 20;
 /// Chunks after which less is tried.
 const ENOUGH_CHUNKS: u32 = 4;
-/// Once an arena has cut so many times [`CHUNK_BYTES_MAX`], a chunk is one such part of what it has
-/// cut: large databases consist of few mappings, of which the operating system allows so many.
+/// From this many [`CHUNK_BYTES_MAX`] of cut bytes on, a chunk is one such part of the bytes cut so
+/// far: large databases consist of few mappings, whose number the operating system limits.
 const CHUNK_PART: u64 = 16;
 /// Largest of those.
 const CHUNK_BYTES_LATE: u64 = 64 << 20;
@@ -48,7 +48,7 @@ const CLOSE_BYTES_MAX: usize = 96;
 const LINEAR_BYTES_MAX: usize = 4096;
 /// Classes of multiples of the smallest block.
 const CLOSE_CLASSES: usize = CLOSE_BYTES_MAX / BLOCK_BYTES_MIN;
-/// Those, classes of whole lines, and of powers of two up to 2^47.
+/// The number of size classes: those, classes of whole lines, and powers of two up to 2^47.
 const CLASSES: usize = CLOSE_CLASSES + LINEAR_BYTES_MAX / LINE_BYTES + 36;
 
 const _: () = assert!(LINEAR_BYTES_MAX.is_power_of_two() && LINEAR_BYTES_MAX.is_multiple_of(LINE_BYTES));
@@ -75,7 +75,7 @@ fn class_of(bytes: usize) -> (usize, usize) {
 /// The chunks of one database, which all its arenas draw from, or its one heap.
 pub struct Memory<P: Platform> {
     chunks: Chunks<P>,
-    /// Where all blocks come from, if workers have no arenas of their own.
+    /// The source of all blocks, if workers have no arenas of their own.
     heap: Option<Heap<P>>,
     optimisations: Optimisations,
 }
@@ -117,8 +117,8 @@ impl<P: Platform> Memory<P> {
         self.chunks.bytes_used(c)
     }
 
-    /// How much there is and is used, as far as workers have said: each does when it is idle, and
-    /// about once an epoch. Memory that was made for no workers knows of none.
+    /// Memory in total and in use, as workers have published it: each does when it is idle, and
+    /// about once an epoch. Memory that was made for no workers has no published figures.
     pub fn memory_use(&self, c: P::Core) -> MemoryUse {
         let of_arenas = self.chunks.memory_use(c);
         let of_heap = self.heap.as_ref().map_or(0, Heap::bytes_cut);
@@ -143,8 +143,8 @@ pub struct Arena<P: Platform> {
     node: Option<Node>,
     next: *mut u8,
     left: usize,
-    /// Of these, bytes at the end that the machine has not been asked to provide; more than `left`
-    /// if the arena got there.
+    /// Bytes at the end that the machine has not been asked to provide; more than `left` if the
+    /// arena got there.
     unready: usize,
     /// There is something to be done ahead when less than this is left.
     low: usize,
@@ -152,7 +152,7 @@ pub struct Arena<P: Platform> {
     ahead: usize,
     /// Chunks since that was not enough.
     enough: u32,
-    /// Spare chunks that were taken for the end of this one, as far as the arena knows: other
+    /// Spare chunks that were taken for the end of this one, as this arena has counted: other
     /// arenas use them too.
     spares: u32,
     chunk_bytes: usize,
@@ -219,8 +219,8 @@ impl<P: Platform> Arena<P> {
         Ok(block)
     }
 
-    /// As [`Self::allocate`], blocks of one length, which lie one behind the other where nothing
-    /// was given back. None, if there is no memory for all.
+    /// Allocates blocks of one length, which lie one behind the other where no freed blocks are
+    /// reused; none if there is no memory for all. Otherwise like [`Self::allocate`].
     pub fn allocate_several(
         &mut self,
         c: P::Core,
@@ -264,7 +264,8 @@ impl<P: Platform> Arena<P> {
         Ok(())
     }
 
-    /// A block of whole lines with arbitrary contents that begins with a line, whatever the memory.
+    /// A block of whole lines with arbitrary contents that begins with a line, with or without
+    /// arenas.
     pub fn allocate_lines(&mut self, c: P::Core, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         assert!(bytes > 0 && bytes.is_multiple_of(LINE_BYTES), "whole lines");
         let memory = self.memory();
@@ -312,7 +313,7 @@ impl<P: Platform> Arena<P> {
         Ok(self.cut_from_rest(bytes, skip))
     }
 
-    /// What is left out before a block: no block touches a line more than it must.
+    /// Bytes that are skipped before a block: no block touches a line more than necessary.
     #[inline(always)]
     fn skip(&self, bytes: usize) -> usize {
         let in_line = LINE_BYTES - self.next.addr() % LINE_BYTES;
@@ -343,9 +344,9 @@ impl<P: Platform> Arena<P> {
         Ok(())
     }
 
-    /// Has about so many bytes more provided for blocks to come, or a part of them; how many. For
-    /// programs that can wait before they begin, and know what they will need: they call again
-    /// until they have as much, or until nothing comes, which is near the limit.
+    /// Has about `bytes` more bytes provided for later blocks, or a part of them; returns how many.
+    /// A program that can wait before it begins calls this until it has as much as it will need, or
+    /// until this returns 0, which is near the limit.
     pub fn provide(&mut self, c: P::Core, bytes: usize) -> usize {
         if self.central {
             return 0;
@@ -374,7 +375,7 @@ impl<P: Platform> Arena<P> {
     }
 
     /// Begins with a chunk unless a quarter of a usual one is left: after loading, each worker has
-    /// memory at hand before any of them works, instead of all of them looking for it at the same
+    /// memory ready before any of them works, instead of all of them allocating it at the same
     /// moment soon after. Nothing happens near the limit.
     pub fn get_ready(&mut self, c: P::Core) {
         if self.left < CHUNK_BYTES_MAX / 4
@@ -446,7 +447,7 @@ impl<P: Platform> Arena<P> {
         };
     }
 
-    /// Tells how much the arena has cut and has handed out.
+    /// Publishes the bytes that the arena has cut and has handed out.
     pub(crate) fn publish(&self) {
         self.memory().chunks.publish(self.worker, (self.bytes_cut(), self.bytes_live));
     }

@@ -36,7 +36,7 @@ const BUCKETS_MAX: u64 = 1 << 32;
 /// modulo this.
 const STAMPS: usize = 64;
 
-/// How keys are spread over buckets.
+/// Distribution of keys over buckets.
 #[derive(Clone, Copy, Debug)]
 pub enum Spread {
     /// By a hash function; the index is sized for this many keys.
@@ -85,7 +85,7 @@ impl<P: Platform> Bucket<P> {
         }
     }
 
-    /// As [`Self::find`], in this bucket alone.
+    /// Finds a key in this bucket alone; otherwise like [`Self::find`].
     #[inline(always)]
     fn find_here(&self, c: P::Core, key: u64) -> Option<(&[P::Word; 2], u64)> {
         P::touch(c, self, LINE_BYTES, Intent::Read);
@@ -101,7 +101,7 @@ impl<P: Platform> Bucket<P> {
         None
     }
 
-    /// Looks a key up in this bucket, the first of its chain, and those behind.
+    /// Finds a key in this bucket, the first of its chain, and in those behind.
     ///
     /// Concurrency: optimistic; waits only while the bucket is latched.
     #[inline(always)]
@@ -114,8 +114,7 @@ impl<P: Platform> Bucket<P> {
         self.look_on(c, key, (here, version))
     }
 
-    /// Goes on where [`Self::get`] has found nothing in the first bucket, or something that does
-    /// not count.
+    /// Continues a lookup for which [`Self::get`] found no valid entry in the first bucket.
     #[inline(never)]
     fn look_on(&self, c: P::Core, key: u64, (here, mut version): (Option<u64>, u64)) -> Lookup {
         let value_of = |found: Option<(_, u64)>| found.map(|(_, value)| value);
@@ -147,36 +146,36 @@ impl<P: Platform> Bucket<P> {
     }
 }
 
-/// A key that will be looked up soon, and its bucket.
+/// A key of a later lookup, and its bucket.
 pub struct Approach<'i, P: Platform> {
     bucket: &'i Bucket<P>,
     key: u64,
 }
 
 impl<P: Platform> Approach<'_, P> {
-    /// Starts to bring the bucket closer.
+    /// Prefetches the bucket.
     #[inline(always)]
     pub fn ask(&self, c: P::Core) {
         P::prefetch(c, self.bucket, LINE_BYTES, Intent::Read);
     }
 
-    /// The key that will be looked up.
+    /// The key of the lookup.
     #[inline(always)]
     pub fn key(&self) -> u64 {
         self.key
     }
 
-    /// Looks the key up.
+    /// Finds the key.
     #[inline(always)]
     pub fn get(&self, c: P::Core) -> Lookup {
         self.bucket.get(c, self.key)
     }
 
-    /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates.
-    /// What the value names may be gone. Keys of overflow buckets have none: those buckets have not
-    /// been asked for.
+    /// The key's value, as the bucket shows it at this moment: a hint, which nothing validates. The
+    /// row that the value names may be gone. Keys of overflow buckets have no hint: those buckets
+    /// were not prefetched.
     ///
-    /// Concurrency: waits for nobody, and follows no address that it reads.
+    /// Concurrency: never waits, and follows no address that it reads.
     #[inline(always)]
     pub fn glance(&self, c: P::Core) -> Option<u64> {
         self.bucket.find_here(c, self.key).map(|(_, value)| value)
@@ -209,7 +208,7 @@ impl<P: Platform> HashIndex<P> {
         unsafe { Self::with_secret(c, local, spread, secret) }
     }
 
-    /// As [`Self::new`], with this secret.
+    /// Makes an index with this secret; otherwise like [`Self::new`].
     ///
     /// # Safety
     /// As [`Self::new`].
@@ -248,7 +247,7 @@ impl<P: Platform> HashIndex<P> {
         HashIndex { ..*self }
     }
 
-    /// How keys are spread.
+    /// The distribution of keys.
     pub fn spread(&self) -> Spread {
         self.spread
     }
@@ -281,20 +280,20 @@ impl<P: Platform> HashIndex<P> {
         unsafe { self.stamps.add(slot).as_ref() }
     }
 
-    /// Starts to bring the key's bucket closer.
+    /// Prefetches the key's bucket.
     #[inline(always)]
     pub fn prefetch(&self, c: P::Core, key: u64) {
         P::prefetch(c, self.bucket(key), LINE_BYTES, Intent::Read);
     }
 
-    /// Where the key's bucket is.
+    /// The bucket of a key.
     #[inline(always)]
     pub fn approach(&self, c: P::Core, key: u64) -> Approach<'_, P> {
         P::work(c, Work::Hash, 1);
         Approach { bucket: self.bucket(key), key }
     }
 
-    /// Looks a key up.
+    /// Finds a key.
     #[inline(always)]
     pub fn get(&self, c: P::Core, key: u64) -> Lookup {
         P::work(c, Work::Hash, 1);
@@ -472,8 +471,8 @@ impl<P: Platform> HashIndex<P> {
         }
     }
 
-    /// How many entries there are, while no core changes the index; `None` if its keys are dense:
-    /// it does not grow.
+    /// The number of entries, while no core changes the index; `None` if its keys are dense: the
+    /// index does not grow.
     pub fn entries(&self, c: P::Core) -> Option<u64> {
         let mut entries = 0;
         match self.spread() {

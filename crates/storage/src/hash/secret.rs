@@ -4,9 +4,9 @@
 /// a known image here.
 const SECOND: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// A secret odd factor. Who knows the factor of an index can choose keys that all go to one bucket,
-/// whose chain each lookup of them then walks; who does not can only choose keys whose images are
-/// as good as random.
+/// A secret odd factor. An attacker with the factor of an index could choose keys that all go to
+/// one bucket, whose chain each lookup of them then walks. Keys chosen without the factor have
+/// images that are as good as random.
 ///
 /// The secret is one word, which lies on the line that a lookup reads in any case; two would not
 /// fit there.

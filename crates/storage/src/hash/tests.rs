@@ -141,8 +141,8 @@ fn fullest(c: <Hardware as Platform>::Core, index: &Index) -> usize {
     (0..index.buckets()).map(of_bucket).max().unwrap_or(0)
 }
 
-/// As many keys as fit an index of this size, all of which the factors that are printed in this
-/// program send to its first bucket.
+/// Makes as many keys as fit an index of this size, all of which the factors that are printed in
+/// this program send to its first bucket.
 fn chosen_keys(count: usize) -> Vec<u64> {
     let buckets = (count as u64 / 2 + 1).next_power_of_two();
     let number = |key: u64| {

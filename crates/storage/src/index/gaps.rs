@@ -15,13 +15,13 @@ pub enum Gap<'a, P: Platform> {
 /// Decides about an insertion with the index latched: the guard must neither wait nor use the
 /// index.
 pub trait GapGuard<P: Platform> {
-    /// Whether the gap is needed; finding it may cost a second descent.
+    /// True if the guard needs the gap; finding it may cost a second descent.
     const WANTS_GAP: bool;
-    /// Whether the insertion may split this gap. `None` if the gap was not wanted.
+    /// Returns true if the insertion may split this gap. `None` if the guard does not need the gap.
     fn allow(&mut self, gap: Option<Gap<'_, P>>) -> bool;
 }
 
-/// Lets every insertion pass.
+/// A guard that allows every insertion.
 #[derive(Clone, Copy, Debug)]
 pub struct Open;
 
@@ -34,11 +34,11 @@ impl<P: Platform> GapGuard<P> for Open {
     }
 }
 
-/// The question of a gap guard, whichever it is. Insertion is compiled twice, for guards that want
-/// the gap and for those that do not, and not for each guard: to ask costs about ten instructions
-/// an insertion. Compiled once, it would cost sixty where the gap is not wanted.
+/// A gap guard behind an object. Insertion is compiled twice, for guards that need the gap and for
+/// those that do not, and not for each guard: the call costs about ten instructions an insertion.
+/// Compiled once, insertion would cost sixty more where the gap is not needed.
 pub(super) trait Question<P: Platform> {
-    /// As [`GapGuard::allow`].
+    /// The same as [`GapGuard::allow`], as an object's method.
     fn ask(&mut self, gap: Option<Gap<'_, P>>) -> bool;
 }
 
@@ -49,7 +49,7 @@ impl<P: Platform, G: GapGuard<P>> Question<P> for G {
     }
 }
 
-/// Hands a tree's question on to a gap guard, which wants the gap or not.
+/// Passes a tree's question to a gap guard, which needs the gap or not.
 pub(super) struct TreeGuard<'a, 'g, P: Platform, const GAP: bool> {
     pub(super) guard: &'g mut dyn Question<P>,
     pub(super) end: &'a P::Word,
@@ -72,7 +72,7 @@ impl<P: Platform, const GAP: bool> Guard for TreeGuard<'_, '_, P, GAP> {
 /// begin as 0.
 #[repr(C)]
 pub struct GapWords<P: Platform> {
-    /// The lock word for the gap above all keys, or whatever else keeps insertions out.
+    /// The lock word for the gap above all keys, or for another reason to keep insertions out.
     pub end: P::Word,
     /// Largest stamp of a transaction that removed a key, for schemes that order commits by their
     /// data.

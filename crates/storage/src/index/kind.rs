@@ -1,4 +1,4 @@
-//! What is behind a partition: a tree for keys of some width, or a hash index.
+//! The structure behind a partition: a tree for keys of some width, or a hash index.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use crate::hash::{HashIndex, Spread};
 use crate::local::Local;
 use crate::tree::{Direction, Leaf, LeafChanges, MemoryNodes, Range, Tree};
 
-/// What an index is made as.
+/// The structure of a new index.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A tree for keys of this many words: 1, 2, 4, 5 or 8.

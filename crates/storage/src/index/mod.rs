@@ -1,5 +1,5 @@
-//! One index of a table: a tree for keys of 1, 2, 4, 5 or 8 words, or a hash index, and its
-//! division into partitions.
+//! An index of a table: a tree for keys of 1, 2, 4, 5 or 8 words, or a hash index, and its division
+//! into partitions.
 //!
 //! - `kind`: a tree of one of the widths, or a hash index: the only place that lists the widths;
 //! - `partition`: one partition: lookups, changes, scans;
@@ -29,20 +29,20 @@ pub use witnesses::{Mark, Witnesses, witness_is_current};
 pub struct Index<P: Platform> {
     /// Words of its keys.
     pub words: usize,
-    /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
+    /// Leading key column of partition 0; `None` if keys do not name their partition.
     pub first: Option<u16>,
     partitions: Listed<Partition<P>>,
 }
 
 impl<P: Platform> Index<P> {
     /// An index of these partitions, at least one; keys of partition `i` begin with `first + i`.
-    /// Without `first` keys do not say where they belong, and there is one partition.
+    /// Without `first` keys do not name their partition, and there is one partition.
     pub fn new(words: usize, first: Option<u16>, partitions: Listed<Partition<P>>) -> Self {
         assert!(partitions.len() == 1 || first.is_some() && !partitions.is_empty());
         Index { words, first, partitions }
     }
 
-    /// Whether keys say which partition they belong to, even if there is only one.
+    /// Returns true if keys name their partition, even if there is only one.
     #[inline(always)]
     pub fn is_partitioned(&self) -> bool {
         self.first.is_some()

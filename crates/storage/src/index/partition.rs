@@ -1,4 +1,4 @@
-//! One partition of an index: lookups, changes and scans.
+//! A partition of an index: lookups, changes and scans.
 
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
@@ -26,19 +26,19 @@ const VISIT_VALUES: usize = 128;
 pub struct Visit<'a, P: Platform> {
     /// Values within the range, in the order of the scan.
     pub values: &'a [u64],
-    /// What was read: valid while no key is inserted into or removed from it.
+    /// Witness of the leaf that was read: valid while no key is inserted into or removed from it.
     pub witness: Witness,
     /// At least the largest stamp with which a key was removed from there.
     pub removed: u64,
-    /// In the last visit of a forward scan that asked for it: the gap above the end of the range.
+    /// The gap above the end of the range, in the last visit of a forward scan that requests it.
     pub gap: Option<Gap<'a, P>>,
 }
 
-/// One partition of an index: a descriptor, on a line of its own.
+/// A partition of an index: a descriptor, on a line of its own.
 #[repr(align(64))]
 pub struct Partition<P: Platform> {
     pub(super) kind: Kind<P>,
-    /// One line for its [`GapWords`], then the words for absent keys.
+    /// The [`GapWords`] on their line, then the words for absent keys.
     locks: NonNull<P::Word>,
 }
 
@@ -92,12 +92,12 @@ impl<P: Platform> Partition<P> {
         unsafe { self.locks.add(LINE_BYTES / 8 + slot).as_ref() }
     }
 
-    /// Whether it is a hash index, which has no order.
+    /// Returns true if it is a hash index, which has no order.
     pub fn is_hash(&self) -> bool {
         matches!(self.kind, Kind::Hash(_))
     }
 
-    /// Starts to bring closer what a lookup of this key reads: its bucket or leaf.
+    /// Prefetches the bucket or leaf that a lookup of this key reads.
     #[inline(always)]
     pub fn prefetch(&self, c: P::Core, key: &[u64]) {
         self.touch(c);
@@ -111,8 +111,7 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, _ => {}, tree tree => tree.prefetch(c, array(key)));
     }
 
-    /// Where the bucket of a key is that will be looked up soon; `None` in a tree, where that is
-    /// not known without a descent.
+    /// The bucket of a key of a later lookup; `None` in a tree, which has to be descended.
     #[inline(always)]
     pub fn approach(&self, c: P::Core, key: &[u64]) -> Option<Approach<'_, P>> {
         self.touch(c);
@@ -122,7 +121,7 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Looks a key up.
+    /// Finds a key.
     #[inline(always)]
     pub fn get(&self, c: P::Core, key: &[u64]) -> Lookup {
         self.touch(c);
@@ -136,8 +135,7 @@ impl<P: Platform> Partition<P> {
         by_kind!(&self.kind, hash => hash.get(c, key[0]), tree tree => tree.get(c, array(key)))
     }
 
-    /// Inserts a key. Witnesses that were valid before are brought up to date with the caller's own
-    /// insertion.
+    /// Inserts a key. Witnesses that were valid before are updated with the caller's own insertion.
     ///
     /// # Safety
     /// The value is the name of a row of the index's table, since all that find it take it for one,
@@ -159,7 +157,7 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// As [`Self::insert`], by a guard that wants the gap or not.
+    /// Inserts with a guard that needs the gap or not; otherwise like [`Self::insert`].
     fn insert_guarded<const GAP: bool>(
         &self,
         c: P::Core,
@@ -327,7 +325,7 @@ impl<P: Platform> Partition<P> {
         Partition { kind: self.kind.alias(), locks: self.locks }
     }
 
-    /// Whether it is the same partition, perhaps through another descriptor.
+    /// Returns true if it is the same partition, perhaps through another descriptor.
     pub fn is_same(&self, other: &Self) -> bool {
         self.locks == other.locks
     }
@@ -352,8 +350,8 @@ impl<P: Platform> Partition<P> {
         Ok(copy)
     }
 
-    /// How many keys it has, while no core changes it; `None` if it has room for all that it will
-    /// ever have.
+    /// The number of keys, while no core changes the partition; `None` if the partition has room
+    /// for all keys that it will ever have.
     pub fn entries(&self, c: P::Core) -> Option<u64> {
         by_kind!(&self.kind, hash => hash.entries(c), tree tree => Some(tree.entries(c)))
     }

@@ -8,10 +8,10 @@ use super::Partition;
 use super::kind::{Kind, array, by_kind};
 use crate::tree::{Direction, Leaf, Lookup, MemoryNodes, Range, Tree};
 
-/// How far a partition's keys were walked.
+/// Progress of a walk over a partition's keys.
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
-    /// The last key of a tree that was met.
+    /// The last key of a tree that was delivered.
     last: Vec<u64>,
     /// The next bucket of a hash index.
     bucket: u64,
@@ -45,7 +45,7 @@ fn walk_tree<P: Platform, const W: usize>(
     more
 }
 
-/// Looks up keys, each larger than the one before: one descent a leaf instead of one a key.
+/// Finds keys, each larger than the one before, with one descent for each leaf instead of each key.
 fn look_up_tree<P: Platform, const W: usize>(
     c: P::Core,
     tree: &Tree<P, MemoryNodes, W>,
@@ -69,7 +69,7 @@ fn look_up_tree<P: Platform, const W: usize>(
 }
 
 impl<P: Platform> Partition<P> {
-    /// Looks up several keys, word by word one after the other; in a tree each larger than the one
+    /// Finds several keys, word by word one after the other; in a tree each larger than the one
     /// before.
     pub fn get_ascending(&self, c: P::Core, keys: &[u64], lookups: &mut Vec<Lookup>) {
         self.touch(c);
@@ -79,9 +79,9 @@ impl<P: Platform> Partition<P> {
         );
     }
 
-    /// Appends some keys to `keys`, word by word, and moves `walk` on, by about `most` keys; false
-    /// if the walk has come to the end. A walk meets every key that is there from its beginning to
-    /// its end.
+    /// Appends some keys to `keys`, word by word, and advances `walk`, by about `most` keys; false
+    /// if the walk has come to the end. A walk delivers every key that is there from its beginning
+    /// to its end.
     pub fn walk(&self, c: P::Core, walk: &mut Walk, most: usize, keys: &mut Vec<u64>) -> bool {
         self.touch(c);
         by_kind!(&self.kind,

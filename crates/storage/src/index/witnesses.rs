@@ -1,12 +1,12 @@
-//! The leaves and buckets whose contents a transaction depends on.
+//! The leaves and buckets whose content a transaction depends on.
 
 use platform::Platform;
 
 use crate::latch::VersionLatch;
 use crate::tree::{LeafChanges, Witness};
 
-/// Whether nothing was inserted into or removed from what the witness saw, at a moment within this
-/// call.
+/// Returns true if nothing was inserted into or removed from the witness's node, at a moment within
+/// this call.
 ///
 /// # Safety
 /// The witness comes from an index of the same platform, whose memory is still there, and from the
@@ -36,7 +36,7 @@ pub struct Mark {
 }
 
 impl Witnesses {
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -87,14 +87,14 @@ impl Witnesses {
         }
     }
 
-    /// Brings all up to date with the changes that the transaction has made.
+    /// Updates all witnesses with the changes that the transaction has made.
     pub(super) fn apply_changes(&mut self) {
         let before = self.list.len();
         self.changes.apply(&mut self.list);
         self.added += (self.list.len() - before) as u64;
     }
 
-    /// Whether all are still current, each at a moment within this call.
+    /// Returns true if all are still current, each at a moment within this call.
     ///
     /// # Safety
     /// As [`witness_is_current`], for all of them.
@@ -103,7 +103,7 @@ impl Witnesses {
         self.list.iter().all(|witness| unsafe { witness_is_current::<P>(c, witness) })
     }
 
-    /// Whether the witnesses from the mark on are still current.
+    /// Returns true if the witnesses from the mark on are still current.
     ///
     /// # Safety
     /// As [`witness_is_current`], for all of them.

@@ -62,7 +62,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> ReadNode<P, S, W> {
     }
 }
 
-/// What a descent keeps of the inner nodes it passes.
+/// Receives the inner nodes that a descent passes.
 pub(super) trait Trace<P: Platform, S, const W: usize> {
     /// The descent goes to child `index` of `found`, which has `separators` of them. Nothing is
     /// validated yet: if it turns out to be wrong, the whole descent fails.
@@ -77,10 +77,10 @@ impl<P: Platform, S, const W: usize> Trace<P, S, W> for NoTrace {
     fn pass(&mut self, _: P::Core, _: &ReadNode<P, S, W>, _: usize, _: usize) {}
 }
 
-/// One inner node on the way.
+/// An inner node on the path.
 pub(super) struct Step<P: Platform, S, const W: usize> {
     pub(super) found: ReadNode<P, S, W>,
-    /// The child where the way goes on.
+    /// The child to which the path continues.
     pub(super) index: usize,
     pub(super) separators: usize,
 }

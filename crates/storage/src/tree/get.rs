@@ -7,7 +7,7 @@ use super::store::NodeStore;
 use super::types::{Lookup, Restart, Witness};
 use super::{Retry, Tree};
 
-/// How often a validation looks again for a node that is being moved.
+/// A validation repeats its search for a node that is being moved this many times.
 const MOVES_MAX: u32 = 8;
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
@@ -45,8 +45,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
     }
 
-    /// Starts to bring the leaf of a key, and does not wait for it: lookups of several keys then
-    /// overlap their misses.
+    /// Prefetches the leaf of a key, and does not wait for it: lookups of several keys then overlap
+    /// their misses.
     pub fn prefetch(&self, c: P::Core, key: &[u64; W]) {
         // A restart is not worth another attempt: this was only a hint.
         let Ok(parent) = self.descend_to::<1>(c, Target::Key(key), &mut NoTrace) else { return };
@@ -62,7 +62,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         }
     }
 
-    /// Whether a leaf is still as the witness saw it, and not latched.
+    /// Returns true if a leaf is unchanged since the witness was taken, and not latched.
     ///
     /// Concurrency: if two transactions each insert or remove a key and then validate a witness of
     /// the leaf that the other one changed, at least one of them sees the other's change or latch.

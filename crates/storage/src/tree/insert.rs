@@ -13,7 +13,7 @@ use super::types::{
 use super::{Retry, Tree};
 use crate::Local;
 
-/// Why an attempt ended without a result.
+/// The reason why an attempt ended without a result.
 pub(super) enum Stop {
     /// Start again.
     Restart,
@@ -41,13 +41,14 @@ pub(super) struct Neighbour<P: Platform, S, const W: usize> {
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Neighbour<P, S, W> {
-    /// Whether it is still the neighbour; the caller holds the latch of the leaf of insertion.
+    /// Returns true if it is still the neighbour; the caller holds the latch of the leaf of
+    /// insertion.
     pub(super) fn holds(&self, c: P::Core) -> bool {
         self.leaf.as_ref().is_none_or(|leaf| leaf.validate(c))
     }
 }
 
-/// What an attempt is about to insert, and where.
+/// The entry that an attempt is about to insert, and its position.
 pub(super) struct Place<'a, P: Platform, S, const W: usize> {
     pub(super) path: &'a Path<P, S, W>,
     pub(super) leaf: ReadNode<P, S, W>,
@@ -161,9 +162,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         self.insert_after_last(c, keys, values, &mut guard, changes).unwrap_or_default()
     }
 
-    /// As [`Self::insert_run`]: a run of ascending keys (the lines of an order) descends once.
-    /// `None`: the first key does not belong there, or the leaf has changed; nothing happened. None
-    /// inserted: the guard has refused the first key.
+    /// Inserts a run of ascending keys (the lines of an order) with one descent; otherwise like
+    /// [`Self::insert_run`]. `None`: the first key does not belong there, or the leaf has changed;
+    /// nothing happened. None inserted: the guard has refused the first key.
     ///
     /// Concurrency: while the leaf has the version that the last insertion gave it, the leaf covers
     /// at least the keys that it covered then, and no key was removed from it; the latch is taken
@@ -228,7 +229,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Some(Run { inserted, stamp })
     }
 
-    /// Whether nothing was changed in a leaf since it was read.
+    /// Returns true if a leaf is unchanged since it was read.
     fn is_unchanged(&self, c: P::Core, witness: &Witness) -> bool {
         self.resolve(c, witness.node).is_ok_and(|node| node.latch().validate(c, witness.version))
     }
@@ -250,7 +251,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         self.stamp_above(c, place).max(place.leaf.node.stamp())
     }
 
-    /// The part of the removed stamp that nodes above the leaf know.
+    /// The part of the removed stamp that nodes above the leaf have.
     ///
     /// Concurrency: a stamp moves upwards, and then the version of the ancestor that got it moves
     /// too: an insertion whose path is older finds the leaf obsolete.

@@ -9,7 +9,7 @@ use super::types::NodeId;
 use super::{HEIGHT_MAX, Tree};
 use crate::latch::VersionLatch;
 
-/// How large a tree is.
+/// Size of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Nodes from the root to a leaf.
@@ -84,7 +84,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         level
     }
 
-    /// The node, once the store has it at hand.
+    /// The node, once the store has loaded it.
     fn settle(&self, c: P::Core, id: NodeId) -> Node<P, S, W> {
         loop {
             if let Ok(node) = self.resolve(c, id)

@@ -27,9 +27,9 @@
 //!
 //! A leaf's version changes with every insertion, removal and split in it, so that a [`Witness`]
 //! proves that a key is still absent, or a scanned range still the same (Silo, SOSP 2013, section
-//! 4.6). Updates of rows do not touch the tree. A key that goes on naming another row (`replace`)
-//! changes the version too, although the set of keys stays the same: insertions that have read the
-//! leaf ask a row for a lock on its gap, and must ask the new one.
+//! 4.6). Updates of rows do not touch the tree. When a key names another row from now on
+//! (`replace`), the version changes too, although the set of keys stays the same: an insertion that
+//! has read the leaf requests the lock on its gap from a row, which must be the new one.
 //!
 //! A leaf remembers the largest stamp of the keys removed from it; when a leaf is unlinked, the
 //! ancestor that loses it remembers that stamp. An insertion learns the largest stamp on its path,
@@ -72,8 +72,8 @@ pub use types::{
 };
 
 /// Highest tree. A level more needs a full root, and two splits of a node take at least its
-/// capacity in insertions into it: a tree of this height would have seen more insertions than a
-/// word can count, whatever was removed meanwhile.
+/// capacity in insertions into it: a tree of this height would have had more insertions than a word
+/// can count, even with removals between them.
 const HEIGHT_MAX: usize = 40;
 
 /// Attempts before a restarting operation pauses.
@@ -101,9 +101,9 @@ struct Anchor<P: Platform> {
 pub struct Tree<P: Platform, S: NodeStore<P>, const W: usize> {
     anchor: NonNull<Anchor<P>>,
     store: S,
-    /// Whether nodes are brought closer before they are searched.
+    /// True if nodes are prefetched before they are searched.
     prefetches: bool,
-    /// Whether an operation that starts again and again pauses before.
+    /// True if an operation pauses before it starts again.
     backs_off: bool,
 }
 
@@ -176,7 +176,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(unsafe { Node::new(frame) })
     }
 
-    /// A new node that no other core knows.
+    /// A new node that no other core can reach.
     fn allocate(
         &self,
         c: P::Core,

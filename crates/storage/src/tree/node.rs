@@ -15,7 +15,7 @@
 //!
 //! Concurrency: words are read by `peek` while others may write them, so everything read is a guess
 //! until the version has been validated; counts are clamped so that a guess stays within the node.
-//! Methods that write need the latch, or a node that no other core knows.
+//! Methods that write need the latch, or a node that no other core can reach.
 
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
@@ -32,12 +32,12 @@ const SHAPE: usize = 1;
 const STAMP: usize = 2;
 const KEYS: usize = 8;
 
-/// Score from which a full node is split at the place of insertion: so many insertions came shortly
-/// above the one before.
+/// Score from which a full node is split at the place of insertion: this many insertions came
+/// shortly above the one before.
 const ASCENDING_SCORE: u64 = 3;
 const SCORE_MAX: u64 = 15;
-/// How far from the last insertion the next one may be to count as neighbour: two cores that append
-/// in turns are not exactly in order.
+/// The next insertion counts as a neighbour of the last one within this distance: two cores that
+/// append in turns are not exactly in order.
 const NEAR: usize = 3;
 
 /// Key bytes of a node of which all lines are worth prefetching.
@@ -194,8 +194,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.shape().count.min(Self::INNER_CAPACITY)
     }
 
-    /// Largest stamp of a key removed from the part of the key space that the node covers, as far
-    /// as nodes below do not know it.
+    /// Largest stamp of a key removed from the part of the key space that the node covers, except
+    /// those that nodes below have.
     pub(super) fn stamp(&self) -> u64 {
         self.peek(STAMP)
     }
@@ -204,7 +204,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.poke(STAMP, self.stamp().max(stamp));
     }
 
-    /// Whether insertions lately came in ascending order.
+    /// Returns true if recent insertions came in ascending order.
     pub(super) fn is_ascending(&self, at: usize) -> bool {
         self.shape().inserted(at).score >= ASCENDING_SCORE
     }
@@ -220,7 +220,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.key(index)
     }
 
-    /// Whether key `index` is this one.
+    /// Returns true if key `index` equals `key`.
     #[inline(always)]
     pub(super) fn has_key(&self, c: P::Core, index: usize, key: &[u64; W]) -> bool {
         P::touch(c, self.at(KEYS + index * W), W * 8, Intent::Read);
@@ -263,7 +263,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         NodeId(self.peek(Self::CHILDREN + index))
     }
 
-    /// Whether key `index` is less than `key`, or equal where that counts.
+    /// Returns true if key `index` is less than `key`, or equal with `OR_EQUAL`.
     #[inline(always)]
     fn is_below<const OR_EQUAL: bool>(&self, index: usize, key: &[u64; W]) -> bool {
         let first = KEYS + index * W;
@@ -280,8 +280,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         OR_EQUAL
     }
 
-    /// How many of the first `count` keys are less than `key` (or equal, where that counts): a
-    /// binary search without branches on the keys.
+    /// The number of keys among the first `count` that are less than `key` (or equal, with
+    /// `OR_EQUAL`): a binary search without branches on the keys.
     #[inline(always)]
     pub(super) fn rank<const OR_EQUAL: bool>(&self, c: P::Core, key: &[u64; W], count: usize) -> usize {
         let mut base = 0;
@@ -304,9 +304,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         base
     }
 
-    /// Starts to bring the lines that a search may probe: a binary search would meet them one miss
-    /// after the other. Where keys are long it meets few of many lines, so only the first probes
-    /// are brought.
+    /// Prefetches the lines that a search may probe: a binary search would miss on one after the
+    /// other. With long keys a search probes few of many lines, so only the first probes are
+    /// prefetched.
     #[inline(always)]
     pub(super) fn prefetch(&self, c: P::Core) {
         let bytes = Self::LEAF_CAPACITY * W * 8;
@@ -472,7 +472,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Node<P, S, W> {
         self.poke(SHAPE, Shape { count: kept, last: shape.last.min(kept), score, ..shape }.pack());
     }
 
-    /// Carries knowledge of ascending insertions over to the node where they go on.
+    /// Copies the score of ascending insertions to the node where they continue.
     pub(super) fn set_score(&self, score: u64) {
         let shape = self.shape();
         self.poke(SHAPE, Shape { score, ..shape }.pack());

@@ -1,4 +1,4 @@
-//! A key that goes on naming another row.
+//! Replacement of the row that a key names.
 
 use platform::{Intent, Platform};
 
@@ -11,8 +11,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// Makes a key name another value; false if the key is not there.
     ///
     /// Concurrency: the leaf's version changes although the set of keys stays the same, because an
-    /// insertion may be about to ask the row that it read as its neighbour for a lock on the gap:
-    /// the insertion must ask the new row.
+    /// insertion may be about to request the lock on the gap from the row that it read as its
+    /// neighbour: the insertion must request it from the new row.
     pub fn replace(&self, c: P::Core, key: &[u64; W], value: u64) -> bool {
         assert!(value != 0, "0 is not a value");
         let mut retry = Retry::of(self);

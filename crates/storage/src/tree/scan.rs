@@ -1,7 +1,7 @@
 //! Range scans, leaf by leaf.
 //!
-//! A scan holds no latch and no position in a leaf between two visits: it goes on by descending to
-//! the fence of the leaf it comes from, or to the last key it delivered if the leaf did not fit
+//! A scan holds no latch and no position in a leaf between two visits: it continues by descending
+//! to the fence of the leaf it comes from, or to the last key it delivered if the leaf did not fit
 //! into one visit.
 
 use std::mem::MaybeUninit;
@@ -40,17 +40,17 @@ impl<const W: usize> Scratch<W> {
     }
 }
 
-/// Where a scan goes on, or that this was its last visit.
+/// The key at which a scan continues, or the end of the scan.
 enum Onward<const W: usize> {
     /// The bound on the side where the scan is.
     From(Bound<[u64; W]>),
     End,
 }
 
-/// What one reading of a leaf found.
+/// The content of a leaf in one reading.
 struct Visit<P: Platform, S, const W: usize> {
     leaf: ReadNode<P, S, W>,
-    /// As [`Leaf::removed`].
+    /// The same as [`Leaf::removed`].
     removed: u64,
     beyond: Beyond<W>,
     onward: Onward<W>,
@@ -59,16 +59,16 @@ struct Visit<P: Platform, S, const W: usize> {
 /// Starts again if a leaf has a key outside of the fences of the way to it.
 ///
 /// Concurrency: a leaf that takes over the keys of a neighbour keeps its version, and so may its
-/// parent, if the neighbour's was unlinked too. What was read higher up is older than the leaf
-/// then, and the scan, which goes on at the fence, would come to the key once more.
+/// parent, if the neighbour's was unlinked too. Fences read higher up are older than the leaf then,
+/// and the scan, which continues at the fence, would deliver the key once more.
 fn is_within(within: bool) -> Result<(), Restart> {
     if within { Ok(()) } else { Err(Restart) }
 }
 
 impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     /// Visits the part of every leaf that covers keys of the range, in the order of the direction,
-    /// until the visitor breaks. With `beyond`, the last visit tells what lies past the end of the
-    /// range, from a further leaf if need be. A range whose lower bound is above its upper bound
+    /// until the visitor breaks. With `beyond`, the last visit has the entry past the end of the
+    /// range, from a further leaf if necessary. A range whose lower bound is above its upper bound
     /// ends where it begins.
     ///
     /// Concurrency: each visit is consistent in itself and has a witness; the parts of the key
@@ -216,7 +216,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Ok(Visit { leaf, removed, beyond, onward })
     }
 
-    /// As [`Leaf::removed`], once the leaf is validated.
+    /// The value of [`Leaf::removed`], once the leaf is validated.
     ///
     /// Concurrency: the stamp of a node belongs to its version, and moves to an ancestor with the
     /// ancestor's version. So a leaf that covers keys of one that was unlinked is reached through

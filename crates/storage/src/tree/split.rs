@@ -1,10 +1,10 @@
 //! Splits: room for one more.
 //!
 //! A node is split in the middle, unless insertions lately came in ascending order: then it is
-//! split at the place of insertion, so that the part below stays as full as it is and the run goes
-//! on in free space (InnoDB does so too). Keys that ascend at many places of the tree at once, such
-//! as order lines at the end of each district, thus leave full nodes behind everywhere, and not at
-//! the right edge only.
+//! split at the place of insertion, so that the part below stays as full as it is and the run
+//! continues in free space (InnoDB does so too). Keys that ascend at many places of the tree at
+//! once, such as order lines at the end of each district, thus leave full nodes behind everywhere,
+//! and not at the right edge only.
 
 use platform::{OutOfMemory, Platform};
 
@@ -17,7 +17,7 @@ use super::types::{Guard, Insert, LeafChange, LeafChanges, NodeId, Restart, Witn
 use crate::Local;
 use crate::latch::VersionLatch;
 
-/// Where the new sibling of a node will be linked; latched.
+/// The node into which the new sibling of a node will be linked; latched.
 enum Parent<P: Platform, S, const W: usize> {
     /// The node is the root: a new root comes above.
     Anchor { version: u64 },
@@ -186,9 +186,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Publishes the sibling of `node`, and unlatches the parent.
     ///
-    /// Concurrency: `node` stays latched until this has returned. A root that were free before its
-    /// successor is in place would still pass for the root, and keys of its sibling would be looked
-    /// for, and inserted, in it.
+    /// Concurrency: `node` stays latched until this has returned. If a root were free before its
+    /// successor is in place, it would still pass for the root, and keys of its sibling would be
+    /// searched, and inserted, in it.
     fn link(
         &self,
         c: P::Core,

@@ -1,4 +1,4 @@
-//! Where nodes live: the port that the tree owns, and nodes that simply stay in memory.
+//! The port through which the tree reaches its nodes, and nodes that stay in memory.
 
 use std::ptr::NonNull;
 
@@ -24,13 +24,13 @@ pub unsafe trait NodeStore<P: Platform>: Send + Sync {
     const NODE_BYTES: usize;
 
     /// The frame of a node. [`Restart`] if the caller must start again from the root, after the
-    /// store has waited for the node or started to bring it. The name may be out of date: the node
+    /// store has waited for the node or started to load it. The name may be out of date: the node
     /// is checked by its version afterwards.
     fn resolve(&self, c: P::Core, node: NodeId) -> Result<NonNull<P::Word>, Restart>;
 
-    /// A new node, of words with arbitrary contents, that no other core knows. The store does not
-    /// move it until its latch is free: a store that might do so latches it before it gives it a
-    /// name.
+    /// A new node, of words with arbitrary contents, that no other core can reach. The store does
+    /// not move it until its latch is free: a store that might do so latches it before it gives it
+    /// a name.
     fn allocate(&self, c: P::Core, local: &mut Local<P>) -> Result<(NodeId, NonNull<P::Word>), OutOfMemory>;
 
     /// Takes a node back that was unlinked and is marked obsolete, but may still be read.

@@ -1,4 +1,4 @@
-//! What goes into and comes out of the tree.
+//! Arguments and results of the tree's operations.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -6,7 +6,7 @@ use std::ops::{Bound, RangeBounds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
-/// What was read is out of date, or not at hand yet: start again from the root.
+/// The data read is out of date, or not available yet: start again from the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart;
 
@@ -46,14 +46,14 @@ pub enum Insert {
         /// Its leaf.
         witness: Witness,
     },
-    /// The guard said no; nothing changed.
+    /// The guard refused; nothing changed.
     Refused,
 }
 
 /// Result of the insertion of several keys: how many of the first were inserted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// So many.
+    /// The number of keys that were inserted.
     pub inserted: usize,
     /// At least the largest stamp with which one of them was ever removed.
     pub stamp: u64,
@@ -72,17 +72,18 @@ pub enum Next {
 ///
 /// A closure `FnMut(Next) -> bool` is a guard.
 pub trait Guard {
-    /// Whether the neighbour is needed. Where it lies in the following leaf it costs a second
+    /// True if the guard needs the neighbour. A neighbour in the following leaf costs a second
     /// descent.
     const WANTS_NEXT: bool;
 
-    /// Whether the insertion may happen; called at most once a key, with the leaf latched: the
-    /// guard must neither wait nor use the tree. `next` was the neighbour at a moment when the leaf
-    /// was already latched. `next` is [`Next::Supremum`] if the guard does not want the neighbour.
+    /// Returns true if the insertion may happen; called at most once a key, with the leaf latched:
+    /// the guard must neither wait nor use the tree. `next` was the neighbour at a moment when the
+    /// leaf was already latched. `next` is [`Next::Supremum`] if the guard does not need the
+    /// neighbour.
     fn allow(&mut self, next: Next) -> bool;
 }
 
-/// Lets every insertion pass, for free.
+/// A guard that allows every insertion, at no cost.
 #[derive(Clone, Copy, Debug)]
 pub struct NoGuard;
 
@@ -103,7 +104,7 @@ impl<F: FnMut(Next) -> bool> Guard for F {
     }
 }
 
-/// What one insertion or removal did to one leaf.
+/// The effect of one insertion or removal on one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafChange {
     /// The leaf, and its version until then.
@@ -117,8 +118,8 @@ pub struct LeafChange {
 /// Words of the longest keys.
 pub(super) const KEY_WORDS_MAX: usize = 8;
 
-/// Where a transaction inserted last, and what it knew of the leaf: good for the next insertion
-/// while the leaf has this version, within the epoch.
+/// The leaf of a transaction's last insertion: valid for the next insertion while the leaf has this
+/// version, within the epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hint {
     /// Which tree: the address of its anchor.
@@ -131,13 +132,13 @@ pub(super) struct Hint {
     pub(super) high: Option<[u64; KEY_WORDS_MAX]>,
     /// Largest stamp known above the leaf.
     pub(super) stamp_above: u64,
-    /// If the entry was the last of its leaf and the guard wanted to know: the neighbour above, and
-    /// the leaf where it was read, if there is one.
+    /// The neighbour above, if the entry was the last of its leaf and the guard needs the
+    /// neighbour, and the leaf where it was read, if there is one.
     pub(super) above: Option<(Next, Option<Witness>)>,
 }
 
 impl Hint {
-    /// Whether a key above the leaf's last entry still belongs to the leaf.
+    /// Returns true if a key above the leaf's last entry still belongs to the leaf.
     pub(super) fn is_below_fence<const W: usize>(&self, key: &[u64; W]) -> bool {
         self.high.is_none_or(|high| key[..] < high[..W])
     }
@@ -186,7 +187,7 @@ impl LeafChanges {
         self.list.iter()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -196,8 +197,8 @@ impl LeafChanges {
         self.list.push(change);
     }
 
-    /// Brings witnesses up to date, and forgets the changes: a witness that held before one of
-    /// these changes holds again after it, together with the sibling. A witness that another
+    /// Updates witnesses, and clears the changes: a witness that was valid before one of these
+    /// changes is valid again after it, together with the sibling. A witness that another
     /// transaction has invalidated stays invalid. A witness of a leaf that was unlinked stays
     /// invalid too: its neighbour, which covers the keys now, was not read. Removals therefore
     /// belong behind the validation (Silo, section 4.5, unhooks deleted records after the commit).
@@ -225,9 +226,9 @@ impl LeafChanges {
 /// A range of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range<const W: usize> {
-    /// Where the smallest key lies.
+    /// Bound of the smallest key.
     pub lower: Bound<[u64; W]>,
-    /// Where the largest key lies.
+    /// Bound of the largest key.
     pub upper: Bound<[u64; W]>,
 }
 
@@ -256,10 +257,10 @@ pub struct Entry<const W: usize> {
     pub value: u64,
 }
 
-/// What lies past the end of a scanned range.
+/// The first entry past the end of a scanned range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond<const W: usize> {
-    /// Not asked for, or not reached yet: more visits follow.
+    /// Not requested, or not reached yet: more visits follow.
     Unknown,
     /// The first entry past the end, in the direction of the scan.
     Entry(Entry<W>),
@@ -280,6 +281,6 @@ pub struct Leaf<'a, const W: usize> {
     /// At least the largest stamp with which a key was removed from the part of the key space that
     /// the visit covers.
     pub removed: u64,
-    /// The entry past the end, in the last visit of a scan that asked for it.
+    /// The entry past the end, in the last visit of a scan that requests it.
     pub beyond: Beyond<W>,
 }

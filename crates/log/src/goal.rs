@@ -1,19 +1,21 @@
-//! What a core wants of its turn at the log, and what came of it.
+//! Goals and outcomes of a core that drives the log.
 
 use platform::Nanos;
 
-/// What a holder of the latch is after.
+/// The goal of a core that holds the latch.
 #[derive(Clone, Copy)]
-pub(crate) enum Goal {
-    /// What can be done without waiting.
-    GetOn,
+pub(crate) enum DriveGoal {
+    /// Do all that needs no waiting.
+    Advance,
     /// Empty slots: full ones are handed to the disk, when it has done what is under way.
-    Empty,
-    /// What a worker waits for; epochs move on as fast as commits let them, where that has to be.
+    EmptySlots,
+    /// Make the worker's target durable; epochs advance as fast as commits allow, if that is
+    /// necessary.
     Durable(Target),
 }
 
-/// What a worker waits for: a durable epoch, or a commit of it that the worker has made or read.
+/// The target that a worker waits for: a durable epoch, or a commit in it that the worker has made
+/// or read.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The epoch.
@@ -32,15 +34,15 @@ impl Target {
     }
 }
 
-/// How an attempt to hold the latch went.
+/// Outcome of an attempt to drive the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// What could be done is done.
-    Over,
+pub(crate) enum DriveOutcome {
+    /// All that could be done is done.
+    Done,
     /// Everything that was committed before is durable.
-    Whole,
+    WholeGroup,
     /// Nothing can be done until workers end their commits.
     Blocked,
     /// Another core holds the latch.
-    Taken,
+    Busy,
 }
