@@ -34,7 +34,7 @@
 //!   aside;
 //! - `driving`, `driver`, `goal`: the flush protocol, its state, goals and outcomes;
 //! - `stream`, `segments`, `segment`, `ahead`: one stream, its segments, and their space ahead;
-//! - [`format`], `names`: layout of segments, blocks and records; names of files;
+//! - `format`, `names`: layout of segments, blocks and records; names of files;
 //! - `manifest`: the root of a directory;
 //! - `cut`, `checkpoint`: checkpoints of a running log, and their files;
 //! - `recovery`, `image`, `found`: reading a directory, its segments, and which files may be

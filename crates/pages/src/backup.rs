@@ -1,16 +1,16 @@
 //! Copies of directories with rows in pages, which a program may have open.
 //!
-//! What the checkpoint says is read first, then the pages, and the log last. So a page that is
-//! copied has no change that the copied log does not have, as no page is written before its log;
-//! and the first change of each page since the checkpoint brings an image along, so a page that is
-//! copied while it is written is made anew when the copy is opened. Opening a copy is a restart
-//! after a crash.
+//! The copy reads the checkpoint first, then the pages, and the log last. So a copied page has no
+//! change that the copied log does not have, as no page is written before its log. The first change
+//! of each page since the checkpoint is logged with an image of the page, so a page that is copied
+//! while it is written is rebuilt when the copy is opened. Opening a copy is a restart after a
+//! crash.
 //!
 //! Meanwhile the database makes checkpoints of its own, and removes files of the log that the copy
-//! needs. They are opened before pages are copied, and those that are made later between pages:
-//! what is open can be read, whatever becomes of its name. They are read from their last byte to
-//! their first (`read_backwards`), so that what is missing in them is damage, and nothing that was
-//! written meanwhile.
+//! needs. The copy opens them before it copies pages, and opens later files between pages: an open
+//! file can be read even if its name is removed. Files are read from their last byte to their first
+//! (`read_backwards`), so that missing bytes in them prove damage, and not that the database was
+//! writing meanwhile.
 // A copy is made by the calling thread, from files that the database writes through its own port.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -30,14 +30,14 @@ use crate::lsn::Lsn;
 
 /// Copies that are begun before a database that makes one checkpoint after the other is given up.
 const ATTEMPTS: usize = 20;
-/// Bytes of pages that are copied before the log is looked at again.
+/// Bytes of pages that are copied before the log is checked again.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of a file that are read at once from its end on.
 const STEP_BYTES: usize = 1 << 20;
-/// Nobody but the owner of the database reads what is in it.
+/// Only the owner of the database may read its copy.
 const MODE: u32 = 0o600;
 
-/// Why a directory cannot be copied.
+/// The reason why a directory cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A file cannot be read or written.
@@ -45,7 +45,7 @@ pub enum CopyError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// The log is damaged.
@@ -53,7 +53,7 @@ pub enum CopyError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// First byte of the error in the file.
         offset: u64,
     },
     /// Checkpoints follow each other.

@@ -1,5 +1,4 @@
-//! What a session has at hand for its transaction: locks, rows, changes; and how the transaction
-//! ends.
+//! Services of a session for its transaction: locks, rows, changes, and the end of the transaction.
 
 use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
 use engine::{Commit, Epoch};
@@ -25,14 +24,14 @@ pub(crate) struct FoundRow {
     /// Its primary key.
     pub key: KeyWords,
     pub hint: Option<Hint>,
-    /// Whether nobody else can change the row.
+    /// True if no other transaction can change the row.
     pub is_locked: bool,
     /// Deleted by the transaction itself.
     pub is_gone: bool,
 }
 
 impl FoundRow {
-    /// That was just found.
+    /// A row that was just found.
     #[inline]
     pub(crate) fn of(table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> Self {
         FoundRow { table, key, hint: Some(hint), is_locked, is_gone: false }
@@ -46,16 +45,16 @@ impl FoundRow {
     }
 }
 
-/// One worker's transaction, and what is kept from one to the next.
+/// A worker's transaction, and buffers that are kept from one transaction to the next.
 pub(crate) struct Context<'d, P: Files> {
     pub shared: &'d Shared<P>,
     pub worker: Worker<'d, P>,
-    /// That of the transaction.
+    /// The owner of the transaction.
     pub owner: Box<Owner>,
-    /// That of the transaction after the next one that is prepared.
+    /// The owner of the transaction after the next one that is prepared.
     pub spare: Option<Box<Owner>>,
     pub rows: Vec<FoundRow>,
-    /// Room for leaves of keys that are looked up together.
+    /// Room for leaves of keys that are found together.
     pub leaves: Vec<Read<'d, P>>,
     pub meter: Meter,
     /// Marks the rows of an attempt.
@@ -110,9 +109,10 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
-    /// Waits for what the attempt before was refused, and has it then. The transaction has nothing
-    /// else yet: nobody waits for it, so it can wait for anybody, and comes back when it can go on.
-    /// Otherwise it would take again what others want, only to be refused again.
+    /// Waits for the lock that the attempt before was refused, and acquires it. The transaction has
+    /// nothing else yet: no transaction waits for it, so it can wait for any other, and continues
+    /// when it is granted. Otherwise it would acquire again what other transactions request, only
+    /// to be refused again.
     pub(crate) fn wait_for_refused(&mut self) -> Result<(), Abort> {
         match self.owner.locks.refused() {
             Some((table, name, mode)) if !self.owner.locks.locks_nothing() => self.lock(table, name, mode),
@@ -150,7 +150,7 @@ impl<'d, P: Files> Context<'d, P> {
         owner.locks.acquire((&self.shared.locks, c), wish, waits, &mut on_wait)
     }
 
-    /// The wish of this transaction for a place of a table.
+    /// The request of this transaction for a place of a table.
     #[inline]
     pub(crate) fn wish(&self, table: usize, name: u64, mode: LockMode) -> Wish {
         Wish { table, name, mode, age: self.owner.age }
@@ -183,14 +183,14 @@ impl<'d, P: Files> Context<'d, P> {
         self.deadline = deadline;
     }
 
-    /// What the log hears from now on is of a transaction that begins.
+    /// Notes in the log that a transaction begins.
     pub(crate) fn begin_note(&mut self) {
         let generation = self.worker.pool.log().map_or(0, Log::generation);
         let transaction = self.owner.next_transaction(generation);
         self.worker.begin_transaction(transaction, self.owner.number);
     }
 
-    /// Undoes an attempt that nobody goes on with, and gives back what it has locked.
+    /// Undoes an attempt that is abandoned, and releases its locks.
     pub(crate) fn give_up(&mut self) {
         // A database that has stopped keeps what could not be undone.
         if self.is_open && self.shared.failure(self.worker.c).is_none() {
@@ -198,7 +198,7 @@ impl<'d, P: Files> Context<'d, P> {
         }
     }
 
-    /// The transaction goes on elsewhere: it is prepared.
+    /// Detaches the transaction from the session: it is prepared.
     pub(crate) fn leave(&mut self) {
         self.is_open = false;
     }
@@ -215,9 +215,9 @@ impl<'d, P: Files> Context<'d, P> {
         self.shared.end_session(self.worker.c, number, (&mut self.owner, &mut self.spare));
     }
 
-    /// Commits: changes are there already. With a log its locks are given back before the commit is
-    /// durable: whoever sees what the transaction has done has a later place in the log, and is
-    /// durable only with it (early lock release: Johnson et al., "Aether", PVLDB 2010), unless
+    /// Commits: changes are there already. With a log its locks are released before the commit is
+    /// durable: a transaction that reads its changes has a later place in the log, and is durable
+    /// only with it (early lock release: Johnson et al., "Aether", PVLDB 2010), unless
     /// [`storage::Optimisation::Aether`] is left out.
     ///
     /// # Errors

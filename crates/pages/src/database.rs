@@ -28,7 +28,7 @@ use crate::tree::{NextKey, ReadAhead, Tree};
 /// The name of its concurrency control.
 pub const TWO_PHASE_LOCKING: &str = "2pl";
 
-/// A database whose rows lie in pages, under two-phase locking.
+/// A database with rows in pages, under two-phase locking.
 pub struct PagedDatabase<P: Files> {
     pub(crate) shared: Shared<P>,
     pub(crate) descriptions: Vec<TableDescription>,
@@ -40,13 +40,13 @@ impl<P: Files> PagedDatabase<P> {
         Ok(Session::new(&self.shared, (c, number), owner, measure))
     }
 
-    /// Why the database has stopped, if it has.
+    /// The error that has stopped the database, if the database has stopped.
     pub fn failure(&self, c: P::Core) -> Option<PagedError> {
         self.shared.failure(c)
     }
 
-    /// Looks whether all pages are in their places, and all indexes agree with the rows, while no
-    /// transaction runs. Gives what is wrong, in words.
+    /// Checks that all pages are in their places, and all indexes agree with the rows, while no
+    /// transaction runs. Returns descriptions of all faults.
     ///
     /// # Errors
     /// A page cannot be read.

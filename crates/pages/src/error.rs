@@ -11,7 +11,7 @@ use terms::Abort;
 use crate::limits::OWNERS_MAX;
 use crate::page::{PAGE_BYTES, PageFault};
 
-/// Why a database of pages cannot be made, or a verb fails for good.
+/// The reason why a database of pages cannot be made, or a verb fails for good.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PagedError {
     /// There is no memory for frames or tables.
@@ -36,7 +36,7 @@ pub enum PagedError {
         path: PathBuf,
         /// Bytes of its pages.
         found: usize,
-        /// Bytes that were asked for.
+        /// Bytes of a page in the options.
         asked: usize,
     },
     /// A page and the log do not go together.
@@ -48,14 +48,14 @@ pub enum PagedError {
     /// The log names a tree that is not there.
     #[error("the log names tree {0}, which the database does not have: the log is damaged; restore a backup")]
     UnknownTree(u32),
-    /// What came from the file is not the page that was wanted.
+    /// The bytes read from the file are not the requested page.
     #[error("page {number} of {}: {fault}: nothing of it is used; restore a backup, or have the page made anew from one", path.display())]
     Page {
         /// Number of the page.
         number: u64,
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault that was found.
         fault: PageFault,
     },
     /// No page can leave the pool.
@@ -74,7 +74,7 @@ pub enum PagedError {
         /// Sessions.
         sessions: usize,
     },
-    /// A lock cannot count so many sessions and parts.
+    /// A lock cannot count this many sessions and parts.
     #[error("{0} sessions and prepared parts: a database of pages has {OWNERS_MAX} at most")]
     TooManySessions(usize),
     /// Records may not fit files or buffer of the log.
@@ -107,12 +107,12 @@ pub enum PagedError {
         /// Most words of a record.
         max: usize,
     },
-    /// What pages are to be repaired from is no backup of the database.
+    /// The backup for a repair is no backup of the database.
     #[error("{}: no copy of what {} was once: name a backup that was made of this database, and not opened since", backup.display(), path.display())]
     OtherBackup {
         /// The directory of the database.
         path: PathBuf,
-        /// What should be a backup of it.
+        /// The directory named as its backup.
         backup: PathBuf,
     },
     /// A row has fewer pieces than its record says.

@@ -1,4 +1,4 @@
-//! Whether the trees of a table are whole, and agree.
+//! Checks that the trees of a table are whole, and agree.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::pool::Worker;
 use crate::rows::overflow::{Division, Pieces};
 use crate::tree::Tree;
 
-/// What a tree was found to have.
+/// Findings about a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExaminedTree {
     /// Its pages.
@@ -26,7 +26,7 @@ pub(crate) struct TableTrees {
 }
 
 impl TableTrees {
-    /// In the order of their numbers.
+    /// All trees in the order of their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = Tree> {
         self.indexes.iter().copied().chain(self.overflow)
     }

@@ -14,7 +14,7 @@ pub(crate) struct KeyWords {
 }
 
 impl KeyWords {
-    /// A key of so many words.
+    /// A key of `width` words.
     #[inline]
     pub(crate) fn from_fn(width: usize, word: impl Fn(usize) -> u64) -> Self {
         let mut words = [0; KEY_WORDS_MAX];
@@ -50,7 +50,7 @@ pub(crate) enum Words {
 }
 
 impl Words {
-    /// So many zeros.
+    /// `count` zeros.
     #[inline]
     pub(crate) fn zero(count: usize) -> Self {
         if count <= FEW_WORDS { Words::Few([0; FEW_WORDS], count) } else { Words::Many(vec![0; count]) }

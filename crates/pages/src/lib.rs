@@ -1,46 +1,49 @@
 //! The paged storage manager: rows in pages of B+trees, in a buffer pool over one file, under
 //! two-phase locking.
 //!
-//! The crate stands beside `storage` and `concurrency`, not on top of their records: its leaves hold rows,
-//! its locks live in a lock manager, and every verb can fail with an error of the file. It shares
-//! what is below (platform, files, version latches) and what is above (descriptions, procedures,
-//! drivers), to which it is a database, sessions and verbs as objects ([`engine::dynamic`]).
+//! The crate stands beside `storage` and `concurrency`, not on top of their records: its leaves
+//! hold rows, its locks live in a lock manager, and every verb can fail with an error of the file.
+//! It shares the crates below (platform, files, version latches) and above (descriptions,
+//! procedures, drivers), for which it is a database, sessions and verbs as objects
+//! ([`engine::dynamic`]).
 //!
 //! ```text
-//! opening, restart           what a directory holds, and what its log says; whether pages know more (lost_end)
-//! examine, inspection        the same, only to look; whether trees are whole
-//! backup, repair             copies of directories, and pages made anew from them
-//! database, session          objects of the engine; how transactions are tried, and end
-//! parts, context             what a session has, and parts of transactions over several databases
-//! checkpoint, master         from where a restart reads the log; with parts and decisions (undecided)
-//! branches                   what the worker that owns partitions does for transactions of several workers
-//! owner                      what a transaction has until it ends, in whichever session
-//!    transaction             the verbs: what is locked, and what is done to trees
-//!       tables, overflow     what rows look like; long rows, in records and pieces
-//!       locks                the lock manager: tables, keys and gaps, modes, who waits
-//!       tree                 B+trees over pages: descend, get, insert, split, remove, scan
-//!          pool              frames, translation, eviction; what is written ahead
-//!             log            records, and how they get to the disk
-//!             page           layout of a page, and its changes
-//!             channel        the file, and a worker's way to it; whose file it is (head)
+//! opening/              a new database, or the one in a directory: restart, check for a lost end;
+//!                       examination without changes, repair of pages from a backup
+//! backup                copies of directories of open databases
+//! inspection            checks of trees against each other
+//! database, session/    the engine's objects; attempts of transactions, and their ends
+//! participants/         parts of transactions over several databases, and branches of owners
+//! context, owner, undo  services of a transaction; its state until it ends, and its undo
+//! shared                state that sessions share
+//! checkpoints/          checkpoints, their master file, and the parts and decisions in them
+//! transaction/          the verbs: locks, and changes of trees
+//!    rows/              shapes of rows; long rows, in records and pieces
+//!    locks/             the lock manager: tables, keys and gaps, modes, waits
+//!    tree/              B+trees over pages, one operation a file
+//!       pool/           frames, translation, eviction; write-ahead, read-ahead
+//!          files/       the file of pages: access, head, generations of its log
+//!          log/         records, buffer, segments; reading at a restart
+//!          page/        layout of a page, and its changes
+//! options, limits, error, key, lsn
 //! ```
 //!
 //! **Two-phase locking** (strict): a transaction locks each key that it looks up, whether it is
-//! there or not, to share it or to have it alone; a scan also locks the gaps of its range, each
-//! named by the key or fence above. An insertion asks, with the leaf latched, whether another
-//! transaction relies on the gap that it splits (next-key locking: Mohan, "ARIES/KVL", VLDB 1990;
-//! locks of gaps and keys apart as in Lomet, "Key range locking strategies", VLDB 1993). A deleted
-//! record stays as a ghost until the commit; then it leaves, unless another transaction relies on
-//! the gap below it, which would be joined with the one above. All locks are kept to the end.
-//! Before keys and gaps the database and the table are locked, with the intention; many locks of a
-//! table become one of the table.
+//! there or not, in shared or exclusive mode; a scan also locks the gaps of its range, each named
+//! by the key or fence above. An insertion checks, with the leaf latched, that no other transaction
+//! relies on the gap that it splits (next-key locking: Mohan, "ARIES/KVL", VLDB 1990; locks of gaps
+//! and keys apart as in Lomet, "Key range locking strategies", VLDB 1993). A deleted record stays
+//! as a ghost until the commit; then it is removed, unless another transaction relies on the gap
+//! below it, which would be joined with the one above. All locks are kept to the end. Before keys
+//! and gaps the database and the table are locked, with the intention; many locks of a table become
+//! one of the table.
 //!
-//! Where workers own partitions, transactions are made of branches, which lock nothing (`branches`;
+//! If workers own partitions, transactions consist of branches, which lock nothing (`branches`;
 //! decision 0041).
 //!
-//! With a log (`PagedOptions::log`), what is committed survives crashes (decision 0036); without,
-//! nothing of the database survives its process. What a transaction has changed is undone from its
-//! own memory, or by the restart from the log.
+//! With a log (`PagedOptions::log`), commits survive crashes (decision 0036); without,
+//! nothing of the database survives its process. Changes of a transaction are undone from its own
+//! memory, or by the restart from the log.
 
 #![forbid(unsafe_code)]
 

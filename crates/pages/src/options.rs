@@ -10,7 +10,7 @@ use crate::error::PagedError;
 use crate::limits::{FRAMES_PER_SESSION, OWNERS_MAX, RECORD_PAGES_MAX};
 use crate::page::PAGE_BYTES;
 
-/// What is made.
+/// Options of a database of pages.
 #[derive(Clone, Debug)]
 pub struct PagedOptions {
     /// Most sessions at a time.
@@ -21,8 +21,8 @@ pub struct PagedOptions {
     /// Most branches of transactions that a session has open at a time, where workers own
     /// partitions of the data; 0: there are none.
     pub branches_max: usize,
-    /// Longest wait for a lock; `None`: as long as the transaction may take. Where parts can be,
-    /// whoever has the lock may wait for another database.
+    /// Longest wait for a lock; `None`: as long as the transaction may take. If parts can be
+    /// prepared, the holder of the lock may wait for another database.
     pub wait_nanos_max: Option<u64>,
     /// Bytes of all frames: a bound that nothing exceeds.
     pub pool_bytes: u64,
@@ -30,36 +30,37 @@ pub struct PagedOptions {
     pub page_bytes: usize,
     /// Most pages that the database may have.
     pub pages_max: u64,
-    /// Where pages go that have no room in the pool: a directory, which may be there, with no
-    /// database in it. `None`: nowhere.
+    /// The directory of the file of pages, which holds pages that have no room in the pool; it may
+    /// exist without a database in it. `None`: there is no file.
     pub directory: Option<PathBuf>,
     /// Memory nodes that have a part of the frames each.
     pub nodes: Vec<Node>,
     /// Lists of locks that are held or waited for.
     pub lock_lists: usize,
-    /// Most locks of rows and gaps that a transaction has at a time: with so many it takes whole
+    /// Most locks of rows and gaps that a transaction has at a time: at this number it locks whole
     /// tables.
     pub locks_max: usize,
-    /// Locks of rows and gaps in one table from which on a transaction takes the table instead, if
-    /// nobody is in the way.
+    /// The number of locks of rows and gaps in one table from which on a transaction locks the
+    /// table instead, if no other transaction prevents that.
     pub escalation: usize,
-    /// What it does without: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`],
-    /// [`Optimisation::Aether`].
+    /// The optimisations in use: [`Optimisation::InheritedLocks`], [`Optimisation::PlainLocks`] and
+    /// [`Optimisation::Aether`] can be left out.
     pub optimisations: Optimisations,
-    /// How changes are logged; `None`: nothing outlives the process. There is a directory then.
+    /// Options of the log; `None`: the database does not outlive the process. With a log there is a
+    /// directory.
     pub log: Option<PagedLogOptions>,
     /// The rules that are broken, so that tests see that checkers notice.
     pub broken: Broken,
 }
 
-/// How changes are logged.
+/// Options of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagedLogOptions {
     /// Bytes of a file of the log: whole blocks.
     pub segment_bytes: u64,
     /// Bytes of the buffer between workers and disk.
     pub buffer_bytes: u64,
-    /// A checkpoint is due when the log has grown by so many bytes.
+    /// A checkpoint is due when the log has grown by this many bytes.
     pub checkpoint_bytes: u64,
 }
 
@@ -79,15 +80,16 @@ pub struct Broken {
     pub read_locks: bool,
     /// Rows and gaps are locked without their tables.
     pub intents: bool,
-    /// Locks of tables that sessions have inherited stay with them, whoever wants to exclude them.
+    /// Inherited locks of tables stay with sessions, also if another session requests an exclusive
+    /// lock.
     pub keeps_inherited: bool,
     /// Pages are written before the log has their changes.
     pub log_first: bool,
-    /// Changes bring no images of pages along.
+    /// Changes are logged without images of pages.
     pub images: bool,
     /// A restart does not take back what transactions have changed that have not ended.
     pub undo: bool,
-    /// The log does not say that a transaction has taken its changes back.
+    /// The log has no record of a transaction's rollback.
     pub compensation: bool,
     /// Commits count as durable when they are in the log's buffer.
     pub flushes: bool,
@@ -97,19 +99,19 @@ pub struct Broken {
     pub part_ends: bool,
     /// A prepared part leaves no record.
     pub part_records: bool,
-    /// What parts in doubt have changed is not locked again.
+    /// Changes of parts in doubt are not locked again.
     pub doubt_locks: bool,
-    /// Checkpoints say nothing of prepared parts.
+    /// Checkpoints leave out prepared parts.
     pub carried_parts: bool,
-    /// What was read ahead counts whoever has written the page meanwhile.
+    /// Pages that were read ahead count even if they were written meanwhile.
     pub writes: bool,
-    /// What long rows have in overflow pages stays there when it is not theirs any more.
+    /// Pieces of long rows stay in overflow pages when the row does not have them any more.
     pub pieces: bool,
-    /// Checkpoints say nothing of decisions.
+    /// Checkpoints leave out decisions.
     pub carried_decisions: bool,
     /// The record of a commit names one branch of the transaction only.
     pub commits_one_branch: bool,
-    /// Leaves become one whoever relies on the gap between them.
+    /// Leaves are merged even if a transaction relies on the gap between them.
     pub joins: bool,
     /// A restart does not repeat what has come to a page from one that was merged with it.
     pub moved: bool,
@@ -124,7 +126,7 @@ impl Default for PagedOptions {
 }
 
 impl PagedOptions {
-    /// The defaults with a pool of so many bytes.
+    /// The defaults with a pool of `pool_bytes` bytes.
     pub fn with_pool(pool_bytes: u64) -> Self {
         let page_bytes = 8 << 10;
         PagedOptions {
@@ -151,7 +153,7 @@ impl PagedOptions {
         self.sessions_max.max(1) + self.parts_max
     }
 
-    /// Owners of transactions that the log tells apart: those of locks, and branches.
+    /// Owners of transactions that the log distinguishes: those of locks, and branches.
     pub(crate) fn owners_in_log(&self) -> usize {
         self.owners() + self.sessions_max.max(1) * self.branches_max
     }
@@ -161,24 +163,24 @@ impl PagedOptions {
         (self.pool_bytes / self.page_bytes as u64) as usize
     }
 
-    /// Whether sessions inherit locks of the database and of tables from transaction to
+    /// Returns true if sessions inherit locks of the database and of tables from transaction to
     /// transaction.
     pub(crate) fn inherits_locks(&self) -> bool {
         self.optimisations.has(Optimisation::InheritedLocks)
     }
 
-    /// Whether the log works as Aether does.
+    /// Returns true if the log works as Aether does.
     pub(crate) fn has_aether(&self) -> bool {
         self.optimisations.has(Optimisation::Aether)
     }
 
-    /// Whether one session is all there can be, so that nothing is locked as long as no part is
-    /// prepared: a part has its locks between two transactions of the session.
+    /// Returns true if there is at most one session, so that nothing is locked while no part is
+    /// prepared: a part holds its locks between two transactions of the session.
     pub(crate) fn has_one_session(&self) -> bool {
         self.sessions_max <= 1 && self.optimisations.has(Optimisation::PlainLocks)
     }
 
-    /// Whether a pool can be made so.
+    /// Checks that a pool can be made with these options.
     pub(crate) fn check(&self) -> Result<(), PagedError> {
         if !PAGE_BYTES.contains(&self.page_bytes) || !self.page_bytes.is_power_of_two() {
             return Err(PagedError::PageBytes(self.page_bytes));

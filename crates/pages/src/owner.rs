@@ -1,9 +1,9 @@
-//! Owners: what a transaction has until it ends, whoever ends it.
+//! Owners: the state of a transaction until it ends, in this session or another.
 //!
 //! A session has an owner for its transactions. When a part of a transaction over several databases
-//! is prepared the owner goes to the part, with all locks, all that is to be undone, and its place
-//! in the log; the session goes on with another owner. Whichever session finishes the part gives
-//! the owner back.
+//! is prepared the owner moves to the part, with all locks, all changes to be undone, and its place
+//! in the log; the session continues with another owner. The session that finishes the part returns
+//! the owner.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ const _: () = assert!(OWNERS_MAX < 1 << OWNER_BITS);
 const COUNT_BITS: u32 = 36;
 const _: () = assert!(OWNER_BITS + COUNT_BITS == 48);
 
-/// What a transaction has.
+/// The state of a transaction.
 pub(crate) struct Owner {
     pub number: usize,
     pub locks: TransactionLocks,
@@ -36,7 +36,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// One that has had so many transactions.
+    /// An owner that has had this many transactions.
     fn new<P: Files>(manager: &LockManager<P>, number: usize, transactions: u64) -> Self {
         let (undo, writing) = (Undo::default(), Writing::default());
         Owner { number, locks: TransactionLocks::new(manager, number), undo, age: 0, writing, transactions }
@@ -72,13 +72,13 @@ impl Owner {
 /// A prepared part.
 pub(crate) struct Kept {
     pub owner: Box<Owner>,
-    /// Whether the log knows that the part is prepared.
+    /// True if the log has a record that the part is prepared.
     pub is_known: bool,
 }
 
-/// Owners that nobody has.
+/// Owners in no use.
 struct Free {
-    /// In boxes: they go from hand to hand.
+    /// Boxed: owners move between threads.
     #[allow(clippy::vec_box)]
     owners: Vec<Box<Owner>>,
     /// Owners that parts may take still.
@@ -93,7 +93,7 @@ pub(crate) struct Owners<P: Files> {
 }
 
 impl<P: Files> Owners<P> {
-    /// One for each session, and as many for parts.
+    /// Owners for each session, and as many for parts.
     pub(crate) fn new(
         c: P::Core,
         manager: &LockManager<P>,
@@ -114,8 +114,7 @@ impl<P: Files> Owners<P> {
         })
     }
 
-    /// An owner for a session whose own goes to a part; `None` if there are as many parts as may
-    /// be.
+    /// An owner for a session whose own moves to a part; `None` if the limit of parts is reached.
     pub(crate) fn take_for_part(&self, c: P::Core) -> Option<Box<Owner>> {
         self.free.with(c, |free| {
             free.parts_left = free.parts_left.checked_sub(1)?;
@@ -149,7 +148,7 @@ impl<P: Files> Owners<P> {
         P::store(c, word, parts, Ordering::Relaxed);
     }
 
-    /// Whether parts are prepared that were counted.
+    /// Returns true if counted parts are prepared.
     #[inline]
     pub(crate) fn has_parts(&self, c: P::Core) -> bool {
         P::load(c, P::word_of(&self.prepared, 0), Ordering::Relaxed) != 0

@@ -1,4 +1,4 @@
-//! What the sessions of a database share.
+//! State that the sessions of a database share.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use crate::pool::{Pool, Writing};
 use crate::rows::tables::Table;
 use crate::undo::Doubted;
 
-/// What the sessions of a database share.
+/// State that the sessions of a database share.
 pub(crate) struct Shared<P: Files> {
     pub(crate) pool: Pool<P>,
     pub(crate) locks: LockManager<P>,
@@ -36,20 +36,20 @@ pub(crate) struct Shared<P: Files> {
     sessions_max: usize,
     pub(crate) is_loaded: bool,
     pub(crate) broken: Broken,
-    /// Whether locks are given back before commits are durable.
+    /// True if locks are released before commits are durable.
     pub(crate) aether: bool,
     /// There with a log.
     pub(crate) checkpoints: Option<Checkpoints<P>>,
-    /// Parts in doubt that were found when the database was opened, until somebody asks for them.
+    /// Parts in doubt that were found when the database was opened, until a session takes them.
     pub(crate) in_doubt: Latched<P, Vec<(PartOf, Kept)>>,
-    /// Why nothing runs any more.
+    /// The error that has stopped the database.
     failure: Latched<P, Option<PagedError>>,
     /// A word that is not 0 once there is a failure.
     failed: P::Region,
 }
 
 impl<P: Files> Shared<P> {
-    /// Of a database that nobody uses yet.
+    /// The state of a database without sessions yet.
     pub(crate) fn new(
         c: P::Core,
         options: &PagedOptions,
@@ -117,12 +117,12 @@ impl<P: Files> Shared<P> {
         self.locks.stop(c);
     }
 
-    /// Tells this database from others, as long as it lives.
+    /// An address that distinguishes this database from others while it is open.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Why the database has stopped, if it has.
+    /// The error that has stopped the database, if the database has stopped.
     pub(crate) fn failure(&self, c: P::Core) -> Option<PagedError> {
         if let Some(stopped) = self.pool.log().and_then(|log| log.stopped(c)) {
             return Some(stopped);
@@ -134,8 +134,8 @@ impl<P: Files> Shared<P> {
         self.failure.with(c, |failure| failure.clone())
     }
 
-    /// Keeps a part that was found in doubt: what it has changed is locked again, before anybody
-    /// else is there.
+    /// Keeps a part that was found in doubt: its changes are locked again, before there are
+    /// sessions.
     pub(crate) fn adopt(&self, c: P::Core, doubted: Doubted) -> Result<(), PagedError> {
         let Doubted { transaction, part, undo } = doubted;
         let refused =

@@ -1,5 +1,5 @@
-//! What a transaction has changed, to be taken back from the last change to the first. Pages may
-//! have been split since: entries are found by their keys.
+//! The changes of a transaction, which are undone from the last to the first. Pages may have been
+//! split since: entries are found by their keys.
 
 use engine::PartOf;
 use platform::files::{FileErrorKind, Files};
@@ -11,11 +11,11 @@ use crate::page::RecordParts;
 use crate::pool::Worker;
 use crate::tree::Tree;
 
-/// So long a page is asked for again that is refused, and so long between two times.
+/// A refused page is read again for at most this long, at this interval.
 const REFUSED_NANOS_MAX: u64 = 3_000_000_000;
 const AGAIN_NANOS: u64 = 1_000_000;
 
-/// What takes one change back.
+/// The undo of one change.
 struct Step {
     tree: Tree,
     key: KeyWords,
@@ -88,7 +88,7 @@ impl Undo {
         }
     }
 
-    /// What [`Self::encode`] has written, of these trees; `None` if it has not.
+    /// Decodes words that [`Self::encode`] has written, for these trees; `None` if they are others.
     pub(crate) fn decode(mut words: &[u64], trees: &[Tree]) -> Option<Undo> {
         let mut undo = Undo::default();
         while !words.is_empty() {
@@ -104,7 +104,7 @@ impl Undo {
         self.steps.iter().map(|step| (step.tree, step.key))
     }
 
-    /// Whether nothing has changed.
+    /// Returns true if nothing has changed.
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -114,9 +114,9 @@ impl Undo {
         self.ghosts.drain(..)
     }
 
-    /// Takes all changes back. Records that were inserted become ghosts. A page that the system
-    /// refuses to bring is asked for again for a while, since the database stops with a transaction
-    /// that is not undone.
+    /// Undoes all changes. Records that were inserted become ghosts. A page that the system refuses
+    /// to read is requested again for a while, since the database stops if a transaction cannot be
+    /// undone.
     ///
     /// # Errors
     /// A page cannot be read, or the log has stopped; an entry is not there.
@@ -171,9 +171,9 @@ impl Undo {
         })
     }
 
-    /// The transaction is over: its ghosts leave, as far as `may_join` says that the gap below a
-    /// key of a tree may be joined with the one above. A ghost that cannot leave stays, which harms
-    /// nobody.
+    /// Removes the ghosts of a transaction that is over, if `may_join` allows that the gap below a
+    /// key of a tree is joined with the one above. A ghost that cannot be removed stays, which is
+    /// harmless.
     pub(crate) fn bury<P: Files>(
         &mut self,
         worker: &mut Worker<'_, P>,
@@ -193,7 +193,7 @@ pub(crate) struct Doubted {
     /// Its number in the log.
     pub transaction: u64,
     pub part: PartOf,
-    /// What takes its changes back.
+    /// The undo of its changes.
     pub undo: Undo,
 }
 

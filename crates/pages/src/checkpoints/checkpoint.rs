@@ -1,15 +1,16 @@
-//! Checkpoints: from one on, a restart need not look at earlier changes.
+//! Checkpoints: a restart does not need earlier changes.
 //!
-//! A checkpoint begins at an LSN: every change that ends later brings an image of its page, if it
-//! is the page's first. All pages that had changed by then are written, in copies, while
-//! transactions go on, and made durable. Then the [`Master`] says where repetition begins, and
-//! which transactions were under way; it takes the place of the one before when the log has
-//! everything that it knows of. Log from before goes.
+//! A checkpoint begins at an LSN: every change that ends later is logged with an image of its page,
+//! if it is the page's first. All pages that had changed by then are written, in copies, while
+//! transactions continue, and made durable. Then the [`Master`] says where repetition begins, and
+//! which transactions were under way; it replaces the one before when the log has all its data. The
+//! log from before is removed.
 //!
-//! A checkpoint that something refuses is tried again later: pages that were not written count as
-//! changed still, and the log keeps all that is needed. One whose flush of the pages fails is the
-//! last one of its life: a later one could take pages for written whose writes were lost. A restart
-//! writes every page again that has changed since the last checkpoint that counts.
+//! A checkpoint that fails because of a refusal is tried again later: pages that were not written
+//! still count as changed, and the log keeps all that is needed. A checkpoint whose flush of the
+//! pages fails is the last one of its generation: a later one could take pages for written whose
+//! writes were lost. A restart writes every page again that has changed since the last checkpoint
+//! that counts.
 //!
 //! Sessions make checkpoints between transactions, a few pages at a time.
 
@@ -38,10 +39,10 @@ const RUN_MAX: usize = 32;
 /// A checkpoint that was refused is due again when the log has grown by this part of what makes one
 /// due.
 const AGAIN_PART: u64 = 16;
-/// Frames that a session looks at between two transactions.
+/// Frames that a session examines between two transactions.
 const FRAMES_PER_TURN: usize = 4096;
 
-/// What a checkpoint says that does not change while the database is open.
+/// The content of a checkpoint that does not change while the database is open.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixed {
     pub identity: u64,
@@ -57,7 +58,7 @@ struct Job {
     next_frame: usize,
 }
 
-/// What makes checkpoints: one worker at a time has it.
+/// The checkpoint under way: one worker at a time uses it.
 struct Maker<P: Files> {
     copies: Copies<P>,
     job: Option<Job>,
@@ -72,13 +73,13 @@ pub(crate) struct Checkpoints<P: Files> {
     last: P::Region,
     bytes: u64,
     fixed: Fixed,
-    /// What a checkpoint says besides pages.
+    /// The content of a checkpoint besides pages.
     pub undecided: Undecided<P>,
     broken: Broken,
 }
 
 impl<P: Files> Checkpoints<P> {
-    /// None is being made; one is due when the log has grown by so many bytes.
+    /// No checkpoint is under way; one is due when the log has grown by `bytes` bytes.
     pub(crate) fn new(
         c: P::Core,
         pool: &Pool<P>,
@@ -101,7 +102,7 @@ impl<P: Files> Checkpoints<P> {
         P::word_of(&self.last, 0)
     }
 
-    /// Goes on with a checkpoint, or begins one, if it is time. To be called between transactions.
+    /// Advances a checkpoint, or begins one, if it is time. Workers call this between transactions.
     ///
     /// # Errors
     /// A flush has failed: nothing that counts is lost, but the log grows. What else is refused is
@@ -144,8 +145,7 @@ impl<P: Files> Checkpoints<P> {
         })
     }
 
-    /// Goes on with the checkpoint that is being made: looks at so many frames. Whether it is
-    /// complete.
+    /// Advances the checkpoint under way by some frames. Returns true if it is complete.
     fn work(
         &self,
         c: P::Core,
@@ -219,7 +219,7 @@ impl<P: Files> Checkpoints<P> {
         Ok(true)
     }
 
-    /// Sends copies of so many frames; whether those were the last ones.
+    /// Sends copies of some frames; returns true if those were the last ones.
     fn send(
         &self,
         c: P::Core,

@@ -1,5 +1,5 @@
-//! What a directory says of its database: the file that a checkpoint leaves, which takes the place
-//! of the one before in one step.
+//! The master file of a directory, which a checkpoint leaves; it replaces the one before in one
+//! step.
 //!
 //! ```text
 //! word 0..9     magic; version of the format (32 bits), bytes of a page (32); identity of the database; generation of the log; the LSN from
@@ -37,7 +37,7 @@ pub(crate) const NEW_NAME: &str = "pages.checkpoint.new";
 /// The file that is there while a database is made, before its first checkpoint.
 pub(crate) const MAKING: &str = "pages.making";
 
-/// Why a directory with other files of a database is none.
+/// The error for a directory with other files of a database and no master file.
 pub(crate) fn missing() -> PagedError {
     let what = "it is missing, and other files of a database are there: put it back";
     LogError::Damaged { file: NAME.to_owned(), offset: 0, what }.into()
@@ -49,7 +49,7 @@ const LIVES_MAX: usize = 1 << 10;
 /// Bytes that are read and written at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a checkpoint says.
+/// The content of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Master {
     pub page_bytes: usize,
@@ -64,11 +64,11 @@ pub(crate) struct Master {
     pub durable: Lsn,
     /// The lives that the database has had; the last one has made the checkpoint.
     pub lives: Vec<Life>,
-    /// As the engine encodes it.
+    /// The description of the tables, as the engine encodes it.
     pub description: Vec<u8>,
     /// Roots of all trees, by number.
     pub roots: Vec<u64>,
-    /// What is known of each page, from number 1 on.
+    /// The known state of each page, from number 1 on.
     pub states: Vec<u64>,
     /// Parts that were prepared, and decisions that were not forgotten.
     pub carried: Carried,
@@ -122,7 +122,7 @@ impl<'w> Words<'w> {
 }
 
 impl Master {
-    /// Of a directory that has nothing.
+    /// The master of an empty directory.
     pub(crate) fn nothing(page_bytes: usize) -> Self {
         Master {
             page_bytes,
@@ -205,22 +205,22 @@ impl Master {
         self.lives.last().map_or(0, |life| life.name)
     }
 
-    /// Where the log is read from.
+    /// The point from which the log is read.
     pub(crate) fn start(&self) -> Start {
         let Master { identity, low, durable, .. } = *self;
         Start { identity, life: self.life(), low, durable }
     }
 
     /// The last byte of the file of pages that must be there: pages that had changed by the time
-    /// the checkpoint began were on disk when it ended, and the log has images of all others. Pages
-    /// lie so many bytes apart.
+    /// the checkpoint began were on disk when it ended, and the log has images of all others.
+    /// `stride` is the number of bytes from one page to the next.
     pub(crate) fn pages_end(&self, stride: u64) -> u64 {
         let states = (1..).zip(&self.states);
         let written = states.filter(|(_, state)| (2..=self.redo.0).contains(*state));
         written.last().map_or(0, |(number, _)| number * stride + self.page_bytes as u64)
     }
 
-    /// The lives when others have begun.
+    /// The generations when others have begun.
     pub(crate) fn lives_with(&self, more: &[Life]) -> Vec<Life> {
         let all = || self.lives.iter().chain(more).copied();
         all().skip(all().count().saturating_sub(LIVES_MAX)).collect()

@@ -1,19 +1,18 @@
-//! Parts of transactions over several databases that the log knows to be prepared and not to have
-//! ended, and decisions that are not forgotten.
+//! Parts of transactions over several databases that the log has as prepared and not as ended, and
+//! decisions that are not forgotten.
 //!
-//! Parts and decisions may stay for long, and the log need not be kept for them: checkpoints say
-//! all of it. What a part has changed it has changed when it is prepared, so a copy of what takes
-//! that back is made then.
+//! Parts and decisions may stay for long, and the log need not be kept for them: checkpoints carry
+//! all of them. All changes of a part are made when it is prepared, so a copy of their undo is made
+//! then.
 //!
-//! **What a checkpoint has to say, and what the log.** A checkpoint finds out where the oldest
-//! transaction under way begins in the log, from which on a restart reads, and *then* copies what
-//! is here. Whoever logs something of a part or a decision follows this order: its [owner]
-//! (crate::owner) says that it is under way; the record; the entry here comes or goes; the owner is
-//! under way no more. So a record that the restart does not read is one whose entry had come or
-//! gone when the copy was made; and whichever it does read, it may follow once more: the last
-//! record of a part or decision says how it is. A restart takes a part that the checkpoint has as
-//! it is there: of the part's records before the end only compensations count, which are all behind
-//! the place from which it reads.
+//! **Order.** A checkpoint reads where the oldest transaction under way begins in the log, from
+//! which on a restart reads, and *then* copies the entries here. A worker that logs a record of a
+//! part or a decision follows this order: its [owner](crate::owner) is marked as under way; the
+//! record is written; the entry here is added or removed; the mark is removed. So if a restart does
+//! not read a record, its entry had been added or removed when the copy was made; and a record that
+//! it does read may be applied once more: the last record of a part or decision has its state. A
+//! restart takes a part in the checkpoint as it is there: of the part's records before the end only
+//! compensations count, which are all behind the place from which it reads.
 
 use engine::{Decision, GlobalId, PartOf};
 use platform::OutOfMemory;
@@ -31,11 +30,11 @@ pub(crate) struct KnownPart {
     /// Its number in the log.
     pub transaction: u64,
     pub part: PartOf,
-    /// What takes its changes back, as [`crate::undo::Undo::encode`] writes it.
+    /// The undo of its changes, as [`crate::undo::Undo::encode`] writes it.
     pub steps: Vec<u64>,
 }
 
-/// What is known at one moment.
+/// The parts and decisions at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub parts: Vec<KnownPart>,
@@ -46,8 +45,8 @@ struct State {
     carried: Carried,
     /// Parts that have ended, and where their ends are in the log.
     ended: Vec<(Lsn, GlobalId)>,
-    /// With so many of them those that are durable are forgotten: looking costs a constant time a
-    /// part.
+    /// At this number of decisions, those that are durable are forgotten: the check costs a
+    /// constant time a part.
     forget_at: usize,
 }
 
@@ -57,7 +56,7 @@ pub(crate) struct Undecided<P: Files> {
 }
 
 impl<P: Files> Undecided<P> {
-    /// What a restart has found.
+    /// The parts and decisions that a restart has found.
     pub(crate) fn new(c: P::Core, carried: Carried) -> Result<Self, OutOfMemory> {
         let state = State { carried, ended: Vec::new(), forget_at: ENDED_LEAST };
         Ok(Undecided { state: Latched::new(c, "prepared parts", state)? })
@@ -82,7 +81,7 @@ impl<P: Files> Undecided<P> {
         });
     }
 
-    /// Whether all parts of a transaction have ended, before this place in the log.
+    /// Returns true if all parts of a transaction have ended, before this place in the log.
     pub(crate) fn is_over(&self, c: P::Core, global: GlobalId, durable: Lsn) -> bool {
         self.state.with(c, |state| {
             let undecided = state.carried.parts.iter().map(|known| known.part.global);
@@ -96,7 +95,7 @@ impl<P: Files> Undecided<P> {
         self.state.with(c, |state| state.carried.decisions.push(decision));
     }
 
-    /// Whether a decision is known.
+    /// Returns true if the decision is known.
     pub(crate) fn has_decided(&self, c: P::Core, global: GlobalId) -> bool {
         self.state.with(c, |state| state.carried.decisions.iter().any(|decision| decision.global == global))
     }

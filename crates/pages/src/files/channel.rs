@@ -1,8 +1,8 @@
 //! The file of pages, and a worker's way to it. A worker waits for its own operations; in the
 //! virtual machine that takes virtual time.
 //!
-//! What is written or read goes through a buffer of the worker: the frame is copied, so that a page
-//! is sealed and verified outside of memory that others read, and files need not take frames.
+//! Writes and reads use a buffer of the worker: the frame is copied, so that a page is sealed and
+//! verified outside of memory that others read, and files need no access to frames.
 
 use std::path::{Path, PathBuf};
 
@@ -16,15 +16,15 @@ use crate::files::life::{self, Life};
 use crate::lsn::Lsn;
 use crate::page::{self, PageFault};
 
-/// Bytes from one page of so many bytes to the next.
+/// Bytes from one page of `page_bytes` bytes to the next.
 pub(crate) fn stride(page_bytes: usize) -> usize {
     page_bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// What pages of a database have in common.
+/// Attributes that the pages of a database have in common.
 pub(crate) struct About {
     pub page_bytes: usize,
-    /// That of the database.
+    /// Identity of the database.
     pub identity: u64,
     /// The lives that the database has had, ascending: what the log does not have between two of
     /// them no page has.
@@ -89,7 +89,7 @@ impl<P: Files> PageFile<P> {
         self.file.clone()
     }
 
-    /// Where a page lies: in blocks of its own, so that no write harms another page.
+    /// Offset of a page: in blocks of its own, so that no write harms another page.
     pub(crate) fn offset(&self, number: u64) -> u64 {
         number * self.stride() as u64
     }

@@ -1,5 +1,5 @@
-//! The head of the file of pages: the block in which page 0 would lie, which there is none of. It
-//! says whose file it is.
+//! The head of the file of pages: the block in the place of page 0, which does not exist. It has
+//! the identity of the file's database.
 //!
 //! ```text
 //! word 0..3     magic; version of the format; identity of the database; checksum (CRC-32C) of all before
@@ -50,7 +50,7 @@ pub(crate) fn write<P: Files>(
     Ok(P::perform(c, queue, write).result.map(drop)?)
 }
 
-/// Whether the head of a directory's file of pages is whole.
+/// Returns true if the head of a directory's file of pages is whole.
 ///
 /// # Errors
 /// It is that of another database, or cannot be read.
@@ -73,7 +73,7 @@ pub(crate) fn is_whole<P: Files>(
     }
 }
 
-/// Looks whether a directory's file of pages is that of this database.
+/// Checks that a directory's file of pages is that of this database.
 ///
 /// # Errors
 /// It is not, or its head is damaged, or cannot be read.

@@ -8,13 +8,14 @@ use crate::lsn::Lsn;
 pub(crate) struct Life {
     /// No other one has it, in whichever directory.
     pub name: u64,
-    /// Where the log ended that it found.
+    /// The end of the log that it found.
     pub continues: Lsn,
     /// The first byte of its own log: what lay between, if anything, was lost.
     pub begins: Lsn,
 }
 
-/// Whether a change that ended here in the log lay behind the end that a later life has found.
+/// Returns true if a change that ended here in the log lay behind the end that a later generation
+/// has found.
 pub(crate) fn is_lost(lives: &[Life], lsn: Lsn) -> bool {
     let later = lives.partition_point(|life| life.continues < lsn);
     later > 0 && lsn <= lives[later - 1].begins

@@ -1,17 +1,17 @@
-//! What a request is answered.
+//! Answers to lock requests.
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The lock is the transaction's.
     Granted,
-    /// The transaction may not wait, or does not want to.
+    /// The transaction may not wait.
     Refused,
     /// The deadline has passed, or the database has stopped.
     Late,
 }
 
-/// What the manager says at once.
+/// The manager's immediate answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Granted,

@@ -9,28 +9,28 @@ use super::{LockManager, LockMode};
 /// The node of the database. Tables follow, in the order of their numbers.
 const DATABASE: usize = 0;
 
-/// What a owner has of a node.
+/// An owner's lock of a node.
 #[derive(Clone, Copy, Default)]
 struct HeldNode {
     /// The transaction's lock; or what an earlier transaction has left.
     mode: Option<LockMode>,
-    /// Whether an earlier transaction has left it: it may have been taken away.
+    /// True if an earlier transaction has left it: it may have been revoked.
     is_inherited: bool,
     /// Modes, as bits, in which the transaction locks what is below without more ado, as far as
     /// this node and the database are concerned.
     open: u8,
     /// Modes, as bits, in which it need not lock what is below.
     covered: u8,
-    /// From so many locks below on the transaction asks for the node instead; 0: as many as for all
-    /// others.
+    /// The number of locks below from which on the transaction requests the node instead; 0: the
+    /// same number as for all others.
     escalates_at: usize,
 }
 
-/// The nodes that a owner has locked, or inherited.
+/// The nodes that an owner has locked, or inherited.
 pub(super) struct HeldNodes {
     owner: usize,
     nodes: Vec<HeldNode>,
-    /// Those that the transaction has locked, in this order.
+    /// The nodes that the transaction has locked, in this order.
     locked: Vec<usize>,
 }
 
@@ -41,18 +41,19 @@ impl HeldNodes {
         HeldNodes { owner, nodes, locked }
     }
 
-    /// How the transaction has a node, if at all.
+    /// The mode in which the transaction has a node, if it has it.
     pub(super) fn mode(&self, node: usize) -> Option<LockMode> {
         self.nodes[node].mode.filter(|_| !self.nodes[node].is_inherited)
     }
 
-    /// Whether the transaction may lock a place in a table in a mode, and has to.
+    /// Returns true if the transaction may lock a place in a table in a mode, and has to.
     #[inline]
     pub(super) fn is_open(&self, node: usize, mode: LockMode) -> bool {
         self.nodes[node].open & mode.bit() != 0
     }
 
-    /// Whether the transaction has a table so that it need not lock a place in it in a mode.
+    /// Returns true if the transaction has a table in such a mode that it need not lock a place in
+    /// it.
     pub(super) fn covers(&self, node: usize, mode: LockMode) -> bool {
         self.nodes[node].covered & mode.bit() != 0
     }
@@ -85,13 +86,13 @@ impl HeldNodes {
         allowed(DATABASE) & allowed(node)
     }
 
-    /// Whether the transaction may have something in a table alone.
+    /// Returns true if the transaction may have an exclusive lock in a table.
     pub(super) fn writes(&self, node: usize) -> bool {
         self.allowed(node) & LockMode::Exclude.bit() != 0
     }
 
-    /// Takes a node over from an earlier transaction, if that has left it; whether the transaction
-    /// has the node so that nothing else need be asked.
+    /// Takes a node over from an earlier transaction, if that has left it; returns true if the
+    /// transaction has the node in a sufficient mode.
     #[inline]
     fn inherit<P: Platform>(
         &mut self,
@@ -146,7 +147,8 @@ impl HeldNodes {
         answer
     }
 
-    /// From how many locks below on the transaction asks for a node, where it is `bound` for most.
+    /// The number of locks below from which on the transaction requests a node, if it is `bound`
+    /// for most.
     pub(super) fn escalates_at(&self, node: usize, bound: usize) -> usize {
         match self.nodes[node].escalates_at {
             0 => bound,
@@ -154,7 +156,7 @@ impl HeldNodes {
         }
     }
 
-    /// The transaction asks for a node when it has so many locks below.
+    /// Sets the number of locks below at which the transaction requests a node.
     pub(super) fn escalate_at(&mut self, node: usize, locks: usize) {
         self.nodes[node].escalates_at = locks;
     }

@@ -34,8 +34,8 @@ pub(super) struct HeldRows {
     round: u32,
     /// Requests that are free below those in use: of locks that were given back before the end.
     free: Vec<u32>,
-    /// In which tables this attempt wanted more of a lock that it had: a bit each, of its number's
-    /// low bits.
+    /// The tables in which this attempt converted a lock: a bit each, by the low bits of its
+    /// number.
     converted: u64,
     /// The same of the attempts of the same transaction before.
     converted_before: u64,
@@ -67,8 +67,8 @@ impl HeldRows {
         (self.converted, self.converted_before) = (0, 0);
     }
 
-    /// Whether an earlier attempt of the transaction wanted more of a lock in this table, or one
-    /// with a like number, than it had.
+    /// Returns true if an earlier attempt of the transaction converted a lock in this table, or in
+    /// one with the same bit.
     pub(super) fn has_converted(&self, table: usize) -> bool {
         self.converted_before & bit(table) != 0
     }
@@ -92,7 +92,7 @@ impl HeldRows {
         counts
     }
 
-    /// Whether there is room for another one.
+    /// Returns true if there is room for another one.
     pub(super) fn has_room(&self) -> bool {
         self.locks.len() < self.limit
     }
@@ -111,7 +111,7 @@ impl HeldRows {
         (round == self.round).then_some(number as usize)
     }
 
-    /// How the transaction has this place, if at all.
+    /// The mode in which the transaction has this place, if it has it.
     pub(super) fn mode(&self, name: u64) -> Option<LockMode> {
         self.find(name).map(|number| self.locks[number].mode)
     }
@@ -182,7 +182,7 @@ impl HeldRows {
         answer
     }
 
-    /// Whether no other transaction has the place in a mode that excludes this one.
+    /// Returns true if no other transaction has the place in a mode that excludes this one.
     pub(super) fn is_free<P: Platform>(
         &self,
         (manager, c): (&LockManager<P>, P::Core),

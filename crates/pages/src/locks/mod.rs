@@ -1,18 +1,18 @@
-//! The lock manager: who has locked what, and who waits.
+//! The lock manager: locks and waiting requests.
 //!
-//! Locks are hierarchical (Gray and others, see `mode`): who locks a key or a gap has first locked
-//! the database and the table with the intention. A transaction that takes many locks of a table
-//! takes the table instead ([`TransactionLocks`]).
+//! Locks are hierarchical (Gray and others, see `mode`): a transaction that locks a key or a gap
+//! has first locked the database and the table with the intention. A transaction that takes many
+//! locks of a table takes the table instead ([`TransactionLocks`]).
 //!
 //! - `nodes`: the database and its tables, with the inheritance of their locks from transaction to
 //!   transaction;
 //! - `rows`: keys and gaps, by [names](name::Place);
-//! - `waits`: who may wait for whom;
-//! - `held_nodes`, `held_rows`: what a owner has of nodes and rows;
-//! - `transaction`: what a transaction asks for, level by level.
+//! - `waits`: the rule for waiting;
+//! - `held_nodes`, `held_rows`: an owner's locks of nodes and rows;
+//! - `transaction`: the locks of a transaction, level by level.
 //!
-//! Whatever is granted or refused is so with a latch, for a few steps: nobody waits for a lock or a
-//! page with a latch of the manager, and nobody has two.
+//! Every request is granted or refused with a latch held for a few steps: no worker waits for a
+//! lock or a page with a latch of the manager, and none has two.
 //!
 //! **Deadlocks** are prevented by ages: no transaction waits for an older one while an older one
 //! waits for it (`waits`).
@@ -44,18 +44,19 @@ pub(crate) struct LockManager<P: Platform> {
     rows: rows::RowLocks<P>,
     nodes: nodes::NodeLocks<P>,
     waits: waits::Waits<P>,
-    /// Locks of rows and gaps in one table from which on a transaction asks for the table.
+    /// The number of locks of rows and gaps in one table from which on a transaction requests the
+    /// table.
     escalation: usize,
-    /// Whether owners inherit.
+    /// True if owners inherit.
     inherits: bool,
-    /// Whether there is one session.
+    /// True if there is one session.
     has_one_session: bool,
     /// A mutant: rows are locked without intentions.
     skips_intents: bool,
 }
 
 impl<P: Platform> LockManager<P> {
-    /// No locks, of so many tables.
+    /// No locks, of `tables` tables.
     pub(crate) fn new(c: P::Core, options: &PagedOptions, tables: usize) -> Result<Self, OutOfMemory> {
         let owners = options.owners();
         let per_owner = options.locks_max.max(1);
@@ -71,19 +72,19 @@ impl<P: Platform> LockManager<P> {
         })
     }
 
-    /// The database has stopped, and nobody may give locks back any more: whoever waits for one
-    /// need not wait.
+    /// Stops the manager with the database: locks are not released any more, so requests do not
+    /// wait.
     pub(crate) fn stop(&self, c: P::Core) {
         self.waits.stop_all(c);
     }
 
-    /// Has brought closer what it takes to lock a key or gap of this name.
+    /// Prefetches the memory that locks a key or gap of this name.
     #[inline]
     pub(crate) fn prefetch(&self, c: P::Core, name: u64) {
         self.rows.prefetch(c, name);
     }
 
-    /// Whether there is one session: it meets nobody but parts that it has prepared.
+    /// Returns true if there is one session: it conflicts only with parts that it has prepared.
     #[inline]
     pub(crate) fn has_one_session(&self) -> bool {
         self.has_one_session

@@ -2,23 +2,23 @@
 //! in a shared data base", 1976): how they exclude each other, and what two of them are together,
 //! each in one table.
 //!
-//! The database and its tables are locked in all modes. A key is shared or had alone. A gap is a
-//! place with keys below it: whoever relies on its being empty shares it, and whoever inserts into
-//! it intends to change what is below.
+//! The database and its tables are locked in all modes. A key is locked in shared or exclusive
+//! mode. A gap is a place with keys below it: a transaction that relies on its being empty shares
+//! it, and one that inserts into it intends to change something below.
 
-/// How a place is locked.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum LockMode {
-    /// To share some of what is below.
+    /// Intends to share something below.
     IntentShare = 1,
-    /// To share or change some of what is below.
+    /// Intends to share or change something below.
     IntentExclude = 2,
-    /// To read it, and all that is below: others may, too.
+    /// Reads the place and all below: other transactions may read, too.
     Share = 3,
-    /// To read it and all that is below, and to change some of that.
+    /// Reads the place and all below, and intends to change something below.
     ShareIntentExclude = 4,
-    /// To have it alone, and all that is below.
+    /// Excludes all other transactions from the place and all below.
     Exclude = 5,
 }
 
@@ -27,8 +27,7 @@ use LockMode::{Exclude, IntentExclude, IntentShare, Share, ShareIntentExclude};
 /// Number of modes.
 pub(super) const MODES: usize = 5;
 
-/// Whether two transactions may have a place so, by the modes of both, in the order of their
-/// numbers.
+/// True where two transactions may have a place in both modes, in the order of their numbers.
 const COMPATIBLE: [[bool; MODES]; MODES] = [
     //  IS     IX     S      SIX    X
     [true, true, true, true, false],
@@ -68,7 +67,7 @@ impl LockMode {
     pub(super) const ALL: [LockMode; MODES] =
         [IntentShare, IntentExclude, Share, ShareIntentExclude, Exclude];
 
-    /// The mode with this number. 0 stands for none.
+    /// The mode with this number; 0: none.
     pub(super) fn of(word: u64) -> Self {
         LockMode::ALL[word as usize - 1]
     }
@@ -78,7 +77,7 @@ impl LockMode {
         self as usize - 1
     }
 
-    /// Whether two transactions may have the place so.
+    /// Returns true if two transactions may have the place in these modes.
     pub(crate) fn is_compatible(self, other: LockMode) -> bool {
         COMPATIBLE[self.index()][other.index()]
     }
@@ -88,7 +87,7 @@ impl LockMode {
         JOIN[self.index()][other.index()]
     }
 
-    /// Whether the mode is as strong as another one.
+    /// Returns true if the mode is as strong as another one.
     #[inline]
     pub(super) fn is_at_least(self, other: LockMode) -> bool {
         self.join(other) == self
@@ -100,21 +99,21 @@ impl LockMode {
         1 << self as u8
     }
 
-    /// The modes below that are allowed to whoever has all that is above so, as bits.
+    /// The modes below that are allowed to a transaction with this mode above, as bits.
     #[inline]
     pub(super) fn allowed_below(self) -> u8 {
         const ALLOWED: [u8; MODES] = bits_below(false);
         ALLOWED[self.index()]
     }
 
-    /// The modes below that whoever has a place so need not ask for, as bits.
+    /// The modes below that a transaction with this mode need not request, as bits.
     #[inline]
     pub(super) fn covered_below(self) -> u8 {
         const COVERED: [u8; MODES] = bits_below(true);
         COVERED[self.index()]
     }
 
-    /// What is needed of all that a place lies in, to lock the place so.
+    /// The mode needed on everything that contains a place, to lock the place in this mode.
     pub(crate) const fn intent(self) -> LockMode {
         match self {
             IntentShare | Share => IntentShare,
@@ -122,7 +121,7 @@ impl LockMode {
         }
     }
 
-    /// Whether whoever has a place so needs no lock of this mode below.
+    /// Returns true if a transaction with this mode needs no lock of mode `below` below.
     pub(crate) const fn covers(self, below: LockMode) -> bool {
         match self {
             IntentShare | IntentExclude => false,
@@ -136,8 +135,8 @@ impl LockMode {
 mod tests {
     use super::*;
 
-    /// What a mode allows its owner, and denies others: (reads all, reads some, changes all,
-    /// changes some).
+    /// The rights that a mode gives its owner, and denies others: (reads all, reads some, changes
+    /// all, changes some).
     fn rights(mode: LockMode) -> [bool; 4] {
         let reads_all = matches!(mode, Share | ShareIntentExclude | Exclude);
         let changes_some = matches!(mode, IntentExclude | ShareIntentExclude | Exclude);

@@ -1,10 +1,10 @@
 //! Names of what is locked.
 //!
-//! A name is a number of 64 bits that is drawn from what it stands for. Two things that have the
-//! same name by chance are locked together, which excludes more than is needed, and never less.
+//! A name is a number of 64 bits that is drawn from the place. Two places that have the same name
+//! by chance are locked together, which excludes more than is needed, and never less.
 
 use terms::random::SplitMix;
-/// What a name stands for.
+/// The kind of a named place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Place {

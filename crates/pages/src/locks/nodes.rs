@@ -1,32 +1,32 @@
 //! Locks of the database and of its tables: few places, which every transaction locks.
 //!
 //! A place is a node, and each owner has one request for each node, always at the same place, so
-//! there is nothing to link and to search. A node's line has a latch, how many requests are granted
-//! in each mode, and how many wait. Whoever asks for a mode that all granted ones allow, while
-//! nobody waits, looks at that line and at its own request; who does not get on looks at all
-//! requests.
+//! there is nothing to link and to search. A node's line has a latch, the number of granted
+//! requests in each mode, and the number of waiting ones. A request for a mode that all granted
+//! ones allow, while none waits, reads that line and its own words; a request that conflicts reads
+//! all requests.
 //!
 //! **Inheritance** (Johnson, Pandis, Ailamaki, "Improving OLTP scalability using speculative lock
 //! inheritance", PVLDB 2009): a transaction that ends leaves its lock with its owner, granted
-//! still, but marked as inherited. The owner's next transaction makes it its own by one compare and
-//! swap on a line that nobody else needs; whoever wants the node in a mode that the inherited one
-//! excludes takes it away, by a compare and swap, too, without waiting. What decides is the word
-//! [`STATE`] alone:
+//! still, but marked as inherited. The owner's next transaction takes it over by one compare and
+//! swap on a line that no other owner needs; a request for the node in a mode that the inherited
+//! one excludes revokes it, by a compare and swap, too, without waiting. Only the word [`STATE`]
+//! decides:
 //!
 //! ```text
-//!    none --ask--> held --end--> inherited --next transaction--> held
-//!                  held --somebody waits--> held, wanted --end--> none     (through the latch, with grants)
-//!                                 inherited --somebody excludes it--> none
+//!    none --request--> held --end--> inherited --next transaction--> held
+//!                      held --excluded request waits--> held, wanted --end--> none     (through the latch, with grants)
+//!                                     inherited --excluded request--> none
 //! ```
 //!
-//! - *While somebody waits, no request that excludes the wish is inherited.* Whoever begins to wait
-//!   has taken away what is inherited and excludes the wish, and has marked what is held and does,
-//!   with the node latched; what is granted while somebody waits is marked at once. So no wake-up
-//!   is lost, as the end of a marked request goes through the latch and grants; and whoever takes a
-//!   lock over, of whatever age, gets in the way of nobody who waits.
-//! - *Ages are stable*: a request's age is written before the request is taken over. Whoever
-//!   compares ages has marked the request before, so its owner cannot end without the latch.
-//! - *Nothing outlives its owner*: a owner that ends gives back what it has inherited
+//! - *While a request waits, no lock that excludes it is inherited.* Before a request waits, it
+//!   revokes the inherited locks that exclude it, and marks the held ones that do, with the node
+//!   latched; a lock that is granted while a request waits is marked at once. So no wake-up is
+//!   lost, as the end of a marked lock takes the latch and grants; and a lock that is taken over,
+//!   of any age, excludes no waiting request.
+//! - *Ages are stable*: a request's age is written before the request is taken over. Ages are
+//!   compared only after the request was marked, so its owner cannot end without the latch.
+//! - *Nothing outlives its owner*: an owner that ends releases the locks that it has inherited
 //!   ([`NodeLocks::release`]).
 
 use std::sync::atomic::Ordering;
@@ -57,16 +57,16 @@ const WANTED_MODE: usize = 1;
 const AGE: usize = 2;
 const REQUEST_WORDS: usize = 3;
 
-/// Parts of a state: the granted mode; whether the transaction that had it is over; whether
-/// somebody wants what it excludes.
+/// Parts of a state: the granted mode; whether the transaction that had it is over; whether a
+/// request waits that it excludes.
 const MODE: u64 = 7;
 const INHERITED: u64 = 8;
 const WANTED: u64 = 16;
 
-/// A owner's number, and that of a node.
+/// An owner's number, and that of a node.
 pub(super) type Seat = (usize, usize);
 
-/// What is asked of a node.
+/// A request for a node.
 #[derive(Clone, Copy)]
 pub(super) struct NodeWish {
     /// With what the transaction has already.
@@ -75,17 +75,17 @@ pub(super) struct NodeWish {
     pub waits: bool,
 }
 
-/// All nodes of a database, and who has locked them.
+/// All nodes of a database, and their locks.
 pub(super) struct NodeLocks<P: Platform> {
     nodes: P::Region,
     requests: P::Region,
     node_count: usize,
     owners: usize,
-    /// A mutant: inherited locks are in nobody's way, and stay.
+    /// A mutant: inherited locks do not exclude, and stay.
     keeps_inherited: bool,
 }
 
-/// One in the count of a mode.
+/// The unit in the count of a mode.
 const fn unit(mode: LockMode) -> u64 {
     1 << ((mode as u64 as u32 - 1) * COUNT_BITS)
 }
@@ -135,7 +135,7 @@ impl<P: Platform> NodeLocks<P> {
         all.map(move |other| (other, self.request((other, node))))
     }
 
-    /// Leaves a lock to the owner's next transaction; false if somebody wants what it excludes.
+    /// Leaves a lock to the owner's next transaction; false if a request waits that it excludes.
     #[inline]
     pub(super) fn bequeath(&self, c: P::Core, seat: Seat, mode: LockMode) -> bool {
         let state = &self.request(seat)[STATE];
@@ -153,7 +153,7 @@ impl<P: Platform> NodeLocks<P> {
         P::cas(c, &words[STATE], mode as u64 | INHERITED, mode as u64, Ordering::AcqRel).is_ok()
     }
 
-    /// Asks for a mode. The request waits if it may, and if the transaction wants to.
+    /// Requests a mode. The request waits if it may, and if the transaction allows that.
     ///
     /// Pre: the owner has inherited nothing of the node.
     pub(super) fn ask(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat, wish: NodeWish) -> Asked {
@@ -184,8 +184,8 @@ impl<P: Platform> NodeLocks<P> {
         })
     }
 
-    /// All other requests that have to do with a wish, which is new or a conversion. What is
-    /// inherited and excludes it is taken away.
+    /// All other requests that conflict with a request, which is new or a conversion. Inherited
+    /// locks that exclude it are revoked.
     #[cold]
     fn meet(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> Vec<Met> {
         let met = self.others(seat).map(|(owner, words)| {
@@ -200,12 +200,12 @@ impl<P: Platform> NodeLocks<P> {
         met.filter(Met::matters).collect()
     }
 
-    /// Whether a request that waits is no conversion.
+    /// Returns true if a waiting request is no conversion.
     fn is_new(&self, c: P::Core, words: &[P::Word]) -> bool {
         granted(get::<P>(c, &words[STATE])).is_none()
     }
 
-    /// Whether a request is granted in a mode that excludes this one. Takes it away if it is
+    /// Returns true if a request is granted in a mode that excludes this one. Revokes it if it is
     /// inherited, and marks it if it is held.
     ///
     /// Pre: the node is latched.
@@ -317,7 +317,7 @@ impl<P: Platform> NodeLocks<P> {
         });
     }
 
-    /// How many requests are granted, and how many wait.
+    /// The numbers of granted and of waiting requests.
     #[cfg(test)]
     pub(super) fn census(&self, c: P::Core, node: usize) -> (u64, u64) {
         let words = self.node(node);

@@ -26,7 +26,7 @@ const FIRST: usize = 1;
 const WAITERS: usize = 2;
 const LIST_WORDS: usize = 3;
 
-/// Who has locked which keys and gaps.
+/// The locks of keys and gaps.
 pub(super) struct RowLocks<P: Platform> {
     lists: P::Region,
     /// A power of two.
@@ -36,7 +36,7 @@ pub(super) struct RowLocks<P: Platform> {
     pub(super) per_owner: usize,
 }
 
-/// What is asked for.
+/// A request for a key or gap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowWish {
     pub name: u64,
@@ -62,7 +62,7 @@ impl<P: Platform> RowLocks<P> {
         P::words_of(&self.lists, number * LINE_BYTES, LIST_WORDS)
     }
 
-    /// Has the list of a name brought closer.
+    /// Prefetches the list of a name.
     #[inline]
     pub(super) fn prefetch(&self, c: P::Core, name: u64) {
         P::prefetch(c, self.list(name).as_ptr(), LIST_WORDS * 8, Intent::Write);
@@ -90,8 +90,9 @@ impl<P: Platform> RowLocks<P> {
         (get::<P>(c, &words[GRANTED]) == 0, get::<P>(c, &words[AGE]))
     }
 
-    /// Asks for a lock: with `own` the request that the transaction has already, else with `fresh`,
-    /// a request that is in no list. The request waits if it may, and if the transaction wants to.
+    /// Requests a lock: with `own` the request that the transaction has already, else with `fresh`,
+    /// a request that is in no list. The request waits if it may, and if the transaction allows
+    /// that.
     pub(super) fn ask(
         &self,
         (c, waits): (P::Core, &Waits<P>),
@@ -234,7 +235,7 @@ impl<P: Platform> RowLocks<P> {
         });
     }
 
-    /// Whether no other request than `own` has the place in a mode that excludes this one.
+    /// Returns true if no other request than `own` has the place in a mode that excludes this one.
     pub(super) fn is_free(&self, c: P::Core, name: u64, mode: LockMode, own: Option<u64>) -> bool {
         let list = self.list(name);
         latched::<P, _>(c, list, || {

@@ -1,4 +1,4 @@
-//! Locks step by step, and of several sessions at once against a model of who may do what.
+//! Locks step by step, and of several sessions at once against a model of their rights.
 // Tests collect what workers saw behind the platform's back.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -33,7 +33,7 @@ impl Tables {
         self.nodes.ask((Hardware::core(), &self.waits), (session, node), wish)
     }
 
-    /// How a wait for a node has ended, or that it has not: then it ends now.
+    /// The outcome of a wait for a node; a wait that has not ended ends now.
     fn answered(&self, session: usize, node: usize) -> Answer {
         self.nodes.wait((Hardware::core(), &self.waits), (session, node), Some(Nanos(0)))
     }
@@ -208,19 +208,19 @@ fn what_somebody_waits_for_is_not_inherited() {
     assert_eq!(tables.answered(1, 0), Answer::Granted);
 }
 
-/// A table, a place in it, and how it is wanted.
+/// A table, a place in it, and the requested mode.
 type PlaceWish = ((usize, usize), LockMode);
 
 const TABLES: usize = 2;
 const PLACES: usize = 6;
 const SESSIONS: usize = 4;
 
-/// What each session's transaction may do with each place of each table.
+/// The rights of each session's transaction to each place of each table.
 #[derive(Default)]
 struct Rights([[[Option<LockMode>; PLACES]; TABLES]; SESSIONS]);
 
 impl Rights {
-    /// Adds a right; false if somebody else has one that it excludes.
+    /// Adds a right; false if another session has one that it excludes.
     fn add(&mut self, session: usize, (table, place): (usize, usize), mode: LockMode) -> bool {
         let own = &mut self.0[session][table][place];
         *own = Some(own.map_or(mode, |has| has.join(mode)));

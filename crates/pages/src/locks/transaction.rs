@@ -1,10 +1,11 @@
-//! What a transaction asks for, level by level: the database, the table, then the key or gap.
+//! The locks of a transaction, level by level: the database, the table, then the key or gap.
 //!
-//! **Escalation**: a transaction that has many locks in one table asks for the table instead, to
-//! share it or to have it alone, and gives back what the table's lock covers. It does not wait for
-//! that: if somebody is in the way it goes on row by row, and asks again when it has twice as many.
-//! Only when there is no room for another lock it waits, for the table in which it has most. A scan
-//! of a whole table asks as soon as it has seen that it will not end at once.
+//! **Escalation**: a transaction that has many locks in one table requests the table instead, in
+//! shared or exclusive mode, and releases the locks that the table's lock covers. It does not wait
+//! for that: if another transaction prevents it, it continues row by row, and requests the table
+//! again when it has twice as many. Only when there is no room for another lock it waits, for the
+//! table in which it has most. A scan of a whole table requests the table as soon as the scan has
+//! passed its first locks.
 
 use platform::{Nanos, Platform};
 
@@ -13,10 +14,10 @@ use super::held_rows::HeldRows;
 use super::rows::RowWish;
 use super::{Answer, LockManager, LockMode};
 
-/// Locks after which a scan of a whole table asks for the table.
+/// Locks after which a scan of a whole table requests the table.
 const WHOLE_SCAN_LOCKS: usize = 16;
 
-/// What is asked for.
+/// A lock request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     /// Number of the table that the place lies in.
@@ -32,11 +33,11 @@ pub(crate) struct TransactionLocks {
     owner: usize,
     rows: HeldRows,
     nodes: HeldNodes,
-    /// With so many locks of rows it is time to look whether a table has too many.
+    /// The number of locks of rows at which tables are checked for escalation.
     look_at: usize,
-    /// Whether nobody else can be there, so that nothing is locked.
+    /// True if there is no other transaction, so that nothing is locked.
     locks_nothing: bool,
-    /// What the last attempt of the transaction was refused: table, name and mode.
+    /// The refused request of the transaction's last attempt: table, name and mode.
     refused: Option<(usize, u64, LockMode)>,
 }
 
@@ -53,8 +54,8 @@ impl TransactionLocks {
         }
     }
 
-    /// Begins a transaction, which has no locks; it takes none as long as it lasts if nobody else
-    /// can be there.
+    /// Begins a transaction, which has no locks; with `locks_nothing` it takes none, since there is
+    /// no other transaction while it lasts.
     #[inline]
     pub(crate) fn begin(&mut self, locks_nothing: bool) {
         self.locks_nothing = locks_nothing;
@@ -67,7 +68,7 @@ impl TransactionLocks {
         self.forget_refused();
     }
 
-    /// What comes now may want something else than the attempt before.
+    /// Forgets the refused request: the next attempt may make others.
     pub(crate) fn forget_refused(&mut self) {
         self.refused = None;
     }
@@ -77,21 +78,21 @@ impl TransactionLocks {
         self.refused = Some(place);
     }
 
-    /// What the attempt before was refused.
+    /// The refused request of the attempt before.
     pub(crate) fn refused(&self) -> Option<(usize, u64, LockMode)> {
         self.refused
     }
 
-    /// How a row is locked that is looked up, to be read or changed. Whoever reads rows and changes
-    /// them afterwards, beside others that do the same, has to give up: each has what the other one
-    /// wants more of. If an attempt of this transaction wanted more in this table, the next one
-    /// takes all at once, as if it had said that it is going to change what it reads.
+    /// The mode for a row that is found to be read or changed. Transactions that read the same rows
+    /// and change them afterwards abort each other: each has a shared lock that the other one wants
+    /// to convert. If an attempt of this transaction converted a lock in this table, the next one
+    /// requests the exclusive mode at once.
     #[inline]
     pub(crate) fn in_one_step(&self, table: usize, mode: LockMode) -> LockMode {
         if self.rows.has_converted(table) { LockMode::Exclude } else { mode }
     }
 
-    /// Whether nothing is locked.
+    /// Returns true if nothing is locked.
     #[inline]
     pub(crate) fn locks_nothing(&self) -> bool {
         self.locks_nothing
@@ -141,8 +142,8 @@ impl TransactionLocks {
         is_done.then_some(answer)
     }
 
-    /// Whether the transaction relies on a gap by a lock of its own; not by that of the table,
-    /// which covers all gaps there will be.
+    /// Returns true if the transaction relies on a gap by a lock of its own; not by that of the
+    /// table, which covers all gaps there will be.
     pub(crate) fn relies_on(&self, gap: u64) -> bool {
         self.rows.mode(gap).is_some_and(|mode| mode.covers(LockMode::Share))
     }
@@ -218,7 +219,7 @@ impl TransactionLocks {
         self.look_at = self.look_at.min(self.rows.count() + WHOLE_SCAN_LOCKS);
     }
 
-    /// Whether no other transaction has the place in a mode that excludes this one.
+    /// Returns true if no other transaction has the place in a mode that excludes this one.
     pub(crate) fn is_free<P: Platform>(
         &self,
         (manager, c): (&LockManager<P>, P::Core),
@@ -228,7 +229,8 @@ impl TransactionLocks {
         self.locks_nothing || self.rows.is_free((manager, c), name, mode)
     }
 
-    /// Whether the transaction has a table so that it needs no lock of this mode in it.
+    /// Returns true if the transaction has a table in such a mode that it needs no lock of this
+    /// mode in it.
     #[cfg(test)]
     pub(super) fn covers(&self, table: usize, mode: LockMode) -> bool {
         self.nodes.covers(1 + table, mode)

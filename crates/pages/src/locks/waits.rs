@@ -1,15 +1,16 @@
-//! Who may wait for whom: a word for each owner, which the owner looks at while it waits.
+//! The rule for waiting: a word for each owner, which the owner polls while it waits.
 //!
-//! A transaction waits for another one if that has, or wants and is served before it, what its wish
-//! excludes. Those that wait for one place are served by age, the oldest first; conversions, which
-//! owners ask for, before all others. The rule is a lazy form of wound-wait (Rosenkrantz, Stearns,
-//! Lewis, "System level concurrency control for distributed database systems", TODS 1978):
+//! A transaction waits for another one if that has a lock that excludes the request, or requests
+//! one and is served before it. Requests for one place are served by age, the oldest first;
+//! conversions, which owners of a lock request, before all others. The rule is a lazy form of
+//! wound-wait (Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed
+//! database systems", TODS 1978):
 //!
 //! > **No transaction waits for an older one while an older one waits for it.** Where it would, it is refused: it gives up all that it has, and
 //! > keeps its age for its next attempt.
 //!
 //! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older
-//! one, and an older one for it. *The oldest goes on*: it never waits for an older one, so it is
+//! one, and an older one for it. *The oldest advances*: it never waits for an older one, so it is
 //! never refused; and only conversions are served before it.
 //!
 //! In wound-wait the older transaction has the younger one aborted at once; here, the wound counts
@@ -17,15 +18,15 @@
 //!
 //! A part of a transaction over several databases keeps its [owner](crate::owner), and so its word
 //! and its age, when it is prepared. It never waits again, so it is in no circle of this database;
-//! whoever waits for it waits for the decision, which may depend on other databases: so where parts
-//! can be, all waits have a bound ([`crate::PagedOptions::wait_nanos_max`]).
+//! a transaction that waits for it waits for the decision, which may depend on other databases: so
+//! if parts can be prepared, all waits have a bound ([`crate::PagedOptions::wait_nanos_max`]).
 //!
-//! What keeps the rule: two transactions come to wait for each other, one way, in the moment in
-//! which the later of the two asks for a place, or is granted a conversion, with the place's latch
-//! held. In that moment the younger one of them is marked: as wounded if the older one waits for
-//! it, or as waiting for an older one. Marks are set by compare and swap on one word, and whoever
-//! sets the second of them refuses the transaction. Marks stay until the end of the transaction, or
-//! of its wait, which refuses more than need be, and never less.
+//! Proof of the rule: two transactions come to wait for each other, one way, in the moment in which
+//! the later of the two requests a place, or is granted a conversion, with the place's latch held.
+//! In that moment the younger one of them is marked: as wounded if the older one waits for it, or
+//! as waiting for an older one. Marks are set by compare and swap on one word, and the setter of
+//! the second mark refuses the transaction. Marks stay until the end of the transaction, or of its
+//! wait, which refuses more than necessary, and never less.
 
 use std::sync::atomic::Ordering;
 
@@ -33,40 +34,39 @@ use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
 use super::answer::{Answer, Asked};
 
-/// Parts of a owner's word.
+/// Parts of an owner's word.
 ///
 /// An older transaction waits, or has waited, for the owner's.
 const WOUNDED: u64 = 1;
 /// It waits.
 const WAITING: u64 = 2;
-/// It waits for an older one, among others.
+/// The transaction waits for an older one, among others.
 const FOR_OLDER: u64 = 4;
 /// It need not wait any longer: it is refused.
 const REFUSED: u64 = 8;
 
-/// How long a transaction waits on its processor before it sleeps.
+/// A transaction waits on its processor for this long before it sleeps.
 const SPIN_NANOS: u64 = 20_000;
 
-/// How long a transaction sleeps before it looks whether the database has stopped.
+/// A transaction sleeps for this long before it checks whether the database has stopped.
 const PATIENCE_NANOS: u64 = 10_000_000;
 
-/// The order in which those are served that wait for one place: whether the request is new (or a
-/// conversion), and its age.
+/// The order of service for one place: whether the request is new (or a conversion), and its age.
 pub(super) type Rank = (bool, u64);
 
-/// Another transaction that has to do with a wish.
+/// Another transaction that conflicts with a request.
 #[derive(Clone, Copy)]
 pub(super) struct Met {
     pub owner: usize,
     pub age: u64,
-    /// It has what the wish excludes, or wants it and is served before.
+    /// True if it has a lock that excludes the request, or requests one and is served before it.
     pub is_in_the_way: bool,
-    /// It wants what the wish excludes, and is served behind.
+    /// True if it requests a lock that the request excludes, and is served behind it.
     pub is_behind: bool,
 }
 
 impl Met {
-    /// A request of this rank, in a mode that the wish excludes or not (`granted`), that wants a
+    /// A request of this rank, in a mode that the own request excludes or not (`granted`), for a
     /// mode that it excludes or not.
     pub(super) fn of(owner: usize, (other, own): (Rank, Rank), granted: bool, wanted: bool) -> Self {
         let is_before = other < own;
@@ -74,7 +74,7 @@ impl Met {
         Met { owner, age: other.1, is_in_the_way, is_behind }
     }
 
-    /// Whether it has to do with the wish.
+    /// Returns true if it conflicts with the request.
     pub(super) fn matters(&self) -> bool {
         self.is_in_the_way || self.is_behind
     }
@@ -83,12 +83,12 @@ impl Met {
 /// The words of all owners.
 pub(super) struct Waits<P: Platform> {
     words: P::Region,
-    /// A word that is not 0 once nobody may give locks back any more.
+    /// A word that is not 0 once locks are not released any more.
     stopped: P::Region,
 }
 
 impl<P: Platform> Waits<P> {
-    /// Nobody waits.
+    /// No waits.
     pub(super) fn new(c: P::Core, owners: usize) -> Result<Self, OutOfMemory> {
         let words = P::region(c, None, owners * LINE_BYTES, "waiting owners")?;
         Ok(Waits { words, stopped: P::region(c, None, LINE_BYTES, "stop of locks")? })
@@ -108,7 +108,7 @@ impl<P: Platform> Waits<P> {
         P::word_of(&self.words, owner * LINE_BYTES)
     }
 
-    /// Changes a owner's word, unless `change` gives none for what it is; what it was, and what it
+    /// Changes an owner's word, unless `change` gives none for what it is; what it was, and what it
     /// is.
     fn change(&self, c: P::Core, owner: usize, change: impl Fn(u64) -> Option<u64>) -> (u64, u64) {
         let word = self.word(owner);
@@ -138,8 +138,8 @@ impl<P: Platform> Waits<P> {
         }
     }
 
-    /// Decides what becomes of a wish of this owner and age, with all others that have to do with
-    /// it. When the transaction waits, its request is seen by others from here on.
+    /// Decides about a request of this owner and age, with all others that conflict with it. When
+    /// the transaction waits, its request is visible to others from here on.
     ///
     /// Pre: the place is latched.
     pub(super) fn decide(&self, c: P::Core, (owner, age): (usize, u64), met: &[Met], waits: bool) -> Asked {
@@ -229,7 +229,7 @@ impl<P: Platform> Waits<P> {
     /// A transaction has ended, and has no locks any more.
     pub(super) fn forget(&self, c: P::Core, owner: usize) {
         let word = self.word(owner);
-        // Relaxed, both: nobody else looks at the word of a owner without locks.
+        // Relaxed, both: nobody else looks at the word of an owner without locks.
         if P::load(c, word, Ordering::Relaxed) != 0 {
             P::store(c, word, 0, Ordering::Relaxed);
         }

@@ -11,7 +11,7 @@ use super::record::{self, MARK_BYTES};
 use super::segments::SegmentPlan;
 use crate::lsn::Lsn;
 
-/// Whoever waits for a window looks again after this time.
+/// A worker that waits for a window checks again after this time.
 const LOOK_NANOS: u64 = 50_000;
 
 /// Lines of the buffer's own words.
@@ -25,7 +25,7 @@ const LINES: usize = 4;
 #[must_use = "a window is closed"]
 pub(crate) struct Window(usize);
 
-/// What is reserved, filled, and on disk.
+/// The buffer: reserved, filled and durable bytes.
 pub(crate) struct LogBuffer<P: Files> {
     words: P::Region,
     /// A word for each worker: its window; 0: closed.
@@ -42,7 +42,7 @@ pub(crate) struct LogBuffer<P: Files> {
 }
 
 impl<P: Files> LogBuffer<P> {
-    /// Of so many bytes for so many workers and owners; workers fill it side by side or (not
+    /// A buffer of `bytes` bytes for these workers and owners; workers fill it in parallel or (not
     /// `apart`) one after the other. The log begins with the first record in the segment of
     /// `begins`.
     pub(super) fn new(
@@ -79,7 +79,7 @@ impl<P: Files> LogBuffer<P> {
         P::word_of(&self.words, line * LINE_BYTES)
     }
 
-    /// What a worker waits at for more to become durable.
+    /// The word at which a worker waits for more bytes to become durable.
     pub(super) fn durable_word(&self) -> &P::Word {
         self.word(DURABLE)
     }
@@ -147,7 +147,7 @@ impl<P: Files> LogBuffer<P> {
         P::store(c, self.first(owner), 0, Ordering::Release);
     }
 
-    /// Pages whose last change is not later bring an image along. Read within a window.
+    /// Pages whose last change is not later are logged with an image. Read within a window.
     pub(crate) fn image_floor(&self, c: P::Core) -> Lsn {
         Lsn(P::load(c, self.word(FLOOR), Ordering::SeqCst))
     }
@@ -257,8 +257,8 @@ impl<P: Files> LogBuffer<P> {
         }
     }
 
-    /// Begins a checkpoint: from the result on, each page's first change brings an image. No change
-    /// with a record below is under way.
+    /// Begins a checkpoint: from the result on, each page's first change is logged with an image.
+    /// No change with a record below is under way.
     pub(crate) fn begin_checkpoint(&self, c: P::Core) -> Lsn {
         // While it is not known where the checkpoint begins, all changes bring images.
         P::store(c, self.word(FLOOR), u64::MAX, Ordering::SeqCst);
@@ -268,7 +268,7 @@ impl<P: Files> LogBuffer<P> {
         begin
     }
 
-    /// Where the oldest transaction that is under way has its first record, at the earliest.
+    /// A lower bound of the first record of the oldest transaction under way.
     pub(crate) fn oldest(&self, c: P::Core) -> Option<Lsn> {
         // Acquire: pairs with the release in `rests`.
         let first = |owner| P::load(c, self.first(owner), Ordering::Acquire);
@@ -283,8 +283,8 @@ mod tests {
     use super::*;
     use crate::log::segments::Names;
 
-    /// What a buffer of four blocks has, in a segment of so many, after records of so many words,
-    /// each of which fits or not; where the group ends, and its words.
+    /// The content of a buffer of four blocks, in a segment of `segment_blocks`, after records of
+    /// these numbers of words, each of which fits or not; the end of the group, and its words.
     fn filled(segment_blocks: u64, records: &[u64]) -> (Vec<bool>, u64, Vec<u64>) {
         let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
         let names = Names { life: 1, ..Names::default() };
@@ -307,7 +307,7 @@ mod tests {
 
     const BLOCK_WORDS: u64 = BLOCK_BYTES as u64 / 8;
 
-    /// Where this group, which begins behind the first block, has marks.
+    /// The places of marks in this group, which begins behind the first block.
     fn marks(words: &[u64]) -> Vec<u64> {
         let place = |at: usize| Lsn(BLOCK_BYTES as u64 + at as u64 * 8);
         let is_mark = |at: &usize| {

@@ -1,5 +1,5 @@
-//! What goes to the disk: one group after the other, each written and flushed before the next one
-//! is taken from the buffer.
+//! Writing of the log: one group after the other, each written and flushed before the next one is
+//! taken from the buffer.
 //!
 //! A worker that has been alone for a while writes and flushes its groups itself: no other thread
 //! is woken for them. Segments are filled with zeros a step ahead of small groups, so that a flush
@@ -17,16 +17,17 @@ use crate::lsn::Lsn;
 /// Bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// So many groups in a row had one worker waiting before that worker performs the next one. Where
-/// sessions fight for the same rows, one of them often waits for the disk alone, and those that
-/// come back from there sooner have others refused.
+/// After this many groups in a row with one waiting worker, that worker performs the next group
+/// itself. If sessions compete for the same rows, one of them often waits for the disk alone, and a
+/// session that continues sooner causes more refusals for others.
 const ALONE_GROUPS: u32 = 16;
 
 /// The next segment is made when this part of the current one is left; an attempt that was refused
 /// is made again when that part of the part is used.
 const AHEAD_PART: u64 = 4;
 
-/// So long a group waits for a segment whose making is refused; then the log stops.
+/// Longest time that a group waits for a segment that the system refuses to make; then the log
+/// stops.
 const REFUSED_NANOS_MAX: u64 = 3_000_000_000;
 
 /// A segment is not made.
@@ -59,7 +60,7 @@ struct Flight {
     left: usize,
 }
 
-/// How a worker waits.
+/// Parameters of a worker's wait.
 #[derive(Clone, Copy)]
 pub(super) struct Wait {
     /// Until then; none: as long as it takes.
@@ -68,7 +69,7 @@ pub(super) struct Wait {
     pub is_alone: bool,
 }
 
-/// What writes the log: one worker at a time has it.
+/// The writer of the log: one worker at a time uses it.
 pub(super) struct Driver<P: Files> {
     queue: P::Queue,
     plan: SegmentPlan,
@@ -126,7 +127,7 @@ impl<P: Files> Driver<P> {
         P::perform(c, &mut self.queue, operation).result.map(drop)
     }
 
-    /// Whether the worker performs the next group.
+    /// Returns true if the worker performs the next group itself.
     fn performs(&mut self, c: P::Core, wait: Wait) -> bool {
         self.alone = if wait.is_alone { self.alone.saturating_add(1) } else { 0 };
         self.alone > ALONE_GROUPS && redo_log::performs_io::<P>(c, wait.deadline)
@@ -223,7 +224,7 @@ impl<P: Files> Driver<P> {
         Ok(())
     }
 
-    /// Nobody knows what a flush that has failed has left.
+    /// The state of a file after a failed flush is unknown.
     fn flush(&mut self, c: P::Core, operation: Operation<P>) -> Result<(), Refused> {
         self.perform(c, operation).map_err(Refused::for_good)
     }
@@ -257,13 +258,13 @@ impl<P: Files> Driver<P> {
         }
     }
 
-    /// Whether the group that is next waits for something that was refused.
+    /// Returns true if the next group waits for a refused operation.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// Does what can be done now: takes back what has come, and sends what is there; waits for what
-    /// is under way, if it is told how. Whether a write has come back.
+    /// Does all that can be done now: takes completions, and submits the buffered records; waits
+    /// for operations in flight if `wait` is given. Returns true if a write has completed.
     ///
     /// # Errors
     /// The files refuse: nothing is written any more.
@@ -387,8 +388,8 @@ impl<P: Files> Driver<P> {
         Ok(is_over)
     }
 
-    /// Fills the next step of the segment with zeros, after a group of so many bytes, if that is
-    /// small and the step before is used up. No operation is under way.
+    /// Fills the next step of the segment with zeros, after a group of `group_bytes` bytes, if the
+    /// group is small and the step before is used up. No operation is under way.
     fn clear_ahead(&mut self, c: P::Core, group_bytes: u64) {
         let end = self.plan.end_of_segment(Lsn(self.taken));
         let Some(zeros) = redo_log::next_zeros(self.cleared, self.taken, end, group_bytes) else { return };
@@ -411,8 +412,8 @@ impl<P: Files> Driver<P> {
         }
     }
 
-    /// Removes the segments of this life whose records all lie below `lsn`; while a group is under
-    /// way, none.
+    /// Removes the segments of this generation whose records all lie below `lsn`; none while a
+    /// group is under way.
     pub(super) fn cut(&mut self, c: P::Core, lsn: Lsn) -> Result<(), FileError> {
         if let Some(error) = &self.error {
             return Err(error.clone());

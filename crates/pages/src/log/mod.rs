@@ -3,16 +3,16 @@
 //! After ARIES (Mohan, Haderle, Lindsay, Pirahesh, Schwarz, "ARIES: a transaction recovery method",
 //! TODS 1992), with the buffer of Aether (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki,
 //! "Aether: a scalable approach to logging", PVLDB 2010): workers reserve places in the buffer by
-//! one atomic step, and fill them side by side; nobody waits for the disk to go on with other
-//! transactions.
+//! one atomic step, and fill them in parallel; no worker waits for the disk before it continues
+//! with other transactions.
 //!
 //! An LSN is a byte of the log, counted from its beginning. A record ends at its LSN; everything
 //! below the durable LSN is on disk.
 //!
 //! **Filling.** A worker opens its *window* (a word: no record of the worker's begins below this),
-//! reserves a place, copies its record there, and closes the window. Whoever writes to the disk
-//! fixes an end, and waits until no window below it is open; windows are short, as nobody waits for
-//! anything within one: a worker that finds the buffer full closes its window before it waits.
+//! reserves a place, copies its record there, and closes the window. The worker that writes to the
+//! disk fixes an end, and waits until no window below it is open; windows are short, as no worker
+//! waits within one: a worker that finds the buffer full closes its window before it waits.
 //!
 //! **Writing** is done by workers: one at a time has the [`Driver`], copies what was filled, and
 //! hands it to the disk. Each group ends at the end of a block, so no block is written twice, and a
@@ -20,9 +20,9 @@
 //! that fills a segment; what ends so is flushed, and nothing is written behind it before that is
 //! done.
 //!
-//! **Images.** The first change of a page after a checkpoint has begun brings the page along as it
-//! was before ([`LogBuffer::image_floor`]): a page that is torn, or lost, when the machine stops is
-//! rebuilt from there.
+//! **Images.** The first change of a page after a checkpoint has begun is logged with an image of
+//! the page before the change ([`LogBuffer::image_floor`]): a page that is torn, or lost, when the
+//! machine stops is rebuilt from the image.
 //!
 //! - `record`: records as words;
 //! - `segments`: files of the log;
@@ -51,19 +51,19 @@ use buffer::LogBuffer;
 use driver::{Driver, Wait};
 use segments::SegmentPlan;
 
-/// Shortest time between two looks at what the disk has done, while no worker waits for it.
+/// Shortest time between two polls of the disk, while no worker waits for it.
 const LOOK_NANOS: u64 = 50_000;
-/// A worker that waits for another one to write looks again after this time.
+/// A worker that waits for another one to write checks again after this time.
 const WAIT_NANOS: u64 = 1_000_000;
 
 /// Lines of the words that workers share.
 const STOPPED: usize = 0;
 const LOOKED: usize = 1;
-/// How many workers wait for the disk.
+/// The word of the number of workers that wait for the disk.
 const WAITING: usize = 2;
 const LINES: usize = 3;
 
-/// How a log is written.
+/// Parameters of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogPlan {
     pub segments: SegmentPlan,
@@ -88,7 +88,7 @@ pub(crate) struct Log<P: Files> {
 }
 
 impl<P: Files> Log<P> {
-    /// Begins a life of the log, whose first segment is made here.
+    /// Begins a generation of the log, whose first segment is made here.
     pub(crate) fn begin(c: P::Core, directory: &P::Directory, plan: LogPlan) -> Result<Self, PagedError> {
         let LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart } = plan;
         let buffer = LogBuffer::new(c, (buffer_bytes, fills_apart), (workers, owners), (segments, begins))?;
@@ -107,7 +107,7 @@ impl<P: Files> Log<P> {
         P::word_of(&self.words, line * LINE_BYTES)
     }
 
-    /// What a worker waits at for more to become durable.
+    /// The word at which a worker waits for more bytes to become durable.
     fn durable_word(&self) -> &P::Word {
         self.buffer.durable_word()
     }
@@ -192,7 +192,7 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Gets on with what there is to write, if it is time; whether it was. To be called between
+    /// Polls the disk and writes, if it is time; returns true if it was. Workers call this between
     /// transactions with the current time.
     pub(crate) fn tend(&self, c: P::Core, now: Nanos) -> bool {
         // Relaxed: only a hint; the compare and swap decides which worker looks.
@@ -205,7 +205,7 @@ impl<P: Files> Log<P> {
         looks
     }
 
-    /// Wakes who waits, if a write has come back or the log has stopped.
+    /// Wakes waiting workers, if a write has completed or the log has stopped.
     fn publish(&self, c: P::Core, turn: Result<bool, FileError>) {
         match turn {
             Ok(false) => {}
@@ -221,7 +221,7 @@ impl<P: Files> Log<P> {
         }
     }
 
-    /// Why the log has stopped, if it has.
+    /// The error that has stopped the log, if the log has stopped.
     pub(crate) fn stopped(&self, c: P::Core) -> Option<PagedError> {
         // Acquire: pairs with the release in `publish`.
         if P::load(c, self.word(STOPPED), Ordering::Acquire) == 0 {
@@ -231,12 +231,12 @@ impl<P: Files> Log<P> {
         failure.map(|failure| LogError::Stopped(failure).into())
     }
 
-    /// What the log has done.
+    /// Counters of the log so far.
     pub(crate) fn used(&self, c: P::Core) -> LogUse {
         self.driver.with(c, |driver| driver.used)
     }
 
-    /// The files of the log whose records all lie below `lsn` go.
+    /// Removes the files of the log whose records all lie below `lsn`.
     pub(crate) fn cut(&self, c: P::Core, lsn: Lsn) -> Result<(), FileError> {
         self.driver.with(c, |driver| driver.cut(c, lsn))
     }

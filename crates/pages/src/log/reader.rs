@@ -1,5 +1,5 @@
-//! What a restart finds: the segments of a directory, and the records in them, up to the end of
-//! what was written as a whole.
+//! Reading of the log at a restart: the segments of a directory, and the records in them, up to the
+//! end of the last whole record.
 
 use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
 use redo_log::LogError;
@@ -13,16 +13,16 @@ use crate::lsn::Lsn;
 
 /// The segments that a directory has.
 pub(crate) struct LogFiles {
-    /// Those with whole headers, ascending.
+    /// The segments with whole headers, ascending.
     segments: Vec<Header>,
     /// Names of those without: the machine has stopped while they were made.
     torn: Vec<String>,
 }
 
-/// Where reading begins, as the last checkpoint says it.
+/// The point at which reading begins, as the last checkpoint says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// That of the database.
+    /// Identity of the database.
     pub identity: u64,
     /// The name of the life that has made the checkpoint: it has written what lies here.
     pub life: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Start {
     pub durable: Lsn,
 }
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub lsn: Lsn,
@@ -48,17 +48,17 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// That of a log that has nothing yet.
+    /// The end of a log without records.
     pub(crate) const NONE: Tail =
         Tail { lsn: Lsn(0), bytes: 0, life: 0, lives: Vec::new(), torn: Lsn(0), segment: Lsn(0) };
 
-    /// Whether something lies behind it that is no record.
+    /// Returns true if something other than a record lies behind it.
     pub(crate) fn is_torn(&self) -> bool {
         self.torn > self.lsn
     }
 }
 
-/// Why the records of a segment end.
+/// The reason why the records of a segment end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// It is full of them.
@@ -117,9 +117,9 @@ impl LogFiles {
         Ok(LogFiles { torn, ..files })
     }
 
-    /// Whether a segment that has lost its head may be one that a life made ahead when it ended:
-    /// segments are made in their order, so the next one, if there is any, is the first of another
-    /// life.
+    /// Returns true if a segment that has lost its head may be one that a generation made ahead
+    /// when it ended: segments are made in order, so the next one, if there is any, is the first of
+    /// another generation.
     fn ends_life(&self, first: Lsn) -> bool {
         let (before, behind) =
             self.segments.split_at(self.segments.partition_point(|other| other.first < first));
@@ -129,8 +129,8 @@ impl LogFiles {
         })
     }
 
-    /// Whether there is none, or only one in which nothing was ever written: that of a database
-    /// that was never made as a whole.
+    /// Returns true if there is no segment, or only one in which nothing was ever written: that of
+    /// a database that was never made as a whole.
     pub(crate) fn has_nothing<P: Files>(&self, c: P::Core, queue: &mut P::Queue) -> Result<bool, PagedError> {
         match self.segments[..] {
             [] => Ok(true),
@@ -146,7 +146,7 @@ impl LogFiles {
         self.segments.iter().map(|header| header.generation).max().unwrap_or(0) + 1
     }
 
-    /// The first byte behind all segments, as a beginning of one of so many bytes.
+    /// The first byte behind all segments, at a multiple of `segment_bytes` bytes.
     pub(crate) fn behind(&self, segment_bytes: u64) -> Lsn {
         let end = self.segments.last().map_or(0, Header::end);
         Lsn(end.next_multiple_of(segment_bytes))
@@ -208,7 +208,7 @@ impl LogFiles {
         Ok(tail)
     }
 
-    /// The segment that goes on behind one whose records have ended so; none: the log ends here.
+    /// The segment that continues one whose records have ended so; none: the log ends here.
     fn after<P: Files>(
         &self,
         c: P::Core,
@@ -374,10 +374,10 @@ fn torn_until<P: Files>(
     Ok(remains.until)
 }
 
-/// What lies where the records of a segment end, and behind that.
+/// The bytes at the end of a segment's records, and behind it.
 struct Remains {
     life: u64,
-    /// Where the records end.
+    /// End of the records.
     lsn: Lsn,
     /// Up to here something is there.
     until: Lsn,
@@ -392,8 +392,8 @@ impl Remains {
         Remains { life, lsn, until: lsn, group: None, is_begun_behind: false }
     }
 
-    /// Looks at words that lie `here`, of which `rest` are there up to the segment's end. Places
-    /// ascend from call to call.
+    /// Examines words at `here`, of which `rest` are there up to the segment's end. Places ascend
+    /// from call to call.
     fn add(&mut self, words: &[u64], rest: usize, here: Lsn) {
         let lies = |at: usize| Lsn(here.0 + at as u64 * 8);
         if let Some(last) = words.iter().rposition(|word| *word != 0) {
@@ -409,26 +409,26 @@ impl Remains {
         }
     }
 
-    /// Whether what should be a record at the end of the others was on disk as a whole once. A
+    /// Returns true if the damaged record at the end of the others was once on disk as a whole. A
     /// group is on disk before anything is written behind it.
     fn were_durable(&self) -> bool {
         self.is_begun_behind || self.group.is_some_and(|ends| self.until > ends)
     }
 }
 
-/// What a segment that may be written meanwhile has as a whole.
+/// The whole records of a segment that may be written meanwhile.
 pub(crate) struct Whole {
     /// Bytes up to the end of the last record, in whole blocks.
     pub bytes: usize,
-    /// What its header says.
+    /// Fields of its header.
     pub header: Header,
-    /// What follows is damaged.
+    /// True if the bytes that follow are damaged.
     pub is_damaged: bool,
     /// Nothing follows in this segment.
     pub is_full: bool,
 }
 
-/// What a segment has; `None` if its header is none.
+/// The whole records of a segment; `None` if its header is none.
 pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<Whole> {
     let header = Header::decode(segment).filter(|header| header.first == first)?;
     let life = header.names.life;
@@ -458,8 +458,8 @@ fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::Fil
     Ok(P::perform(c, queue, open).into_file()?)
 }
 
-/// Whether something was written behind the header of a segment of so many bytes; the header is on
-/// disk by then.
+/// Returns true if something was written behind the header of a segment of `bytes` bytes; the
+/// header is on disk by then.
 fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
     let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
     let (names, continues) = (Names::default(), Lsn(0));

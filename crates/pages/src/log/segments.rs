@@ -12,8 +12,8 @@
 //! says up to where the log before counts: what lies behind that was never acknowledged, and stays
 //! dead. No record crosses the end of a segment, and none lies where a mark has room at the end.
 //!
-//! A generation has a name that nobody can guess, which is part of the checksums of its records: no
-//! payload is one of them, nor is a record of a copy that has gone on for itself.
+//! A generation has a name that cannot be guessed, which is part of the checksums of its records:
+//! no payload is one of them, nor is a record of a copy that was used independently.
 //!
 //! A file has its length on disk before it has a header (that of a segment; a copy ends where its
 //! records do), and the segment behind it is there before its own last block is written. So a file
@@ -35,25 +35,25 @@ pub(crate) const NEW_NAME: &str = "wal.new";
 const PREFIX: &str = "wal-";
 const SUFFIX: &str = ".log";
 
-/// How the log is divided.
+/// The division of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentPlan {
     /// Bytes of a segment: whole blocks.
     pub bytes: u64,
     pub names: Names,
     pub generation: u64,
-    /// Where the log of the generation before ended.
+    /// The end of the log of the generation before.
     pub continues: Lsn,
 }
 
-/// What tells a segment from those of other databases, and of other lives.
+/// Numbers that distinguish a segment from those of other databases, and of other generations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// That of the database, its copies included.
+    /// Identity of the database, its copies included.
     pub identity: u64,
-    /// That of the generation.
+    /// Name of the generation.
     pub life: u64,
-    /// That of the one before; 0: there was none.
+    /// Name of the generation before; 0: there was none.
     pub follows: u64,
 }
 
@@ -68,12 +68,12 @@ impl SegmentPlan {
         Lsn(self.segment(lsn).0 + BLOCK_BYTES as u64)
     }
 
-    /// Where the segment ends; a segment that is just about to begin has not begun.
+    /// End of the segment; a segment that is about to begin has not begun.
     pub(crate) fn end_of_segment(&self, lsn: Lsn) -> u64 {
         if lsn.0.is_multiple_of(self.bytes) { lsn.0 } else { self.segment(lsn).0 + self.bytes }
     }
 
-    /// Where a record of so many bytes goes that comes next after `end`: a mark has room behind it.
+    /// The place of a record of `bytes` bytes that follows `end`: a mark has room behind it.
     pub(crate) fn place(&self, end: Lsn, bytes: u64) -> Lsn {
         let ends = self.end_of_segment(end);
         if end.0 + bytes + MARK_BYTES <= ends { end } else { Lsn(ends + BLOCK_BYTES as u64) }
@@ -98,7 +98,7 @@ pub(crate) fn parse(name: &str) -> Option<Lsn> {
     Some(Lsn(first))
 }
 
-/// What the header of a segment says.
+/// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub names: Names,

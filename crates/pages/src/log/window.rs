@@ -18,7 +18,7 @@ const _: () = assert!(AHEAD * 8 > RECORD_PAGES_MAX as usize * *PAGE_BYTES.end())
 /// A segment that is read from its beginning towards its end.
 pub(super) struct Window<P: Files> {
     file: P::File,
-    /// What is read goes through it.
+    /// Buffer for all reads.
     buffer: Option<Buffer<P>>,
     words: Vec<u64>,
     /// The number of the first of them in the segment.
@@ -30,7 +30,7 @@ pub(super) struct Window<P: Files> {
 }
 
 impl<P: Files> Window<P> {
-    /// The beginning of a file that stands for so many bytes.
+    /// A window at the beginning of a file of `bytes` bytes.
     pub(super) fn new(c: P::Core, file: P::File, bytes: u64) -> Result<Self, PagedError> {
         let buffer = Some(Buffer::new(c, None, READ_BYTES, "log that is read")?);
         Ok(Window {
@@ -108,7 +108,7 @@ mod tests {
 
     /// Bytes of the file: some windows, and a part of a block.
     const FILE_BYTES: usize = 3 * READ_BYTES + 13;
-    /// Bytes that it stands for.
+    /// Length of the tested file.
     const SEGMENT_BYTES: u64 = 5 * READ_BYTES as u64;
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the files of a closed directory say, without a program's tables, and without changing
+//! Examination of the files of a closed directory, without a program's tables, and without changing
 //! anything: for checks and inspection.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ use crate::tree::Tree;
 /// Frames that an examination reads pages with.
 const FRAMES: u64 = 1 << 10;
 
-/// What there is.
+/// Findings about a directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examined {
     /// Bytes of a page.
@@ -54,7 +54,7 @@ pub struct Examined {
     pub tables: Vec<(TableDescription, Vec<ExaminedTree>)>,
     /// Pages in use that are damaged, and that the log does not make anew.
     pub damaged: Vec<u64>,
-    /// What is wrong, in words.
+    /// Descriptions of all faults.
     pub wrong: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn pool_over<P: Files>(
     pool_with(c, (path, directory), (master, master.lives.clone()), FRAMES)
 }
 
-/// The same with so many frames, and with pages of these lives.
+/// A pool of this many frames, with pages of these generations.
 fn pool_with<P: Files>(
     c: P::Core,
     (path, directory): (&Path, P::Directory),
@@ -113,7 +113,7 @@ fn pool_with<P: Files>(
     Pool::new(c, &options, (Some(file), None))
 }
 
-/// Whether a directory holds rows in pages.
+/// Returns true if a directory holds rows in pages.
 pub fn holds_pages(path: &Path) -> bool {
     // One without the other is damaged, and said to be.
     [master::NAME, head::NAME].iter().any(|name| path.join(name).exists())
@@ -202,7 +202,7 @@ fn trees_of(master: &Master, description: &Description) -> Result<Vec<TableTrees
 /// The pages of a directory.
 struct Pages<'s, P: Files> {
     c: P::Core,
-    /// What is known of each at the end of the log.
+    /// The known state of each page at the end of the log.
     states: &'s [u64],
 }
 
@@ -235,8 +235,8 @@ impl<P: Files> Pages<'_, P> {
         }
     }
 
-    /// Looks at all trees: that each page in use is in one place of one tree, and that the indexes
-    /// of a table have as many rows.
+    /// Checks all trees: each page in use is in one place of one tree, and the indexes of a table
+    /// have as many rows.
     fn walk(&self, pool: &Pool<P>, trees: &[TableTrees], examined: &mut Examined) -> Result<(), PagedError> {
         let mut worker = pool.worker(self.c, 0);
         let mut seen = BTreeSet::new();

@@ -1,11 +1,11 @@
-//! Whether the log has lost its end, as far as pages know it.
+//! Detection of a log that has lost its end, by the pages that the log changes.
 //!
-//! A page is written when its last change is durable in the log. So a page in the file with a
-//! change of which the log that was found says nothing shows that the log had more once: what is
-//! there would be shown by half. A restart looks at pages that the log changes before it writes
-//! anything, if something that is no record lies behind the end: most often that is what a crash
-//! has left of a write that was under way. Any other such page is refused when it is read, in this
-//! life and later ones ([`crate::files::channel::PageFile`]).
+//! A page is written when its last change is durable in the log. A page in the file with a change
+//! that the log does not have proves that the log had more once: opening the database would show a
+//! part of that change. If something that is no record lies behind the end, a restart checks the
+//! pages that the log changes before it writes anything: most often a crash has left a part of a
+//! write there. Any other such page is refused when it is read, in this generation and later ones
+//! ([`crate::files::channel::PageFile`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::log::record::Logged;
 use crate::lsn::Lsn;
 use crate::page::{self, PageFault};
 
-/// Looks at the pages that the log changes.
+/// Checks the pages that the log changes.
 ///
 /// # Errors
 /// One of them has a change from behind the end of the log; files cannot be read.

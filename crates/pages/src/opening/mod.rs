@@ -1,4 +1,4 @@
-//! How a database begins: a new one, or what a directory holds.
+//! Opening of a database: a new one, or the one that a directory holds.
 
 pub(crate) mod examine;
 mod lost_end;
@@ -37,10 +37,10 @@ use crate::shared::Shared;
 use crate::tree::Tree;
 use crate::undo::Doubted;
 
-/// Hears how far an opening is.
+/// Receives the progress of an opening.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(Progress)>;
 
-/// What is declared.
+/// The declared tables.
 type Declared = Vec<(TableDescription, concurrency::TableShape)>;
 
 impl<P: Files> PagedDatabase<P> {
@@ -127,8 +127,8 @@ impl<P: Files> PagedDatabase<P> {
     }
 }
 
-/// Whether a directory with these files has a database; one that was never made as a whole counts
-/// as none: nothing was ever logged in it.
+/// Returns true if a directory with these files has a database; one that was never made as a whole
+/// counts as none: nothing was ever logged in it.
 fn exists<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
@@ -193,7 +193,7 @@ fn make_tables<P: Files>(
     Ok((tables, descriptions))
 }
 
-/// What a directory has.
+/// The content of a directory.
 struct Found {
     master: Master,
     /// The directory's tables, in the order of their trees.
@@ -275,10 +275,10 @@ impl Found {
     }
 }
 
-/// What the log says, read once.
+/// The result of the first reading of the log.
 struct Analysed {
     analysis: Analysis,
-    /// What is known of all pages at its end.
+    /// The known state of all pages at the end of the log.
     states: Vec<u64>,
 }
 
@@ -288,7 +288,7 @@ fn tell(listener: &mut Listener<'_>, stage: Stage, done: u64) {
     }
 }
 
-/// Parts in doubt, as checkpoints say them.
+/// Parts in doubt, as checkpoints carry them.
 fn known(doubted: &[Doubted]) -> Vec<KnownPart> {
     let known = doubted.iter().map(|Doubted { transaction, part, undo }| {
         let mut steps = Vec::new();
@@ -435,7 +435,7 @@ impl<P: Files> Opening<'_, P> {
         Ok(())
     }
 
-    /// What checkpoints say from now on.
+    /// The content of checkpoints from now on.
     fn fixed(&self, (tables, descriptions): (&[Table], &[TableDescription]), lives: Vec<Life>) -> Fixed {
         let mut description = self.found.description.clone();
         let mut trees: Vec<Tree> = tables.iter().flat_map(Table::all_trees).collect();

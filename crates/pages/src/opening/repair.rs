@@ -1,10 +1,10 @@
 //! Damaged pages, made anew from a backup.
 //!
-//! The last checkpoint says with which change each page was written last. A backup has a page as it
-//! was then, if that was before the backup, or its log has the changes up to there. A page whose
-//! changes came later is nowhere: the log from before a checkpoint goes, so only the whole database
-//! can be restored then, to what the backup has. Pages that have changed since the last checkpoint
-//! need no backup: the next opening makes them anew from the log.
+//! The last checkpoint has the last change of each page that was written. A backup has a page in
+//! that state, if the change was made before the backup, or its log has the changes up to there. A
+//! page whose changes came later exists nowhere: the log from before a checkpoint is removed, so
+//! only the whole database can be restored then, to the state of the backup. Pages that have
+//! changed since the last checkpoint need no backup: the next opening rebuilds them from the log.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,12 +22,13 @@ use crate::opening::examine::{Directory, examine, pool_over};
 /// nothing then.
 const PAGES_MAX: usize = 256;
 
-/// What became of damaged pages.
+/// The outcome for damaged pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
     /// Pages that are as they were.
     pub pages: Vec<u64>,
-    /// Those that the backup does not have as they were, or that are too many to repair at a time.
+    /// The pages that the backup does not have in their last state, or that are too many to repair
+    /// at a time.
     pub left: Vec<u64>,
 }
 
@@ -79,7 +80,7 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     Ok(repaired)
 }
 
-/// Makes the head of the file anew if it is damaged: pages say themselves whose they are.
+/// Rebuilds the head of the file if it is damaged: pages carry the identity of their database.
 fn mend_head<P: Files>(c: P::Core, path: &Path) -> Result<(), PagedError> {
     let Directory { directory: _directory, mut queue, master, .. } = Directory::<P>::open(c, path)?;
     if head::is_whole::<P>(c, &mut queue, master.identity)? {

@@ -1,17 +1,17 @@
 //! Restart: what the log says after the last checkpoint is repeated, then transactions that have
 //! not ended are undone.
 //!
-//! After ARIES. *Analysis* reads the log from the oldest transaction that the checkpoint knows of:
-//! it finds where the log ends, what each transaction has changed and not taken back, and which
-//! pages are in use. *Redo* makes all changes again that pages do not have. *Undo* takes back what
-//! transactions have changed that have not ended, by key, and logs that as any transaction does.
-//! Changes that were taken back are counted, not named: a compensation takes back the last change
-//! of its transaction that counts. A restart that is interrupted is repeated: what it has logged is
-//! a generation of the log, too.
+//! After ARIES. *Analysis* reads the log from the oldest transaction that the checkpoint names: it
+//! finds the end of the log, the changes of each transaction that are not undone, and the pages in
+//! use. *Redo* makes all changes again that pages do not have. *Undo* undoes the changes of
+//! transactions that have not ended, by key, and logs that as any transaction does. Changes that
+//! were undone are counted, not named: a compensation undoes the last change of its transaction
+//! that counts. A restart that is interrupted is repeated: its records are a generation of the log,
+//! too.
 //!
 //! A transaction that was prepared as a part of one over several databases is *in doubt* if the log
-//! has no end of it: its changes stay, and are locked again before anybody else is there. If it has
-//! taken back some of its changes it was told to, and is undone like others.
+//! has no end of it: its changes stay, and are locked again before there are sessions. If it has
+//! undone some of its changes, the decision was to abort, and it is undone like others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,16 +28,16 @@ use crate::pool::{FREE, IN_USE, Worker, Writing};
 use crate::tree::Tree;
 use crate::undo::{Doubted, Undo};
 
-/// What analysis finds.
+/// Results of the analysis.
 #[derive(Default)]
 pub(crate) struct Analysis {
     /// Transactions that have not ended, by their numbers.
     transactions: BTreeMap<u64, Undo>,
-    /// Those of them that were prepared as parts, and have taken nothing back.
+    /// The transactions among them that were prepared as parts, and have undone nothing.
     prepared: BTreeMap<u64, PartOf>,
-    /// Those of them that the checkpoint knows: what they have changed it says.
+    /// The transactions among them that the checkpoint carries, with their changes.
     carried: BTreeSet<u64>,
-    /// What was decided and is not forgotten.
+    /// The decisions that are not forgotten.
     decisions: BTreeMap<GlobalId, Vec<u16>>,
     /// Records that may be ghosts of transactions that are over.
     ghosts: BTreeSet<(u32, Vec<u64>)>,
@@ -47,7 +47,7 @@ pub(crate) struct Analysis {
 }
 
 impl Analysis {
-    /// What a checkpoint says of parts and decisions.
+    /// The parts and decisions that a checkpoint carries.
     ///
     /// # Errors
     /// It names trees that are not there.
@@ -154,7 +154,7 @@ impl Analysis {
         doubted.collect()
     }
 
-    /// What was decided and is not forgotten.
+    /// The decisions that are not forgotten.
     pub(crate) fn decisions(&self) -> Vec<Decision> {
         let decisions = self.decisions.iter();
         decisions
@@ -162,8 +162,8 @@ impl Analysis {
             .collect()
     }
 
-    /// Takes back what transactions have changed that have not ended, where nothing is logged.
-    /// Ghosts stay: nobody counts them.
+    /// Undoes the changes of transactions that have not ended, if nothing is logged. Ghosts stay:
+    /// they are not counted.
     ///
     /// # Errors
     /// A page cannot be read.
@@ -196,7 +196,7 @@ impl Analysis {
     }
 }
 
-/// What becomes of the states of pages.
+/// Updates the states of pages by a change.
 pub(crate) fn follow_states(states: &mut Vec<u64>, logged: &LoggedChange<'_>) {
     for (place, page) in logged.pages.iter().enumerate() {
         let state = match () {

@@ -6,12 +6,12 @@ use super::{Change, HEADER, HEAP, LSN, NewEntry, Page};
 use crate::lsn::Lsn;
 
 impl<P: Platform> Page<'_, P> {
-    /// Where the record of the last change ends.
+    /// End of the record of the last change in the log.
     pub(crate) fn lsn(self) -> Lsn {
         Lsn(P::peek(&self.words[LSN]))
     }
 
-    /// Says so.
+    /// Sets the end of the record of the last change.
     ///
     /// Pre: the page is latched.
     pub(crate) fn set_lsn(self, lsn: Lsn) {

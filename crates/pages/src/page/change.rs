@@ -2,7 +2,7 @@
 
 use super::RecordParts;
 
-/// What happens to pages: the same when it happens, and when it is repeated.
+/// A change of pages: the same when it is made, and when it is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'r> {
     /// A leaf has this record under the key now, as a new entry or instead of another record.
@@ -16,7 +16,7 @@ pub(crate) enum Change<'r> {
     /// The first page keeps `stays` entries; the second one, which is new, is this; the third one
     /// gets an entry for the second.
     Split { separator: &'r [u64], stays: usize, right: &'r [u64] },
-    /// The first page, a root, has two entries now: the two others, which are new.
+    /// The first page, a root, has two entries from now on: the other two pages, which are new.
     SplitRoot { separator: &'r [u64], left: &'r [u64], right: &'r [u64] },
     /// The first page gets all that the second one has, which is this; the third one loses the
     /// entry for the second. The second page is free.
@@ -36,7 +36,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether it makes the page at this place of the list.
+    /// Returns true if the change makes the page at this place of the list.
     pub(crate) fn makes(self, place: usize) -> bool {
         match self {
             Change::Split { .. } => place == 1,
@@ -45,7 +45,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether it frees the page at this place of the list.
+    /// Returns true if the change frees the page at this place of the list.
     pub(crate) fn frees(self, place: usize) -> bool {
         matches!(self, Change::Merge { .. } | Change::MergeRoot { .. }) && place == 1
     }

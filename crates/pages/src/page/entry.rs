@@ -1,8 +1,8 @@
-//! What entries of a page hold.
+//! Entries of a page.
 
 use platform::Platform;
 
-/// Where a record lies in its leaf.
+/// Place of a record in its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(pub u64);
 
@@ -32,7 +32,8 @@ impl Slot {
         (self.0 >> 32 & 0xff_ffff) as usize
     }
 
-    /// Whether the record was deleted: its key stays until no transaction depends on its place.
+    /// Returns true if the record was deleted: its key stays until no transaction depends on its
+    /// place.
     #[inline]
     pub(crate) fn is_ghost(self) -> bool {
         self.0 & Self::GHOST != 0
@@ -44,7 +45,7 @@ impl Slot {
     }
 }
 
-/// What a new entry holds.
+/// Content of a new entry.
 #[derive(Clone, Copy)]
 pub(crate) enum NewEntry<'r> {
     Record(RecordParts<'r>),

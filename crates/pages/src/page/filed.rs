@@ -14,7 +14,7 @@ fn checksum(bytes: &[u8], identity: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&identity.to_le_bytes()), &bytes[8..])
 }
 
-/// Why bytes that came from a file are not the page that was wanted.
+/// The reason why bytes read from a file are not the requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageFault {
     /// The checksum is that of other bytes.
@@ -37,8 +37,8 @@ pub enum PageFault {
     Format(u64),
 }
 
-/// Looks whether bytes that came from a file are the page with this number of this database, no
-/// older than `oldest`; where the record of its last change ended.
+/// Checks that bytes read from a file are the page with this number of this database, no older than
+/// `oldest`. Returns the end of the record of its last change.
 pub(crate) fn verify(
     bytes: &[u8],
     (page_bytes, identity): (usize, u64),

@@ -1,5 +1,5 @@
-//! What a page holds, as words: header, entries, heap, without the free space between them. That is
-//! how the log keeps pages, and how all that a page has comes to another one.
+//! Images: the content of a page as words: header, entries, heap, without the free space between
+//! them. The log keeps pages as images, and merges move them to another page.
 
 use platform::{Intent, Platform};
 
@@ -11,12 +11,13 @@ struct Image<'i> {
     /// The header, and the entries behind it.
     entries: &'i [u64],
     records: &'i [u64],
-    /// Where the first of the records lay in the page.
+    /// Place of the first record in the page.
     heap: usize,
 }
 
 impl<'i> Image<'i> {
-    /// An image of a page of so many words, with keys of so many words; `None` if it is none.
+    /// An image of a page of `page_words` words, with keys of `width` words; `None` if the words
+    /// are none.
     fn of(words: &'i [u64], page_words: usize, width: usize) -> Option<Self> {
         let shape = Shape::unpack(*words.get(SHAPE)?);
         let end = HEADER + shape.count * (shape.width + 1);
@@ -149,7 +150,7 @@ mod tests {
         page
     }
 
-    /// What a leaf holds: keys, records, and which are ghosts.
+    /// The content of a leaf: keys, records, and which are ghosts.
     fn content(page: Page<'_, Hardware>) -> Vec<(u64, Vec<u64>, usize, bool)> {
         let c = Hardware::core();
         let entry = |at: usize| {

@@ -12,13 +12,13 @@
 //! then          the heap, which grows towards the entries: records of a leaf
 //! ```
 //!
-//! The word of a leaf's entry says where the record lies ([`Slot`]), that of an inner page's entry
+//! The word of a leaf's entry has the place of the record ([`Slot`]), that of an inner page's entry
 //! is the number of a child. Child `i` covers the keys from key `i` (inclusive) to key `i + 1`
-//! (exclusive); the first covers those below its key, too. Pages hold no fences and no names of
-//! siblings: the way down knows both.
+//! (exclusive); the first covers those below its key, too. Pages hold no fences and no numbers of
+//! siblings: a descent has both.
 //!
 //! Concurrency: pages are read by `peek` while others may write them, or put another page in their
-//! frame. Whatever is read is a guess until the frame's version has been validated; counts and
+//! frame. Everything read is a guess until the frame's version has been validated; counts and
 //! places are clamped, so that a guess stays within the page. Methods that write need the frame's
 //! latch.
 
@@ -54,11 +54,11 @@ const FORMAT: u64 = 1;
 /// Score from which a full leaf is split at the place of insertion.
 const ASCENDING_SCORE: u64 = 3;
 const SCORE_MAX: u64 = 15;
-/// How far from the last insertion the next one may be to count as its neighbour.
+/// The next insertion counts as a neighbour of the last one within this distance.
 const NEAR: usize = 3;
 
-/// Bytes of a page that are asked for before it is searched: the header, and keys as many as leaves
-/// with short keys have in the first half.
+/// Bytes of a page that are prefetched before it is searched: the header, and as many keys as
+/// leaves with short keys have in the first half.
 const AHEAD_BYTES: usize = 512;
 
 /// Words of entries that make room together.
@@ -66,7 +66,7 @@ const MOVED_TOGETHER: usize = 8;
 
 /// Steps in which the fill of a page is counted.
 const FILL_STEPS: usize = 8;
-/// A page of so many steps, or less, is thin: it looks for a neighbour to become one with.
+/// A page of at most this many steps is thin: it is merged with a neighbour, if possible.
 pub(crate) const THIN_FILL: usize = 4;
 /// Steps that two pages fill that have become one, at most.
 const MERGED_FILL: usize = 6;
@@ -129,7 +129,7 @@ impl<P: Platform> Clone for Page<'_, P> {
 impl<P: Platform> Copy for Page<'_, P> {}
 
 impl<'p, P: Platform> Page<'p, P> {
-    /// The page of a tree with keys of so many words.
+    /// The page of a tree with keys of `width` words.
     #[inline]
     pub(crate) fn new(words: &'p [P::Word], width: usize) -> Self {
         debug_assert!((1..=KEY_WORDS_MAX).contains(&width));
@@ -151,8 +151,8 @@ impl<'p, P: Platform> Page<'p, P> {
         P::poke(&self.words[SHAPE], shape.pack());
     }
 
-    /// Entries; none, if the page has no room for so many: it is changing, and whoever reads it
-    /// will notice.
+    /// Entries; none, if the page has no room for that many: it is changing, and validation will
+    /// fail.
     #[inline]
     pub(crate) fn count(self) -> usize {
         let count = self.shape().count;
@@ -177,13 +177,13 @@ impl<'p, P: Platform> Page<'p, P> {
         HEADER + entry * self.stride()
     }
 
-    /// Has the lines brought closer that a search for a key reads first.
+    /// Prefetches the lines that a search for a key reads first.
     #[inline]
     pub(crate) fn prefetch(self, c: P::Core) {
         P::prefetch(c, self.words.as_ptr(), AHEAD_BYTES.min(self.words.len() * 8), Intent::Read);
     }
 
-    /// Has words of a record brought closer.
+    /// Prefetches words of a record.
     #[inline]
     pub(crate) fn prefetch_record(self, c: P::Core, slot: Slot, (first, count): (usize, usize)) {
         if let Some(words) = self.record(slot, first, count.min(slot.words().saturating_sub(first))) {
@@ -215,7 +215,7 @@ impl<'p, P: Platform> Page<'p, P> {
         P::poke(word, value);
     }
 
-    /// Where the record of a leaf's entry lies.
+    /// Place of the record of a leaf's entry.
     #[inline]
     pub(crate) fn slot(self, c: P::Core, entry: usize) -> Slot {
         Slot(self.word(c, entry))
@@ -279,7 +279,7 @@ impl<'p, P: Platform> Page<'p, P> {
         (at, at < count && Self::compare(c, &self.words[from..from + self.width], key) == Order::Equal)
     }
 
-    /// Whether a key comes right behind that of an entry, before that of the next one.
+    /// Returns true if a key comes right behind that of an entry, before that of the next one.
     #[inline]
     pub(crate) fn comes_behind(self, c: P::Core, key: &[u64], entry: usize) -> bool {
         let order = |entry: usize| {
@@ -367,25 +367,25 @@ impl<'p, P: Platform> Page<'p, P> {
         self.entry_at(self.count()) - HEADER + records
     }
 
-    /// How full the page is, in [`FILL_STEPS`], rounded up: 0 if it has nothing.
+    /// Fill of the page, in [`FILL_STEPS`], rounded up: 0 if it is empty.
     pub(crate) fn fill(self) -> usize {
         (self.used() * FILL_STEPS).div_ceil(self.room())
     }
 
-    /// Whether all that another page of the same level has fits with some room to spare, so that
-    /// the next insertion does not split the page.
+    /// Returns true if all entries of another page of the same level fit with some room to spare,
+    /// so that the next insertion does not split the page.
     pub(crate) fn has_room_for(self, other: Self) -> bool {
         (self.used() + other.used()) * FILL_STEPS <= self.room() * MERGED_FILL
     }
 
-    /// Whether an entry with a record of so many words fits; what records have left behind is used
-    /// again by [`Self::compact`].
+    /// Returns true if an entry with a record of `record` words fits; space of removed records is
+    /// reclaimed by [`Self::compact`].
     #[inline]
     pub(crate) fn fits(self, record: usize) -> bool {
         self.gap() + self.garbage() >= self.stride() + record
     }
 
-    /// Whether a record of so many words fits in place of that of an entry.
+    /// Returns true if a record of `record` words fits in place of that of an entry.
     #[inline]
     pub(crate) fn fits_instead(self, slot: Slot, record: usize) -> bool {
         record <= slot.words() || self.gap() + self.garbage() + slot.words() >= record
@@ -498,8 +498,7 @@ impl<'p, P: Platform> Page<'p, P> {
         self.set_shape(shape);
     }
 
-    /// Where a full page is split when an entry is to come at `at`: the number of entries that
-    /// stay.
+    /// The number of entries that stay when a full page is split for an entry at `at`.
     pub(crate) fn split_at(self, c: P::Core, at: usize) -> usize {
         let count = self.count();
         let ascends = P::peek(&self.words[HEAP]) >> 16 & 0xffff >= ASCENDING_SCORE;

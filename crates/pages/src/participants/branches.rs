@@ -1,12 +1,12 @@
 //! Branches: what the session of a worker that owns partitions does for transactions of several
 //! workers.
 //!
-//! A branch has what is to be undone and a place in the log of its own, under a number of its own:
-//! so each is taken back by its owner, and several are open in a session at a time. It locks
-//! nothing ([`engine::dynamic::Branches`] says who sees to that). What commits a transaction is one
-//! record, which names all of its branches that have changed something. All of their records lie
-//! before it, because they were written before the actions were answered; so a restart that finds
-//! the record finds them, and one that does not undoes all branches.
+//! A branch has undo steps of its own and a place in the log of its own, under a number of its own:
+//! each branch is undone by its owner, and several are open in a session at a time. It locks
+//! nothing ([`engine::dynamic::Branches`] says which caller excludes conflicts). A transaction
+//! commits with one record, which names all of its branches that have changed something. All of
+//! their records lie before it, because they were written before the actions were answered; so a
+//! restart that finds the record finds them, and one that does not undoes all branches.
 
 use engine::dynamic::{Body, BranchName};
 use engine::{Commit, Epoch};
@@ -22,7 +22,7 @@ use crate::pool::Writing;
 use crate::running::run;
 use crate::undo::Undo;
 
-/// What is done for one transaction.
+/// The state of one branch.
 #[derive(Default)]
 struct Branch {
     undo: Undo,
@@ -45,12 +45,12 @@ impl OpenBranches {
         OpenBranches { session, all: Vec::new(), free: Vec::new() }
     }
 
-    /// Whether all have ended.
+    /// Returns true if all branches have ended.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.len() == self.free.len()
     }
 
-    /// Goes on with a branch: its changes are those of the session's transaction, until
+    /// Resumes a branch: its changes are those of the session's transaction, until
     /// [`Self::lay_aside`].
     fn resume<P: Files>(&mut self, context: &mut Context<'_, P>, number: usize) {
         let branch = &mut self.all[number];
@@ -111,7 +111,7 @@ impl OpenBranches {
         has_changed.then(|| BranchName(writing.transaction()))
     }
 
-    /// Ends a branch whose changes stay, or are taken back: its ghosts leave.
+    /// Ends a branch whose changes stay, or are undone: its ghosts are removed.
     pub(crate) fn end<P: Files>(&mut self, context: &mut Context<'_, P>, branch: usize) {
         self.resume(context, branch);
         context.worker.rests();

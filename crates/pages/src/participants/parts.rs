@@ -1,12 +1,11 @@
 //! Parts of transactions over several databases: how a session prepares them, and how some session
 //! finishes them.
 //!
-//! A part that is prepared takes the session's [owner](crate::owner) along: its locks, what is to
-//! be undone, its age. So it is as a transaction that takes its time, and never asks for anything
-//! again: whoever waits for one of its locks waits for the decision. With a log, a part that has
-//! changed something and says which transaction it belongs to leaves a record, which the vote waits
-//! for; a part that has only read leaves none, and its locks do not survive a crash (decision 0022
-//! says why they need not).
+//! A prepared part takes the session's [owner](crate::owner): its locks, undo steps and age. So it
+//! is like a long transaction that makes no further request: a transaction that waits for one of
+//! its locks waits for the decision. With a log, a part that has changed something and names its
+//! transaction leaves a record, which the vote waits for; a part that has only read leaves none,
+//! and its locks do not survive a crash (decision 0022 gives the reason).
 
 use engine::{Commit, Decision, Epoch, GlobalId, Outcome, PartOf, Vote};
 use platform::Work;
@@ -173,7 +172,7 @@ impl<'d, P: Files> Context<'d, P> {
         Ok(true)
     }
 
-    /// Whether no part of a transaction could be in doubt any more, now or after a crash.
+    /// Returns true if no part of a transaction can be in doubt any more, now or after a crash.
     pub(crate) fn is_over(&self, global: GlobalId) -> bool {
         let c = self.worker.c;
         // In this order: a part that ends meanwhile counts as not durable.

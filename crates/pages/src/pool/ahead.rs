@@ -1,4 +1,4 @@
-//! What is written ahead: before a latched page changes, the log has the change.
+//! Write-ahead logging: before a latched page changes, the log has the change.
 
 use std::sync::atomic::Ordering;
 
@@ -38,7 +38,7 @@ impl<'h, 'p, P: Files> Role<'h, 'p, P> {
 }
 
 impl<P: Files> Worker<'_, P> {
-    /// What changes from now on belongs to this transaction of an owner.
+    /// Attributes all changes from now on to this transaction of an owner.
     pub(crate) fn begin_transaction(&mut self, transaction: u64, owner: usize) {
         self.ahead.writing = Writing { transaction, owner: Some(owner), ..Writing::default() };
     }
@@ -48,22 +48,22 @@ impl<P: Files> Worker<'_, P> {
         self.ahead.writing.transaction
     }
 
-    /// Leaves a transaction as it is; another worker may go on with it.
+    /// Leaves a transaction as it is; another worker may resume it.
     pub(crate) fn lay_aside(&mut self) -> Writing {
         std::mem::take(&mut self.ahead.writing)
     }
 
-    /// Goes on with a transaction.
+    /// Resumes a transaction.
     pub(crate) fn resume(&mut self, writing: Writing) {
         self.ahead.writing = writing;
     }
 
-    /// From now on the transaction takes its changes back.
+    /// Marks all changes from now on as compensations: the transaction is undone.
     pub(crate) fn compensate(&mut self) {
         self.ahead.writing.compensates = true;
     }
 
-    /// Checkpoints need not know any more where the transaction begins: it is over, or known
+    /// Removes the transaction's beginning from the checkpoints' view: it is over, or carried
     /// otherwise.
     pub(crate) fn rests(&mut self) {
         let writing = &mut self.ahead.writing;
@@ -75,8 +75,8 @@ impl<P: Files> Worker<'_, P> {
         }
     }
 
-    /// Logs a change of latched pages, all of which bear its LSN then; the caller makes the change.
-    /// A change that has no part in a transaction stays whatever becomes of transactions.
+    /// Logs a change of latched pages, all of which have its LSN then; the caller makes the change.
+    /// A change without a transaction stays even if transactions abort.
     ///
     /// # Errors
     /// The log has stopped: the change must not be made.

@@ -1,4 +1,4 @@
-//! What sends copies of pages to the file before they leave.
+//! Cleaners, which send copies of pages to the file before the pages are evicted.
 
 use platform::OutOfMemory;
 use platform::files::Files;
@@ -7,14 +7,14 @@ use storage::Latched;
 use super::copies::Copies;
 use super::store::Store;
 
-/// Most cleaners: so many writes are under way at a time, each cleaner's one behind the other.
+/// Most cleaners: this many writes are under way at a time, each cleaner's one behind the other.
 const CLEANERS_MAX: usize = 8;
 /// Copies that a cleaner has at a time.
 const COPIES: usize = 8;
-/// A part of the pool: pages whose copies are on their way cannot leave.
+/// A part of the pool: pages whose copies are in flight cannot be evicted.
 const POOL_PART: usize = 4;
 
-/// One for each session, but no more than the pool allows, and none without a file.
+/// A cleaner for each session, but no more than the pool allows, and none without a file.
 pub(super) fn cleaners<P: Files>(
     c: P::Core,
     store: &Store<P>,

@@ -20,14 +20,14 @@ struct Copy {
     lsn: Lsn,
 }
 
-/// What has become of a page that was to be sent.
+/// Outcome for a page that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// A copy is on its way, or there is nothing to write.
     Done,
     /// A copy of an earlier version is on its way: not now.
     WasUnderWay,
-    /// Somebody has the page latched, or the log does not have its last change yet: not now.
+    /// Another worker has the page latched, or the log does not have its last change yet: not now.
     NotNow,
 }
 
@@ -49,31 +49,31 @@ pub(crate) struct Copies<P: Files> {
     run_max: usize,
     /// Neighbours that are gathered: their operation begins with [`Self::submit`].
     gathered: Option<Run<P>>,
-    /// In the order of submission.
+    /// Runs in the order of submission.
     under_way: VecDeque<Run<P>>,
     /// Copies that are gathered or under way.
     count: usize,
 }
 
 impl<P: Files> Copies<P> {
-    /// None under way, and never more than so many.
+    /// No copies in flight, and never more than `most`.
     pub(crate) fn new(most: usize) -> Self {
         Copies::in_runs(most, 1)
     }
 
-    /// The same; neighbours that are sent one behind the other go with one operation, up to so
-    /// many, which the sender [submits](Self::submit) in the end.
+    /// The same with runs: consecutive neighbours are sent with one operation, up to `run_max`,
+    /// which the sender [submits](Self::submit) in the end.
     pub(crate) fn in_runs(most: usize, run_max: usize) -> Self {
         let under_way = VecDeque::new();
         Copies { queue: None, buffers: Vec::new(), most, run_max, gathered: None, under_way, count: 0 }
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether another copy can be sent.
+    /// Returns true if another copy can be sent.
     pub(crate) fn has_room(&self) -> bool {
         self.count < self.most
     }
@@ -228,7 +228,7 @@ impl<P: Files> Copies<P> {
     }
 }
 
-/// Latches a frame, whatever it holds; number 0: nothing.
+/// Latches a frame with any page; number 0: none.
 fn latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
     loop {
         let version = frame.latch().read_begin(c).ok()?;
@@ -238,7 +238,7 @@ fn latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
     }
 }
 
-/// The same if nobody has it latched.
+/// Latches a frame unless it is latched.
 fn try_latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
     // Acquire: pairs with the release of the last holder.
     let version = P::load(c, &frame.header[LATCH], Ordering::Acquire);

@@ -1,13 +1,13 @@
 //! Which pages leave, and how they come to the file before.
 //!
-//! A clock with two hands: the first marks pages, whoever uses one takes its mark away, and the
-//! second, an eighth of the pool behind, takes pages that are marked still. They go together, one
-//! frame at a time, so nobody ever pays for a whole round of the first.
+//! A clock with two hands: the first marks pages, every use of a page removes its mark, and the
+//! second, an eighth of the pool behind, evicts pages that are still marked. They move together,
+//! one frame at a time, so no worker pays for a whole round of the first.
 //!
-//! A worker that needs a frame looks ahead of the second hand: copies of the changed pages that
-//! will leave next are sent to the file, several at a time, while the worker goes on. The hand
-//! takes pages that the file has. Only if it finds none in time does somebody wait for a page to be
-//! written.
+//! A worker that needs a frame examines frames ahead of the second hand: copies of the changed
+//! pages that will be evicted next are sent to the file, several at a time, while the worker
+//! continues. The hand takes pages that the file has. Only if it finds none in time does a worker
+//! wait for a page to be written.
 
 use std::sync::atomic::Ordering;
 
@@ -21,8 +21,8 @@ use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read, WRITING};
 use super::worker::Worker;
 use crate::error::PagedError;
 
-/// Rounds that the hands go for one frame: from the second on, what is not marked is, so that it is
-/// taken in the next one; and more because others take too.
+/// Rounds of the hands for one frame: from the second on, unmarked pages are marked, so that they
+/// are taken in the next one; and more because other workers take frames too.
 const ROUNDS: usize = 6;
 /// The part of all frames that lies between the hands.
 const MARKED_PART: usize = 8;
@@ -33,10 +33,10 @@ const PASSED_MAX: usize = 4;
 /// Frames ahead of the hand that are cleaned, at most, and as a part of all.
 const AHEAD_MAX: u64 = 256;
 const AHEAD_PART: u64 = 8;
-/// In so many steps.
+/// The number of steps of this.
 const AHEAD_STEPS: u64 = 4;
 
-/// What may be done for a frame.
+/// The effort that may be made for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effort {
     /// Nothing: pages leave that the file has.
@@ -47,7 +47,7 @@ enum Effort {
     WaitsForLog,
 }
 
-/// What became of an attempt to take a frame.
+/// Outcome of an attempt to take a frame.
 enum Taken<'p, P: Files> {
     Frame(Held<'p, P>),
     /// It has a page that has changed.
@@ -56,7 +56,7 @@ enum Taken<'p, P: Files> {
 }
 
 impl<'p, P: Files> Worker<'p, P> {
-    /// Takes a free frame, or one whose page leaves. Frames that are reserved are not touched.
+    /// Takes a free frame, or one whose page is evicted. Frames that are reserved are not touched.
     #[cold]
     pub(super) fn take_frame(&mut self) -> Result<Held<'p, P>, PagedError> {
         let (c, pool) = (self.c, self.pool);
@@ -175,7 +175,7 @@ impl<'p, P: Files> Worker<'p, P> {
         Ok(Taken::Frame(Held { number: 0, ..held }))
     }
 
-    /// Has the file say what a latched page is like; false if the page has to stay for now.
+    /// Writes a latched page to the file; returns false if the page has to stay for now.
     fn write_back(&mut self, held: &Held<'p, P>, effort: Effort) -> Result<bool, PagedError> {
         let (c, store, frame) = (self.c, &self.pool.store, held.frame);
         // Acquire: pairs with the release of whoever has written it: the file has it, and what is
@@ -203,7 +203,8 @@ impl<'p, P: Files> Worker<'p, P> {
         Ok(true)
     }
 
-    /// Whether a copy of a latched page is on its way to the file: the page must not be freed.
+    /// Returns true if a copy of a latched page is in flight to the file: the page must not be
+    /// freed.
     pub(crate) fn is_on_its_way(&self, held: &Held<'p, P>) -> bool {
         // Acquire: pairs with the release of whoever has written it.
         P::load(self.c, &held.frame.header[WRITING], Ordering::Acquire) != 0

@@ -1,4 +1,4 @@
-//! Frames, and what is said of them in their headers.
+//! Frames and their headers.
 
 use std::sync::atomic::Ordering;
 
@@ -49,7 +49,7 @@ impl<'p, P: Platform> Frame<'p, P> {
         VersionLatch::from_word(&self.header[LATCH])
     }
 
-    /// Whether the file does not have what the page was at this version.
+    /// Returns true if the file does not have the page in this version.
     pub(super) fn has_changed(self, c: P::Core, version: u64) -> bool {
         // Acquire: pairs with the release of whoever has written the page: what is known of it is
         // up to date.
@@ -62,7 +62,8 @@ impl<'p, P: Platform> Frame<'p, P> {
         P::store(c, &self.header[FILED], version + 1, Ordering::Release);
     }
 
-    /// Whoever uses the page takes the mark away. A page that still has it may leave.
+    /// Marks the page for eviction. Every use of the page removes the mark; a page that still has
+    /// it may be evicted.
     pub(super) fn mark(self, c: P::Core) {
         // Relaxed, all: guesses. Looked at before, so that a line which everybody reads is not
         // written for nothing.
@@ -72,7 +73,7 @@ impl<'p, P: Platform> Frame<'p, P> {
         }
     }
 
-    /// The frame's page, of a tree with keys of so many words.
+    /// The frame's page, of a tree with keys of `width` words.
     #[inline]
     pub(crate) fn page(self, width: usize) -> Page<'p, P> {
         Page::new(self.words, width)
@@ -118,7 +119,7 @@ impl<'p, P: Platform> Read<'p, P> {
     }
 }
 
-/// A latched page, or with number 0 a free frame. Whoever has it unlatches it.
+/// A latched page, or with number 0 a free frame. Its holder unlatches it.
 #[must_use = "a latched page is unlatched"]
 pub(crate) struct Held<'p, P: Platform> {
     pub(super) frame: Frame<'p, P>,

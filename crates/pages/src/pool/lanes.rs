@@ -12,7 +12,7 @@ const LANES_MAX: usize = 16;
 /// A read of pages that lie one behind the other in the file.
 pub(super) struct Run<P: Files> {
     pub first: u64,
-    /// For each page, how many writes were counted before; `None`: it was used.
+    /// For each page, the number of writes counted before; `None`: it was used.
     pub pages: Vec<Option<u64>>,
     /// The bytes that have come; `None`: they are under way.
     pub bytes: Option<Buffer<P>>,

@@ -1,36 +1,34 @@
-//! The buffer pool: frames, which pages they hold, and how pages come and go.
+//! The buffer pool: frames, translation of page numbers to frames, and eviction.
 //!
 //! - **Frames** lie in parts, one a memory node. A frame has a header of a line (version latch,
-//!   number of its page, marks) and the words of its page. Frames stay where they are as long as
-//!   the pool lives, so a racing reader never reads outside of one.
+//!   number of its page, marks) and the words of its page. Frames do not move while the pool lives,
+//!   so a racing reader never reads outside of one.
 //! - **Translation**: a word a page, which names the frame that has the page, or none. A hit reads
-//!   that word, and the frame's header; it writes nothing, unless the frame was marked to leave:
-//!   then it takes the mark away.
-//! - **Eviction** is second chance: a hand goes round, marks what is not marked, and takes what
-//!   still is. A page that has changed is written before it leaves. Nobody waits for a latch of a
-//!   page here, so whoever needs a frame may hold latches.
-//! - **Cleaning**: copies of changed pages that the hand will come to are sent to the file ahead of
-//!   it, several at a time.
-//! - **The log comes first**: a page is written when the record of its last change is on disk. The
-//!   hand passes over pages whose records are not, and waits for the log only if it finds no
-//!   others.
-//! - **Write-back**: who copies a page to write it without taking it out says so in the frame
-//!   (`WRITING`). Until that write has ended, the page neither leaves nor is freed, so two writes
-//!   of one page never overtake each other. Nobody needs a latch to say that it has: the frame
-//!   remembers the version that was written (`FILED`).
-//! - **Read-ahead**: scans say which leaves come next; a worker reads them into buffers of its own,
-//!   several at a time (`read_ahead`, `reading`).
+//!   that word, and the frame's header; it writes nothing, unless the frame was marked for
+//!   eviction: then it removes the mark.
+//! - **Eviction** is second chance: a hand goes round, marks unmarked frames, and evicts the pages
+//!   of frames that are still marked. A page that has changed is written before it is evicted.
+//!   Eviction waits for no latch of a page, so a worker that needs a frame may hold latches.
+//! - **Cleaning**: copies of changed pages ahead of the hand are sent to the file, several at a
+//!   time.
+//! - **Write-ahead**: a page is written when the record of its last change is on disk. The hand
+//!   passes over pages whose records are not, and waits for the log only if it finds no others.
+//! - **Write-back**: a worker that copies a page to write it without evicting it marks the frame
+//!   (`WRITING`). Until that write has ended, the page is neither evicted nor freed, so two writes
+//!   of one page never overtake each other. The end of a write needs no latch: the frame has the
+//!   version that was written (`FILED`).
+//! - **Read-ahead**: scans name the leaves that come next; a worker reads them into buffers of its
+//!   own, several at a time (`read_ahead`, `reading`).
 //! - **Bounds**: a worker that finds no frame in some rounds of the hand gets an error. No latch is
 //!   held from verb to verb, so no transaction keeps pages in the pool; sessions have
 //!   [`crate::FRAMES_PER_SESSION`] frames at most at one moment.
 //!
-//! Concurrency: whoever has a frame latched owns its header and page. The word of a page in the
-//! translation is changed from none by whoever has latched the frame that it will name, by compare
-//! and swap, and to none by whoever has latched the frame that it names. A reader takes the frame's
-//! version before it looks whether the frame has the wanted page, and validates it after all that
-//! it has read. Source of the version latch: see [`storage::latch`]; of the second chance without
-//! writes at hits: Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023,
-//! section 3.
+//! Concurrency: the worker that has a frame latched owns its header and page. The word of a page in
+//! the translation is changed from none with the frame latched that it will name, by compare and
+//! swap, and to none with the frame latched that it names. A reader takes the frame's version
+//! before it checks that the frame has the requested page, and validates it after all its reads.
+//! Source of the version latch: see [`storage::latch`]; of the second chance without writes at
+//! hits: Leis et al., "Virtual-Memory Assisted Buffer Management", SIGMOD 2023, section 3.
 
 mod ahead;
 mod cleaning;
@@ -74,7 +72,8 @@ pub(crate) struct Pool<P: Files> {
     counters: P::Region,
     /// Numbers of pages that are free again.
     free_pages: Latched<P, Vec<u64>>,
-    /// What sends copies of pages to the file before they leave; none where the pool is too small.
+    /// Cleaners, which send copies of pages to the file before the pages are evicted; none where
+    /// the pool is too small.
     cleaners: Vec<Latched<P, Copies<P>>>,
     sessions: usize,
 }
@@ -112,8 +111,8 @@ impl<P: Files> Pool<P> {
         self.store.page_words
     }
 
-    /// How much memory there is, and how much of it pages take: all that were ever used, and those
-    /// in use, as far as there are frames.
+    /// Memory of the pool, and bytes of pages in it: all that were ever used, and those in use,
+    /// limited to the frames.
     pub(crate) fn memory_use(&self, c: P::Core) -> MemoryUse {
         let page_bytes = (self.store.page_words * 8) as u64;
         let pages = P::peek(self.next_page());
@@ -127,14 +126,14 @@ impl<P: Files> Pool<P> {
         self.store.bytes()
     }
 
-    /// Pages that are made lie behind so many others.
+    /// Numbers new pages from behind the first `pages`.
     ///
     /// Pre: none was made.
     pub(crate) fn begin_behind(&self, c: P::Core, pages: u64) {
         P::store(c, self.next_page(), pages, Ordering::Relaxed);
     }
 
-    /// Whether pages can leave.
+    /// Returns true if pages can be evicted.
     pub(crate) fn has_file(&self) -> bool {
         self.store.file.is_some()
     }
@@ -157,7 +156,7 @@ impl<P: Files> Pool<P> {
         P::word_of(&self.counters, (1 + part) * 2 * LINE_BYTES)
     }
 
-    /// The frame that has the page, as far as one look tells.
+    /// The frame that has the page, at this moment.
     #[inline]
     fn find(&self, c: P::Core, number: u64) -> Option<Frame<'_, P>> {
         if number > self.store.pages_max {

@@ -1,17 +1,17 @@
-//! Pages that are read before they are asked for, for scans.
+//! Pages that scans read before they are requested.
 //!
-//! A worker that scans says which leaves come next. Those that no frame has are read into buffers,
-//! neighbours in the file by one operation, several operations at a time, each in a [lane](Lane) of
-//! its own, which the worker has until the scan ends. When the worker comes to such a page it takes
-//! a frame for it, as for any other, and copies the page from the buffer, once it is there and has
-//! been verified. Nobody else sees the buffers, and nobody waits for them: no frame is latched
-//! while a page is read ahead. So what is read ahead and not used costs time of the device, and
-//! nothing else.
+//! A worker that scans names the leaves that come next. Those that no frame has are read into
+//! buffers, neighbours in the file by one operation, several operations at a time, each in a
+//! [lane](Lane) of its own, which the worker has until the scan ends. When the worker comes to such
+//! a page it takes a frame for it, as for any other, and copies the page from the buffer, once it
+//! is there and has been verified. No other worker sees the buffers or waits for them: no frame is
+//! latched while a page is read ahead. So a page that is read ahead and not used costs time of the
+//! device, and nothing else.
 //!
-//! Meanwhile somebody else may have read the page, changed it and written it again.
+//! Meanwhile another worker may have read the page, changed it and written it again.
 //! [`Store::writes`] counts writes, in a word that some pages share: a page that was read ahead
-//! counts only if that word is as it was before. The page is in no frame when it is looked at, so
-//! all of its writes have ended, and are counted.
+//! counts only if that word is as it was before. The page is in no frame at that moment, so all of
+//! its writes have ended, and are counted.
 
 use platform::files::{Buffer, Files, Operation};
 
@@ -25,7 +25,7 @@ const RUN_MAX: usize = 8;
 /// A part of the pool: what all sessions together read ahead is no more.
 const POOL_PART: usize = 4;
 
-/// What a worker reads ahead.
+/// A worker's read-ahead.
 pub(super) struct ReadAhead<P: Files> {
     lanes: Vec<Lane<P>>,
     /// Pages of one read.
@@ -35,7 +35,7 @@ pub(super) struct ReadAhead<P: Files> {
 }
 
 impl<P: Files> ReadAhead<P> {
-    /// Nothing, of a worker that is one of so many.
+    /// No read-ahead, for a worker among `sessions`.
     pub(super) fn new(store: &Store<P>, sessions: usize) -> Self {
         let pages = store.frames() / POOL_PART / sessions.max(1);
         let run_max = if store.file.is_some() { (pages / LANES).min(RUN_MAX) } else { 0 };
@@ -52,25 +52,25 @@ impl<P: Files> ReadAhead<P> {
         self.run_max
     }
 
-    /// What is read from now on is for another scan.
+    /// Begins the read-ahead of another scan.
     pub(super) fn begin_scan(&mut self) {
         self.scan += 1;
     }
 
-    /// The scan is over: others can read ahead.
+    /// Ends the scan: other workers can read ahead.
     pub(super) fn end_scan(&mut self, c: P::Core, store: &Store<P>) {
         if !self.lanes.is_empty() {
             Lanes::give_back(&store.lanes, c, &mut self.lanes);
         }
     }
 
-    /// Whether a page was read, or is being read, and not used.
+    /// Returns true if a page was read, or is being read, and not used.
     pub(super) fn has(&self, number: u64) -> bool {
         let runs = self.lanes.iter().filter_map(|lane| lane.run.as_ref());
         runs.into_iter().any(|run| run.place(number).is_some())
     }
 
-    /// A lane without a read: a new one, one that has none, or one whose read has come for a scan
+    /// A lane without a read: a new one, an idle one, or one whose read has completed for a scan
     /// that is over.
     fn idle_lane(&mut self, c: P::Core, store: &Store<P>) -> Option<&mut Lane<P>> {
         let is_free = |lane: &Lane<P>| lane.run.is_none();
@@ -114,8 +114,8 @@ impl<P: Files> ReadAhead<P> {
         true
     }
 
-    /// What was read ahead of a page, if it is as the file has it: `take` is shown its bytes, and
-    /// says whether they are the page. False: the page has to be read.
+    /// Delivers a page that was read ahead, if it is as the file has it: `take` receives its bytes,
+    /// and returns true if they are the page. False: the page has to be read.
     pub(super) fn take(
         &mut self,
         c: P::Core,

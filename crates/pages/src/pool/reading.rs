@@ -1,4 +1,4 @@
-//! What a worker does with pages that it will need soon.
+//! Operations of a worker on pages that it will need soon.
 
 use platform::files::Files;
 
@@ -11,7 +11,7 @@ impl<P: Files> Worker<'_, P> {
         self.reads.most()
     }
 
-    /// What is read ahead from now on is for another scan.
+    /// Begins the read-ahead of another scan.
     pub(crate) fn begin_read_ahead(&mut self) {
         self.reads.begin_scan();
     }
@@ -21,8 +21,7 @@ impl<P: Files> Worker<'_, P> {
         self.reads.end_scan(self.c, &self.pool.store);
     }
 
-    /// Reads those of these pages that no frame has, as far as there is room; they will be asked
-    /// for soon.
+    /// Reads the pages of these that no frame has, if there is room; they will be needed soon.
     pub(crate) fn read_ahead(&mut self, numbers: &[u64]) {
         let (c, pool): (_, &Pool<P>) = (self.c, self.pool);
         let is_missing = |number: &&u64| {

@@ -1,28 +1,28 @@
-//! What a worker knows of its records.
+//! A worker's state of its transaction in the log.
 
 /// A transaction's place in the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Writing {
     /// Its number; 0: none.
     pub(super) transaction: u64,
-    /// The number of its owner, by which checkpoints know where the oldest transaction begins; none
-    /// at a restart.
+    /// The number of its owner, by which checkpoints find the beginning of the oldest transaction;
+    /// none at a restart.
     pub(super) owner: Option<usize>,
-    /// Whether the transaction takes its changes back.
+    /// True while the transaction is undone.
     pub(super) compensates: bool,
-    /// Whether the transaction has written a record.
+    /// True if the transaction has written a record.
     pub(super) has_written: bool,
-    /// Whether checkpoints know by the owner where it begins.
+    /// True if checkpoints find the transaction's beginning by its owner.
     pub(super) is_under_way: bool,
 }
 
 impl Writing {
-    /// That of a transaction of this owner which begins.
+    /// The state of a transaction of this owner that begins.
     pub(crate) fn of_owner(transaction: u64, owner: usize) -> Self {
         Writing { transaction, owner: Some(owner), ..Writing::default() }
     }
 
-    /// What an earlier life of the database has written of a transaction.
+    /// The state of a transaction that an earlier generation has written.
     pub(crate) fn of_earlier(transaction: u64, owner: Option<usize>) -> Self {
         Writing { transaction, owner, has_written: true, ..Writing::default() }
     }
@@ -32,7 +32,7 @@ impl Writing {
         self.transaction
     }
 
-    /// The owner who has to say that the transaction begins.
+    /// The owner that has to publish the beginning of the transaction.
     pub(super) fn begins(&self) -> Option<usize> {
         self.owner.filter(|_| !self.is_under_way)
     }

@@ -15,7 +15,7 @@ use crate::lsn::Lsn;
 use crate::page::Change;
 use crate::page::{self, PageFault};
 
-/// What a page was like that a change is repeated on.
+/// The state of a page before a change is repeated on it.
 enum Found {
     /// The change is in it, or a later one.
     Newer,
@@ -26,8 +26,8 @@ enum Found {
 }
 
 impl<'p, P: Files> Worker<'p, P> {
-    /// Makes a change on all of its pages that are wanted and do not have it yet. `lsn` is where
-    /// its record ends.
+    /// Makes a change on all of its pages that `wanted` selects and that do not have it yet. `lsn`
+    /// is the end of its record.
     ///
     /// # Errors
     /// A page is damaged, and the log does not have it; the log contradicts its pages; the files
@@ -67,7 +67,7 @@ impl<'p, P: Files> Worker<'p, P> {
         Ok(())
     }
 
-    /// Says what is known of a page, if that is kept.
+    /// Sets the known state of a page, if states are kept.
     fn mark_state(&self, number: u64, state: impl FnOnce(u64) -> u64) {
         if let Some(word) = self.pool.store.state(number) {
             P::store(self.c, word, state(P::peek(word)), Ordering::Relaxed);
@@ -91,8 +91,8 @@ impl<'p, P: Files> Worker<'p, P> {
         is_made.then_some(()).ok_or(PagedError::Contradiction { number: held.number })
     }
 
-    /// Makes a page that a change makes as a whole, whatever it was before; whether the record has
-    /// it. `None`: it is changed.
+    /// Makes a page that a change makes as a whole, in any state before; returns whether the record
+    /// has it. `None`: it is changed.
     fn make_anew(&self, held: &Held<'p, P>, logged: &LoggedChange<'_>, place: usize) -> Option<bool> {
         let (c, page) = (self.c, held.page(logged.width));
         let number = |place: usize| logged.pages[place].number;
@@ -138,9 +138,8 @@ impl<'p, P: Files> Worker<'p, P> {
         }
     }
 
-    /// A page, latched, however it is found. One that has changes which the log has lost is not
-    /// made anew, as others may have them as well, unless a later life `makes` it: then it was
-    /// free.
+    /// A page, latched, in any state. A page with changes that the log has lost is not rebuilt, as
+    /// other pages may have them as well, unless a later generation `makes` it: then it was free.
     fn obtain(&mut self, number: u64, lsn: Lsn, makes: bool) -> Result<(Held<'p, P>, Found), PagedError> {
         let c = self.c;
         loop {
@@ -197,7 +196,7 @@ impl<'p, P: Files> Worker<'p, P> {
 }
 
 impl<P: Files> Pool<P> {
-    /// What is known of all pages, by number from 1 on.
+    /// The known state of all pages, by number from 1 on.
     pub(crate) fn states(&self) -> Vec<u64> {
         let pages = P::peek(self.next_page()).min(self.store.pages_max);
         (1..=pages).map(|number| self.store.state(number).map_or(FREE, P::peek)).collect()

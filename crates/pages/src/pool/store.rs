@@ -1,4 +1,4 @@
-//! Where pages lie: frames, and the file behind them.
+//! Storage of pages: frames, and the file behind them.
 
 use std::sync::atomic::Ordering;
 
@@ -14,8 +14,8 @@ use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::{Broken, PagedOptions};
 
-/// What is known of a page: it is free, or in use and was not written; larger: where the record of
-/// its last change ended when it was written.
+/// The known state of a page: free, or in use and never written; larger: the end of the record of
+/// its last change when it was written.
 pub(crate) const FREE: u64 = 0;
 pub(crate) const IN_USE: u64 = 1;
 
@@ -38,7 +38,7 @@ pub(crate) struct Store<P: Files> {
     /// Words that count writes of pages, each those of some: what was read before a write does not
     /// count.
     written: P::Region,
-    /// What pages are read ahead with.
+    /// Lanes for read-ahead.
     pub(super) lanes: Latched<P, Lanes<P>>,
     pub(super) broken: Broken,
 }
@@ -77,12 +77,12 @@ impl<P: Files> Store<P> {
         Ok(Store { parts, frames_per_part, page_words, pages_max, file, states, log, written, lanes, broken })
     }
 
-    /// What is known of a page.
+    /// The known state of a page.
     pub(super) fn state(&self, number: u64) -> Option<&P::Word> {
         self.states.as_ref().map(|states| P::word_of(states, number as usize * 8))
     }
 
-    /// What a page that comes from the file has been changed by, at least.
+    /// A lower bound of the last change of a page read from the file.
     pub(super) fn oldest(&self, number: u64) -> Lsn {
         // What was written is on disk with everything that comes after; a page in no frame has no
         // other writer.

@@ -1,4 +1,4 @@
-//! What a worker does with pages: it reads them, makes new ones, and frees them.
+//! A worker's operations on pages: it reads them, makes new ones, and frees them.
 
 use std::sync::atomic::Ordering;
 
@@ -15,17 +15,17 @@ use crate::files::channel::Channel;
 /// Numbers of free pages that a worker keeps to itself: those of a split of the root.
 const FREE_PAGES_KEPT: usize = 2;
 
-/// How long a worker waits for a frame that is latched before it looks again where the page is.
+/// A worker that waits for a latched frame checks after this time whether the page has moved.
 const LATCHED_NANOS: u64 = 20_000;
 
-/// What a worker has of the pool.
+/// A worker's access to the pool.
 pub(crate) struct Worker<'p, P: Files> {
     pub c: P::Core,
     pub pool: &'p Pool<P>,
     /// Number of its window in the log.
     pub(super) number: usize,
     pub(super) part: usize,
-    /// Frames of which part were cleaned up to which turn of the hand.
+    /// The part and the round of the hand up to which frames were cleaned.
     pub(super) looked: (usize, u64),
     pub(super) channel: Channel<P>,
     pub(super) reads: ReadAhead<P>,
@@ -37,12 +37,12 @@ pub(crate) struct Worker<'p, P: Files> {
 }
 
 impl<P: Files> Pool<P> {
-    /// The page in the frame where it was found, once nobody has that latched; `None`: it may be
+    /// The page in the frame where it was found, once that is not latched; `None`: it may be
     /// elsewhere.
     ///
     /// A frame that was found may have been taken for a new page meanwhile ([`Worker::reserve`]):
-    /// then it is latched until that is made, and the worker that took it may have none to make for
-    /// as long as it likes. So nobody waits for a latch without looking again where the page is.
+    /// then it is latched until that is made, and the worker that took it may keep it for any time.
+    /// So a worker that waits for a latch checks repeatedly where the page is.
     #[inline]
     fn read_in<'p>(&self, c: P::Core, frame: Frame<'p, P>, number: u64) -> Option<Read<'p, P>> {
         // Acquire: pairs with the release of the last holder: the page is at least as new as the
@@ -57,7 +57,7 @@ impl<P: Files> Pool<P> {
         is_there.then_some(Read { frame, version, number })
     }
 
-    /// What a worker on this node uses the pool with.
+    /// The access of a worker on this node.
     pub(crate) fn worker(&self, c: P::Core, number: usize) -> Worker<'_, P> {
         let part = number % self.store.parts();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ impl<P: Files> Pool<P> {
 }
 
 impl<'p, P: Files> Worker<'p, P> {
-    /// A page, which is brought into the pool if it is not there.
+    /// A page, which is loaded if it is not in the pool.
     ///
     /// The caller has validated where it has the number from: a page that is no page any more is an
     /// error.
@@ -89,7 +89,7 @@ impl<'p, P: Files> Worker<'p, P> {
         }
     }
 
-    /// Brings a page into a free frame, unless somebody else does.
+    /// Loads a page into a free frame, unless another worker does.
     #[cold]
     fn load(&mut self, number: u64) -> Result<(), PagedError> {
         let (c, pool) = (self.c, self.pool);
@@ -162,7 +162,7 @@ impl<'p, P: Files> Worker<'p, P> {
 
     /// A new page, latched, with nothing in it.
     ///
-    /// Pre: [`Self::reserve`] was asked for it.
+    /// Pre: [`Self::reserve`] has reserved its frame.
     pub(crate) fn new_page(&mut self) -> Held<'p, P> {
         let (c, pool) = (self.c, self.pool);
         let number = self.free_pages.pop().expect("reserved");
@@ -207,7 +207,7 @@ impl<'p, P: Files> Worker<'p, P> {
         Read { frame: self.pool.store.frame(id), version, number }
     }
 
-    /// Where a page was found, for [`Self::hinted`].
+    /// The place of a page, for [`Self::hinted`].
     #[inline]
     pub(crate) fn hint(read: &Read<'p, P>) -> (FrameId, u64, u64) {
         (read.frame.id, read.version, read.number)
@@ -239,7 +239,7 @@ mod tests {
     use crate::options::PagedOptions;
 
     /// A worker has found a page in a frame that another one takes for a new page before the first
-    /// has looked at it, and then has no use for. Nobody waits for that.
+    /// has read it, and then does not use. No worker waits for that frame.
     #[test]
     fn nobody_waits_for_a_frame_that_was_reserved() {
         const NUMBER: u64 = 7;

@@ -4,13 +4,13 @@
 //! A record takes a quarter of a page at most, so that leaves hold several. The record of a longer
 //! row has the row's first words, and the length of its tail; the others are divided into pieces,
 //! each an entry of the table's *overflow tree*. The key of a piece is the row's primary key with
-//! the number of the piece behind it, so the pieces of a row lie beside each other, and whoever
-//! knows the row finds each of them. That is how PostgreSQL keeps long values (TOAST), with the
-//! row's key in place of a number of the value.
+//! the number of the piece behind it, so the pieces of a row lie beside each other, and each is
+//! found by the row's key. PostgreSQL keeps long values in the same way (TOAST), with a number of
+//! the value in place of the row's key.
 //!
-//! Pieces are entries like any other: their changes are logged, taken back and repeated, their
-//! pages are split, given back, checked and written, without a rule of their own. Nobody locks
-//! them: whoever has locked a row has its pieces.
+//! Pieces are entries like any other: their changes are logged, undone and repeated, their pages
+//! are split, freed, checked and written, without a rule of their own. They are never locked: the
+//! lock of a row covers its pieces.
 
 use schema::TableDescription;
 
@@ -18,7 +18,7 @@ use crate::key::KeyWords;
 use crate::locks::{Place, name};
 use crate::page::record_words_max;
 
-/// How the rows of a table are divided.
+/// The division of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Division {
     /// Most words of a record.
@@ -39,8 +39,8 @@ pub(crate) struct Span {
     pub words: usize,
 }
 
-/// Whether a table needs an overflow tree, in pages of so many words. It does not depend on what
-/// rows there are: whoever reads a directory knows by it which trees there are.
+/// Returns true if a table needs an overflow tree, in pages of `page_words` words. This depends on
+/// the description alone, and not on the rows, so it says which trees a directory has.
 pub(crate) fn is_needed(description: &TableDescription, page_words: usize) -> bool {
     let width = schema::key_words(description.indexes()[0].key_bits);
     description.has_tail() || description.row_bytes() / 8 > record_words_max(page_words, width)
@@ -52,8 +52,8 @@ pub(crate) fn piece_key(key: &[u64], piece: u64) -> KeyWords {
 }
 
 impl Division {
-    /// Of rows with fixed parts of so many words, and primary keys of `width` words, in pages of so
-    /// many words.
+    /// The division of rows with fixed parts of `fixed` words, and primary keys of `width` words,
+    /// in pages of `page_words` words.
     pub(crate) fn new(fixed: usize, width: usize, page_words: usize) -> Self {
         let (record_max, piece) =
             (record_words_max(page_words, width), record_words_max(page_words, width + 1));
@@ -61,23 +61,23 @@ impl Division {
         Division { record_max, fixed, piece }
     }
 
-    /// Words of the fixed part that lie in the record, whatever the row's tail.
+    /// Words of the fixed part that lie in the record, for rows with any tail.
     #[inline]
     pub(crate) fn near_fixed(&self) -> usize {
         self.fixed.min(self.record_max)
     }
 
-    /// How many of a row's words lie in the record.
+    /// The number of a row's words in the record.
     pub(crate) fn near(&self, words: usize) -> usize {
         if words <= self.record_max { words } else { self.near_fixed() }
     }
 
-    /// The pieces of a row of so many words.
+    /// The number of pieces of a row of `words` words.
     pub(crate) fn pieces(&self, words: usize) -> u64 {
         (words - self.near(words)).div_ceil(self.piece) as u64
     }
 
-    /// Words of a row with a tail of so many bytes.
+    /// Words of a row with a tail of `tail_bytes` bytes.
     pub(crate) fn row_words(&self, tail_bytes: usize) -> usize {
         self.fixed + tail_bytes.div_ceil(8)
     }
@@ -87,12 +87,12 @@ impl Division {
         row[self.near(row.len())..].chunks(self.piece)
     }
 
-    /// The length of a piece of a row of so many words.
+    /// The length of a piece of a row of `words` words.
     pub(crate) fn piece_words(&self, words: usize, piece: u64) -> usize {
         (words - self.near(words) - piece as usize * self.piece).min(self.piece)
     }
 
-    /// Where words of a row lie, `near` of which are in its record.
+    /// The places of words of a row, `near` of which are in its record.
     pub(crate) fn spans(&self, near: usize, (first, count): (usize, usize)) -> impl Iterator<Item = Span> {
         let (mut at, end, piece) = (first, first + count, self.piece);
         std::iter::from_fn(move || {
@@ -119,7 +119,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Adds a piece with this key, of so many words.
+    /// Adds a piece with this key, of `words` words.
     pub(crate) fn add(&mut self, key: &[u64], words: usize) {
         self.count += 1;
         // Names of locks are hashes that suit.

@@ -1,4 +1,4 @@
-//! The tables of a database: what rows look like, and their trees.
+//! The tables of a database: shapes of rows, and their trees.
 
 use concurrency::TableShape;
 use platform::files::Files;
@@ -42,7 +42,7 @@ const TAIL_LENGTH: Abort = Abort::Misuse("a tail of more than 1 MiB");
 const _: () = assert!(TAIL_BYTES_MAX == 1 << 20);
 
 impl Table {
-    /// Makes a table, whose trees are these, or are made, empty: `first` is the number of the first
+    /// Makes a table with these trees, or with new empty ones: `first` is the number of the first
     /// one then.
     pub(crate) fn create<P: Files>(
         worker: &mut Worker<'_, P>,
@@ -79,7 +79,7 @@ impl Table {
         Ok(Table { fixed_words, has_tail, read_only, constant, key_bytes, trees, overflow, division })
     }
 
-    /// Those of its indexes, then that of pieces of rows, if there is one: the order of their
+    /// The trees of its indexes, then that of pieces of rows, if there is one: the order of their
     /// numbers.
     pub(crate) fn all_trees(&self) -> impl Iterator<Item = Tree> {
         self.trees.iter().copied().chain(self.overflow)
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Whether a row may look like this.
+    /// Checks the shape of a row.
     pub(crate) fn check_row(&self, fixed: &[u8], tail: &[u8]) -> Result<(), Abort> {
         if fixed.len() != self.fixed_words * 8 {
             return Err(LENGTH);
@@ -105,12 +105,12 @@ impl Table {
         if tail.len() > TAIL_BYTES_MAX { Err(TAIL_LENGTH) } else { Ok(()) }
     }
 
-    /// Whether rows have a tail.
+    /// Checks that rows have a tail.
     pub(crate) fn check_tail(&self) -> Result<(), Abort> {
         if self.has_tail { Ok(()) } else { Err(TAIL) }
     }
 
-    /// Whether a row with such keys, one an index, may come or go.
+    /// Checks that a row with such keys, one an index, may be inserted or deleted.
     pub(crate) fn check_keys(&self, keys: &[&[u64]], is_loaded: bool) -> Result<(), Abort> {
         if self.is_closed(is_loaded) {
             return Err(SAME_ROWS);
@@ -123,13 +123,13 @@ impl Table {
         is_loaded && (self.read_only || self.constant != 0)
     }
 
-    /// Whether rows have these words.
+    /// Checks that rows have these words.
     pub(crate) fn check_read(&self, first: usize, count: usize) -> Result<(), Abort> {
         let is_inside = first <= self.fixed_words && count <= self.fixed_words - first;
         if is_inside { Ok(()) } else { Err(SPAN) }
     }
 
-    /// Whether rows have bytes from `offset` on that a transaction may write.
+    /// Checks that rows have bytes from `offset` on that a transaction may write.
     pub(crate) fn check_write(&self, offset: usize, bytes: usize, is_loaded: bool) -> Result<(), Abort> {
         let fixed = self.fixed_words * 8;
         if offset > fixed || bytes > fixed - offset {
@@ -145,7 +145,7 @@ impl Table {
         if written & self.constant != 0 { Err(CONSTANT) } else { Ok(()) }
     }
 
-    /// Whether all of these words are never written any more.
+    /// Returns true if all of these words are never written any more.
     pub(crate) fn is_constant(&self, words: u64, is_loaded: bool) -> bool {
         is_loaded && (self.read_only || (words != 0 && self.constant & words == words))
     }

@@ -26,7 +26,7 @@ use crate::tree::{Hint, NextKey, Tree};
 /// One attempt of a transaction.
 pub(crate) struct Transaction<'s, 'd, P: Files> {
     pub session: &'s mut Context<'d, P>,
-    /// Why a verb failed: the transaction can only end then.
+    /// The error of a failed verb: the transaction can only end then.
     pub failed: Option<Abort>,
 }
 
@@ -101,7 +101,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         }
     }
 
-    /// Looks whether the transaction may go on.
+    /// Checks that the transaction may continue.
     #[inline]
     fn look(&self) -> Result<(), Abort> {
         if let Some(failed) = &self.failed {

@@ -1,7 +1,7 @@
 //! Long rows: what lies in pieces beside a row's record.
 //!
-//! A piece is never locked. Whoever changes pieces has the row to itself, and whoever reads them
-//! has at least locked the row to share it, also if the row was looked up without a lock: the
+//! A piece is never locked. A transaction that changes pieces has the row exclusively, and one that
+//! reads them has at least a shared lock of the row, also if the row was found without a lock: the
 //! pieces of a row are not read in one moment.
 
 use std::ops::Range;
@@ -30,8 +30,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         Ok((table, tree))
     }
 
-    /// Sees to it that the pieces of a row that was found do not change; those that are told to
-    /// look at the row again have to.
+    /// Keeps the pieces of a row that was found from changing; a caller that gets `true` has to
+    /// find the row again.
     pub(super) fn hold_pieces(&mut self, number: usize) -> Result<(), Abort> {
         let row = &self.session.rows[number];
         let (table, key, is_locked) = (row.table, row.key, row.is_locked);

@@ -13,7 +13,7 @@ use crate::locks::LockMode;
 use crate::page::{Page, Slot};
 use crate::tree::{Hint, Tree};
 
-/// How a row is locked that is looked up for this.
+/// The lock mode of a row that is found for this intent.
 pub(super) fn mode(intent: Intent) -> LockMode {
     match intent {
         Intent::Read => LockMode::Share,
@@ -22,7 +22,7 @@ pub(super) fn mode(intent: Intent) -> LockMode {
 }
 
 impl<P: Files> Transaction<'_, '_, P> {
-    /// Looks a key up; with a mode, its row is locked so.
+    /// Finds a key; with a mode, its row is locked in it.
     #[inline]
     pub(super) fn find_row(
         &mut self,
@@ -64,7 +64,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(found?.map(|_| KeyWords::of(words)))
     }
 
-    /// Looks a primary key up.
+    /// Finds a primary key.
     #[inline]
     pub(super) fn find_primary(
         &mut self,
@@ -85,8 +85,8 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(entry.hint().map(|hint| self.add_row(table, (key, hint), mode.is_some())))
     }
 
-    /// Looks primary keys up; their rows are locked so, unless the table never changes. `ahead` is
-    /// what will be read of them.
+    /// Finds primary keys; their rows are locked in the mode, unless the table never changes.
+    /// `ahead` names the words that will be read of them.
     pub(super) fn find_primaries(
         &mut self,
         number: usize,
@@ -119,7 +119,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(outcome?)
     }
 
-    /// Has words of a row brought closer.
+    /// Prefetches words of a row.
     pub(super) fn bring_closer(&mut self, row: RowId, span: Span) {
         let Some(row) =
             row.number_in(self.session.attempt).and_then(|row| self.session.rows.get(row as usize))

@@ -1,8 +1,8 @@
 //! Scans: each row of the range is locked, and each gap, before it counts.
 //!
-//! A lock is named by what the leaf showed, so the leaf is validated when the lock is there; if it
-//! has changed, the scan looks again from the last row that it has visited. A visitor may change
-//! what it wants, too: that is a change like any other.
+//! A lock is named by what the leaf showed, so the leaf is validated when the lock is granted; if
+//! it has changed, the scan resumes from the last row that it has visited. A visitor may also
+//! change rows: those are changes like any other.
 
 use engine::dynamic::{AnyVerbs, Visitor};
 use platform::files::Files;
@@ -17,13 +17,13 @@ use crate::key::KeyWords;
 use crate::locks::{LockMode, Place, name};
 use crate::tree::{Cursor, Look, NextKey, ReadAhead, Tree};
 
-/// Entries that a scan asks for ahead of the one that it is at: lists of locks lie anywhere, and
-/// records anywhere in their leaf.
+/// Entries that a scan prefetches ahead of its position: lists of locks lie anywhere, and records
+/// anywhere in their leaf.
 const AHEAD: usize = 4;
-/// Words of records that are asked for.
+/// Words of records that are prefetched.
 const WORDS_AHEAD: usize = 32;
 
-/// What is scanned.
+/// Parameters of a scan.
 #[derive(Clone, Copy)]
 pub(super) struct Scan<'k> {
     pub table: usize,
@@ -31,13 +31,13 @@ pub(super) struct Scan<'k> {
     pub low: &'k [u64],
     pub high: &'k [u64],
     pub intent: Intent,
-    /// Whether anything is locked.
+    /// True if the scan locks.
     locks: bool,
 }
 
-/// What became of a step.
+/// Outcome of a step.
 enum Step {
-    /// The leaf has changed: look again.
+    /// The leaf has changed: find it again.
     Again,
     /// There is a row, or a ghost.
     Row(Option<RowId>),
@@ -72,7 +72,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         scanned
     }
 
-    /// What is above the cursor, with the gap below that locked if the scan locks; `None` if the
+    /// The entry above the cursor, with the gap below it locked if the scan locks; `None` if the
     /// leaf has changed.
     fn lock_above(
         &mut self,
@@ -92,7 +92,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         Ok(Some(above))
     }
 
-    /// Has brought closer what the scan needs of an entry that it will come to.
+    /// Prefetches the memory that the scan needs of a later entry.
     #[inline]
     fn bring(&self, tree: Tree, scan: Scan<'_>, cursor: &Cursor<'_, P>, place: Option<usize>) {
         let c = self.core();
@@ -209,7 +209,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
     }
 
-    /// Shows a row to the visitor, whose errors end the transaction as those of verbs do.
+    /// Delivers a row to the visitor, whose errors end the transaction as those of verbs do.
     fn show(&mut self, row: RowId, visit: &mut Visitor<'_>) -> Result<bool, Abort> {
         let verbs: &mut dyn AnyVerbs = self;
         let goes_on = visit(verbs, row)?;

@@ -46,8 +46,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         self.put_pieces(table, keys[0], (0, &record))
     }
 
-    /// Inserts an entry, when nobody else relies on the gap that it splits; false if the key is
-    /// there.
+    /// Inserts an entry, when no other transaction relies on the gap that it splits; false if the
+    /// key is there.
     ///
     /// Pre: the key is locked.
     fn insert_entry(

@@ -8,12 +8,12 @@ use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::pool::{Read, Worker};
 
-/// Where a descent goes.
+/// The target of a descent.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'k> {
-    /// To the page that covers the key.
+    /// The page that covers the key.
     Key(&'k [u64]),
-    /// To the page that covers the keys right below the key.
+    /// The page that covers the keys right below the key.
     Below(&'k [u64]),
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Way<'p, P: Files> {
     pub at: Read<'p, P>,
     /// Its parent, and the entry there; none of the root.
     pub parent: Option<(Read<'p, P>, usize)>,
-    /// None, if they were not asked for.
+    /// None if they were not requested.
     pub fences: Fences,
 }
 
 impl Tree {
-    /// Goes down to the page of this level (0: a leaf). What the page holds is not validated yet;
-    /// that it was the right page is.
+    /// Descends to the page of this level (0: a leaf). The content of the page is not validated
+    /// yet; that it was the right page is.
     pub(crate) fn descend<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -45,7 +45,7 @@ impl Tree {
         self.descend_as::<P, true>(worker, target, level)
     }
 
-    /// Goes down to the leaf that covers a key, as above.
+    /// Descends to the leaf that covers a key, as above.
     #[inline]
     pub(crate) fn leaf<'p, P: Files>(
         &self,

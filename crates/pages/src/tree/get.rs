@@ -9,7 +9,7 @@ use crate::page::Change;
 use crate::page::{Page, Slot};
 use crate::pool::{FrameId, Held, Read, Role, Worker};
 
-/// Where an entry was found: good while its frame has the version.
+/// The place of a found entry: valid while its frame has the version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
     frame: (FrameId, u64, u64),
@@ -26,7 +26,7 @@ pub(crate) struct Entry<'p, P: Files> {
 }
 
 impl<'p, P: Files> Entry<'p, P> {
-    /// Where it was found; `None` if there is nothing, or a ghost.
+    /// The place of the entry; `None` if there is none, or a ghost.
     #[inline]
     pub(crate) fn hint(&self) -> Option<Hint> {
         let slot = self.slot.filter(|slot| !slot.is_ghost())?;
@@ -35,7 +35,7 @@ impl<'p, P: Files> Entry<'p, P> {
 }
 
 impl Hint {
-    /// Where an entry was found that has this slot.
+    /// The place of an entry with this slot.
     #[inline]
     pub(crate) fn new<P: Files>(leaf: &Read<'_, P>, place: usize, slot: Slot) -> Self {
         Hint { frame: Worker::hint(leaf), place, slot }
@@ -43,7 +43,7 @@ impl Hint {
 }
 
 impl Tree {
-    /// Looks a key up.
+    /// Finds a key.
     #[inline]
     pub(crate) fn find<'p, P: Files>(
         &self,
@@ -58,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// Looks a key up in the leaf that covers it; `None` if the leaf has changed.
+    /// Finds a key in the leaf that covers it; `None` if the leaf has changed.
     #[inline]
     fn find_in<'p, P: Files>(&self, c: P::Core, leaf: Read<'p, P>, key: &[u64]) -> Option<Entry<'p, P>> {
         let page = leaf.page(self.width);
@@ -67,9 +67,9 @@ impl Tree {
         leaf.validate(c).then_some(Entry { leaf, place, slot })
     }
 
-    /// Looks keys up, all of which go down before any is looked for in its leaf, and has words of
-    /// their records brought closer: the misses of some keys overlap. `leaves` is room for that;
-    /// `found` gets each key's number and entry.
+    /// Finds keys: all descents come first, then the searches in leaves, and words of the records
+    /// are prefetched, so that the misses of several keys overlap. `leaves` is room for the leaves;
+    /// `found` receives each key's number and entry.
     pub(crate) fn find_each<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,
@@ -98,7 +98,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Has words of a record brought closer, if the hint still holds.
+    /// Prefetches words of a record, if the hint is still valid.
     #[inline]
     pub(crate) fn prefetch<P: Files>(&self, worker: &Worker<'_, P>, hint: Hint, words: (usize, usize)) {
         let Hint { frame, slot, .. } = hint;
@@ -199,9 +199,9 @@ impl Tree {
         Ok(Some((was, hint)))
     }
 
-    /// Writes words of a record, from number `first` on. `decide` finds in `after` those that are
-    /// there, is told whether the record is a ghost, and changes them to those to come; if it says
-    /// no, nothing happens. Where the record is; `Ok(None)` if nothing has happened.
+    /// Writes words of a record, from number `first` on. `decide` receives the present words in
+    /// `after`, and whether the record is a ghost, and replaces them by the new ones; if it returns
+    /// false, nothing happens. Returns the place of the record; `Ok(None)` if nothing has happened.
     pub(crate) fn write<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

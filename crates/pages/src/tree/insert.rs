@@ -12,7 +12,7 @@ use crate::page::Change;
 use crate::page::{RecordParts, Slot};
 use crate::pool::{Held, Read, Role, Worker};
 
-/// What lies above a new key: the gap below it is split.
+/// The entry above a new key: the gap below it is split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NextKey {
     /// The next entry of the leaf, or the fence above the leaf.
@@ -26,14 +26,14 @@ pub(crate) trait Guard: FnMut(NextKey) -> bool {}
 
 impl<F: FnMut(NextKey) -> bool> Guard for F {}
 
-/// Where an insertion was: what is inserted next may come right behind it.
+/// The place of an insertion: the next insertion may come right behind it.
 pub(crate) struct Behind<'p, P: Files> {
     leaf: Read<'p, P>,
     place: usize,
 }
 
 impl<P: Files> Behind<'_, P> {
-    /// Whether a key comes there, as far as the leaf is as it was.
+    /// Returns true if a key belongs there, if the leaf is unchanged.
     #[inline]
     fn covers(&self, c: P::Core, width: usize, key: &[u64]) -> bool {
         self.leaf.page(width).comes_behind(c, key, self.place)
@@ -47,7 +47,7 @@ pub(crate) enum Inserted {
     Done(Option<Replaced>),
     /// There is such a key, which is no ghost.
     Exists,
-    /// The guard said no.
+    /// The guard refused.
     Refused,
 }
 
@@ -66,9 +66,9 @@ impl Replaced {
 }
 
 impl Tree {
-    /// Inserts a record; the guard is asked, if there is one. A ghost with the same key makes room
-    /// without a question. `behind` is where the insertion before was, if that is known, and then
-    /// where this one is.
+    /// Inserts a record, if the guard, if there is one, allows it. A ghost with the same key is
+    /// replaced without the guard. `behind` is the place of the insertion before, if it is known,
+    /// and then of this one.
     pub(crate) fn insert<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,

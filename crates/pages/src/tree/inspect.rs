@@ -1,4 +1,4 @@
-//! Looks at whole trees while nothing changes them.
+//! Checks of whole trees while nothing changes them.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use crate::key::KeyWords;
 use crate::page::Slot;
 use crate::pool::Worker;
 
-/// What is wrong with a tree.
+/// A fault in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Number of the page.
     pub page: u64,
-    /// What is wrong there.
+    /// A description of the fault.
     pub what: &'static str,
 }
 
-/// What is wrong, and who is shown the entries.
+/// The faults found, and the visitor of entries.
 type Findings<'f> = (&'f mut Vec<Fault>, &'f mut dyn FnMut(&[u64], Slot));
 
 impl Tree {
-    /// Looks whether all pages are in their places, each once, with keys that ascend within their
-    /// fences; the number of pages, and of entries that are no ghosts, which `visit` is shown.
-    /// `seen` has the pages of other trees.
+    /// Checks that all pages are in their places, each once, with keys that ascend within their
+    /// fences. Returns the number of pages, and of entries that are no ghosts, which `visit`
+    /// receives. `seen` has the pages of other trees.
     pub(crate) fn check<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

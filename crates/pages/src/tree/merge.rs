@@ -1,10 +1,10 @@
 //! Merges: a page that has become thin and a neighbour become one, if both fit with some room to
 //! spare.
 //!
-//! The neighbour has the same parent; the lower one of the two gets what the upper one has, which
-//! is free then. A parent that becomes thin so looks for a neighbour, too, and a root with one
-//! child takes that one's place. A page looks when it has become thin, and each time that its fill
-//! has fallen by another step, so that whoever removes many entries reads few neighbours.
+//! The neighbour has the same parent; the lower one of the two receives the entries of the upper
+//! one, which is free then. If the parent becomes thin, it is merged in turn, and a root with one
+//! child takes that child's entries. A page is considered when it becomes thin, and each time that
+//! its fill has fallen by another step, so that removing many entries reads few neighbours.
 //!
 //! Two leaves that become one join the gap below the fence between them with the one above: see
 //! [`super::remove`].
@@ -19,7 +19,7 @@ use crate::page::Change;
 use crate::page::THIN_FILL;
 use crate::pool::{Held, Read, Role, Worker};
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     /// These two stay two pages.
@@ -40,9 +40,8 @@ struct Pair<'p, P: Files> {
 }
 
 impl Tree {
-    /// Makes the leaf that covers the key, which is thin, one with a neighbour, and after that its
-    /// parents as far as they become thin; or does nothing, if others have changed the pages
-    /// meanwhile.
+    /// Merges the thin leaf that covers the key with a neighbour, and after that its parents if
+    /// they become thin; does nothing if others have changed the pages meanwhile.
     #[cold]
     pub(super) fn merge<P: Files>(
         &self,
@@ -95,7 +94,7 @@ impl Tree {
         Ok(Attempt::Over)
     }
 
-    /// Makes two pages one, if they fit and nobody is in the way.
+    /// Merges two pages, if they fit and no transaction prevents it.
     fn merge_pair<'p, P: Files>(
         &self,
         worker: &mut Worker<'p, P>,

@@ -2,15 +2,15 @@
 //!
 //! A tree's root is always the same page: when it is split, its entries move into two new pages
 //! below. All other pages are named by one entry of their parent, so a page is found by its number,
-//! whatever frame has it. A reader takes the version of a child before it validates the parent
-//! again (Leis, Haubenschild, Neumann, "Optimistic Lock Coupling", IEEE Data Engineering Bulletin
-//! 2019): at that moment the child was in its place. Numbers of pages are followed when the parent
-//! has been validated; should the page be no page of the tree any more by then, the parent has
-//! changed, and the reader begins again.
+//! in any frame. A reader takes the version of a child before it validates the parent again (Leis,
+//! Haubenschild, Neumann, "Optimistic Lock Coupling", IEEE Data Engineering Bulletin 2019): at that
+//! moment the child was in its place. Numbers of pages are followed when the parent has been
+//! validated; if the page is no page of the tree any more by then, the parent has changed, and the
+//! reader begins again.
 //!
-//! Structural changes (splits and merges) are done when they are done, whatever becomes of the
-//! transaction: they change no key. Frames for new pages are taken before anything is latched;
-//! latches beyond the first are only tried.
+//! Structural changes (splits and merges) are final, even if the transaction aborts: they change no
+//! key. Frames for new pages are taken before anything is latched; latches beyond the first are
+//! only tried.
 //!
 //! - `descend`: the way down;
 //! - `get`: lookups, and changes of one entry;
@@ -41,7 +41,7 @@ use crate::pool::Worker;
 /// Levels that a tree can have: far more than pages that there can be need.
 pub(crate) const LEVELS_MAX: usize = 16;
 
-/// Where a tree is.
+/// A tree: its number, root and width of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     /// Its number in the database.

@@ -1,8 +1,9 @@
-//! Entries leave; leaves that become thin so are [merged](super::merge) with others.
+//! Removal of entries; leaves that become thin are [merged](super::merge) with others.
 //!
 //! Transactions lock the gap below a key, or below a fence between two leaves. A gap may be joined
-//! with the one above only if nobody depends on it by that name, which the caller answers for: with
-//! the leaf latched, so that whoever locks the gap later notices that the leaf has changed.
+//! with the one above only if no transaction depends on it by that name. The caller checks this
+//! with the leaf latched, so that a transaction that locks the gap later notices that the leaf has
+//! changed.
 
 use platform::files::Files;
 
@@ -15,8 +16,8 @@ use crate::page::THIN_FILL;
 use crate::pool::{Role, Worker};
 
 impl Tree {
-    /// Removes the ghost with this key, if there is one and `may_join` says that the gap below a
-    /// key may be joined with the one above. Otherwise the ghost stays, which harms nobody.
+    /// Removes the ghost with this key, if there is one and `may_join` allows that the gap below a
+    /// key is joined with the one above. Otherwise the ghost stays, which is harmless.
     pub(crate) fn remove_ghost<P: Files>(
         &self,
         worker: &mut Worker<'_, P>,

@@ -21,8 +21,8 @@ pub(crate) struct Cursor<'p, P: Files> {
     tree: Tree,
 }
 
-/// How far a scan has read ahead. It begins when the scan comes to its second leaf, with few
-/// leaves, and goes on with more and more.
+/// Progress of a scan's read-ahead. It begins when the scan comes to its second leaf, with few
+/// leaves, and continues with more and more.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     /// Leaves that the scan has left behind.
@@ -41,7 +41,7 @@ impl ReadAhead {
         self.covered = self.covered.saturating_sub(1);
     }
 
-    /// How many leaves to look for now: none if most of them will be there.
+    /// The number of leaves to read ahead now: none if most of them will be there.
     fn window(&self, most: usize) -> Option<usize> {
         let window = most.min(AHEAD_MIN << self.crossed.min(8));
         (self.crossed > 0 && most > 0 && self.covered * 2 <= window).then_some(window)
@@ -128,7 +128,7 @@ impl<P: Files> Cursor<'_, P> {
         worker.read_ahead(&numbers);
     }
 
-    /// Whether the leaf is as it was found.
+    /// Returns true if the leaf is unchanged.
     pub(crate) fn is_current(&self, c: P::Core) -> bool {
         self.leaf.validate(c)
     }
@@ -140,15 +140,15 @@ impl<P: Files> Cursor<'_, P> {
         Look { key: page.key(c, place), slot, hint }
     }
 
-    /// Key and slot of an entry as it may be, if the leaf may have so many: nothing is validated,
-    /// so this is good for a prefetch only.
+    /// Key and slot of an entry as it may be, if the leaf may have that many: nothing is validated,
+    /// so this serves for a prefetch only.
     #[inline]
     pub(crate) fn guess(&self, c: P::Core, place: usize) -> Option<(KeyWords, Slot)> {
         let page = self.leaf.page(self.tree.width);
         (place < page.count()).then(|| (page.key(c, place), page.slot(c, place)))
     }
 
-    /// Has words of a record of the leaf brought closer.
+    /// Prefetches words of a record of the leaf.
     #[inline]
     pub(crate) fn prefetch_record(&self, c: P::Core, slot: Slot, words: (usize, usize)) {
         self.leaf.page(self.tree.width).prefetch_record(c, slot, words);

@@ -9,7 +9,7 @@ use crate::log::record::Takeback;
 use crate::page::Change;
 use crate::pool::{Held, Role, Worker};
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 enum Attempt {
     /// It is over: the page was split, or something has changed.
     Over,
@@ -18,9 +18,8 @@ enum Attempt {
 }
 
 impl Tree {
-    /// Splits the page of this level that covers the key, and before that its parents as far as
-    /// they are full; or does nothing, if others have changed the pages meanwhile. The caller looks
-    /// again.
+    /// Splits the page of this level that covers the key, and before that its parents if they are
+    /// full; does nothing if others have changed the pages meanwhile. The caller descends again.
     #[cold]
     pub(super) fn split<P: Files>(
         &self,
@@ -95,7 +94,7 @@ impl Tree {
         Ok(Attempt::Over)
     }
 
-    /// What a new page holds, for the log, if there is one.
+    /// Content of a new page, for the log, if there is one.
     fn image<P: Files>(&self, c: P::Core, worker: &Worker<'_, P>, page: &Held<'_, P>) -> Vec<u64> {
         let mut image = Vec::new();
         if worker.pool.log().is_some() {

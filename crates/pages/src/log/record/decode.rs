@@ -1,4 +1,4 @@
-//! How records are read.
+//! Decoding of records.
 
 use engine::{Decision, GlobalId, PartOf};
 
@@ -50,7 +50,7 @@ impl<'r> Decoder<'r> {
         self.word().and_then(|word| u16::try_from(word).ok())
     }
 
-    /// What is said of a transaction over several databases.
+    /// The fields of a record about a transaction over several databases.
     fn of_several(&mut self, kind: u64, transaction: u64) -> Option<Logged<'r>> {
         let global = self.global()?;
         Some(match kind {

@@ -1,4 +1,4 @@
-//! How records are written.
+//! Encoding of records.
 
 use engine::{Decision, GlobalId, PartOf};
 
@@ -43,7 +43,7 @@ impl<'v> Encoder<'v> {
         }
     }
 
-    /// What is noted of a transaction.
+    /// Encodes a note about a transaction.
     pub(crate) fn note(mut self, transaction: u64, note: Note) {
         self.0.extend([0, transaction]);
         match note {
@@ -74,8 +74,8 @@ impl<'v> Encoder<'v> {
         self.0.extend_from_slice(parts.words);
     }
 
-    /// A change. Each image is written by `image`, which is told the number of the page in the
-    /// list; none where it writes nothing.
+    /// Encodes a change. Each image is written by `image`, which receives the number of the page in
+    /// the list; none if it writes nothing.
     pub(crate) fn change(
         mut self,
         (transaction, compensates): (u64, bool),

@@ -8,15 +8,16 @@
 //! then       the change, by kind; then what undoes it
 //! ```
 //!
-//! Padding is a word that says how many words it stands for; so does the mark at the end of a group
-//! that went to the disk, and of each part of it that fills a segment. Its second word says where
-//! the group began: everything below was on disk before the group was written, and what ends with
-//! the mark before anything behind it. Records that end a transaction have two words, and one more
-//! for each other branch of the same transaction that commits with it. What is said of transactions
-//! over several databases has two words more, the transaction's number among these databases; then,
-//! that a part is prepared, the instance that decides; a decision, which is the end of the own
-//! part, too, the number of instances that have to hear of it, and each of them. Keys have the
-//! words that word 2 says. Other things of variable length have their lengths before them.
+//! Padding is a word with the number of words that it fills; so does the mark at the end of a group
+//! that was written to the disk, and of each part of it that fills a segment. Its second word has
+//! the beginning of the group: everything below was on disk before the group was written, and all
+//! up to the mark before anything behind it. Records that end a transaction have two words, and one
+//! more for each other branch of the same transaction that commits with it. Records about
+//! transactions over several databases have two words more, the transaction's number among these
+//! databases; then, for a prepared part, the instance that decides; for a decision, which also ends
+//! the coordinator's own part, the number of instances that have to receive it, and each of them.
+//! Keys have the words that word 2 says. Other things of variable length have their lengths before
+//! them.
 
 mod decode;
 mod encode;
@@ -33,7 +34,7 @@ use engine::{Decision, GlobalId, PartOf};
 use crate::lsn::Lsn;
 use crate::page::{Change, RecordParts};
 
-/// What takes a change of a transaction back: another change of the same key.
+/// The undo of a transaction's change: another change of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takeback<'r> {
     /// Nothing does: it stays.
@@ -54,7 +55,7 @@ pub(crate) struct ChangedPage<'r> {
     pub image: &'r [u64],
 }
 
-/// A change, with all that is said of it.
+/// A change with all fields of its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedChange<'r> {
     pub transaction: u64,
@@ -88,14 +89,14 @@ pub(crate) enum Logged<'r> {
     Forgotten(GlobalId),
 }
 
-/// What is noted of a transaction over several databases.
+/// A note about a transaction over several databases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     Prepared(PartOf),
     Forgotten(GlobalId),
 }
 
-/// How a transaction ends.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End<'d> {
     RolledBack,
@@ -128,7 +129,7 @@ pub(super) const MARK_BYTES: u64 = 16;
 const COMPENSATES: u64 = 1;
 const WORDS_MAX: u64 = 0xff_ffff;
 
-/// The word of padding for so many words.
+/// The word of padding for `words` words.
 pub(super) fn padding(words: u64) -> u64 {
     assert!(words <= WORDS_MAX, "too much padding");
     words << 8 | PADDING
@@ -139,7 +140,7 @@ pub(super) fn group(words: u64, begins: Lsn) -> [u64; 2] {
     [padding(words) | GROUP, begins.0]
 }
 
-/// Whether this can be the first word of such a mark; most words are not.
+/// Returns true if this can be the first word of such a mark; most words are not.
 pub(super) fn may_be_group(word: u64) -> bool {
     word & 0xff == GROUP
 }

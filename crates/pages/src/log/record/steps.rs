@@ -1,10 +1,10 @@
-//! What takes changes back, kept apart from the changes.
+//! Undo steps apart from the changes that they undo.
 
 use super::Takeback;
 use super::decode::Decoder;
 use super::encode::Encoder;
 
-/// What takes one change back, as words that are in no record.
+/// An undo step, as words that are in no record.
 ///
 /// ```text
 /// word 0     tree (32 bits), words of the key (8)
