@@ -177,7 +177,7 @@ impl<P: Platform> Epochs<P> {
     }
 
     /// Advances the epoch for a caller that waits for the end of an epoch whose time has not come;
-    /// otherwise like [`Self::try_advance`]. From [`LIMITED`] on a burst of such advances happens
+    /// otherwise like [`Self::try_advance`]. From `LIMITED` on a burst of such advances happens
     /// at once, and later ones only as often as makes the epochs last for a century.
     pub fn draw(&self, c: P::Core) -> bool {
         if self.current(c).0 < LIMITED {

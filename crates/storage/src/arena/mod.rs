@@ -13,7 +13,7 @@
 //! keeps nothing: each block comes from one heap for all of them.
 //!
 //! An arena that its worker tends ([`Arena::tend`]) has the machine provide memory ahead, between
-//! transactions: a step of the chunk in use when less than [`AHEAD_BYTES_MIN`] are ready, and a
+//! transactions: a step of the chunk in use when less than `AHEAD_BYTES_MIN` are ready, and a
 //! spare chunk when that one comes to its end. A worker that comes upon memory that is not ready
 //! has more and more of it ready from then on.
 
