@@ -9,21 +9,21 @@ use terms::{Abort, Category, Conflict, Stamp};
 
 use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::locks::{Answer, LockMode, Wish};
+use crate::locks::{LockAnswer, LockMode, LockRequest};
 use crate::log::Log;
 use crate::log::record::End;
 use crate::lsn::Lsn;
 use crate::owner::Owner;
-use crate::pool::{Read, Worker};
-use crate::shared::Shared;
-use crate::tree::Hint;
+use crate::pool::{PoolWorker, ReadPage};
+use crate::shared::SharedState;
+use crate::tree::EntryHint;
 
 /// A row that a transaction has found.
 pub(crate) struct FoundRow {
     pub table: usize,
     /// Its primary key.
     pub key: KeyWords,
-    pub hint: Option<Hint>,
+    pub hint: Option<EntryHint>,
     /// True if no other transaction can change the row.
     pub is_locked: bool,
     /// Deleted by the transaction itself.
@@ -33,7 +33,7 @@ pub(crate) struct FoundRow {
 impl FoundRow {
     /// A row that was just found.
     #[inline]
-    pub(crate) fn of(table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> Self {
+    pub(crate) fn of(table: usize, (key, hint): (KeyWords, EntryHint), is_locked: bool) -> Self {
         FoundRow { table, key, hint: Some(hint), is_locked, is_gone: false }
     }
 
@@ -47,15 +47,15 @@ impl FoundRow {
 
 /// A worker's transaction, and buffers that are kept from one transaction to the next.
 pub(crate) struct Context<'d, P: Files> {
-    pub shared: &'d Shared<P>,
-    pub worker: Worker<'d, P>,
+    pub shared: &'d SharedState<P>,
+    pub worker: PoolWorker<'d, P>,
     /// The owner of the transaction.
     pub owner: Box<Owner>,
     /// The owner of the transaction after the next one that is prepared.
     pub spare: Option<Box<Owner>>,
     pub rows: Vec<FoundRow>,
     /// Room for leaves of keys that are found together.
-    pub leaves: Vec<Read<'d, P>>,
+    pub leaves: Vec<ReadPage<'d, P>>,
     pub meter: Meter,
     /// Marks the rows of an attempt.
     pub attempt: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Context<'d, P: Files> {
 
 impl<'d, P: Files> Context<'d, P> {
     pub(crate) fn new(
-        shared: &'d Shared<P>,
+        shared: &'d SharedState<P>,
         (c, number): (P::Core, usize),
         owner: Box<Owner>,
         measure: bool,
@@ -100,12 +100,12 @@ impl<'d, P: Files> Context<'d, P> {
         };
         self.meter.leave::<P>(self.worker.c, before);
         match answer {
-            Answer::Granted => Ok(()),
-            Answer::Refused => {
+            LockAnswer::Granted => Ok(()),
+            LockAnswer::Refused => {
                 self.owner.locks.is_refused((table, name, mode));
                 Err(Abort::Conflict(Conflict::Locked))
             }
-            Answer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
+            LockAnswer::Late => Err(self.shared.failure(self.worker.c).map_or(Abort::Deadline, Abort::from)),
         }
     }
 
@@ -122,17 +122,17 @@ impl<'d, P: Files> Context<'d, P> {
 
     /// Locks a place, and waits for it no longer than this; what was not granted by then is
     /// refused.
-    fn acquire_soon(&mut self, place: (usize, u64, LockMode), longest: u64) -> Answer {
+    fn acquire_soon(&mut self, place: (usize, u64, LockMode), longest: u64) -> LockAnswer {
         let answer = self.acquire(place, None);
-        if answer != Answer::Refused || longest == 0 {
+        if answer != LockAnswer::Refused || longest == 0 {
             return answer;
         }
         let c = self.worker.c;
         let until = P::now(c).plus(longest);
         let is_last = self.deadline.is_some_and(|deadline| deadline <= until);
         let answer = self.acquire(place, Some(if is_last { self.deadline } else { Some(until) }));
-        match answer == Answer::Late && !is_last && self.shared.failure(c).is_none() {
-            true => Answer::Refused,
+        match answer == LockAnswer::Late && !is_last && self.shared.failure(c).is_none() {
+            true => LockAnswer::Refused,
             false => answer,
         }
     }
@@ -141,19 +141,19 @@ impl<'d, P: Files> Context<'d, P> {
         &mut self,
         (table, name, mode): (usize, u64, LockMode),
         waits: Option<Option<Nanos>>,
-    ) -> Answer {
-        let (c, wish) = (self.worker.c, self.wish(table, name, mode));
+    ) -> LockAnswer {
+        let (c, request) = (self.worker.c, self.request(table, name, mode));
         let (owner, meter) = (&mut self.owner, &mut self.meter);
         let mut on_wait = || {
             meter.enter::<P>(c, Category::Wait);
         };
-        owner.locks.acquire((&self.shared.locks, c), wish, waits, &mut on_wait)
+        owner.locks.acquire((&self.shared.locks, c), request, waits, &mut on_wait)
     }
 
     /// The request of this transaction for a place of a table.
     #[inline]
-    pub(crate) fn wish(&self, table: usize, name: u64, mode: LockMode) -> Wish {
-        Wish { table, name, mode, age: self.owner.age }
+    pub(crate) fn request(&self, table: usize, name: u64, mode: LockMode) -> LockRequest {
+        LockRequest { table, name, mode, age: self.owner.age }
     }
 
     /// Begins an attempt; of a part, or of a transaction of this database alone, which waits for a

@@ -18,11 +18,11 @@ use crate::error::PagedError;
 use crate::inspection::{TableTrees, check_trees};
 use crate::key::KeyWords;
 use crate::lsn::Lsn;
-use crate::pool::Worker;
+use crate::pool::PoolWorker;
 use crate::rows::overflow::piece_key;
 use crate::rows::tables::Table;
-use crate::session::Session;
-use crate::shared::Shared;
+use crate::session::PagesSession;
+use crate::shared::SharedState;
 use crate::tree::{NextKey, ReadAhead, Tree};
 
 /// The name of its concurrency control.
@@ -30,14 +30,14 @@ pub const TWO_PHASE_LOCKING: &str = "2pl";
 
 /// A database with rows in pages, under two-phase locking.
 pub struct PagedDatabase<P: Files> {
-    pub(crate) shared: Shared<P>,
+    pub(crate) shared: SharedState<P>,
     pub(crate) descriptions: Vec<TableDescription>,
 }
 
 impl<P: Files> PagedDatabase<P> {
-    fn begin_session(&self, c: P::Core, measure: bool) -> Result<Session<'_, P>, TooManySessions> {
+    fn begin_session(&self, c: P::Core, measure: bool) -> Result<PagesSession<'_, P>, TooManySessions> {
         let (number, owner) = self.shared.begin_session(c)?;
-        Ok(Session::new(&self.shared, (c, number), owner, measure))
+        Ok(PagesSession::new(&self.shared, (c, number), owner, measure))
     }
 
     /// The error that has stopped the database, if the database has stopped.
@@ -78,7 +78,7 @@ impl<P: Files> PagedDatabase<P> {
     /// Visits all rows, in the order of an index.
     fn visit_all(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         (table, index): (&Table, usize),
         visit: &mut dyn FnMut(&[u64], &[u8]),
     ) -> Result<(), PagedError> {
@@ -90,7 +90,7 @@ impl<P: Files> PagedDatabase<P> {
     /// Visits the rows with keys in a range of an index.
     fn visit(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         (table, index): (&Table, usize),
         (low, high): (&[u64], &[u64]),
         visit: &mut dyn FnMut(&[u64], &[u8]),
@@ -144,8 +144,8 @@ impl<P: Files> PagedDatabase<P> {
 /// Copies a record; the bytes of its tail, if there is one with the key.
 fn copy_record<P: Files>(
     tree: &crate::tree::Tree,
-    worker: &mut Worker<'_, P>,
-    place: (&[u64], Option<crate::tree::Hint>),
+    worker: &mut PoolWorker<'_, P>,
+    place: (&[u64], Option<crate::tree::EntryHint>),
     out: &mut Vec<u64>,
 ) -> Result<Option<usize>, PagedError> {
     let c = worker.c;
@@ -159,7 +159,7 @@ fn copy_record<P: Files>(
 /// Completes a row of which `row` has the record.
 fn copy_pieces<P: Files>(
     table: &Table,
-    worker: &mut Worker<'_, P>,
+    worker: &mut PoolWorker<'_, P>,
     key: &[u64],
     (tail_bytes, row): (usize, &mut Vec<u64>),
 ) -> Result<(), PagedError> {

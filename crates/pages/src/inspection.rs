@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use platform::files::Files;
 
 use crate::error::PagedError;
-use crate::pool::Worker;
+use crate::pool::PoolWorker;
 use crate::rows::overflow::{Division, Pieces};
 use crate::tree::Tree;
 
@@ -40,7 +40,7 @@ impl TableTrees {
 /// # Errors
 /// A page cannot be read.
 pub(crate) fn check_trees<P: Files>(
-    worker: &mut Worker<'_, P>,
+    worker: &mut PoolWorker<'_, P>,
     seen: &mut BTreeSet<u64>,
     (name, trees): (&str, &TableTrees),
     wrong: &mut Vec<String>,
@@ -56,7 +56,7 @@ pub(crate) fn check_trees<P: Files>(
             _ => {}
         };
         let (pages, entries) = tree.check(worker, seen, (&mut faults, &mut visit))?;
-        let said = |fault: crate::tree::Fault| {
+        let said = |fault: crate::tree::TreeFault| {
             format!("{name}, tree {}, page {}: {}", tree.number, fault.page, fault.what)
         };
         wrong.extend(faults.into_iter().map(said));

@@ -12,8 +12,8 @@ use platform::{LINE_BYTES, OutOfMemory};
 use storage::Latched;
 
 use crate::limits::OWNERS_MAX;
-use crate::locks::{LockManager, LockMode, Place, TransactionLocks, name};
-use crate::pool::{Worker, Writing};
+use crate::locks::{LockManager, LockMode, LockPlace, TransactionLocks, name};
+use crate::pool::{PoolWorker, Writing};
 use crate::undo::Undo;
 
 /// Bits of ages and of transactions' numbers that name the owner.
@@ -58,11 +58,11 @@ impl Owner {
 
     /// Ends a transaction that has committed, or whose changes are undone: ghosts leave, then all
     /// locks are given back.
-    pub(crate) fn end<P: Files>(&mut self, worker: &mut Worker<'_, P>, manager: &LockManager<P>) {
+    pub(crate) fn end<P: Files>(&mut self, worker: &mut PoolWorker<'_, P>, manager: &LockManager<P>) {
         let c = worker.c;
         let Owner { locks, undo, .. } = self;
         undo.bury(worker, |tree, key| {
-            let gap = name(tree.number, Place::GapBelow, key);
+            let gap = name(tree.number, LockPlace::GapBelow, key);
             locks.is_free((manager, c), gap, LockMode::IntentExclude)
         });
         locks.release_all((manager, c));
@@ -70,7 +70,7 @@ impl Owner {
 }
 
 /// A prepared part.
-pub(crate) struct Kept {
+pub(crate) struct KeptPart {
     pub owner: Box<Owner>,
     /// True if the log has a record that the part is prepared.
     pub is_known: bool,

@@ -11,15 +11,15 @@ use storage::Latched;
 
 use crate::checkpoints::checkpoint::Checkpoints;
 use crate::error::PagedError;
-use crate::locks::{Answer, LockManager, LockMode, Place, Wish, name};
+use crate::locks::{LockAnswer, LockManager, LockMode, LockPlace, LockRequest, name};
 use crate::options::{Broken, PagedOptions};
-use crate::owner::{Kept, Owner, Owners};
+use crate::owner::{KeptPart, Owner, Owners};
 use crate::pool::{Pool, Writing};
 use crate::rows::tables::Table;
-use crate::undo::Doubted;
+use crate::undo::PartInDoubt;
 
 /// State that the sessions of a database share.
-pub(crate) struct Shared<P: Files> {
+pub(crate) struct SharedState<P: Files> {
     pub(crate) pool: Pool<P>,
     pub(crate) locks: LockManager<P>,
     pub(crate) owners: Owners<P>,
@@ -41,14 +41,14 @@ pub(crate) struct Shared<P: Files> {
     /// There with a log.
     pub(crate) checkpoints: Option<Checkpoints<P>>,
     /// Parts in doubt that were found when the database was opened, until a session takes them.
-    pub(crate) in_doubt: Latched<P, Vec<(PartOf, Kept)>>,
+    pub(crate) in_doubt: Latched<P, Vec<(PartOf, KeptPart)>>,
     /// The error that has stopped the database.
     failure: Latched<P, Option<PagedError>>,
     /// A word that is not 0 once there is a failure.
     failed: P::Region,
 }
 
-impl<P: Files> Shared<P> {
+impl<P: Files> SharedState<P> {
     /// The state of a database without sessions yet.
     pub(crate) fn new(
         c: P::Core,
@@ -58,7 +58,7 @@ impl<P: Files> Shared<P> {
     ) -> Result<Self, PagedError> {
         let sessions_max = options.sessions_max.max(1);
         let owners = Owners::new(c, &locks, (sessions_max, options.parts_max))?;
-        Ok(Shared {
+        Ok(SharedState {
             pool,
             locks,
             owners,
@@ -136,8 +136,8 @@ impl<P: Files> Shared<P> {
 
     /// Keeps a part that was found in doubt: its changes are locked again, before there are
     /// sessions.
-    pub(crate) fn adopt(&self, c: P::Core, doubted: Doubted) -> Result<(), PagedError> {
-        let Doubted { transaction, part, undo } = doubted;
+    pub(crate) fn adopt(&self, c: P::Core, doubted: PartInDoubt) -> Result<(), PagedError> {
+        let PartInDoubt { transaction, part, undo } = doubted;
         let refused =
             || PagedError::NotUndone("what a part in doubt has changed cannot be locked".to_owned());
         let mut owner = self.owners.take_for_part(c).ok_or_else(refused)?;
@@ -150,11 +150,11 @@ impl<P: Files> Shared<P> {
             // A piece of a row is that row's.
             let is_piece = self.tables[table].overflow.is_some_and(|other| other.number == tree.number);
             let name = match is_piece {
-                true => name(rows.number, Place::Key, &key[..rows.width]),
-                false => name(tree.number, Place::Key, &key),
+                true => name(rows.number, LockPlace::Key, &key[..rows.width]),
+                false => name(tree.number, LockPlace::Key, &key),
             };
-            let wish = Wish { table, name, mode: LockMode::Exclude, age: owner.age };
-            if owner.locks.acquire((&self.locks, c), wish, None, &mut || ()) != Answer::Granted {
+            let request = LockRequest { table, name, mode: LockMode::Exclude, age: owner.age };
+            if owner.locks.acquire((&self.locks, c), request, None, &mut || ()) != LockAnswer::Granted {
                 return Err(refused());
             }
         }
@@ -163,7 +163,7 @@ impl<P: Files> Shared<P> {
         if self.locks.has_one_session() {
             self.owners.count(c, true);
         }
-        self.in_doubt.with(c, |in_doubt| in_doubt.push((part, Kept { owner, is_known: true })));
+        self.in_doubt.with(c, |in_doubt| in_doubt.push((part, KeptPart { owner, is_known: true })));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::log::record::{StepWords, Takeback};
 use crate::page::RecordParts;
-use crate::pool::Worker;
+use crate::pool::PoolWorker;
 use crate::tree::Tree;
 
 /// A refused page is read again for at most this long, at this interval.
@@ -16,7 +16,7 @@ const REFUSED_NANOS_MAX: u64 = 3_000_000_000;
 const AGAIN_NANOS: u64 = 1_000_000;
 
 /// The undo of one change.
-struct Step {
+struct UndoStep {
     tree: Tree,
     key: KeyWords,
     what: What,
@@ -33,7 +33,7 @@ enum What {
 /// The changes of a transaction.
 #[derive(Default)]
 pub(crate) struct Undo {
-    steps: Vec<Step>,
+    steps: Vec<UndoStep>,
     /// Words as they were before.
     before: Vec<u64>,
     /// Records that may be ghosts because of the transaction.
@@ -61,7 +61,7 @@ impl Undo {
         if matches!(what, What::Mark { ghost: false }) {
             self.ghosts.push((tree, key));
         }
-        self.steps.push(Step { tree, key, what });
+        self.steps.push(UndoStep { tree, key, what });
     }
 
     /// Forgets the last change: it has been taken back.
@@ -73,7 +73,7 @@ impl Undo {
 
     /// Appends all of it as words.
     pub(crate) fn encode(&self, to: &mut Vec<u64>) {
-        for Step { tree, key, what } in &self.steps {
+        for UndoStep { tree, key, what } in &self.steps {
             let (first, takeback) = match *what {
                 What::Mark { ghost } => (0, Takeback::Mark { ghost }),
                 What::Put { at, words, tail_bytes, ghost } => {
@@ -120,7 +120,7 @@ impl Undo {
     ///
     /// # Errors
     /// A page cannot be read, or the log has stopped; an entry is not there.
-    pub(crate) fn roll_back<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<(), PagedError> {
+    pub(crate) fn roll_back<P: Files>(&mut self, worker: &mut PoolWorker<'_, P>) -> Result<(), PagedError> {
         worker.compensate();
         let mut refused = None;
         while !self.steps.is_empty() {
@@ -147,8 +147,8 @@ impl Undo {
 
     /// Takes the last change back; false if its entry is not there. One that fails has changed
     /// nothing.
-    fn take_back_last<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<bool, PagedError> {
-        let Some(Step { tree, key, what }) = self.steps.last() else { return Ok(true) };
+    fn take_back_last<P: Files>(&mut self, worker: &mut PoolWorker<'_, P>) -> Result<bool, PagedError> {
+        let Some(UndoStep { tree, key, what }) = self.steps.last() else { return Ok(true) };
         let (tree, key) = (*tree, *key);
         if let What::Mark { ghost: true } | What::Put { ghost: true, .. } = *what {
             self.ghosts.push((tree, key));
@@ -176,7 +176,7 @@ impl Undo {
     /// harmless.
     pub(crate) fn bury<P: Files>(
         &mut self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         mut may_join: impl FnMut(Tree, &[u64]) -> bool,
     ) {
         for (tree, key) in self.ghosts.drain(..) {
@@ -189,7 +189,7 @@ impl Undo {
 }
 
 /// A part in doubt.
-pub(crate) struct Doubted {
+pub(crate) struct PartInDoubt {
     /// Its number in the log.
     pub transaction: u64,
     pub part: PartOf,

@@ -21,13 +21,13 @@ use platform::files::Files;
 use storage::Latched;
 
 use crate::checkpoints::master::Master;
-use crate::checkpoints::undecided::{Carried, Undecided};
+use crate::checkpoints::undecided::{Undecided, UndecidedContent};
 use crate::error::PagedError;
 use crate::files::life::Life;
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::Broken;
-use crate::pool::{Copies, Pool, Sent};
+use crate::pool::{Copies, Pool, SendOutcome};
 
 /// Copies on their way at a time: more in a larger pool, of which they are no more than a part, as
 /// pages stay meanwhile.
@@ -44,7 +44,7 @@ const FRAMES_PER_TURN: usize = 4096;
 
 /// The content of a checkpoint that does not change while the database is open.
 #[derive(Clone, Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct FixedContent {
     pub identity: u64,
     pub lives: Vec<Life>,
     pub page_bytes: usize,
@@ -59,7 +59,7 @@ struct Job {
 }
 
 /// The checkpoint under way: one worker at a time uses it.
-struct Maker<P: Files> {
+struct CheckpointMaker<P: Files> {
     copies: Copies<P>,
     job: Option<Job>,
     /// A flush has failed: pages may count as written that are not.
@@ -68,11 +68,11 @@ struct Maker<P: Files> {
 
 /// The checkpoints of a database.
 pub(crate) struct Checkpoints<P: Files> {
-    maker: Latched<P, Maker<P>>,
+    maker: Latched<P, CheckpointMaker<P>>,
     /// A word: where the last checkpoint begins.
     last: P::Region,
     bytes: u64,
-    fixed: Fixed,
+    fixed: FixedContent,
     /// The content of a checkpoint besides pages.
     pub undecided: Undecided<P>,
     broken: Broken,
@@ -84,15 +84,16 @@ impl<P: Files> Checkpoints<P> {
         c: P::Core,
         pool: &Pool<P>,
         bytes: u64,
-        fixed: Fixed,
-        carried: Carried,
+        fixed: FixedContent,
+        carried: UndecidedContent,
     ) -> Result<Option<Self>, PagedError> {
         if !pool.has_file() {
             return Ok(None);
         }
         let most = (pool.store().frames() / POOL_PART).clamp(COPIES, COPIES_MAX);
         let copies = Copies::in_runs(most, RUN_MAX);
-        let maker = Latched::new(c, "checkpoint of pages", Maker { copies, job: None, failure: None })?;
+        let maker =
+            Latched::new(c, "checkpoint of pages", CheckpointMaker { copies, job: None, failure: None })?;
         let last = P::region(c, None, LINE_BYTES, "last checkpoint of pages")?;
         let undecided = Undecided::new(c, carried)?;
         Ok(Some(Checkpoints { maker, last, bytes, fixed, undecided, broken: pool.broken() }))
@@ -149,7 +150,7 @@ impl<P: Files> Checkpoints<P> {
     fn work(
         &self,
         c: P::Core,
-        maker: &mut Maker<P>,
+        maker: &mut CheckpointMaker<P>,
         (pool, log): (&Pool<P>, &Log<P>),
         frames: usize,
     ) -> Result<bool, PagedError> {
@@ -166,7 +167,7 @@ impl<P: Files> Checkpoints<P> {
     fn try_work(
         &self,
         c: P::Core,
-        maker: &mut Maker<P>,
+        maker: &mut CheckpointMaker<P>,
         (pool, log): (&Pool<P>, &Log<P>),
         frames: usize,
     ) -> Result<bool, PagedError> {
@@ -174,7 +175,7 @@ impl<P: Files> Checkpoints<P> {
         let sent = self.send(c, maker, pool, frames);
         // Nobody else begins what was gathered.
         maker.copies.submit(c, pool.store());
-        let Maker { copies, job: Some(job), failure } = maker else { return Ok(true) };
+        let CheckpointMaker { copies, job: Some(job), failure } = maker else { return Ok(true) };
         if !sent? {
             return Ok(false);
         }
@@ -189,7 +190,7 @@ impl<P: Files> Checkpoints<P> {
         let begins = job.begins;
         // In this order: see `undecided`.
         let low = log.buffer.oldest(c).map_or(begins, |oldest| oldest.min(begins));
-        let Carried { mut parts, mut decisions } = self.undecided.carried(c);
+        let UndecidedContent { mut parts, mut decisions } = self.undecided.carried(c);
         if self.broken.carried_parts {
             parts.clear();
         }
@@ -211,7 +212,7 @@ impl<P: Files> Checkpoints<P> {
             description: self.fixed.description.clone(),
             roots: self.fixed.roots.clone(),
             states,
-            carried: Carried { parts, decisions },
+            carried: UndecidedContent { parts, decisions },
         };
         master.write::<P>(c, copies.queue(c, pool.store())?)?;
         P::store(c, self.last(), begins.0, Ordering::Relaxed);
@@ -223,11 +224,11 @@ impl<P: Files> Checkpoints<P> {
     fn send(
         &self,
         c: P::Core,
-        maker: &mut Maker<P>,
+        maker: &mut CheckpointMaker<P>,
         pool: &Pool<P>,
         frames: usize,
     ) -> Result<bool, PagedError> {
-        let Maker { copies, job: Some(job), .. } = maker else { return Ok(true) };
+        let CheckpointMaker { copies, job: Some(job), .. } = maker else { return Ok(true) };
         let (waits, store) = (frames == usize::MAX, pool.store());
         let end = job.next_frame.saturating_add(frames).min(store.frames());
         while job.next_frame < end {
@@ -235,7 +236,7 @@ impl<P: Files> Checkpoints<P> {
             if !copies.has_room() {
                 return Ok(false);
             }
-            if copies.send(c, store, (store.frame_id(job.next_frame), true))? == Sent::WasUnderWay {
+            if copies.send(c, store, (store.frame_id(job.next_frame), true))? == SendOutcome::WasUnderWay {
                 // What is under way, by whomever, need not be the last change. It may be from a
                 // checkpoint that was refused.
                 copies.submit(c, store);

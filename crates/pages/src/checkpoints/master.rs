@@ -19,10 +19,10 @@ use engine::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use redo_log::{LogError, PAGES_CHECKPOINT};
 
-use crate::checkpoints::undecided::{Carried, KnownPart};
+use crate::checkpoints::undecided::{KnownPart, UndecidedContent};
 use crate::error::PagedError;
 use crate::files::life::Life;
-use crate::log::reader::Start;
+use crate::log::reader::ReadingStart;
 use crate::log::record;
 use crate::lsn::Lsn;
 
@@ -71,7 +71,7 @@ pub(crate) struct Master {
     /// The known state of each page, from number 1 on.
     pub states: Vec<u64>,
     /// Parts that were prepared, and decisions that were not forgotten.
-    pub carried: Carried,
+    pub carried: UndecidedContent,
 }
 
 /// Takes words off the front.
@@ -112,12 +112,12 @@ impl<'w> Words<'w> {
         Some(Decision { global, participants })
     }
 
-    fn carried(&mut self) -> Option<Carried> {
+    fn carried(&mut self) -> Option<UndecidedContent> {
         let parts = self.word()?;
         let parts = (0..parts).map(|_| self.part()).collect::<Option<_>>()?;
         let decisions = self.word()?;
         let decisions = (0..decisions).map(|_| self.decision()).collect::<Option<_>>()?;
-        Some(Carried { parts, decisions })
+        Some(UndecidedContent { parts, decisions })
     }
 }
 
@@ -135,7 +135,7 @@ impl Master {
             description: Vec::new(),
             roots: Vec::new(),
             states: Vec::new(),
-            carried: Carried::default(),
+            carried: UndecidedContent::default(),
         }
     }
 
@@ -206,9 +206,9 @@ impl Master {
     }
 
     /// The point from which the log is read.
-    pub(crate) fn start(&self) -> Start {
+    pub(crate) fn start(&self) -> ReadingStart {
         let Master { identity, low, durable, .. } = *self;
-        Start { identity, life: self.life(), low, durable }
+        ReadingStart { identity, life: self.life(), low, durable }
     }
 
     /// The last byte of the file of pages that must be there: pages that had changed by the time
@@ -327,7 +327,7 @@ mod tests {
             description: vec![1, 2, 3, 4, 5, 6, 7, 8, 9],
             roots: vec![1, 2, 9],
             states: vec![0, 1, 4096],
-            carried: Carried {
+            carried: UndecidedContent {
                 parts: vec![KnownPart {
                     transaction: 12,
                     part: PartOf { global: GlobalId(1 << 100 | 3), coordinator: 7 },

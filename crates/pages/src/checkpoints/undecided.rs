@@ -36,13 +36,13 @@ pub(crate) struct KnownPart {
 
 /// The parts and decisions at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Carried {
+pub(crate) struct UndecidedContent {
     pub parts: Vec<KnownPart>,
     pub decisions: Vec<Decision>,
 }
 
-struct State {
-    carried: Carried,
+struct UndecidedState {
+    carried: UndecidedContent,
     /// Parts that have ended, and where their ends are in the log.
     ended: Vec<(Lsn, GlobalId)>,
     /// At this number of decisions, those that are durable are forgotten: the check costs a
@@ -52,13 +52,13 @@ struct State {
 
 /// The undecided parts of a database with a log, and its decisions.
 pub(crate) struct Undecided<P: Files> {
-    state: Latched<P, State>,
+    state: Latched<P, UndecidedState>,
 }
 
 impl<P: Files> Undecided<P> {
     /// The parts and decisions that a restart has found.
-    pub(crate) fn new(c: P::Core, carried: Carried) -> Result<Self, OutOfMemory> {
-        let state = State { carried, ended: Vec::new(), forget_at: ENDED_LEAST };
+    pub(crate) fn new(c: P::Core, carried: UndecidedContent) -> Result<Self, OutOfMemory> {
+        let state = UndecidedState { carried, ended: Vec::new(), forget_at: ENDED_LEAST };
         Ok(Undecided { state: Latched::new(c, "prepared parts", state)? })
     }
 
@@ -111,7 +111,7 @@ impl<P: Files> Undecided<P> {
     }
 
     /// All of it, for a checkpoint.
-    pub(crate) fn carried(&self, c: P::Core) -> Carried {
+    pub(crate) fn carried(&self, c: P::Core) -> UndecidedContent {
         self.state.with(c, |state| state.carried.clone())
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn stride(page_bytes: usize) -> usize {
 }
 
 /// Attributes that the pages of a database have in common.
-pub(crate) struct About {
+pub(crate) struct PageFileAttributes {
     pub page_bytes: usize,
     /// Identity of the database.
     pub identity: u64,
@@ -36,7 +36,7 @@ pub(crate) struct PageFile<P: Files> {
     directory: P::Directory,
     file: P::File,
     path: PathBuf,
-    about: About,
+    about: PageFileAttributes,
     /// Its length when it was opened.
     bytes: u64,
     /// Pages that have changed stay in memory.
@@ -49,7 +49,7 @@ impl<P: Files> PageFile<P> {
         c: P::Core,
         (path, directory): (&Path, P::Directory),
         existence: Existence,
-        about: About,
+        about: PageFileAttributes,
     ) -> Result<Self, PagedError> {
         let mut queue = P::queue(c, &directory)?;
         // Pages of less than a block cannot go past the operating system's cache.
@@ -107,7 +107,7 @@ impl<P: Files> PageFile<P> {
         (number, oldest): (u64, Lsn),
         (bytes, frame): (&[u8], &[P::Word]),
     ) -> Result<(), PagedError> {
-        let About { page_bytes, identity, lives } = &self.about;
+        let PageFileAttributes { page_bytes, identity, lives } = &self.about;
         let bytes = &bytes[..bytes.len().min(*page_bytes)];
         let verified = page::verify(bytes, (*page_bytes, *identity), (number, oldest));
         let verified = verified.and_then(|lsn| match life::is_lost(lives, lsn) {

@@ -2,7 +2,7 @@
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum LockAnswer {
     /// The lock is the transaction's.
     Granted,
     /// The transaction may not wait.
@@ -13,7 +13,7 @@ pub(crate) enum Answer {
 
 /// The manager's immediate answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ImmediateAnswer {
     Granted,
     Refused,
     Waits,

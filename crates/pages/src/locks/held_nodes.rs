@@ -2,8 +2,8 @@
 
 use platform::{Nanos, Platform};
 
-use super::answer::{Answer, Asked};
-use super::nodes::NodeWish;
+use super::answer::{ImmediateAnswer, LockAnswer};
+use super::nodes::{NodeRequest, RequestId};
 use super::{LockManager, LockMode};
 
 /// The node of the database. Tables follow, in the order of their numbers.
@@ -66,18 +66,18 @@ impl HeldNodes {
         (node, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Answer {
+    ) -> LockAnswer {
         let intent = mode.intent();
         for node in [DATABASE, node] {
             if !self.inherit((manager, c), (node, intent, age)) {
                 let answer = self.acquire((manager, c), (node, intent, age), waits, on_wait);
-                if answer != Answer::Granted {
+                if answer != LockAnswer::Granted {
                     return answer;
                 }
             }
         }
         self.nodes[node].open = self.allowed(node) & !self.nodes[node].covered;
-        Answer::Granted
+        LockAnswer::Granted
     }
 
     /// Modes, as bits, in which the transaction may lock places in a table, or need not.
@@ -103,7 +103,7 @@ impl HeldNodes {
         let Some(has) = held.mode else { return false };
         if held.is_inherited {
             held.is_inherited = false;
-            if !manager.nodes.take_over(c, (self.owner, node), has, age) {
+            if !manager.nodes.take_over(c, RequestId { owner: self.owner, node }, has, age) {
                 held.mode = None;
                 return false;
             }
@@ -120,23 +120,23 @@ impl HeldNodes {
         (node, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Answer {
-        let (seat, held) = ((self.owner, node), &mut self.nodes[node]);
+    ) -> LockAnswer {
+        let (id, held) = (RequestId { owner: self.owner, node }, &mut self.nodes[node]);
         let target = held.mode.map_or(mode, |has| has.join(mode));
         if held.mode == Some(target) {
-            return Answer::Granted;
+            return LockAnswer::Granted;
         }
         let at = (c, &manager.waits);
-        let wish = NodeWish { mode: target, age, waits: waits.is_some() };
-        let answer = match (manager.nodes.ask(at, seat, wish), waits) {
-            (Asked::Granted, _) => Answer::Granted,
-            (Asked::Refused, _) | (_, None) => Answer::Refused,
-            (Asked::Waits, Some(deadline)) => {
+        let request = NodeRequest { mode: target, age, waits: waits.is_some() };
+        let answer = match (manager.nodes.request_lock(at, id, request), waits) {
+            (ImmediateAnswer::Granted, _) => LockAnswer::Granted,
+            (ImmediateAnswer::Refused, _) | (_, None) => LockAnswer::Refused,
+            (ImmediateAnswer::Waits, Some(deadline)) => {
                 on_wait();
-                manager.nodes.wait(at, seat, deadline)
+                manager.nodes.wait(at, id, deadline)
             }
         };
-        if answer == Answer::Granted {
+        if answer == LockAnswer::Granted {
             if held.mode.is_none() {
                 self.locked.push(node);
             }
@@ -165,11 +165,11 @@ impl HeldNodes {
     /// is given back.
     pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         while let Some(node) = self.locked.pop() {
-            let (seat, held) = ((self.owner, node), &mut self.nodes[node]);
+            let (id, held) = (RequestId { owner: self.owner, node }, &mut self.nodes[node]);
             let mode = held.mode.filter(|mode| manager.inherits && mode.covered_below() == 0);
-            let mode = mode.filter(|mode| manager.nodes.bequeath(c, seat, *mode));
+            let mode = mode.filter(|mode| manager.nodes.bequeath(c, id, *mode));
             if mode.is_none() {
-                manager.nodes.release((c, &manager.waits), seat);
+                manager.nodes.release((c, &manager.waits), id);
             }
             *held = HeldNode { mode, is_inherited: mode.is_some(), ..HeldNode::default() };
         }
@@ -179,7 +179,7 @@ impl HeldNodes {
     pub(super) fn end<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         for (node, held) in self.nodes.iter_mut().enumerate() {
             if std::mem::take(held).is_inherited {
-                manager.nodes.release((c, &manager.waits), (self.owner, node));
+                manager.nodes.release((c, &manager.waits), RequestId { owner: self.owner, node });
             }
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use platform::{Nanos, Platform};
 
-use super::answer::{Answer, Asked};
-use super::rows::RowWish;
+use super::answer::{ImmediateAnswer, LockAnswer};
+use super::rows::RowRequest;
 use super::{LockManager, LockMode};
 
 /// A lock of the transaction.
@@ -15,7 +15,7 @@ struct HeldLock {
     mode: LockMode,
     table: u32,
     /// Number of its request, counted from the owner's first.
-    request: u32,
+    slot: u32,
 }
 
 fn bit(table: usize) -> u64 {
@@ -136,7 +136,7 @@ impl HeldRows {
     }
 
     fn request(&self, number: usize) -> u64 {
-        self.first + u64::from(self.locks[number].request)
+        self.first + u64::from(self.locks[number].slot)
     }
 
     /// Locks a place of a table. With `waits` the transaction waits as long as it may, until the
@@ -146,36 +146,37 @@ impl HeldRows {
     pub(super) fn acquire<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
-        (table, wish): (usize, RowWish),
+        table: usize,
+        request: RowRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Answer {
-        let own = self.find(wish.name);
-        let mode = own.map_or(wish.mode, |number| self.locks[number].mode.join(wish.mode));
+    ) -> LockAnswer {
+        let own = self.find(request.name);
+        let mode = own.map_or(request.mode, |number| self.locks[number].mode.join(request.mode));
         if own.is_some_and(|number| self.locks[number].mode == mode) {
-            return Answer::Granted;
+            return LockAnswer::Granted;
         }
         if own.is_some() {
             self.converted |= bit(table);
         }
-        let request = self.free.last().copied().unwrap_or(self.locks.len() as u32);
-        let fresh = self.first + u64::from(request);
+        let slot = self.free.last().copied().unwrap_or(self.locks.len() as u32);
+        let fresh = self.first + u64::from(slot);
         let own_request = own.map(|number| self.request(number));
         let (rows, at) = (&manager.rows, (c, &manager.waits));
-        let answer = match (rows.ask(at, wish, (own_request, fresh), waits.is_some()), waits) {
-            (Asked::Granted, _) => Answer::Granted,
-            (Asked::Refused, _) | (_, None) => Answer::Refused,
-            (Asked::Waits, Some(deadline)) => {
+        let answer = match (rows.request_lock(at, request, own_request, fresh, waits.is_some()), waits) {
+            (ImmediateAnswer::Granted, _) => LockAnswer::Granted,
+            (ImmediateAnswer::Refused, _) | (_, None) => LockAnswer::Refused,
+            (ImmediateAnswer::Waits, Some(deadline)) => {
                 on_wait();
-                rows.wait(at, own_request.unwrap_or(fresh), wish.name, deadline)
+                rows.wait(at, own_request.unwrap_or(fresh), request.name, deadline)
             }
         };
-        if answer == Answer::Granted {
+        if answer == LockAnswer::Granted {
             match own {
                 Some(number) => self.locks[number].mode = mode,
                 None => {
                     self.free.pop();
-                    self.add(HeldLock { name: wish.name, mode, table: table as u32, request });
+                    self.add(HeldLock { name: request.name, mode, table: table as u32, slot });
                 }
             }
         }
@@ -207,7 +208,8 @@ impl HeldRows {
     pub(super) fn release_covered<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
-        (table, mode): (usize, LockMode),
+        table: usize,
+        mode: LockMode,
     ) -> usize {
         let first = self.first;
         let mut left = 0;
@@ -217,8 +219,8 @@ impl HeldRows {
             let is_covered = is_here && mode.covers(lock.mode);
             left += usize::from(is_here && !is_covered);
             if is_covered {
-                manager.rows.release((c, &manager.waits), first + u64::from(lock.request), lock.name);
-                free.push(lock.request);
+                manager.rows.release((c, &manager.waits), first + u64::from(lock.slot), lock.name);
+                free.push(lock.slot);
             }
             !is_covered
         });
@@ -231,7 +233,7 @@ impl HeldRows {
     pub(super) fn release_all<P: Platform>(&mut self, (manager, c): (&LockManager<P>, P::Core)) {
         // The last ones first: rows that many want are taken late.
         for lock in self.locks.iter().rev() {
-            manager.rows.release((c, &manager.waits), self.first + u64::from(lock.request), lock.name);
+            manager.rows.release((c, &manager.waits), self.first + u64::from(lock.slot), lock.name);
         }
         self.locks.clear();
         self.free.clear();

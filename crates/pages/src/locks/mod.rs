@@ -6,7 +6,7 @@
 //!
 //! - `nodes`: the database and its tables, with the inheritance of their locks from transaction to
 //!   transaction;
-//! - `rows`: keys and gaps, by [names](name::Place);
+//! - `rows`: keys and gaps, by [names](name::LockPlace);
 //! - `waits`: the rule for waiting;
 //! - `held_nodes`, `held_rows`: an owner's locks of nodes and rows;
 //! - `transaction`: the locks of a transaction, level by level.
@@ -32,10 +32,10 @@ mod waits;
 
 use platform::{OutOfMemory, Platform};
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::LockAnswer;
 pub(crate) use mode::LockMode;
-pub(crate) use name::{Place, name};
-pub(crate) use transaction::{TransactionLocks, Wish};
+pub(crate) use name::{LockPlace, name};
+pub(crate) use transaction::{LockRequest, TransactionLocks};
 
 use crate::options::PagedOptions;
 
@@ -62,8 +62,8 @@ impl<P: Platform> LockManager<P> {
         let per_owner = options.locks_max.max(1);
         let broken = options.broken;
         Ok(LockManager {
-            rows: rows::RowLocks::new(c, (options.lock_lists, owners, per_owner))?,
-            nodes: nodes::NodeLocks::new(c, (1 + tables, owners), broken.keeps_inherited)?,
+            rows: rows::RowLocks::new(c, options.lock_lists, owners, per_owner)?,
+            nodes: nodes::NodeLocks::new(c, 1 + tables, owners, broken.keeps_inherited)?,
             waits: waits::Waits::new(c, owners)?,
             escalation: options.escalation.clamp(1, per_owner),
             inherits: options.inherits_locks(),

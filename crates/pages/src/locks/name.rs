@@ -7,7 +7,7 @@ use terms::random::SplitMix;
 /// The kind of a named place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Place {
+pub(crate) enum LockPlace {
     /// A key of an index, whether or not there is an entry with it.
     Key = 1,
     /// The gap right below a key, which may be that of an entry or a separator of leaves.
@@ -18,7 +18,7 @@ pub(crate) enum Place {
 
 /// The name of a place in a tree.
 #[inline]
-pub(crate) fn name(tree: u32, place: Place, key: &[u64]) -> u64 {
+pub(crate) fn name(tree: u32, place: LockPlace, key: &[u64]) -> u64 {
     let mut hash = mix(u64::from(tree) << 8 | place as u64);
     for word in key {
         hash = mix(hash ^ *word);

@@ -33,11 +33,11 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-use super::answer::{Answer, Asked};
+use super::answer::{ImmediateAnswer, LockAnswer};
 use super::latched::{get, latched, set};
 use super::mode::LockMode;
 use super::mode::MODES;
-use super::waits::{Met, Waits};
+use super::waits::{ConflictingRequest, Waits};
 use crate::limits::OWNERS_MAX;
 
 /// Bits of each mode's count.
@@ -63,12 +63,16 @@ const MODE: u64 = 7;
 const INHERITED: u64 = 8;
 const WANTED: u64 = 16;
 
-/// An owner's number, and that of a node.
-pub(super) type Seat = (usize, usize);
+/// The place of an owner's request for a node.
+#[derive(Clone, Copy)]
+pub(super) struct RequestId {
+    pub owner: usize,
+    pub node: usize,
+}
 
 /// A request for a node.
 #[derive(Clone, Copy)]
-pub(super) struct NodeWish {
+pub(super) struct NodeRequest {
     /// With what the transaction has already.
     pub mode: LockMode,
     pub age: u64,
@@ -105,7 +109,8 @@ impl<P: Platform> NodeLocks<P> {
     /// No locks.
     pub(super) fn new(
         c: P::Core,
-        (node_count, owners): (usize, usize),
+        node_count: usize,
+        owners: usize,
         keeps_inherited: bool,
     ) -> Result<Self, OutOfMemory> {
         let nodes = P::region(c, None, node_count * LINE_BYTES, "locks of tables")?;
@@ -124,31 +129,31 @@ impl<P: Platform> NodeLocks<P> {
     }
 
     #[inline]
-    fn request(&self, (owner, node): Seat) -> &[P::Word] {
+    fn request(&self, RequestId { owner, node }: RequestId) -> &[P::Word] {
         let number = owner * self.node_count + node;
         P::words_of(&self.requests, number * LINE_BYTES, REQUEST_WORDS)
     }
 
     /// The requests of all other owners.
-    fn others(&self, (owner, node): Seat) -> impl Iterator<Item = (usize, &[P::Word])> {
+    fn others(&self, RequestId { owner, node }: RequestId) -> impl Iterator<Item = (usize, &[P::Word])> {
         let all = (0..self.owners).filter(move |other| *other != owner);
-        all.map(move |other| (other, self.request((other, node))))
+        all.map(move |other| (other, self.request(RequestId { owner: other, node })))
     }
 
     /// Leaves a lock to the owner's next transaction; false if a request waits that it excludes.
     #[inline]
-    pub(super) fn bequeath(&self, c: P::Core, seat: Seat, mode: LockMode) -> bool {
-        let state = &self.request(seat)[STATE];
+    pub(super) fn bequeath(&self, c: P::Core, id: RequestId, mode: LockMode) -> bool {
+        let state = &self.request(id)[STATE];
         // Release: what the transaction did is before what is done by whoever takes the lock away.
         P::cas(c, state, mode as u64, mode as u64 | INHERITED, Ordering::AcqRel).is_ok()
     }
 
     /// Takes over what the owner's last transaction has left; false if it was taken away.
     #[inline]
-    pub(super) fn take_over(&self, c: P::Core, seat: Seat, mode: LockMode, age: u64) -> bool {
-        let words = self.request(seat);
+    pub(super) fn take_over(&self, c: P::Core, id: RequestId, mode: LockMode, age: u64) -> bool {
+        let words = self.request(id);
         set::<P>(c, &words[AGE], age);
-        // Release: pairs with the acquire in `is_in_the_way`, after which the age is read. Acquire:
+        // Release: pairs with the acquire in `is_blocking`, after which the age is read. Acquire:
         // as after any lock.
         P::cas(c, &words[STATE], mode as u64 | INHERITED, mode as u64, Ordering::AcqRel).is_ok()
     }
@@ -156,29 +161,34 @@ impl<P: Platform> NodeLocks<P> {
     /// Requests a mode. The request waits if it may, and if the transaction allows that.
     ///
     /// Pre: the owner has inherited nothing of the node.
-    pub(super) fn ask(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat, wish: NodeWish) -> Asked {
-        let (words, own) = (self.node(seat.1), self.request(seat));
+    pub(super) fn request_lock(
+        &self,
+        (c, waits): (P::Core, &Waits<P>),
+        id: RequestId,
+        request: NodeRequest,
+    ) -> ImmediateAnswer {
+        let (words, own) = (self.node(id.node), self.request(id));
         latched::<P, _>(c, words, || {
             let held = granted(get::<P>(c, &own[STATE]));
             let counts = get::<P>(c, &words[COUNTS]) - held.map_or(0, unit);
             let waiting = get::<P>(c, &words[WAITERS]);
-            let mut asked = Asked::Granted;
-            if waiting != 0 || counts & excluded(wish.mode) != 0 {
-                let met = self.meet(c, seat, wish, held.is_none());
-                if !met.is_empty() {
-                    asked = waits.decide(c, (seat.0, wish.age), &met, wish.waits);
+            let mut asked = ImmediateAnswer::Granted;
+            if waiting != 0 || counts & excluded(request.mode) != 0 {
+                let conflicts = self.find_conflicts(c, id, request, held.is_none());
+                if !conflicts.is_empty() {
+                    asked = waits.decide(c, id.owner, request.age, &conflicts, request.waits);
                 }
             }
-            if asked != Asked::Refused {
-                set::<P>(c, &own[AGE], wish.age);
+            if asked != ImmediateAnswer::Refused {
+                set::<P>(c, &own[AGE], request.age);
             }
             match asked {
-                Asked::Granted => self.give(c, seat, wish.mode),
-                Asked::Waits => {
-                    set::<P>(c, &own[WANTED_MODE], wish.mode as u64);
+                ImmediateAnswer::Granted => self.give(c, id, request.mode),
+                ImmediateAnswer::Waits => {
+                    set::<P>(c, &own[WANTED_MODE], request.mode as u64);
                     set::<P>(c, &words[WAITERS], waiting + 1);
                 }
-                Asked::Refused => {}
+                ImmediateAnswer::Refused => {}
             }
             asked
         })
@@ -187,17 +197,23 @@ impl<P: Platform> NodeLocks<P> {
     /// All other requests that conflict with a request, which is new or a conversion. Inherited
     /// locks that exclude it are revoked.
     #[cold]
-    fn meet(&self, c: P::Core, seat: Seat, wish: NodeWish, is_new: bool) -> Vec<Met> {
-        let met = self.others(seat).map(|(owner, words)| {
-            let granted = self.is_in_the_way(c, seat.1, words, wish.mode);
+    fn find_conflicts(
+        &self,
+        c: P::Core,
+        id: RequestId,
+        request: NodeRequest,
+        is_new: bool,
+    ) -> Vec<ConflictingRequest> {
+        let conflicts = self.others(id).map(|(owner, words)| {
+            let granted = self.is_blocking(c, id.node, words, request.mode);
             let wanted = get::<P>(c, &words[WANTED_MODE]);
-            let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(wish.mode);
+            let wanted = wanted != 0 && !LockMode::of(wanted).is_compatible(request.mode);
             // What is marked now does not end without the latch: its age is that of the transaction
             // that has it.
             let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
-            Met::of(owner, (rank, (is_new, wish.age)), granted, wanted)
+            ConflictingRequest::of(owner, rank, (is_new, request.age), granted, wanted)
         });
-        met.filter(Met::matters).collect()
+        conflicts.filter(ConflictingRequest::matters).collect()
     }
 
     /// Returns true if a waiting request is no conversion.
@@ -209,7 +225,7 @@ impl<P: Platform> NodeLocks<P> {
     /// inherited, and marks it if it is held.
     ///
     /// Pre: the node is latched.
-    fn is_in_the_way(&self, c: P::Core, node: usize, words: &[P::Word], mode: LockMode) -> bool {
+    fn is_blocking(&self, c: P::Core, node: usize, words: &[P::Word], mode: LockMode) -> bool {
         // Acquire: pairs with the release of whoever took the request over, or left it.
         let mut state = P::load(c, &words[STATE], Ordering::Acquire);
         loop {
@@ -238,8 +254,8 @@ impl<P: Platform> NodeLocks<P> {
     /// Grants a mode.
     ///
     /// Pre: the node is latched, and nothing is in the way.
-    fn give(&self, c: P::Core, seat: Seat, mode: LockMode) {
-        let (words, own) = (self.node(seat.1), self.request(seat));
+    fn give(&self, c: P::Core, id: RequestId, mode: LockMode) {
+        let (words, own) = (self.node(id.node), self.request(id));
         let held = granted(get::<P>(c, &own[STATE])).map_or(0, unit);
         set::<P>(c, &words[COUNTS], get::<P>(c, &words[COUNTS]) - held + unit(mode));
         // Wanted, as far as is known here, when somebody waits.
@@ -248,7 +264,7 @@ impl<P: Platform> NodeLocks<P> {
     }
 
     /// A request waits no longer.
-    fn retire(&self, c: P::Core, (node, words): (&[P::Word], &[P::Word])) {
+    fn retire(&self, c: P::Core, node: &[P::Word], words: &[P::Word]) {
         set::<P>(c, &words[WANTED_MODE], 0);
         set::<P>(c, &node[WAITERS], get::<P>(c, &node[WAITERS]) - 1);
     }
@@ -259,7 +275,7 @@ impl<P: Platform> NodeLocks<P> {
     #[cold]
     fn grant(&self, (c, waits): (P::Core, &Waits<P>), node: usize) {
         let waiting = (0..self.owners).filter_map(|owner| {
-            let words = self.request((owner, node));
+            let words = self.request(RequestId { owner, node });
             let wanted = get::<P>(c, &words[WANTED_MODE]);
             let rank = (self.is_new(c, words), get::<P>(c, &words[AGE]));
             (wanted != 0).then(|| (rank, owner, LockMode::of(wanted)))
@@ -270,13 +286,13 @@ impl<P: Platform> NodeLocks<P> {
             if !waiting[..place].iter().all(|(.., before)| before.is_compatible(*mode)) {
                 continue;
             }
-            let seat = (*owner, node);
-            let in_the_way = |(_, words)| self.is_in_the_way(c, node, words, *mode);
+            let id = RequestId { owner: *owner, node };
+            let in_the_way = |(_, words)| self.is_blocking(c, node, words, *mode);
             // All of them are looked at: each that is in the way is marked.
-            let is_free = self.others(seat).filter(|other| in_the_way(*other)).count() == 0;
+            let is_free = self.others(id).filter(|other| in_the_way(*other)).count() == 0;
             if is_free && waits.claim(c, *owner) {
-                self.retire(c, (self.node(node), self.request(seat)));
-                self.give(c, seat, *mode);
+                self.retire(c, self.node(node), self.request(id));
+                self.give(c, id, *mode);
                 // Last: from here on the state is the owner's.
                 waits.wake(c, *owner);
             }
@@ -287,32 +303,32 @@ impl<P: Platform> NodeLocks<P> {
     pub(super) fn wait(
         &self,
         (c, waits): (P::Core, &Waits<P>),
-        seat: Seat,
+        id: RequestId,
         deadline: Option<Nanos>,
-    ) -> Answer {
-        if waits.wait(c, seat.0, deadline) {
-            return Answer::Granted;
+    ) -> LockAnswer {
+        if waits.wait(c, id.owner, deadline) {
+            return LockAnswer::Granted;
         }
-        let node = self.node(seat.1);
+        let node = self.node(id.node);
         latched::<P, _>(c, node, || {
-            let answer = waits.stop(c, seat.0);
-            if answer != Answer::Granted {
-                self.retire(c, (node, self.request(seat)));
-                self.grant((c, waits), seat.1);
+            let answer = waits.stop(c, id.owner);
+            if answer != LockAnswer::Granted {
+                self.retire(c, node, self.request(id));
+                self.grant((c, waits), id.node);
             }
             answer
         })
     }
 
     /// Gives a lock back, held or inherited, unless it was taken away.
-    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), seat: Seat) {
-        let (node, words) = (self.node(seat.1), self.request(seat));
+    pub(super) fn release(&self, (c, waits): (P::Core, &Waits<P>), id: RequestId) {
+        let (node, words) = (self.node(id.node), self.request(id));
         latched::<P, _>(c, node, || {
             let Some(mode) = granted(get::<P>(c, &words[STATE])) else { return };
             set::<P>(c, &words[STATE], 0);
             set::<P>(c, &node[COUNTS], get::<P>(c, &node[COUNTS]) - unit(mode));
             if get::<P>(c, &node[WAITERS]) != 0 {
-                self.grant((c, waits), seat.1);
+                self.grant((c, waits), id.node);
             }
         });
     }

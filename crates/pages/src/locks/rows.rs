@@ -5,10 +5,10 @@
 
 use platform::{Intent, LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-use super::answer::{Answer, Asked};
+use super::answer::{ImmediateAnswer, LockAnswer};
 use super::latched::{get, latched, set};
 use super::mode::LockMode;
-use super::waits::{Met, Rank, Waits};
+use super::waits::{ConflictingRequest, Rank, Waits};
 
 /// Words of a request.
 const NEXT: usize = 0;
@@ -38,7 +38,7 @@ pub(super) struct RowLocks<P: Platform> {
 
 /// A request for a key or gap.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowWish {
+pub(super) struct RowRequest {
     pub name: u64,
     pub mode: LockMode,
     /// Smaller is older; no two transactions have the same.
@@ -49,7 +49,9 @@ impl<P: Platform> RowLocks<P> {
     /// No locks.
     pub(super) fn new(
         c: P::Core,
-        (lists, owners, per_owner): (usize, usize, usize),
+        lists: usize,
+        owners: usize,
+        per_owner: usize,
     ) -> Result<Self, OutOfMemory> {
         let list_count = lists.max(1).next_power_of_two();
         let lists = P::region(c, None, list_count * LINE_BYTES, "lists of locks")?;
@@ -93,20 +95,21 @@ impl<P: Platform> RowLocks<P> {
     /// Requests a lock: with `own` the request that the transaction has already, else with `fresh`,
     /// a request that is in no list. The request waits if it may, and if the transaction allows
     /// that.
-    pub(super) fn ask(
+    pub(super) fn request_lock(
         &self,
         (c, waits): (P::Core, &Waits<P>),
-        wish: RowWish,
-        (own, fresh): (Option<u64>, u64),
+        request: RowRequest,
+        own: Option<u64>,
+        fresh: u64,
         may_wait: bool,
-    ) -> Asked {
-        let list = self.list(wish.name);
+    ) -> ImmediateAnswer {
+        let list = self.list(request.name);
         let number = own.unwrap_or(fresh);
         latched::<P, _>(c, list, || {
             let has = own.map(|own| LockMode::of(get::<P>(c, &self.request(own)[GRANTED])));
-            let target = has.map_or(wish.mode, |has| has.join(wish.mode));
-            let mut met = Vec::new();
-            for (other, words) in self.requests(c, list, wish.name) {
+            let target = has.map_or(request.mode, |has| has.join(request.mode));
+            let mut conflicts = Vec::new();
+            for (other, words) in self.requests(c, list, request.name) {
                 if own == Some(other) {
                     continue;
                 }
@@ -114,26 +117,32 @@ impl<P: Platform> RowLocks<P> {
                 let granted = excludes(get::<P>(c, &words[GRANTED]));
                 let wanted = excludes(get::<P>(c, &words[WANTED]));
                 if granted || wanted {
-                    let ranks = (Self::rank(c, words), (own.is_none(), wish.age));
-                    met.push(Met::of(self.owner(other), ranks, granted, wanted));
+                    let own_rank = (own.is_none(), request.age);
+                    conflicts.push(ConflictingRequest::of(
+                        self.owner(other),
+                        Self::rank(c, words),
+                        own_rank,
+                        granted,
+                        wanted,
+                    ));
                 }
             }
-            let asked = match met.is_empty() {
-                true => Asked::Granted,
-                false => waits.decide(c, (self.owner(number), wish.age), &met, may_wait),
+            let asked = match conflicts.is_empty() {
+                true => ImmediateAnswer::Granted,
+                false => waits.decide(c, self.owner(number), request.age, &conflicts, may_wait),
             };
-            if asked == Asked::Refused {
+            if asked == ImmediateAnswer::Refused {
                 return asked;
             }
             let words = self.request(number);
             if own.is_none() {
-                set::<P>(c, &words[NAME], wish.name);
-                set::<P>(c, &words[AGE], wish.age);
+                set::<P>(c, &words[NAME], request.name);
+                set::<P>(c, &words[AGE], request.age);
                 set::<P>(c, &words[GRANTED], 0);
                 self.append(c, list, number);
             }
-            let slot = if asked == Asked::Granted { GRANTED } else { WANTED };
-            if asked == Asked::Waits {
+            let slot = if asked == ImmediateAnswer::Granted { GRANTED } else { WANTED };
+            if asked == ImmediateAnswer::Waits {
                 set::<P>(c, &list[WAITERS], get::<P>(c, &list[WAITERS]) + 1);
             }
             set::<P>(c, &words[WANTED], 0);
@@ -205,14 +214,14 @@ impl<P: Platform> RowLocks<P> {
         number: u64,
         name: u64,
         deadline: Option<Nanos>,
-    ) -> Answer {
+    ) -> LockAnswer {
         if waits.wait(c, self.owner(number), deadline) {
-            return Answer::Granted;
+            return LockAnswer::Granted;
         }
         let list = self.list(name);
         latched::<P, _>(c, list, || {
             let answer = waits.stop(c, self.owner(number));
-            if answer != Answer::Granted {
+            if answer != LockAnswer::Granted {
                 let words = self.request(number);
                 self.retire(c, list, words);
                 if get::<P>(c, &words[GRANTED]) == 0 {

@@ -9,10 +9,10 @@ use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
 
 use super::LockMode::{Exclude, IntentExclude, IntentShare, Share};
-use super::answer::{Answer, Asked};
-use super::nodes::{NodeLocks, NodeWish};
+use super::answer::{ImmediateAnswer, LockAnswer};
+use super::nodes::{NodeLocks, NodeRequest, RequestId};
 use super::waits::Waits;
-use super::{LockManager, LockMode, TransactionLocks, Wish};
+use super::{LockManager, LockMode, LockRequest, TransactionLocks};
 use crate::options::{Broken, PagedOptions};
 
 /// Two nodes and four sessions, whose numbers are the ages of their transactions, too.
@@ -24,30 +24,30 @@ struct Tables {
 impl Tables {
     fn new() -> Self {
         let c = Hardware::core();
-        let nodes = NodeLocks::new(c, (2, 4), false).expect("memory");
+        let nodes = NodeLocks::new(c, 2, 4, false).expect("memory");
         Tables { nodes, waits: Waits::new(c, 4).expect("memory") }
     }
 
-    fn ask(&self, session: usize, node: usize, mode: LockMode) -> Asked {
-        let wish = NodeWish { mode, age: session as u64, waits: true };
-        self.nodes.ask((Hardware::core(), &self.waits), (session, node), wish)
+    fn request_lock(&self, session: usize, node: usize, mode: LockMode) -> ImmediateAnswer {
+        let request = NodeRequest { mode, age: session as u64, waits: true };
+        self.nodes.request_lock((Hardware::core(), &self.waits), RequestId { owner: session, node }, request)
     }
 
     /// The outcome of a wait for a node; a wait that has not ended ends now.
-    fn answered(&self, session: usize, node: usize) -> Answer {
-        self.nodes.wait((Hardware::core(), &self.waits), (session, node), Some(Nanos(0)))
+    fn answered(&self, session: usize, node: usize) -> LockAnswer {
+        self.nodes.wait((Hardware::core(), &self.waits), RequestId { owner: session, node }, Some(Nanos(0)))
     }
 
     fn release(&self, session: usize, node: usize) {
-        self.nodes.release((Hardware::core(), &self.waits), (session, node));
+        self.nodes.release((Hardware::core(), &self.waits), RequestId { owner: session, node });
     }
 
     fn bequeath(&self, session: usize, mode: LockMode) -> bool {
-        self.nodes.bequeath(Hardware::core(), (session, 0), mode)
+        self.nodes.bequeath(Hardware::core(), RequestId { owner: session, node: 0 }, mode)
     }
 
     fn take_over(&self, session: usize, mode: LockMode) -> bool {
-        self.nodes.take_over(Hardware::core(), (session, 0), mode, session as u64)
+        self.nodes.take_over(Hardware::core(), RequestId { owner: session, node: 0 }, mode, session as u64)
     }
 
     /// Requests that are granted, and that wait.
@@ -61,15 +61,20 @@ fn modes_are_granted_as_the_table_says() {
     for one in LockMode::ALL {
         for other in LockMode::ALL {
             let tables = Tables::new();
-            assert_eq!(tables.ask(0, 0, one), Asked::Granted);
-            let expected = if one.is_compatible(other) { Asked::Granted } else { Asked::Waits };
-            assert_eq!(tables.ask(1, 0, other), expected, "{one:?}, {other:?}");
+            assert_eq!(tables.request_lock(0, 0, one), ImmediateAnswer::Granted);
+            let expected =
+                if one.is_compatible(other) { ImmediateAnswer::Granted } else { ImmediateAnswer::Waits };
+            assert_eq!(tables.request_lock(1, 0, other), expected, "{one:?}, {other:?}");
             // A conversion is granted what is compatible, too.
             let tables = Tables::new();
-            assert_eq!(tables.ask(0, 0, IntentShare), Asked::Granted);
-            let is_there = tables.ask(1, 0, one) == Asked::Granted;
+            assert_eq!(tables.request_lock(0, 0, IntentShare), ImmediateAnswer::Granted);
+            let is_there = tables.request_lock(1, 0, one) == ImmediateAnswer::Granted;
             let is_free = !is_there || one.is_compatible(other);
-            assert_eq!(tables.ask(0, 0, other) == Asked::Granted, is_free, "{one:?}, {other:?}");
+            assert_eq!(
+                tables.request_lock(0, 0, other) == ImmediateAnswer::Granted,
+                is_free,
+                "{one:?}, {other:?}"
+            );
         }
     }
 }
@@ -77,54 +82,54 @@ fn modes_are_granted_as_the_table_says() {
 #[test]
 fn whoever_waits_is_served_by_age() {
     let tables = Tables::new();
-    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
+    assert_eq!(tables.request_lock(1, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 0, Share), ImmediateAnswer::Waits);
     // Not in the way of what is granted, and yet behind what waits.
-    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Waits);
+    assert_eq!(tables.request_lock(3, 0, IntentExclude), ImmediateAnswer::Waits);
     // Older than what waits.
-    assert_eq!(tables.ask(0, 0, IntentExclude), Asked::Granted);
+    assert_eq!(tables.request_lock(0, 0, IntentExclude), ImmediateAnswer::Granted);
     tables.release(1, 0);
     assert_eq!(tables.census(0), (1, 2));
     tables.release(0, 0);
     assert_eq!(tables.census(0), (1, 1));
-    assert_eq!(tables.answered(2, 0), Answer::Granted);
+    assert_eq!(tables.answered(2, 0), LockAnswer::Granted);
     tables.release(2, 0);
-    assert_eq!(tables.answered(3, 0), Answer::Granted);
+    assert_eq!(tables.answered(3, 0), LockAnswer::Granted);
 }
 
 #[test]
 fn a_wait_ends_at_its_deadline_and_those_behind_go_on() {
     let tables = Tables::new();
-    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
-    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Waits);
-    assert_eq!(tables.answered(2, 0), Answer::Late);
-    assert_eq!(tables.answered(3, 0), Answer::Granted);
+    assert_eq!(tables.request_lock(1, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 0, Share), ImmediateAnswer::Waits);
+    assert_eq!(tables.request_lock(3, 0, IntentExclude), ImmediateAnswer::Waits);
+    assert_eq!(tables.answered(2, 0), LockAnswer::Late);
+    assert_eq!(tables.answered(3, 0), LockAnswer::Granted);
     assert_eq!(tables.census(0), (2, 0));
 }
 
 #[test]
 fn whom_an_older_one_waits_for_waits_for_younger_ones_only() {
     let tables = Tables::new();
-    assert_eq!(tables.ask(2, 0, Exclude), Asked::Granted);
-    assert_eq!(tables.ask(0, 0, Exclude), Asked::Waits);
-    assert_eq!(tables.ask(3, 1, IntentShare), Asked::Granted);
-    assert_eq!(tables.ask(2, 1, Exclude), Asked::Waits);
+    assert_eq!(tables.request_lock(2, 0, Exclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(0, 0, Exclude), ImmediateAnswer::Waits);
+    assert_eq!(tables.request_lock(3, 1, IntentShare), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 1, Exclude), ImmediateAnswer::Waits);
     // One more that is in its way, and older.
-    assert_eq!(tables.ask(1, 1, IntentShare), Asked::Granted);
-    assert_eq!(tables.answered(2, 1), Answer::Refused);
-    assert_eq!(tables.ask(2, 1, Exclude), Asked::Refused);
+    assert_eq!(tables.request_lock(1, 1, IntentShare), ImmediateAnswer::Granted);
+    assert_eq!(tables.answered(2, 1), LockAnswer::Refused);
+    assert_eq!(tables.request_lock(2, 1, Exclude), ImmediateAnswer::Refused);
     assert_eq!(tables.census(1), (2, 0));
 }
 
 #[test]
 fn whoever_waits_for_an_older_one_is_refused_when_an_older_one_waits_for_it() {
     let tables = Tables::new();
-    assert_eq!(tables.ask(2, 0, Exclude), Asked::Granted);
-    assert_eq!(tables.ask(1, 1, Exclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 1, Share), Asked::Waits);
-    assert_eq!(tables.ask(0, 0, Exclude), Asked::Waits);
-    assert_eq!(tables.answered(2, 1), Answer::Refused);
+    assert_eq!(tables.request_lock(2, 0, Exclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(1, 1, Exclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 1, Share), ImmediateAnswer::Waits);
+    assert_eq!(tables.request_lock(0, 0, Exclude), ImmediateAnswer::Waits);
+    assert_eq!(tables.answered(2, 1), LockAnswer::Refused);
     assert_eq!(tables.census(1), (1, 0));
 }
 
@@ -133,17 +138,17 @@ fn two_owners_who_convert_do_not_wait_for_each_other() {
     for (first, second) in [(0, 1), (1, 0)] {
         let tables = Tables::new();
         for session in [0, 1] {
-            assert_eq!(tables.ask(session, 0, IntentExclude), Asked::Granted);
+            assert_eq!(tables.request_lock(session, 0, IntentExclude), ImmediateAnswer::Granted);
         }
-        assert_eq!(tables.ask(first, 0, Exclude), Asked::Waits);
-        let expected = if second == 1 { Asked::Refused } else { Asked::Waits };
-        assert_eq!(tables.ask(second, 0, Exclude), expected);
+        assert_eq!(tables.request_lock(first, 0, Exclude), ImmediateAnswer::Waits);
+        let expected = if second == 1 { ImmediateAnswer::Refused } else { ImmediateAnswer::Waits };
+        assert_eq!(tables.request_lock(second, 0, Exclude), expected);
         if second == 0 {
-            assert_eq!(tables.answered(1, 0), Answer::Refused);
+            assert_eq!(tables.answered(1, 0), LockAnswer::Refused);
         }
         // The younger one rolls back.
         tables.release(1, 0);
-        assert_eq!(tables.answered(0, 0), Answer::Granted);
+        assert_eq!(tables.answered(0, 0), LockAnswer::Granted);
     }
 }
 
@@ -151,61 +156,61 @@ fn two_owners_who_convert_do_not_wait_for_each_other() {
 fn a_conversion_that_overtakes_keeps_the_rule() {
     // An older conversion overtakes a wounded transaction, which waits for a younger one.
     let tables = Tables::new();
-    assert_eq!(tables.ask(1, 0, IntentShare), Asked::Granted);
-    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 1, Exclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 0, Share), Asked::Waits);
-    assert_eq!(tables.ask(0, 1, Exclude), Asked::Waits);
-    assert_eq!(tables.ask(1, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.answered(2, 0), Answer::Refused);
+    assert_eq!(tables.request_lock(1, 0, IntentShare), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(3, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 1, Exclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 0, Share), ImmediateAnswer::Waits);
+    assert_eq!(tables.request_lock(0, 1, Exclude), ImmediateAnswer::Waits);
+    assert_eq!(tables.request_lock(1, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.answered(2, 0), LockAnswer::Refused);
 
     // A younger conversion overtakes an older transaction, and is wounded by that.
     let tables = Tables::new();
-    assert_eq!(tables.ask(0, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.ask(0, 1, Exclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 0, IntentShare), Asked::Granted);
-    assert_eq!(tables.ask(1, 0, Share), Asked::Waits);
-    assert_eq!(tables.ask(2, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.ask(2, 1, Share), Asked::Refused);
+    assert_eq!(tables.request_lock(0, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(0, 1, Exclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 0, IntentShare), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(1, 0, Share), ImmediateAnswer::Waits);
+    assert_eq!(tables.request_lock(2, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(2, 1, Share), ImmediateAnswer::Refused);
     // Were it inherited, an older transaction could take it over, of whom nobody had said that an
     // older one waits for it.
     assert!(!tables.bequeath(2, IntentExclude));
     tables.release(0, 0);
     assert_eq!(tables.census(0), (1, 1));
     tables.release(2, 0);
-    assert_eq!(tables.answered(1, 0), Answer::Granted);
+    assert_eq!(tables.answered(1, 0), LockAnswer::Granted);
 }
 
 #[test]
 fn what_is_inherited_is_taken_over_or_away() {
     let tables = Tables::new();
     for session in [0, 1] {
-        assert_eq!(tables.ask(session, 0, IntentExclude), Asked::Granted);
+        assert_eq!(tables.request_lock(session, 0, IntentExclude), ImmediateAnswer::Granted);
         assert!(tables.bequeath(session, IntentExclude));
     }
     assert_eq!(tables.census(0), (2, 0));
     assert!(tables.take_over(0, IntentExclude));
     assert!(tables.bequeath(0, IntentExclude));
     // Nobody waits, and the youngest gets it.
-    assert_eq!(tables.ask(3, 0, Share), Asked::Granted);
+    assert_eq!(tables.request_lock(3, 0, Share), ImmediateAnswer::Granted);
     assert_eq!(tables.census(0), (1, 0));
     assert!(!tables.take_over(0, IntentExclude) && !tables.take_over(1, IntentExclude));
     // What is compatible stays.
     tables.release(3, 0);
-    assert_eq!(tables.ask(2, 0, IntentShare), Asked::Granted);
+    assert_eq!(tables.request_lock(2, 0, IntentShare), ImmediateAnswer::Granted);
     assert!(tables.bequeath(2, IntentShare));
-    assert_eq!(tables.ask(1, 0, Share), Asked::Granted);
+    assert_eq!(tables.request_lock(1, 0, Share), ImmediateAnswer::Granted);
     assert!(tables.take_over(2, IntentShare));
 }
 
 #[test]
 fn what_somebody_waits_for_is_not_inherited() {
     let tables = Tables::new();
-    assert_eq!(tables.ask(3, 0, IntentExclude), Asked::Granted);
-    assert_eq!(tables.ask(1, 0, Exclude), Asked::Waits);
+    assert_eq!(tables.request_lock(3, 0, IntentExclude), ImmediateAnswer::Granted);
+    assert_eq!(tables.request_lock(1, 0, Exclude), ImmediateAnswer::Waits);
     assert!(!tables.bequeath(3, IntentExclude));
     tables.release(3, 0);
-    assert_eq!(tables.answered(1, 0), Answer::Granted);
+    assert_eq!(tables.answered(1, 0), LockAnswer::Granted);
 }
 
 /// A table, a place in it, and the requested mode.
@@ -299,9 +304,10 @@ fn try_all<P: Platform>(
     }
     let mut is_granted = true;
     for ((table, place), mode) in wishes {
-        let wish = Wish { table: *table, name: (table * PLACES + place) as u64 + 1, mode: *mode, age };
-        let answer = locks.acquire((manager, c), wish, Some(None), &mut || ());
-        if answer != Answer::Granted {
+        let request =
+            LockRequest { table: *table, name: (table * PLACES + place) as u64 + 1, mode: *mode, age };
+        let answer = locks.acquire((manager, c), request, Some(None), &mut || ());
+        if answer != LockAnswer::Granted {
             is_granted = false;
             break;
         }

@@ -11,15 +11,15 @@ use platform::{Nanos, Platform};
 
 use super::held_nodes::HeldNodes;
 use super::held_rows::HeldRows;
-use super::rows::RowWish;
-use super::{Answer, LockManager, LockMode};
+use super::rows::RowRequest;
+use super::{LockAnswer, LockManager, LockMode};
 
 /// Locks after which a scan of a whole table requests the table.
 const WHOLE_SCAN_LOCKS: usize = 16;
 
 /// A lock request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct LockRequest {
     /// Number of the table that the place lies in.
     pub table: usize,
     pub name: u64,
@@ -34,7 +34,7 @@ pub(crate) struct TransactionLocks {
     rows: HeldRows,
     nodes: HeldNodes,
     /// The number of locks of rows at which tables are checked for escalation.
-    look_at: usize,
+    check_at: usize,
     /// True if there is no other transaction, so that nothing is locked.
     locks_nothing: bool,
     /// The refused request of the transaction's last attempt: table, name and mode.
@@ -48,7 +48,7 @@ impl TransactionLocks {
             owner,
             rows: HeldRows::new(manager, owner),
             nodes: HeldNodes::new(manager, owner),
-            look_at: manager.escalation,
+            check_at: manager.escalation,
             locks_nothing: false,
             refused: None,
         }
@@ -103,16 +103,16 @@ impl TransactionLocks {
     pub(crate) fn acquire<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
-        wish: Wish,
+        request: LockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Answer {
-        let Wish { table, name, mode, age } = wish;
-        let is_ready = self.nodes.is_open(1 + table, mode) && self.rows.count() < self.look_at;
-        if !is_ready && let Some(answer) = self.get_ready((manager, c), wish, waits, on_wait) {
+    ) -> LockAnswer {
+        let LockRequest { table, name, mode, age } = request;
+        let is_ready = self.nodes.is_open(1 + table, mode) && self.rows.count() < self.check_at;
+        if !is_ready && let Some(answer) = self.get_ready((manager, c), request, waits, on_wait) {
             return answer;
         }
-        self.rows.acquire((manager, c), (table, RowWish { name, mode, age }), waits, on_wait)
+        self.rows.acquire((manager, c), table, RowRequest { name, mode, age }, waits, on_wait)
     }
 
     /// Locks all that a place lies in, and perhaps the table instead of the place: the answer,
@@ -120,25 +120,25 @@ impl TransactionLocks {
     fn get_ready<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
-        wish: Wish,
+        request: LockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Option<Answer> {
-        let Wish { table, mode, age, .. } = wish;
-        let mut answer = Answer::Granted;
+    ) -> Option<LockAnswer> {
+        let LockRequest { table, mode, age, .. } = request;
+        let mut answer = LockAnswer::Granted;
         if self.locks_nothing {
             return Some(answer);
         }
         if !manager.skips_intents {
             answer = self.nodes.enter((manager, c), (1 + table, mode, age), waits, on_wait);
         }
-        if answer == Answer::Granted
-            && self.rows.count() >= self.look_at
+        if answer == LockAnswer::Granted
+            && self.rows.count() >= self.check_at
             && !self.nodes.covers(1 + table, mode)
         {
-            answer = self.escalate((manager, c), wish, waits, on_wait);
+            answer = self.escalate((manager, c), request, waits, on_wait);
         }
-        let is_done = answer != Answer::Granted || self.nodes.covers(1 + table, mode);
+        let is_done = answer != LockAnswer::Granted || self.nodes.covers(1 + table, mode);
         is_done.then_some(answer)
     }
 
@@ -154,18 +154,18 @@ impl TransactionLocks {
     fn escalate<P: Platform>(
         &mut self,
         (manager, c): (&LockManager<P>, P::Core),
-        wish: Wish,
+        request: LockRequest,
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Answer {
-        let Wish { table, mode, age, .. } = wish;
+    ) -> LockAnswer {
+        let LockRequest { table, mode, age, .. } = request;
         let counts = self.rows.counts();
         let count = counts.get(&table).copied().unwrap_or(0);
         if count >= self.nodes.escalates_at(1 + table, manager.escalation) {
             let reads = mode.intent() == LockMode::IntentShare;
             let mode = if reads { LockMode::Share } else { LockMode::Exclude };
             let taken = self.take_table((manager, c), (table, mode, age), None, on_wait);
-            if taken != Answer::Granted {
+            if taken != LockAnswer::Granted {
                 self.nodes.escalate_at(1 + table, 2 * count);
             }
         }
@@ -174,22 +174,22 @@ impl TransactionLocks {
             // All locks in it are covered then.
             let mode = if self.nodes.writes(1 + fullest) { LockMode::Exclude } else { LockMode::Share };
             let taken = self.take_table((manager, c), (fullest, mode, age), waits, on_wait);
-            if taken != Answer::Granted {
+            if taken != LockAnswer::Granted {
                 return taken;
             }
         }
-        self.look_again(manager.escalation);
-        Answer::Granted
+        self.update_check_at(manager.escalation);
+        LockAnswer::Granted
     }
 
     /// Finds out with how many locks some table may have too many.
-    fn look_again(&mut self, escalation: usize) {
+    fn update_check_at(&mut self, escalation: usize) {
         let counts = self.rows.counts();
         let missing = |(table, count): (&usize, &usize)| {
             self.nodes.escalates_at(1 + *table, escalation).saturating_sub(*count)
         };
         let least = counts.iter().map(missing).min().unwrap_or(escalation).min(escalation);
-        self.look_at = (self.rows.count() + least.max(1)).min(self.rows.limit());
+        self.check_at = (self.rows.count() + least.max(1)).min(self.rows.limit());
     }
 
     /// Locks a table, and gives back what that covers.
@@ -199,11 +199,11 @@ impl TransactionLocks {
         (table, mode, age): (usize, LockMode, u64),
         waits: Option<Option<Nanos>>,
         on_wait: &mut dyn FnMut(),
-    ) -> Answer {
-        let wish = (1 + table, mode, age);
-        let answer = self.nodes.acquire((manager, c), wish, waits, on_wait);
-        if let (Answer::Granted, Some(mode)) = (answer, self.nodes.mode(1 + table)) {
-            let left = self.rows.release_covered((manager, c), (table, mode));
+    ) -> LockAnswer {
+        let request = (1 + table, mode, age);
+        let answer = self.nodes.acquire((manager, c), request, waits, on_wait);
+        if let (LockAnswer::Granted, Some(mode)) = (answer, self.nodes.mode(1 + table)) {
+            let left = self.rows.release_covered((manager, c), table, mode);
             self.nodes.escalate_at(1 + table, left + manager.escalation);
         }
         answer
@@ -216,7 +216,7 @@ impl TransactionLocks {
         }
         let count = self.rows.counts().get(&table).copied().unwrap_or(0);
         self.nodes.escalate_at(1 + table, count + WHOLE_SCAN_LOCKS);
-        self.look_at = self.look_at.min(self.rows.count() + WHOLE_SCAN_LOCKS);
+        self.check_at = self.check_at.min(self.rows.count() + WHOLE_SCAN_LOCKS);
     }
 
     /// Returns true if no other transaction has the place in a mode that excludes this one.
@@ -244,7 +244,7 @@ impl TransactionLocks {
         self.rows.release_all((manager, c));
         self.nodes.release_all((manager, c));
         manager.waits.forget(c, self.owner);
-        self.look_at = manager.escalation;
+        self.check_at = manager.escalation;
     }
 
     /// Ends the owner: nothing that it has inherited stays.

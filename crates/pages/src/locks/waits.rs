@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 
-use super::answer::{Answer, Asked};
+use super::answer::{ImmediateAnswer, LockAnswer};
 
 /// Parts of an owner's word.
 ///
@@ -56,27 +56,27 @@ pub(super) type Rank = (bool, u64);
 
 /// Another transaction that conflicts with a request.
 #[derive(Clone, Copy)]
-pub(super) struct Met {
+pub(super) struct ConflictingRequest {
     pub owner: usize,
     pub age: u64,
     /// True if it has a lock that excludes the request, or requests one and is served before it.
-    pub is_in_the_way: bool,
+    pub is_blocking: bool,
     /// True if it requests a lock that the request excludes, and is served behind it.
     pub is_behind: bool,
 }
 
-impl Met {
+impl ConflictingRequest {
     /// A request of this rank, in a mode that the own request excludes or not (`granted`), for a
     /// mode that it excludes or not.
-    pub(super) fn of(owner: usize, (other, own): (Rank, Rank), granted: bool, wanted: bool) -> Self {
+    pub(super) fn of(owner: usize, other: Rank, own: Rank, granted: bool, wanted: bool) -> Self {
         let is_before = other < own;
-        let (is_in_the_way, is_behind) = (granted || (wanted && is_before), wanted && !is_before);
-        Met { owner, age: other.1, is_in_the_way, is_behind }
+        let (is_blocking, is_behind) = (granted || (wanted && is_before), wanted && !is_before);
+        ConflictingRequest { owner, age: other.1, is_blocking, is_behind }
     }
 
     /// Returns true if it conflicts with the request.
     pub(super) fn matters(&self) -> bool {
-        self.is_in_the_way || self.is_behind
+        self.is_blocking || self.is_behind
     }
 }
 
@@ -142,13 +142,20 @@ impl<P: Platform> Waits<P> {
     /// the transaction waits, its request is visible to others from here on.
     ///
     /// Pre: the place is latched.
-    pub(super) fn decide(&self, c: P::Core, (owner, age): (usize, u64), met: &[Met], waits: bool) -> Asked {
-        let mut in_the_way = met.iter().filter(|other| other.is_in_the_way).peekable();
+    pub(super) fn decide(
+        &self,
+        c: P::Core,
+        owner: usize,
+        age: u64,
+        conflicts: &[ConflictingRequest],
+        waits: bool,
+    ) -> ImmediateAnswer {
+        let mut in_the_way = conflicts.iter().filter(|other| other.is_blocking).peekable();
         let is_free = in_the_way.peek().is_none();
         if !is_free && !waits {
-            return Asked::Refused;
+            return ImmediateAnswer::Refused;
         }
-        if met.iter().any(|other| other.is_behind && other.age < age) {
+        if conflicts.iter().any(|other| other.is_behind && other.age < age) {
             self.mark(c, owner, WOUNDED);
         }
         if !is_free {
@@ -158,11 +165,11 @@ impl<P: Platform> Waits<P> {
                 (!is_caught).then_some(seen | WAITING | for_older)
             });
             if after & WAITING == 0 {
-                return Asked::Refused;
+                return ImmediateAnswer::Refused;
             }
         }
-        for other in met.iter().filter(|other| other.age > age) {
-            if other.is_in_the_way && !is_free {
+        for other in conflicts.iter().filter(|other| other.age > age) {
+            if other.is_blocking && !is_free {
                 self.mark(c, other.owner, WOUNDED);
             }
             if other.is_behind {
@@ -170,7 +177,7 @@ impl<P: Platform> Waits<P> {
                 self.mark(c, other.owner, FOR_OLDER);
             }
         }
-        if is_free { Asked::Granted } else { Asked::Waits }
+        if is_free { ImmediateAnswer::Granted } else { ImmediateAnswer::Waits }
     }
 
     /// Ends a wait as granted, unless the transaction has been refused: then it will come and take
@@ -217,12 +224,12 @@ impl<P: Platform> Waits<P> {
     /// Ends a wait that has not been granted, unless it has been meanwhile.
     ///
     /// Pre: the place is latched.
-    pub(super) fn stop(&self, c: P::Core, owner: usize) -> Answer {
+    pub(super) fn stop(&self, c: P::Core, owner: usize) -> LockAnswer {
         let (before, _) = self.change(c, owner, |seen| Some(seen & !(WAITING | FOR_OLDER | REFUSED)));
         match before {
-            seen if seen & REFUSED != 0 => Answer::Refused,
-            seen if seen & WAITING != 0 => Answer::Late,
-            _ => Answer::Granted,
+            seen if seen & REFUSED != 0 => LockAnswer::Refused,
+            seen if seen & WAITING != 0 => LockAnswer::Late,
+            _ => LockAnswer::Granted,
         }
     }
 

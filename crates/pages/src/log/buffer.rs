@@ -281,13 +281,13 @@ mod tests {
     use platform::Hardware;
 
     use super::*;
-    use crate::log::segments::Names;
+    use crate::log::segments::SegmentNames;
 
     /// The content of a buffer of four blocks, in a segment of `segment_blocks`, after records of
     /// these numbers of words, each of which fits or not; the end of the group, and its words.
     fn filled(segment_blocks: u64, records: &[u64]) -> (Vec<bool>, u64, Vec<u64>) {
         let (c, block) = (Hardware::core(), BLOCK_BYTES as u64);
-        let names = Names { life: 1, ..Names::default() };
+        let names = SegmentNames { life: 1, ..SegmentNames::default() };
         let plan = SegmentPlan { bytes: segment_blocks * block, names, generation: 1, continues: Lsn(0) };
         let begins = plan.first_in_segment(Lsn(0));
         let buffer =

@@ -62,7 +62,7 @@ struct Flight {
 
 /// Parameters of a worker's wait.
 #[derive(Clone, Copy)]
-pub(super) struct Wait {
+pub(super) struct DiskWait {
     /// Until then; none: as long as it takes.
     pub deadline: Option<Nanos>,
     /// No other worker waits.
@@ -70,7 +70,7 @@ pub(super) struct Wait {
 }
 
 /// The writer of the log: one worker at a time uses it.
-pub(super) struct Driver<P: Files> {
+pub(super) struct LogDriver<P: Files> {
     queue: P::Queue,
     plan: SegmentPlan,
     /// The current segment.
@@ -99,10 +99,10 @@ pub(super) struct Driver<P: Files> {
     error: Option<FileError>,
 }
 
-impl<P: Files> Driver<P> {
+impl<P: Files> LogDriver<P> {
     pub(super) fn new(queue: P::Queue, plan: SegmentPlan, begins: Lsn) -> Self {
         let first = plan.first_in_segment(begins).0;
-        Driver {
+        LogDriver {
             queue,
             plan,
             file: None,
@@ -128,7 +128,7 @@ impl<P: Files> Driver<P> {
     }
 
     /// Returns true if the worker performs the next group itself.
-    fn performs(&mut self, c: P::Core, wait: Wait) -> bool {
+    fn performs(&mut self, c: P::Core, wait: DiskWait) -> bool {
         self.alone = if wait.is_alone { self.alone.saturating_add(1) } else { 0 };
         self.alone > ALONE_GROUPS && redo_log::performs_io::<P>(c, wait.deadline)
     }
@@ -272,7 +272,7 @@ impl<P: Files> Driver<P> {
         &mut self,
         c: P::Core,
         log: &LogBuffer<P>,
-        waits: Option<Wait>,
+        waits: Option<DiskWait>,
     ) -> Result<bool, FileError> {
         if self.error.is_some() {
             return Ok(false);
@@ -284,17 +284,22 @@ impl<P: Files> Driver<P> {
         result
     }
 
-    fn try_drive(&mut self, c: P::Core, log: &LogBuffer<P>, waits: Option<Wait>) -> Result<bool, FileError> {
+    fn try_drive(
+        &mut self,
+        c: P::Core,
+        log: &LogBuffer<P>,
+        waits: Option<DiskWait>,
+    ) -> Result<bool, FileError> {
         let mut landed = self.land(c, log)?;
         if self.flight.is_none() {
             let performs = waits.is_some_and(|wait| self.performs(c, wait));
             landed |= self.send(c, log, performs)?;
-            if let Some(Wait { deadline, .. }) = waits {
+            if let Some(DiskWait { deadline, .. }) = waits {
                 while self.flight.is_some() && P::wait(c, &mut self.queue, deadline) {
                     landed |= self.land(c, log)?;
                 }
             }
-        } else if let Some(Wait { deadline, .. }) = waits
+        } else if let Some(DiskWait { deadline, .. }) = waits
             && !landed
             && P::wait(c, &mut self.queue, deadline)
         {

@@ -14,7 +14,7 @@
 //! disk fixes an end, and waits until no window below it is open; windows are short, as no worker
 //! waits within one: a worker that finds the buffer full closes its window before it waits.
 //!
-//! **Writing** is done by workers: one at a time has the [`Driver`], copies what was filled, and
+//! **Writing** is done by workers: one at a time has the [`LogDriver`], copies what was filled, and
 //! hands it to the disk. Each group ends at the end of a block, so no block is written twice, and a
 //! torn write never harms what was durable before. It ends with a mark, as does each part of it
 //! that fills a segment; what ends so is flushed, and nothing is written behind it before that is
@@ -48,7 +48,7 @@ use storage::Latched;
 use crate::error::PagedError;
 use crate::lsn::Lsn;
 use buffer::LogBuffer;
-use driver::{Driver, Wait};
+use driver::{DiskWait, LogDriver};
 use segments::SegmentPlan;
 
 /// Shortest time between two polls of the disk, while no worker waits for it.
@@ -82,7 +82,7 @@ pub(crate) struct LogPlan {
 pub(crate) struct Log<P: Files> {
     pub buffer: LogBuffer<P>,
     words: P::Region,
-    driver: Latched<P, Driver<P>>,
+    driver: Latched<P, LogDriver<P>>,
     failure: Latched<P, Option<FileError>>,
     generation: u64,
 }
@@ -92,7 +92,7 @@ impl<P: Files> Log<P> {
     pub(crate) fn begin(c: P::Core, directory: &P::Directory, plan: LogPlan) -> Result<Self, PagedError> {
         let LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart } = plan;
         let buffer = LogBuffer::new(c, (buffer_bytes, fills_apart), (workers, owners), (segments, begins))?;
-        let mut driver = Driver::new(P::queue(c, directory)?, segments, begins);
+        let mut driver = LogDriver::new(P::queue(c, directory)?, segments, begins);
         driver.begin(c, begins)?;
         Ok(Log {
             buffer,
@@ -173,7 +173,7 @@ impl<P: Files> Log<P> {
             }
             let turn = self.driver.try_with(c, |driver| {
                 let is_alone = P::load(c, self.word(WAITING), Ordering::Relaxed) == 1;
-                let turn = driver.drive(c, &self.buffer, Some(Wait { deadline, is_alone }));
+                let turn = driver.drive(c, &self.buffer, Some(DiskWait { deadline, is_alone }));
                 (turn, driver.is_refused())
             });
             match turn {
@@ -259,14 +259,14 @@ mod tests {
     use platform::files::BLOCK_BYTES;
 
     use super::*;
-    use segments::Names;
+    use segments::SegmentNames;
 
     #[test]
     fn what_has_no_mark_is_not_durable() {
         let (c, mebibyte) = (Hardware::core(), 1 << 20);
         let path = std::env::temp_dir().join(format!("log-{}", std::process::id()));
         let directory = Hardware::open_directory(c, &path, true).expect("a directory");
-        let names = Names { life: 1, ..Names::default() };
+        let names = SegmentNames { life: 1, ..SegmentNames::default() };
         let segments = SegmentPlan { bytes: 4 * mebibyte, names, generation: 1, continues: Lsn(0) };
         let plan = LogPlan {
             segments,

@@ -5,7 +5,7 @@ use platform::files::{Access, BLOCK_BYTES, Buffer, Existence, Files, Operation};
 use redo_log::LogError;
 
 use super::record::{self, Logged};
-use super::segments::{self, Header, Names};
+use super::segments::{self, Header, SegmentNames};
 use super::window::{AHEAD, Window};
 use crate::error::PagedError;
 use crate::files::life::Life;
@@ -21,7 +21,7 @@ pub(crate) struct LogFiles {
 
 /// The point at which reading begins, as the last checkpoint says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
+pub(crate) struct ReadingStart {
     /// Identity of the database.
     pub identity: u64,
     /// The name of the life that has made the checkpoint: it has written what lies here.
@@ -33,7 +33,7 @@ pub(crate) struct Start {
 
 /// The end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tail {
+pub(crate) struct LogTail {
     pub lsn: Lsn,
     /// Bytes of records that were read.
     pub bytes: u64,
@@ -47,10 +47,10 @@ pub(crate) struct Tail {
     segment: Lsn,
 }
 
-impl Tail {
+impl LogTail {
     /// The end of a log without records.
-    pub(crate) const NONE: Tail =
-        Tail { lsn: Lsn(0), bytes: 0, life: 0, lives: Vec::new(), torn: Lsn(0), segment: Lsn(0) };
+    pub(crate) const NONE: LogTail =
+        LogTail { lsn: Lsn(0), bytes: 0, life: 0, lives: Vec::new(), torn: Lsn(0), segment: Lsn(0) };
 
     /// Returns true if something other than a record lies behind it.
     pub(crate) fn is_torn(&self) -> bool {
@@ -60,7 +60,7 @@ impl Tail {
 
 /// The reason why the records of a segment end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum EndReason {
     /// It is full of them.
     Full,
     /// The next life continues from here.
@@ -173,10 +173,10 @@ impl LogFiles {
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        start: Start,
+        start: ReadingStart,
         visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
-    ) -> Result<Tail, PagedError> {
-        let Start { identity, life, low, durable } = start;
+    ) -> Result<LogTail, PagedError> {
+        let ReadingStart { identity, life, low, durable } = start;
         if let Some(other) = self.segments.iter().find(|header| header.names.identity != identity) {
             return Err(damaged(other.first, other.first, "the file belongs to another database"));
         }
@@ -188,7 +188,7 @@ impl LogFiles {
         if current.names.life != life {
             return Err(damaged(current.first, low, OTHER_LIFE));
         }
-        let mut tail = Tail { lsn: low, life, segment: current.first, ..Tail::NONE };
+        let mut tail = LogTail { lsn: low, life, segment: current.first, ..LogTail::NONE };
         loop {
             let ended = self.read_segment::<P>(c, queue, current, &mut tail, visit)?;
             let Some(next) = self.after::<P>(c, queue, (current, ended), tail.lsn)? else { break };
@@ -213,14 +213,14 @@ impl LogFiles {
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        (current, ended): (Header, Ended),
+        (current, ended): (Header, EndReason),
         end: Lsn,
     ) -> Result<Option<Header>, PagedError> {
         let missing = |what| damaged(current.first, end, what);
         let mut behind = self.segments.iter().filter(|header| header.first > current.first);
         match ended {
-            Ended::Continued => self.next_life(current),
-            Ended::Full => {
+            EndReason::Continued => self.next_life(current),
+            EndReason::Full => {
                 let next = behind.next().filter(|next| next.first.0 == current.end());
                 let next = next.ok_or_else(|| {
                     missing("the segment behind it is missing, which was there before it was full")
@@ -231,7 +231,7 @@ impl LogFiles {
                     Err(damaged(next.first, next.first, OTHER_LIFE))
                 }
             }
-            Ended::Nothing => {
+            EndReason::Nothing => {
                 for next in behind {
                     if next.names != current.names || is_begun::<P>(c, queue, next.first, next.segment_bytes)?
                     {
@@ -252,7 +252,7 @@ impl LogFiles {
         &self,
         c: P::Core,
         queue: &mut P::Queue,
-        tail: &Tail,
+        tail: &LogTail,
     ) -> Result<(), PagedError> {
         let Some(place) = self.segments.iter().position(|header| header.first == tail.segment) else {
             return Ok(());
@@ -316,23 +316,23 @@ impl LogFiles {
         c: P::Core,
         queue: &mut P::Queue,
         segment: Header,
-        tail: &mut Tail,
+        tail: &mut LogTail,
         visit: &mut dyn FnMut(Lsn, Logged<'_>) -> Result<(), PagedError>,
-    ) -> Result<Ended, PagedError> {
+    ) -> Result<EndReason, PagedError> {
         let (first, life) = (segment.first, segment.names.life);
         let mut window = window_of::<P>(c, queue, segment)?;
         let until = self.next_life(segment)?.map(|next| next.continues);
         tail.lsn = tail.lsn.max(Lsn(first.0 + BLOCK_BYTES as u64));
         while tail.lsn.0 < segment.end() {
             if until.is_some_and(|until| tail.lsn >= until) {
-                return Ok(Ended::Continued);
+                return Ok(EndReason::Continued);
             }
             let at = ((tail.lsn.0 - first.0) / 8) as usize;
             let rest = window.rest(at);
             let words = window.words_from(c, queue, at)?;
             let Some((found, count)) = record::find(words, rest, (life, tail.lsn)) else {
                 tail.torn = torn_until::<P>(c, queue, &mut window, at, (segment, tail.lsn))?;
-                return Ok(Ended::Nothing);
+                return Ok(EndReason::Nothing);
             };
             let Some(logged) = record::decode(found) else {
                 return Err(damaged(first, tail.lsn, "a record that this version does not know"));
@@ -343,7 +343,7 @@ impl LogFiles {
                 visit(tail.lsn, logged)?;
             }
         }
-        Ok(Ended::Full)
+        Ok(EndReason::Full)
     }
 }
 
@@ -360,7 +360,7 @@ fn torn_until<P: Files>(
     mut at: usize,
     (segment, lsn): (Header, Lsn),
 ) -> Result<Lsn, PagedError> {
-    let (begin, mut remains) = (at, Remains::behind(segment.names.life, lsn));
+    let (begin, mut remains) = (at, SegmentRest::behind(segment.names.life, lsn));
     while window.rest(at) > 0 {
         let rest = window.rest(at);
         let words = window.words_from(c, queue, at)?;
@@ -375,7 +375,7 @@ fn torn_until<P: Files>(
 }
 
 /// The bytes at the end of a segment's records, and behind it.
-struct Remains {
+struct SegmentRest {
     life: u64,
     /// End of the records.
     lsn: Lsn,
@@ -387,9 +387,9 @@ struct Remains {
     is_begun_behind: bool,
 }
 
-impl Remains {
+impl SegmentRest {
     fn behind(life: u64, lsn: Lsn) -> Self {
-        Remains { life, lsn, until: lsn, group: None, is_begun_behind: false }
+        SegmentRest { life, lsn, until: lsn, group: None, is_begun_behind: false }
     }
 
     /// Examines words at `here`, of which `rest` are there up to the segment's end. Places ascend
@@ -417,7 +417,7 @@ impl Remains {
 }
 
 /// The whole records of a segment that may be written meanwhile.
-pub(crate) struct Whole {
+pub(crate) struct WholeRecords {
     /// Bytes up to the end of the last record, in whole blocks.
     pub bytes: usize,
     /// Fields of its header.
@@ -429,7 +429,7 @@ pub(crate) struct Whole {
 }
 
 /// The whole records of a segment; `None` if its header is none.
-pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<Whole> {
+pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<WholeRecords> {
     let header = Header::decode(segment).filter(|header| header.first == first)?;
     let life = header.names.life;
     let words: Vec<u64> = segment.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
@@ -442,10 +442,10 @@ pub(crate) fn whole(segment: &[u8], first: Lsn) -> Option<Whole> {
     }
     let rest = words.get(at..).unwrap_or_default();
     let lsn = Lsn(first.0 + at as u64 * 8);
-    let mut remains = Remains::behind(life, lsn);
+    let mut remains = SegmentRest::behind(life, lsn);
     remains.add(rest, rest.len(), lsn);
     let bytes = (at * 8).next_multiple_of(BLOCK_BYTES).min(segment.len());
-    Some(Whole {
+    Some(WholeRecords {
         bytes,
         header,
         is_damaged: remains.were_durable(),
@@ -462,7 +462,7 @@ fn open<P: Files>(c: P::Core, queue: &mut P::Queue, name: &str) -> Result<P::Fil
 /// header is on disk by then.
 fn is_begun<P: Files>(c: P::Core, queue: &mut P::Queue, first: Lsn, bytes: u64) -> Result<bool, PagedError> {
     let segment_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
-    let (names, continues) = (Names::default(), Lsn(0));
+    let (names, continues) = (SegmentNames::default(), Lsn(0));
     let header = Header { names, generation: 0, first, continues, segment_bytes, file_bytes: bytes };
     let mut window = window_of::<P>(c, queue, header)?;
     let mut at = BLOCK_BYTES / 8;

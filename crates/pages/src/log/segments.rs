@@ -40,7 +40,7 @@ const SUFFIX: &str = ".log";
 pub(crate) struct SegmentPlan {
     /// Bytes of a segment: whole blocks.
     pub bytes: u64,
-    pub names: Names,
+    pub names: SegmentNames,
     pub generation: u64,
     /// The end of the log of the generation before.
     pub continues: Lsn,
@@ -48,7 +48,7 @@ pub(crate) struct SegmentPlan {
 
 /// Numbers that distinguish a segment from those of other databases, and of other generations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct SegmentNames {
     /// Identity of the database, its copies included.
     pub identity: u64,
     /// Name of the generation.
@@ -101,7 +101,7 @@ pub(crate) fn parse(name: &str) -> Option<Lsn> {
 /// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub names: Names,
+    pub names: SegmentNames,
     pub generation: u64,
     pub first: Lsn,
     /// Not 0 in the first segment of a generation.
@@ -121,7 +121,7 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; BLOCK_BYTES] {
         let mut block = [0; BLOCK_BYTES];
         let Header { names, generation, first, continues, segment_bytes, file_bytes } = *self;
-        let Names { identity, life, follows } = names;
+        let SegmentNames { identity, life, follows } = names;
         let mut words = [MAGIC, FORMAT, identity, generation, life, follows, first.0, continues.0, 0, 0, 0];
         words[WORDS - 3..WORDS - 1].copy_from_slice(&[segment_bytes, file_bytes]);
         words[WORDS - 1] = u64::from(crc32c::crc32c(bytemuck::cast_slice(&words[..WORDS - 1])));
@@ -138,7 +138,8 @@ impl Header {
             return None;
         };
         let [segment_bytes, file_bytes, found] = rest;
-        let (names, first, continues) = (Names { identity, life, follows }, Lsn(first), Lsn(continues));
+        let (names, first, continues) =
+            (SegmentNames { identity, life, follows }, Lsn(first), Lsn(continues));
         let header = Header { names, generation, first, continues, segment_bytes, file_bytes };
         (found == sum).then_some(header)
     }
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn headers_are_read_as_written_and_nothing_else() {
         let header = Header {
-            names: Names { identity: 7, life: 8, follows: 9 },
+            names: SegmentNames { identity: 7, life: 8, follows: 9 },
             generation: 3,
             first: Lsn(1 << 20),
             continues: Lsn(12345),
@@ -177,7 +178,8 @@ mod tests {
 
     #[test]
     fn records_stay_within_segments() {
-        let plan = SegmentPlan { bytes: 16384, names: Names::default(), generation: 1, continues: Lsn(0) };
+        let plan =
+            SegmentPlan { bytes: 16384, names: SegmentNames::default(), generation: 1, continues: Lsn(0) };
         assert_eq!(plan.place(Lsn(4096), 8192), Lsn(4096));
         assert_eq!(plan.place(Lsn(12288), 4080), Lsn(12288));
         assert_eq!(plan.place(Lsn(12288), 4088), Lsn(16384 + 4096), "a mark has room behind it");

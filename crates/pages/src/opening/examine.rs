@@ -13,7 +13,7 @@ use schema::{TableDescription, key_words};
 
 use crate::checkpoints::master::{self, Master};
 use crate::error::PagedError;
-use crate::files::channel::{About, PageFile};
+use crate::files::channel::{PageFile, PageFileAttributes};
 use crate::files::head;
 use crate::files::life::Life;
 use crate::inspection::{ExaminedTree, TableTrees, check_trees};
@@ -101,7 +101,7 @@ fn pool_with<P: Files>(
     frames: u64,
 ) -> Result<Pool<P>, PagedError> {
     let page_bytes = master.page_bytes;
-    let about = About { page_bytes, identity: master.identity, lives };
+    let about = PageFileAttributes { page_bytes, identity: master.identity, lives };
     let mut file = PageFile::open(c, (path, directory), Existence::Old, about)?;
     file.is_only_read = true;
     let options = PagedOptions {

@@ -16,7 +16,7 @@ use crate::checkpoints::master::Master;
 use crate::error::PagedError;
 use crate::files::channel;
 use crate::files::head;
-use crate::log::reader::{LogFiles, Tail};
+use crate::log::reader::{LogFiles, LogTail};
 use crate::log::record::Logged;
 use crate::lsn::Lsn;
 use crate::page::{self, PageFault};
@@ -29,7 +29,7 @@ pub(crate) fn check<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
     (path, master): (&Path, &Master),
-    (files, tail): (&LogFiles, &Tail),
+    (files, tail): (&LogFiles, &LogTail),
 ) -> Result<(), PagedError> {
     if !tail.is_torn() {
         return Ok(());

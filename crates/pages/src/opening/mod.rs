@@ -15,27 +15,27 @@ use redo_log::LogError;
 use schema::TableDescription;
 
 use self::restart::Analysis;
-use crate::checkpoints::checkpoint::{Checkpoints, Fixed};
+use crate::checkpoints::checkpoint::{Checkpoints, FixedContent};
 use crate::checkpoints::master::{self, MAKING, Master};
-use crate::checkpoints::undecided::{Carried, KnownPart};
+use crate::checkpoints::undecided::{KnownPart, UndecidedContent};
 use crate::database::PagedDatabase;
 use crate::error::PagedError;
-use crate::files::channel::{self, About, PageFile};
+use crate::files::channel::{self, PageFile, PageFileAttributes};
 use crate::files::head;
 use crate::files::life::Life;
 use crate::locks::LockManager;
-use crate::log::reader::{LogFiles, Tail};
+use crate::log::reader::{LogFiles, LogTail};
 use crate::log::record::Logged;
-use crate::log::segments::{self, Names, SegmentPlan};
+use crate::log::segments::{self, SegmentNames, SegmentPlan};
 use crate::log::{Log, LogPlan};
 use crate::lsn::Lsn;
 use crate::options::{PagedLogOptions, PagedOptions};
-use crate::pool::{Pool, Worker};
+use crate::pool::{Pool, PoolWorker};
 use crate::rows::overflow;
 use crate::rows::tables::Table;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tree::Tree;
-use crate::undo::Doubted;
+use crate::undo::PartInDoubt;
 
 /// Receives the progress of an opening.
 pub type Listener<'l> = Option<&'l mut dyn FnMut(Progress)>;
@@ -53,7 +53,8 @@ impl<P: Files> PagedDatabase<P> {
             Some(path) => {
                 let directory = P::open_directory(c, path, true)?;
                 // Nothing of it outlives the process, and nobody else reads it.
-                let about = About { page_bytes: options.page_bytes, identity: 0, lives: Vec::new() };
+                let about =
+                    PageFileAttributes { page_bytes: options.page_bytes, identity: 0, lives: Vec::new() };
                 Some(PageFile::open(c, (path, directory), Existence::New, about)?)
             }
             None => None,
@@ -72,7 +73,7 @@ impl<P: Files> PagedDatabase<P> {
         checkpoints: Option<Checkpoints<P>>,
     ) -> Result<Self, PagedError> {
         let locks = LockManager::new(c, options, tables.len())?;
-        let shared = Shared::new(c, options, (pool, locks, tables), checkpoints)?;
+        let shared = SharedState::new(c, options, (pool, locks, tables), checkpoints)?;
         Ok(PagedDatabase { shared, descriptions })
     }
 
@@ -99,11 +100,11 @@ impl<P: Files> PagedDatabase<P> {
         let exists = exists::<P>(c, &mut queue, (path, &entries))?;
         let declared = schema.into_tables();
         let found = match exists {
-            true => Found::read::<P>(c, &mut queue, (&entries, &declared))?,
+            true => FoundDirectory::read::<P>(c, &mut queue, (&entries, &declared))?,
             false => {
                 begin_making::<P>(c, &mut queue, &entries)?;
                 let identity = P::fresh_identity(c, &directory)?;
-                Found::nothing(options.page_bytes, identity)
+                FoundDirectory::nothing(options.page_bytes, identity)
             }
         };
         if found.master.page_bytes != options.page_bytes {
@@ -175,7 +176,7 @@ fn begin_making<P: Files>(c: P::Core, queue: &mut P::Queue, left: &[Entry]) -> R
 
 /// Makes tables; those of which the directory has roots are there already.
 fn make_tables<P: Files>(
-    worker: &mut Worker<'_, P>,
+    worker: &mut PoolWorker<'_, P>,
     declared: Declared,
     known: &[(String, Vec<Tree>)],
 ) -> Result<(Vec<Table>, Vec<TableDescription>), PagedError> {
@@ -194,7 +195,7 @@ fn make_tables<P: Files>(
 }
 
 /// The content of a directory.
-struct Found {
+struct FoundDirectory {
     master: Master,
     /// The directory's tables, in the order of their trees.
     description: Description,
@@ -204,11 +205,11 @@ struct Found {
     by_table: Vec<(String, Vec<Tree>)>,
 }
 
-impl Found {
+impl FoundDirectory {
     fn nothing(page_bytes: usize, identity: u64) -> Self {
         let master = Master { identity, ..Master::nothing(page_bytes) };
         let (trees, by_table) = (Vec::new(), Vec::new());
-        Found { master, description: Description::default(), files: None, trees, by_table }
+        FoundDirectory { master, description: Description::default(), files: None, trees, by_table }
     }
 
     fn read<P: Files>(
@@ -247,7 +248,7 @@ impl Found {
             by_table.push((table.to_owned(), trees[first..].to_vec()));
         }
         let files = Some(LogFiles::find::<P>(c, queue)?);
-        Ok(Found { master, description, files, trees, by_table })
+        Ok(FoundDirectory { master, description, files, trees, by_table })
     }
 
     /// Reads the log for the first time.
@@ -256,10 +257,10 @@ impl Found {
         c: P::Core,
         queue: &mut P::Queue,
         listener: &mut Listener<'_>,
-    ) -> Result<(Analysed, Tail), PagedError> {
+    ) -> Result<(Analysed, LogTail), PagedError> {
         let analysis = Analysis::from(&self.master.carried, &self.trees)?;
         let mut analysed = Analysed { analysis, states: self.master.states.clone() };
-        let Some(files) = &self.files else { return Ok((analysed, Tail::NONE)) };
+        let Some(files) = &self.files else { return Ok((analysed, LogTail::NONE)) };
         let (redo, start) = (self.master.redo, self.master.start());
         tell(listener, Stage::Reading, 0);
         let tail = files.read::<P>(c, queue, start, &mut |lsn, logged| {
@@ -289,8 +290,8 @@ fn tell(listener: &mut Listener<'_>, stage: Stage, done: u64) {
 }
 
 /// Parts in doubt, as checkpoints carry them.
-fn known(doubted: &[Doubted]) -> Vec<KnownPart> {
-    let known = doubted.iter().map(|Doubted { transaction, part, undo }| {
+fn known(doubted: &[PartInDoubt]) -> Vec<KnownPart> {
+    let known = doubted.iter().map(|PartInDoubt { transaction, part, undo }| {
         let mut steps = Vec::new();
         undo.encode(&mut steps);
         KnownPart { transaction: *transaction, part: *part, steps }
@@ -303,9 +304,9 @@ struct Opening<'o, P: Files> {
     c: P::Core,
     options: &'o PagedOptions,
     log: PagedLogOptions,
-    found: Found,
+    found: FoundDirectory,
     analysis: Analysed,
-    tail: Tail,
+    tail: LogTail,
     /// The name of the life that begins.
     life: u64,
 }
@@ -328,7 +329,7 @@ impl<P: Files> Opening<'_, P> {
         let existence = if self.found.files.is_some() { Existence::Old } else { Existence::New };
         let path = options.directory.clone().unwrap_or_default();
         let (page_bytes, identity) = (options.page_bytes, self.found.master.identity);
-        let about = About { page_bytes, identity, lives: self.lives(begins) };
+        let about = PageFileAttributes { page_bytes, identity, lives: self.lives(begins) };
         let file = PageFile::open(c, (&path, directory), existence, about)?;
         let pool = Pool::new(c, &options, (Some(file), Some(log)))?;
         pool.set_states(c, &self.analysis.states)?;
@@ -342,7 +343,8 @@ impl<P: Files> Opening<'_, P> {
         let (tables, descriptions) = make_tables(&mut worker, declared, &self.found.by_table)?;
         drop(worker);
         let fixed = self.fixed((&tables, &descriptions), self.lives(begins));
-        let carried = Carried { parts: known(&doubted), decisions: self.analysis.analysis.decisions() };
+        let carried =
+            UndecidedContent { parts: known(&doubted), decisions: self.analysis.analysis.decisions() };
         let checkpoints = Checkpoints::new(c, &pool, self.log.checkpoint_bytes, fixed, carried)?;
         if let (Some(checkpoints), Some(log)) = (&checkpoints, pool.log()) {
             checkpoints.make(c, &pool, log)?;
@@ -368,7 +370,7 @@ impl<P: Files> Opening<'_, P> {
     /// Makes all changes that count, and none that do not.
     fn restart(
         &mut self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         queue: &mut P::Queue,
         listener: &mut Listener<'_>,
     ) -> Result<(), PagedError> {
@@ -407,7 +409,8 @@ impl<P: Files> Opening<'_, P> {
             }
             files.keep::<P>(c, queue, &self.tail)?;
         }
-        let names = Names { identity: self.found.master.identity, life: self.life, follows: self.tail.life };
+        let names =
+            SegmentNames { identity: self.found.master.identity, life: self.life, follows: self.tail.life };
         let segments = SegmentPlan { bytes: segment_bytes, names, generation, continues: self.tail.lsn };
         let buffer_bytes = self.log.buffer_bytes;
         // One worker more than sessions: that of openings.
@@ -419,7 +422,7 @@ impl<P: Files> Opening<'_, P> {
     /// Reads the log for the second time, and makes all changes that pages do not have.
     fn redo(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         queue: &mut P::Queue,
         listener: &mut Listener<'_>,
     ) -> Result<(), PagedError> {
@@ -436,7 +439,11 @@ impl<P: Files> Opening<'_, P> {
     }
 
     /// The content of checkpoints from now on.
-    fn fixed(&self, (tables, descriptions): (&[Table], &[TableDescription]), lives: Vec<Life>) -> Fixed {
+    fn fixed(
+        &self,
+        (tables, descriptions): (&[Table], &[TableDescription]),
+        lives: Vec<Life>,
+    ) -> FixedContent {
         let mut description = self.found.description.clone();
         let mut trees: Vec<Tree> = tables.iter().flat_map(Table::all_trees).collect();
         trees.sort_by_key(|tree| tree.number);
@@ -448,7 +455,7 @@ impl<P: Files> Opening<'_, P> {
                 description.tables.push(DirectoryTable { id, dropped: None, continued_by: None, table });
             }
         }
-        Fixed {
+        FixedContent {
             identity: self.found.master.identity,
             lives,
             page_bytes: self.options.page_bytes,

@@ -13,7 +13,7 @@ use platform::files::{Access, Existence, Files, Operation};
 
 use crate::checkpoints::master::Master;
 use crate::error::PagedError;
-use crate::files::channel::{About, Channel, PageFile};
+use crate::files::channel::{Channel, PageFile, PageFileAttributes};
 use crate::files::head;
 use crate::log::record::Logged;
 use crate::opening::examine::{Directory, examine, pool_over};
@@ -51,7 +51,7 @@ pub fn repair<P: Files>(c: P::Core, path: &Path, backup: &Path) -> Result<Repair
     let agrees = own.master.agrees_up_to(&source.master);
     let agrees = agrees.filter(|_| own.master.page_bytes == source.master.page_bytes).ok_or_else(other)?;
     let Master { page_bytes, identity, lives, .. } = own.master.clone();
-    let about = About { page_bytes, identity, lives };
+    let about = PageFileAttributes { page_bytes, identity, lives };
     let file = PageFile::<P>::open(c, (path, own.directory), Existence::Old, about)?;
     let mut channel = Channel::new();
     let pool = pool_over::<P>(c, (backup, source.directory), &source.master)?;

@@ -18,15 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 
-use crate::checkpoints::undecided::{Carried, KnownPart};
+use crate::checkpoints::undecided::{KnownPart, UndecidedContent};
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::log::record::{End, Logged, LoggedChange, Takeback};
 use crate::lsn::Lsn;
 use crate::page::Change;
-use crate::pool::{FREE, IN_USE, Worker, Writing};
+use crate::pool::{FREE, IN_USE, PoolWorker, Writing};
 use crate::tree::Tree;
-use crate::undo::{Doubted, Undo};
+use crate::undo::{PartInDoubt, Undo};
 
 /// Results of the analysis.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Analysis {
     ///
     /// # Errors
     /// It names trees that are not there.
-    pub(crate) fn from(carried: &Carried, trees: &[Tree]) -> Result<Self, PagedError> {
+    pub(crate) fn from(carried: &UndecidedContent, trees: &[Tree]) -> Result<Self, PagedError> {
         let mut analysis = Analysis::default();
         for KnownPart { transaction, part, steps } in &carried.parts {
             let undo = Undo::decode(steps, trees).ok_or(PagedError::UnknownTree(u32::MAX))?;
@@ -142,14 +142,14 @@ impl Analysis {
     }
 
     /// Takes the parts in doubt out, in the order of their numbers.
-    pub(crate) fn take_doubted(&mut self) -> Vec<Doubted> {
+    pub(crate) fn take_doubted(&mut self) -> Vec<PartInDoubt> {
         let prepared = std::mem::take(&mut self.prepared).into_iter();
         let doubted = prepared.map(|(transaction, part)| {
             let undo = self.transactions.remove(&transaction).unwrap_or_default();
             // What earlier transactions have left as ghosts may be there again, and deleted by the
             // part, which may come to nothing.
             undo.keys().for_each(|(tree, key)| _ = self.ghosts.remove(&(tree.number, key.to_vec())));
-            Doubted { transaction, part, undo }
+            PartInDoubt { transaction, part, undo }
         });
         doubted.collect()
     }
@@ -167,7 +167,7 @@ impl Analysis {
     ///
     /// # Errors
     /// A page cannot be read.
-    pub(crate) fn take_back<P: Files>(&mut self, worker: &mut Worker<'_, P>) -> Result<(), PagedError> {
+    pub(crate) fn take_back<P: Files>(&mut self, worker: &mut PoolWorker<'_, P>) -> Result<(), PagedError> {
         std::mem::take(&mut self.transactions).into_values().try_for_each(|mut undo| undo.roll_back(worker))
     }
 
@@ -177,7 +177,7 @@ impl Analysis {
     /// A page cannot be read, or the log not be written.
     pub(crate) fn undo<P: Files>(
         &mut self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         trees: &[Tree],
     ) -> Result<(), PagedError> {
         for (transaction, mut undo) in std::mem::take(&mut self.transactions) {
@@ -215,9 +215,9 @@ pub(crate) fn follow_states(states: &mut Vec<u64>, logged: &LoggedChange<'_>) {
 /// Repeats a record.
 ///
 /// # Errors
-/// See [`Worker::repeat`].
+/// See [`PoolWorker::repeat`].
 pub(crate) fn redo<P: Files>(
-    worker: &mut Worker<'_, P>,
+    worker: &mut PoolWorker<'_, P>,
     lsn: Lsn,
     logged: &Logged<'_>,
 ) -> Result<(), PagedError> {

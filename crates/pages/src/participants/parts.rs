@@ -15,9 +15,9 @@ use terms::{Abort, Category, Conflict};
 use crate::checkpoints::undecided::{KnownPart, Undecided};
 use crate::context::Context;
 use crate::error::PagedError;
-use crate::log::record::{End, Note};
+use crate::log::record::{End, ParticipantNote};
 use crate::lsn::Lsn;
-use crate::owner::Kept;
+use crate::owner::KeptPart;
 
 impl<'d, P: Files> Context<'d, P> {
     fn undecided(&self) -> Option<&'d Undecided<P>> {
@@ -35,7 +35,7 @@ impl<'d, P: Files> Context<'d, P> {
     ///
     /// # Errors
     /// There are as many parts as may be, and the transaction is undone; or the log has stopped.
-    pub(crate) fn prepare(&mut self, part: Option<PartOf>) -> Result<(Kept, Vote), Abort> {
+    pub(crate) fn prepare(&mut self, part: Option<PartOf>) -> Result<(KeptPart, Vote), Abort> {
         let c = self.worker.c;
         let next = self.spare.take().or_else(|| self.shared.owners.take_for_part(c));
         let Some(next) = next else {
@@ -65,13 +65,13 @@ impl<'d, P: Files> Context<'d, P> {
         }
         self.count(true);
         let vote = Vote { changes, durable_with: Epoch(durable_with.0) };
-        Ok((Kept { owner, is_known: known.is_some() }, vote))
+        Ok((KeptPart { owner, is_known: known.is_some() }, vote))
     }
 
     /// Logs that the transaction is prepared as a part; where the record ends.
     fn record(&mut self, part: PartOf, undecided: &Undecided<P>) -> Result<Lsn, PagedError> {
         let c = self.worker.c;
-        let lsn = self.worker.note(Note::Prepared(part))?;
+        let lsn = self.worker.note(ParticipantNote::Prepared(part))?;
         let mut steps = Vec::new();
         self.owner.undo.encode(&mut steps);
         P::work(c, Work::CopyWord, steps.len() as u32);
@@ -81,7 +81,7 @@ impl<'d, P: Files> Context<'d, P> {
     }
 
     /// Finishes a part.
-    pub(crate) fn finish(&mut self, kept: Kept, outcome: Outcome<'_>) -> Option<Commit> {
+    pub(crate) fn finish(&mut self, kept: KeptPart, outcome: Outcome<'_>) -> Option<Commit> {
         let c = self.worker.c;
         let before = self.meter.enter::<P>(c, Category::Commit);
         let commit = self.finish_in(kept, outcome);
@@ -89,9 +89,9 @@ impl<'d, P: Files> Context<'d, P> {
         commit
     }
 
-    fn finish_in(&mut self, kept: Kept, outcome: Outcome<'_>) -> Option<Commit> {
+    fn finish_in(&mut self, kept: KeptPart, outcome: Outcome<'_>) -> Option<Commit> {
         let (c, shared) = (self.worker.c, self.shared);
-        let Kept { mut owner, is_known } = kept;
+        let KeptPart { mut owner, is_known } = kept;
         let commits = outcome != Outcome::Abort;
         if commits && shared.broken.part_ends {
             return Some(Commit { stamp: self.draw_stamp(), durable_with: Epoch(0) });
@@ -166,7 +166,7 @@ impl<'d, P: Files> Context<'d, P> {
             return Ok(false);
         };
         self.begin_note();
-        self.worker.note(Note::Forgotten(global))?;
+        self.worker.note(ParticipantNote::Forgotten(global))?;
         undecided.forgotten(c, global);
         self.worker.rests();
         Ok(true)

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use platform::files::Files;
 
 use super::Pool;
-use super::frames::Held;
+use super::frames::LatchedPage;
 use super::records::Writing;
 use super::store::{FREE, IN_USE};
-use super::worker::Worker;
+use super::worker::PoolWorker;
 use crate::error::PagedError;
 use crate::log::Log;
-use crate::log::record::{Encoder, End, Note, Takeback};
+use crate::log::record::{Encoder, End, ParticipantNote, Takeback};
 use crate::lsn::Lsn;
 use crate::page::Change;
 
@@ -22,22 +22,22 @@ const PAGES_MAX: usize = 3;
 #[derive(Clone, Copy)]
 pub(crate) enum Role<'h, 'p, P: Files> {
     /// It was there before.
-    Old(&'h Held<'p, P>),
+    Old(&'h LatchedPage<'p, P>),
     /// The change makes it.
-    New(&'h Held<'p, P>),
+    New(&'h LatchedPage<'p, P>),
     /// The change frees it.
-    Gone(&'h Held<'p, P>),
+    Gone(&'h LatchedPage<'p, P>),
 }
 
 impl<'h, 'p, P: Files> Role<'h, 'p, P> {
-    fn held(self) -> &'h Held<'p, P> {
+    fn held(self) -> &'h LatchedPage<'p, P> {
         match self {
             Role::Old(held) | Role::New(held) | Role::Gone(held) => held,
         }
     }
 }
 
-impl<P: Files> Worker<'_, P> {
+impl<P: Files> PoolWorker<'_, P> {
     /// Attributes all changes from now on to this transaction of an owner.
     pub(crate) fn begin_transaction(&mut self, transaction: u64, owner: usize) {
         self.ahead.writing = Writing { transaction, owner: Some(owner), ..Writing::default() };
@@ -172,7 +172,7 @@ impl<P: Files> Worker<'_, P> {
     ///
     /// # Errors
     /// The log has stopped.
-    pub(crate) fn note(&mut self, note: Note) -> Result<Lsn, PagedError> {
+    pub(crate) fn note(&mut self, note: ParticipantNote) -> Result<Lsn, PagedError> {
         let Some(log) = &self.pool.store.log else { return Ok(Lsn(0)) };
         let transaction = self.ahead.writing.transaction;
         self.append(log, &|to| to.note(transaction, note))
@@ -198,7 +198,7 @@ impl<P: Files> Worker<'_, P> {
 
 impl<P: Files> Pool<P> {
     /// A page is in use that no record makes: the checkpoint that follows has it.
-    pub(crate) fn is_in_use(&self, c: P::Core, held: &Held<'_, P>) {
+    pub(crate) fn is_in_use(&self, c: P::Core, held: &LatchedPage<'_, P>) {
         self.enter(c, Role::New(held));
     }
 

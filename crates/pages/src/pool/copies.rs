@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use platform::files::{Buffer, FileError, Files, Operation};
 use storage::latch::VersionLatch;
 
-use super::frames::{Frame, FrameId, Held, LATCH, PAGE, Read, WRITING};
+use super::frames::{Frame, FrameId, LATCH, LatchedPage, PAGE, ReadPage, WRITING};
 use super::store::Store;
 use crate::error::PagedError;
 use crate::lsn::Lsn;
@@ -22,7 +22,7 @@ struct Copy {
 
 /// Outcome for a page that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// A copy is on its way, or there is nothing to write.
     Done,
     /// A copy of an earlier version is on its way: not now.
@@ -87,26 +87,26 @@ impl<P: Files> Copies<P> {
         c: P::Core,
         store: &Store<P>,
         (id, waits): (FrameId, bool),
-    ) -> Result<Sent, PagedError> {
-        let Some(file) = &store.file else { return Ok(Sent::Done) };
+    ) -> Result<SendOutcome, PagedError> {
+        let Some(file) = &store.file else { return Ok(SendOutcome::Done) };
         let frame = store.frame(id);
         // A frame without a page may stay latched: it is reserved for a page that has no changes
         // yet. Whoever has a page latched may have logged a change already, which is seen only
         // then. Acquire: a page whose change was logged before is seen.
         if P::load(c, &frame.header[PAGE], Ordering::Acquire) == 0 {
-            return Ok(Sent::Done);
+            return Ok(SendOutcome::Done);
         }
         let Some(held) = (if waits { latch(c, frame) } else { try_latch(c, frame) }) else {
-            return Ok(Sent::NotNow);
+            return Ok(SendOutcome::NotNow);
         };
         if held.number == 0 || !frame.has_changed(c, held.version) {
             held.unchanged(c);
-            return Ok(Sent::Done);
+            return Ok(SendOutcome::Done);
         }
         // Acquire: pairs with the release of whoever has written the page before.
         if P::load(c, &frame.header[WRITING], Ordering::Acquire) != 0 {
             held.unchanged(c);
-            return Ok(Sent::WasUnderWay);
+            return Ok(SendOutcome::WasUnderWay);
         }
         let lsn = held.page(1).lsn();
         if let Some(log) = store.log.as_ref().filter(|_| !store.broken.log_first)
@@ -120,7 +120,7 @@ impl<P: Files> Copies<P> {
             };
             if !matches!(waited, Ok(true)) {
                 held.unchanged(c);
-                return waited.map(|_| Sent::NotNow);
+                return waited.map(|_| SendOutcome::NotNow);
             }
         }
         let copied = self.copy(c, store, &held);
@@ -146,7 +146,7 @@ impl<P: Files> Copies<P> {
         if is_full {
             self.submit(c, store);
         }
-        Ok(Sent::Done)
+        Ok(SendOutcome::Done)
     }
 
     /// Begins the operation of what is gathered.
@@ -159,7 +159,12 @@ impl<P: Files> Copies<P> {
     }
 
     /// A copy of a latched page.
-    fn copy(&mut self, c: P::Core, store: &Store<P>, held: &Held<'_, P>) -> Result<Buffer<P>, PagedError> {
+    fn copy(
+        &mut self,
+        c: P::Core,
+        store: &Store<P>,
+        held: &LatchedPage<'_, P>,
+    ) -> Result<Buffer<P>, PagedError> {
         self.queue(c, store)?;
         let mut buffer = match self.buffers.pop() {
             Some(buffer) => buffer,
@@ -229,7 +234,7 @@ impl<P: Files> Copies<P> {
 }
 
 /// Latches a frame with any page; number 0: none.
-fn latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
+fn latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<LatchedPage<'_, P>> {
     loop {
         let version = frame.latch().read_begin(c).ok()?;
         if let Some(held) = latch_at(c, frame, version) {
@@ -239,14 +244,14 @@ fn latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
 }
 
 /// Latches a frame unless it is latched.
-fn try_latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<Held<'_, P>> {
+fn try_latch<P: Files>(c: P::Core, frame: Frame<'_, P>) -> Option<LatchedPage<'_, P>> {
     // Acquire: pairs with the release of the last holder.
     let version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
     if VersionLatch::<P>::is_latched(version) { None } else { latch_at(c, frame, version) }
 }
 
-fn latch_at<P: Files>(c: P::Core, frame: Frame<'_, P>, version: u64) -> Option<Held<'_, P>> {
+fn latch_at<P: Files>(c: P::Core, frame: Frame<'_, P>, version: u64) -> Option<LatchedPage<'_, P>> {
     // Relaxed: after the version, which is an acquire.
     let number = P::load(c, &frame.header[PAGE], Ordering::Relaxed);
-    (Read { frame, version, number }).latch(c)
+    (ReadPage { frame, version, number }).latch(c)
 }

@@ -17,8 +17,8 @@ use storage::latch::VersionLatch;
 
 use super::Pool;
 use super::copies::Copies;
-use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read, WRITING};
-use super::worker::Worker;
+use super::frames::{Frame, FrameId, LATCH, LatchedPage, MARK, PAGE, ReadPage, WRITING};
+use super::worker::PoolWorker;
 use crate::error::PagedError;
 
 /// Rounds of the hands for one frame: from the second on, unmarked pages are marked, so that they
@@ -48,17 +48,17 @@ enum Effort {
 }
 
 /// Outcome of an attempt to take a frame.
-enum Taken<'p, P: Files> {
-    Frame(Held<'p, P>),
+enum TakenFrame<'p, P: Files> {
+    Frame(LatchedPage<'p, P>),
     /// It has a page that has changed.
     HasChanged,
     Stays,
 }
 
-impl<'p, P: Files> Worker<'p, P> {
+impl<'p, P: Files> PoolWorker<'p, P> {
     /// Takes a free frame, or one whose page is evicted. Frames that are reserved are not touched.
     #[cold]
-    pub(super) fn take_frame(&mut self) -> Result<Held<'p, P>, PagedError> {
+    pub(super) fn take_frame(&mut self) -> Result<LatchedPage<'p, P>, PagedError> {
         let (c, pool) = (self.c, self.pool);
         let (parts, frames) = (pool.store.parts(), pool.store.frames_per_part);
         let home = self.part;
@@ -76,10 +76,10 @@ impl<'p, P: Files> Worker<'p, P> {
                     _ => Effort::None,
                 };
                 match self.try_take(frame, effort)? {
-                    Taken::Frame(held) => return Ok(held),
-                    Taken::Stays if step >= frames => frame.mark(c),
-                    Taken::Stays => {}
-                    Taken::HasChanged => {
+                    TakenFrame::Frame(held) => return Ok(held),
+                    TakenFrame::Stays if step >= frames => frame.mark(c),
+                    TakenFrame::Stays => {}
+                    TakenFrame::HasChanged => {
                         passed = if self.wait_for_copies()? { passed + 1 } else { PASSED_MAX };
                     }
                 }
@@ -138,32 +138,32 @@ impl<'p, P: Files> Worker<'p, P> {
     }
 
     /// Takes this frame, if its page can leave now.
-    fn try_take(&mut self, frame: Frame<'p, P>, effort: Effort) -> Result<Taken<'p, P>, PagedError> {
+    fn try_take(&mut self, frame: Frame<'p, P>, effort: Effort) -> Result<TakenFrame<'p, P>, PagedError> {
         let (c, pool) = (self.c, self.pool);
         // Acquire: pairs with the release of the last holder.
         let version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
         if VersionLatch::<P>::is_latched(version) {
-            return Ok(Taken::Stays);
+            return Ok(TakenFrame::Stays);
         }
         // Relaxed, all: guesses until the frame is latched at this version.
         let number = P::load(c, &frame.header[PAGE], Ordering::Relaxed);
         if number != 0 {
             let has_mark = P::load(c, &frame.header[MARK], Ordering::Relaxed) != 0;
             if !has_mark || pool.store.file.is_none() {
-                return Ok(Taken::Stays);
+                return Ok(TakenFrame::Stays);
             }
             let is_under_way = P::load(c, &frame.header[WRITING], Ordering::Relaxed) != 0;
             if is_under_way || effort == Effort::None && frame.has_changed(c, version) {
-                return Ok(Taken::HasChanged);
+                return Ok(TakenFrame::HasChanged);
             }
         }
-        let Some(held) = (Read { frame, version, number }).latch(c) else { return Ok(Taken::Stays) };
+        let Some(held) = (ReadPage { frame, version, number }).latch(c) else { return Ok(TakenFrame::Stays) };
         if number != 0 {
             match self.write_back(&held, effort) {
                 Ok(true) => {}
                 Ok(false) => {
                     held.unchanged(c);
-                    return Ok(Taken::HasChanged);
+                    return Ok(TakenFrame::HasChanged);
                 }
                 Err(error) => {
                     held.unchanged(c);
@@ -172,11 +172,11 @@ impl<'p, P: Files> Worker<'p, P> {
             }
             self.empty(&held);
         }
-        Ok(Taken::Frame(Held { number: 0, ..held }))
+        Ok(TakenFrame::Frame(LatchedPage { number: 0, ..held }))
     }
 
     /// Writes a latched page to the file; returns false if the page has to stay for now.
-    fn write_back(&mut self, held: &Held<'p, P>, effort: Effort) -> Result<bool, PagedError> {
+    fn write_back(&mut self, held: &LatchedPage<'p, P>, effort: Effort) -> Result<bool, PagedError> {
         let (c, store, frame) = (self.c, &self.pool.store, held.frame);
         // Acquire: pairs with the release of whoever has written it: the file has it, and what is
         // known of it is up to date.
@@ -205,13 +205,13 @@ impl<'p, P: Files> Worker<'p, P> {
 
     /// Returns true if a copy of a latched page is in flight to the file: the page must not be
     /// freed.
-    pub(crate) fn is_on_its_way(&self, held: &Held<'p, P>) -> bool {
+    pub(crate) fn is_on_its_way(&self, held: &LatchedPage<'p, P>) -> bool {
         // Acquire: pairs with the release of whoever has written it.
         P::load(self.c, &held.frame.header[WRITING], Ordering::Acquire) != 0
     }
 
     /// Forgets the page of a latched frame.
-    pub(super) fn empty(&self, held: &Held<'p, P>) {
+    pub(super) fn empty(&self, held: &LatchedPage<'p, P>) {
         let c = self.c;
         // Relaxed: the latch orders them. Release: pairs with the acquire of whoever finds that the
         // page is nowhere.

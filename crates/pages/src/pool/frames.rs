@@ -81,21 +81,21 @@ impl<'p, P: Platform> Frame<'p, P> {
 }
 
 /// A frame as it was found: what is read in it is valid while the frame has this version.
-pub(crate) struct Read<'p, P: Platform> {
+pub(crate) struct ReadPage<'p, P: Platform> {
     pub frame: Frame<'p, P>,
     pub version: u64,
     pub number: u64,
 }
 
-impl<P: Platform> Clone for Read<'_, P> {
+impl<P: Platform> Clone for ReadPage<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Read<'_, P> {}
+impl<P: Platform> Copy for ReadPage<'_, P> {}
 
-impl<'p, P: Platform> Read<'p, P> {
+impl<'p, P: Platform> ReadPage<'p, P> {
     #[inline]
     pub(crate) fn page(self, width: usize) -> Page<'p, P> {
         self.frame.page(width)
@@ -113,21 +113,21 @@ impl<'p, P: Platform> Read<'p, P> {
 
     /// Latches the page if it is as it was found.
     #[inline]
-    pub(crate) fn latch(self, c: P::Core) -> Option<Held<'p, P>> {
-        let Read { frame, version, number } = self;
-        frame.latch().try_upgrade(c, version).then_some(Held { frame, version, number })
+    pub(crate) fn latch(self, c: P::Core) -> Option<LatchedPage<'p, P>> {
+        let ReadPage { frame, version, number } = self;
+        frame.latch().try_upgrade(c, version).then_some(LatchedPage { frame, version, number })
     }
 }
 
 /// A latched page, or with number 0 a free frame. Its holder unlatches it.
 #[must_use = "a latched page is unlatched"]
-pub(crate) struct Held<'p, P: Platform> {
+pub(crate) struct LatchedPage<'p, P: Platform> {
     pub(super) frame: Frame<'p, P>,
     pub(super) version: u64,
     pub number: u64,
 }
 
-impl<'p, P: Platform> Held<'p, P> {
+impl<'p, P: Platform> LatchedPage<'p, P> {
     #[inline]
     pub(crate) fn page(&self, width: usize) -> Page<'p, P> {
         self.frame.page(width)
@@ -135,16 +135,16 @@ impl<'p, P: Platform> Held<'p, P> {
 
     /// The page as it was found.
     #[inline]
-    pub(crate) fn as_read(&self) -> Read<'p, P> {
-        Read { frame: self.frame, version: self.version, number: self.number }
+    pub(crate) fn as_read(&self) -> ReadPage<'p, P> {
+        ReadPage { frame: self.frame, version: self.version, number: self.number }
     }
 
     /// Unlatches a page that has changed; the page as its last holder left it.
     #[inline]
-    pub(crate) fn changed(self, c: P::Core) -> Read<'p, P> {
-        let Held { frame, version, number } = self;
+    pub(crate) fn changed(self, c: P::Core) -> ReadPage<'p, P> {
+        let LatchedPage { frame, version, number } = self;
         let version = frame.latch().unlock_changed(c, version);
-        Read { frame, version, number }
+        ReadPage { frame, version, number }
     }
 
     /// Unlatches a page in which nothing has changed.

@@ -44,11 +44,11 @@ mod store;
 mod worker;
 
 pub(crate) use ahead::Role;
-pub(crate) use copies::{Copies, Sent};
-pub(crate) use frames::{FrameId, Held, Read};
+pub(crate) use copies::{Copies, SendOutcome};
+pub(crate) use frames::{FrameId, LatchedPage, ReadPage};
 pub(crate) use records::Writing;
 pub(crate) use store::{FREE, IN_USE};
-pub(crate) use worker::Worker;
+pub(crate) use worker::PoolWorker;
 
 use std::sync::atomic::Ordering;
 

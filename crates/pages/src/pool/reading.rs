@@ -3,9 +3,9 @@
 use platform::files::Files;
 
 use super::Pool;
-use super::worker::Worker;
+use super::worker::PoolWorker;
 
-impl<P: Files> Worker<'_, P> {
+impl<P: Files> PoolWorker<'_, P> {
     /// Most pages that the worker reads ahead; 0: it reads none ahead.
     pub(crate) fn read_ahead_max(&self) -> usize {
         self.reads.most()

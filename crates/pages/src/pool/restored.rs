@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use platform::files::Files;
 
 use super::Pool;
-use super::frames::{Held, MARK, PAGE, Read};
+use super::frames::{LatchedPage, MARK, PAGE, ReadPage};
 use super::store::{FREE, IN_USE};
-use super::worker::Worker;
+use super::worker::PoolWorker;
 use crate::error::PagedError;
 use crate::log::record::LoggedChange;
 use crate::lsn::Lsn;
@@ -16,7 +16,7 @@ use crate::page::Change;
 use crate::page::{self, PageFault};
 
 /// The state of a page before a change is repeated on it.
-enum Found {
+enum PageState {
     /// The change is in it, or a later one.
     Newer,
     /// It is as the file has it.
@@ -25,7 +25,7 @@ enum Found {
     Lost(PagedError),
 }
 
-impl<'p, P: Files> Worker<'p, P> {
+impl<'p, P: Files> PoolWorker<'p, P> {
     /// Makes a change on all of its pages that `wanted` selects and that do not have it yet. `lsn`
     /// is the end of its record.
     ///
@@ -52,13 +52,13 @@ impl<'p, P: Files> Worker<'p, P> {
             }
             let (held, found) = self.obtain(page.number, lsn, logged.change.makes(place))?;
             let result = match found {
-                Found::Newer => {
+                PageState::Newer => {
                     // Whether the file keeps it is not known: nobody has seen a flush since.
                     held.changed(self.c);
                     continue;
                 }
-                Found::Readable => self.repeat_on(&held, (logged, place), None),
-                Found::Lost(error) => self.repeat_on(&held, (logged, place), Some(error)),
+                PageState::Readable => self.repeat_on(&held, (logged, place), None),
+                PageState::Lost(error) => self.repeat_on(&held, (logged, place), Some(error)),
             };
             held.page(logged.width).set_lsn(lsn);
             held.changed(self.c);
@@ -77,7 +77,7 @@ impl<'p, P: Files> Worker<'p, P> {
     /// Makes the part of a change that one of its pages has.
     fn repeat_on(
         &self,
-        held: &Held<'p, P>,
+        held: &LatchedPage<'p, P>,
         (logged, place): (&LoggedChange<'_>, usize),
         lost: Option<PagedError>,
     ) -> Result<(), PagedError> {
@@ -93,7 +93,7 @@ impl<'p, P: Files> Worker<'p, P> {
 
     /// Makes a page that a change makes as a whole, in any state before; returns whether the record
     /// has it. `None`: it is changed.
-    fn make_anew(&self, held: &Held<'p, P>, logged: &LoggedChange<'_>, place: usize) -> Option<bool> {
+    fn make_anew(&self, held: &LatchedPage<'p, P>, logged: &LoggedChange<'_>, place: usize) -> Option<bool> {
         let (c, page) = (self.c, held.page(logged.width));
         let number = |place: usize| logged.pages[place].number;
         Some(match (logged.change, place) {
@@ -112,7 +112,7 @@ impl<'p, P: Files> Worker<'p, P> {
     }
 
     /// Changes a page that is as it was before; whether it can be changed so.
-    fn change(&self, held: &Held<'p, P>, logged: &LoggedChange<'_>, place: usize) -> bool {
+    fn change(&self, held: &LatchedPage<'p, P>, logged: &LoggedChange<'_>, place: usize) -> bool {
         let (c, page) = (self.c, held.page(logged.width));
         match (logged.change, place) {
             (Change::Split { stays, .. }, 0) => {
@@ -140,13 +140,19 @@ impl<'p, P: Files> Worker<'p, P> {
 
     /// A page, latched, in any state. A page with changes that the log has lost is not rebuilt, as
     /// other pages may have them as well, unless a later generation `makes` it: then it was free.
-    fn obtain(&mut self, number: u64, lsn: Lsn, makes: bool) -> Result<(Held<'p, P>, Found), PagedError> {
+    fn obtain(
+        &mut self,
+        number: u64,
+        lsn: Lsn,
+        makes: bool,
+    ) -> Result<(LatchedPage<'p, P>, PageState), PagedError> {
         let c = self.c;
         loop {
             match self.beyond(number).map_or_else(|| self.read(number), Err) {
                 Ok(read) => {
                     let Some(held) = read.latch(c) else { continue };
-                    let found = if held.page(1).lsn() >= lsn { Found::Newer } else { Found::Readable };
+                    let found =
+                        if held.page(1).lsn() >= lsn { PageState::Newer } else { PageState::Readable };
                     return Ok((held, found));
                 }
                 Err(error @ PagedError::Page { fault: PageFault::Ahead, .. }) if !makes => return Err(error),
@@ -160,11 +166,11 @@ impl<'p, P: Files> Worker<'p, P> {
                     }
                     P::store(c, &held.frame.header[PAGE], number, Ordering::Relaxed);
                     P::store(c, &held.frame.header[MARK], 0, Ordering::Relaxed);
-                    let held = Held { number, ..held };
+                    let held = LatchedPage { number, ..held };
                     held.page(1).clear(c);
                     // The file has none of its changes.
                     self.mark_state(number, |state| state.min(IN_USE));
-                    return Ok((held, Found::Lost(error)));
+                    return Ok((held, PageState::Lost(error)));
                 }
                 Err(error) => return Err(error),
             }
@@ -186,7 +192,7 @@ impl<'p, P: Files> Worker<'p, P> {
         let c = self.c;
         while let Some(frame) = self.pool.find(c, number) {
             let Ok(version) = frame.latch().read_begin(c) else { return };
-            let read = Read { frame, version, number };
+            let read = ReadPage { frame, version, number };
             if let Some(held) = read.latch(c) {
                 self.empty(&held);
                 held.frame.latch().unlock_changed(c, held.version);

@@ -6,7 +6,7 @@ use platform::files::Files;
 use storage::latch::VersionLatch;
 
 use super::Pool;
-use super::frames::{Frame, FrameId, Held, LATCH, MARK, PAGE, Read};
+use super::frames::{Frame, FrameId, LATCH, LatchedPage, MARK, PAGE, ReadPage};
 use super::read_ahead::ReadAhead;
 use super::records::Ahead;
 use crate::error::PagedError;
@@ -19,7 +19,7 @@ const FREE_PAGES_KEPT: usize = 2;
 const LATCHED_NANOS: u64 = 20_000;
 
 /// A worker's access to the pool.
-pub(crate) struct Worker<'p, P: Files> {
+pub(crate) struct PoolWorker<'p, P: Files> {
     pub c: P::Core,
     pub pool: &'p Pool<P>,
     /// Number of its window in the log.
@@ -30,7 +30,7 @@ pub(crate) struct Worker<'p, P: Files> {
     pub(super) channel: Channel<P>,
     pub(super) reads: ReadAhead<P>,
     /// Free frames, latched: reserved for new pages.
-    spare: Vec<Held<'p, P>>,
+    spare: Vec<LatchedPage<'p, P>>,
     /// Pages that are free again.
     free_pages: Vec<u64>,
     pub(super) ahead: Ahead,
@@ -40,11 +40,12 @@ impl<P: Files> Pool<P> {
     /// The page in the frame where it was found, once that is not latched; `None`: it may be
     /// elsewhere.
     ///
-    /// A frame that was found may have been taken for a new page meanwhile ([`Worker::reserve`]):
-    /// then it is latched until that is made, and the worker that took it may keep it for any time.
-    /// So a worker that waits for a latch checks repeatedly where the page is.
+    /// A frame that was found may have been taken for a new page meanwhile
+    /// ([`PoolWorker::reserve`]): then it is latched until that is made, and the worker that took
+    /// it may keep it for any time. So a worker that waits for a latch checks repeatedly where the
+    /// page is.
     #[inline]
-    fn read_in<'p>(&self, c: P::Core, frame: Frame<'p, P>, number: u64) -> Option<Read<'p, P>> {
+    fn read_in<'p>(&self, c: P::Core, frame: Frame<'p, P>, number: u64) -> Option<ReadPage<'p, P>> {
         // Acquire: pairs with the release of the last holder: the page is at least as new as the
         // version.
         let mut version = P::load(c, &frame.header[LATCH], Ordering::Acquire);
@@ -54,25 +55,25 @@ impl<P: Files> Pool<P> {
         // Relaxed: after the version, which is an acquire.
         let is_there = !VersionLatch::<P>::is_latched(version)
             && P::load(c, &frame.header[PAGE], Ordering::Relaxed) == number;
-        is_there.then_some(Read { frame, version, number })
+        is_there.then_some(ReadPage { frame, version, number })
     }
 
     /// The access of a worker on this node.
-    pub(crate) fn worker(&self, c: P::Core, number: usize) -> Worker<'_, P> {
+    pub(crate) fn worker(&self, c: P::Core, number: usize) -> PoolWorker<'_, P> {
         let part = number % self.store.parts();
         let (channel, spare, free_pages) = (Channel::new(), Vec::new(), Vec::new());
         let (ahead, reads) = (Ahead::default(), ReadAhead::new(&self.store, self.sessions));
-        Worker { c, pool: self, number, part, looked: (0, 0), channel, reads, spare, free_pages, ahead }
+        PoolWorker { c, pool: self, number, part, looked: (0, 0), channel, reads, spare, free_pages, ahead }
     }
 }
 
-impl<'p, P: Files> Worker<'p, P> {
+impl<'p, P: Files> PoolWorker<'p, P> {
     /// A page, which is loaded if it is not in the pool.
     ///
     /// The caller has validated where it has the number from: a page that is no page any more is an
     /// error.
     #[inline]
-    pub(crate) fn read(&mut self, number: u64) -> Result<Read<'p, P>, PagedError> {
+    pub(crate) fn read(&mut self, number: u64) -> Result<ReadPage<'p, P>, PagedError> {
         let (c, pool) = (self.c, self.pool);
         loop {
             let Some(frame) = pool.find(c, number) else {
@@ -115,7 +116,7 @@ impl<'p, P: Files> Worker<'p, P> {
             true => Ok(()),
             false => self.channel.read(c, file, wanted, words),
         };
-        let Held { frame, version, .. } = held;
+        let LatchedPage { frame, version, .. } = held;
         // Relaxed: the latch orders them.
         let page = if read.is_ok() { number } else { 0 };
         P::store(c, &frame.header[PAGE], page, Ordering::Relaxed);
@@ -163,7 +164,7 @@ impl<'p, P: Files> Worker<'p, P> {
     /// A new page, latched, with nothing in it.
     ///
     /// Pre: [`Self::reserve`] has reserved its frame.
-    pub(crate) fn new_page(&mut self) -> Held<'p, P> {
+    pub(crate) fn new_page(&mut self) -> LatchedPage<'p, P> {
         let (c, pool) = (self.c, self.pool);
         let number = self.free_pages.pop().expect("reserved");
         loop {
@@ -172,7 +173,7 @@ impl<'p, P: Files> Worker<'p, P> {
                 // AcqRel: publishes the latched frame.
                 if P::cas(c, pool.place(number), 0, name, Ordering::AcqRel).is_ok() {
                     P::store(c, &held.frame.header[PAGE], number, Ordering::Relaxed);
-                    return Held { number, ..held };
+                    return LatchedPage { number, ..held };
                 }
                 self.spare.push(held);
             }
@@ -187,7 +188,7 @@ impl<'p, P: Files> Worker<'p, P> {
     }
 
     /// Frees a latched page that nothing leads to any more, and no copy of which is on its way.
-    pub(crate) fn free_page(&mut self, held: Held<'p, P>) {
+    pub(crate) fn free_page(&mut self, held: LatchedPage<'p, P>) {
         self.empty(&held);
         self.free_pages.push(held.number);
         held.frame.latch().unlock_changed(self.c, held.version);
@@ -203,18 +204,18 @@ impl<'p, P: Files> Worker<'p, P> {
 
     /// A hint of earlier: the frame has not changed since, as long as the result validates.
     #[inline]
-    pub(crate) fn hinted(&self, (id, version, number): (FrameId, u64, u64)) -> Read<'p, P> {
-        Read { frame: self.pool.store.frame(id), version, number }
+    pub(crate) fn hinted(&self, (id, version, number): (FrameId, u64, u64)) -> ReadPage<'p, P> {
+        ReadPage { frame: self.pool.store.frame(id), version, number }
     }
 
     /// The place of a page, for [`Self::hinted`].
     #[inline]
-    pub(crate) fn hint(read: &Read<'p, P>) -> (FrameId, u64, u64) {
+    pub(crate) fn hint(read: &ReadPage<'p, P>) -> (FrameId, u64, u64) {
         (read.frame.id, read.version, read.number)
     }
 }
 
-impl<P: Files> Drop for Worker<'_, P> {
+impl<P: Files> Drop for PoolWorker<'_, P> {
     fn drop(&mut self) {
         if P::is_gone(self.c) {
             return;

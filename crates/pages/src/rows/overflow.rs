@@ -15,7 +15,7 @@
 use schema::TableDescription;
 
 use crate::key::KeyWords;
-use crate::locks::{Place, name};
+use crate::locks::{LockPlace, name};
 use crate::page::record_words_max;
 
 /// The division of a table's rows.
@@ -123,7 +123,7 @@ impl Pieces {
     pub(crate) fn add(&mut self, key: &[u64], words: usize) {
         self.count += 1;
         // Names of locks are hashes that suit.
-        self.sum = self.sum.wrapping_add(name(words as u32, Place::Key, key));
+        self.sum = self.sum.wrapping_add(name(words as u32, LockPlace::Key, key));
     }
 
     /// Adds all pieces of a row.

@@ -9,7 +9,7 @@ use terms::rows::word_set;
 
 use crate::error::PagedError;
 use crate::page::record_words_max;
-use crate::pool::Worker;
+use crate::pool::PoolWorker;
 use crate::rows::overflow::{self, Division};
 use crate::tree::Tree;
 
@@ -45,7 +45,7 @@ impl Table {
     /// Makes a table with these trees, or with new empty ones: `first` is the number of the first
     /// one then.
     pub(crate) fn create<P: Files>(
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         (description, shape): (&TableDescription, TableShape),
         (first, known): (u32, Option<&[Tree]>),
     ) -> Result<Self, PagedError> {

@@ -14,13 +14,13 @@ use terms::{Abort, Category, Mode};
 
 use crate::context::Context;
 use crate::lsn::Lsn;
-use crate::owner::{Kept, Owner};
+use crate::owner::{KeptPart, Owner};
 use crate::participants::branches::{OpenBranches, commit};
 use crate::running::run;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// One worker's use of a database.
-pub(crate) struct Session<'d, P: Files> {
+pub(crate) struct PagesSession<'d, P: Files> {
     context: Context<'d, P>,
     number: usize,
     backoff: Backoff,
@@ -32,9 +32,9 @@ pub(crate) struct Session<'d, P: Files> {
     rolled_back_at: Lsn,
 }
 
-impl<'d, P: Files> Session<'d, P> {
+impl<'d, P: Files> PagesSession<'d, P> {
     pub(crate) fn new(
-        shared: &'d Shared<P>,
+        shared: &'d SharedState<P>,
         (c, number): (P::Core, usize),
         owner: Box<Owner>,
         measure: bool,
@@ -43,7 +43,7 @@ impl<'d, P: Files> Session<'d, P> {
         let context = Context::new(shared, (c, number), owner, measure);
         let branches = OpenBranches::new(number);
         let (wait_nanos_max, rolled_back_at) = (None, Lsn(0));
-        Session { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
+        PagesSession { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
     }
 
     /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is
@@ -65,7 +65,7 @@ impl<'d, P: Files> Session<'d, P> {
         part: Option<PartOf>,
         bounds: &Bounds,
         body: &mut Body<'_>,
-    ) -> Result<(Kept, Vote), Abort> {
+    ) -> Result<(KeptPart, Vote), Abort> {
         let c = self.context.worker.c;
         if let Some(failure) = self.context.shared.failure(c) {
             return Err(failure.into());
@@ -157,7 +157,7 @@ impl<'d, P: Files> Session<'d, P> {
     }
 }
 
-impl<P: Files> Drop for Session<'_, P> {
+impl<P: Files> Drop for PagesSession<'_, P> {
     fn drop(&mut self) {
         let c = self.context.worker.c;
         if P::is_gone(c) {
@@ -172,7 +172,7 @@ impl<P: Files> Drop for Session<'_, P> {
     }
 }
 
-impl<P: Files> Upkeep for Session<'_, P> {
+impl<P: Files> Upkeep for PagesSession<'_, P> {
     fn is_durable(&self, outcome: Epoch) -> bool {
         let log = self.context.shared.pool.log();
         let flushes = !self.context.shared.broken.flushes;
@@ -252,7 +252,7 @@ impl<P: Files> Upkeep for Session<'_, P> {
 /// Why a part is refused that nobody would finish.
 const NO_PART: Abort = Abort::Misuse("a part of a transaction over several databases is prepared, not run");
 
-impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
+impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
     fn transact(&mut self, mode: Mode, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let c = self.context.worker.c;
         if mode == Mode::Participant {
@@ -304,7 +304,7 @@ impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
     }
 
     fn finish_as(&mut self, prepared: AnyPrepared<'_>, outcome: Outcome<'_>) -> Option<Commit> {
-        let kept: Box<Kept> = prepared.into_inner(self.database()).downcast().expect("a part over pages");
+        let kept: Box<KeptPart> = prepared.into_inner(self.database()).downcast().expect("a part over pages");
         self.context.finish(*kept, outcome)
     }
 
@@ -332,7 +332,7 @@ impl<'d, P: Files> AnySession<'d> for Session<'d, P> {
     }
 }
 
-impl<P: Files> Branches for Session<'_, P> {
+impl<P: Files> Branches for PagesSession<'_, P> {
     fn begin(&mut self) -> Result<usize, Abort> {
         self.branches.begin(&mut self.context)
     }

@@ -6,7 +6,7 @@ use platform::Nanos;
 use platform::files::Files;
 use terms::{Abort, Mode};
 
-use super::{NO_PART, Session};
+use super::{NO_PART, PagesSession};
 use crate::transaction::Transaction;
 
 /// Longest wait for a lock of an attempt that its caller ends: who has the lock may be another
@@ -75,7 +75,7 @@ impl<P: Files> Drop for Attempt<'_, '_, P> {
     }
 }
 
-impl<'d, P: Files<Core: Send>> RoamingSession<'d> for Session<'d, P> {
+impl<'d, P: Files<Core: Send>> RoamingSession<'d> for PagesSession<'d, P> {
     fn begin(&mut self, mode: Mode, bounds: &Bounds) -> Result<Box<dyn AnyAttempt + Send + '_>, Abort> {
         if mode == Mode::Participant {
             return Err(NO_PART);

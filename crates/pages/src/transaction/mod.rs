@@ -19,9 +19,9 @@ use terms::Abort;
 
 use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;
-use crate::locks::{LockMode, Place, name};
+use crate::locks::{LockMode, LockPlace, name};
 use crate::rows::tables::Table;
-use crate::tree::{Hint, NextKey, Tree};
+use crate::tree::{EntryHint, NextKey, Tree};
 
 /// One attempt of a transaction.
 pub(crate) struct Transaction<'s, 'd, P: Files> {
@@ -53,7 +53,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         if mode == LockMode::Share && self.session.shared.broken.read_locks {
             return Ok(());
         }
-        self.lock(at, Place::Key, key, mode)
+        self.lock(at, LockPlace::Key, key, mode)
     }
 
     /// Locks the gap below what is given, to rely on its being empty.
@@ -70,7 +70,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     fn lock(
         &mut self,
         (table, tree): (usize, Tree),
-        place: Place,
+        place: LockPlace,
         key: &[u64],
         mode: LockMode,
     ) -> Result<(), Abort> {
@@ -83,7 +83,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     /// Remembers a row that was found.
     #[inline]
-    fn add_row(&mut self, table: usize, (key, hint): (KeyWords, Hint), is_locked: bool) -> RowId {
+    fn add_row(&mut self, table: usize, (key, hint): (KeyWords, EntryHint), is_locked: bool) -> RowId {
         P::work(self.core(), Work::Access, 1);
         let is_locked = is_locked && !self.session.shared.broken.read_locks;
         let Context { rows, attempt, .. } = &mut *self.session;
@@ -125,9 +125,9 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 }
 
 /// The place of the gap below what is given, and its key.
-fn gap(next: NextKey) -> (Place, KeyWords) {
+fn gap(next: NextKey) -> (LockPlace, KeyWords) {
     match next {
-        NextKey::Key(key) => (Place::GapBelow, key),
-        NextKey::End => (Place::GapAtEnd, KeyWords::of(&[])),
+        NextKey::Key(key) => (LockPlace::GapBelow, key),
+        NextKey::End => (LockPlace::GapAtEnd, KeyWords::of(&[])),
     }
 }

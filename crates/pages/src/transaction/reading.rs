@@ -11,7 +11,7 @@ use crate::context::{Context, FoundRow};
 use crate::key::KeyWords;
 use crate::locks::LockMode;
 use crate::page::{Page, Slot};
-use crate::tree::{Hint, Tree};
+use crate::tree::{EntryHint, Tree};
 
 /// The lock mode of a row that is found for this intent.
 pub(super) fn mode(intent: Intent) -> LockMode {
@@ -50,7 +50,7 @@ impl<P: Files> Transaction<'_, '_, P> {
     pub(super) fn primary_key(
         &mut self,
         tree: Tree,
-        (key, hint): (&[u64], Option<Hint>),
+        (key, hint): (&[u64], Option<EntryHint>),
         width: usize,
     ) -> Result<Option<KeyWords>, Abort> {
         let c = self.core();

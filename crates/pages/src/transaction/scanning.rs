@@ -14,8 +14,8 @@ use terms::{Abort, Category};
 use super::Transaction;
 use super::reading::mode;
 use crate::key::KeyWords;
-use crate::locks::{LockMode, Place, name};
-use crate::tree::{Cursor, Look, NextKey, ReadAhead, Tree};
+use crate::locks::{LockMode, LockPlace, name};
+use crate::tree::{AdjacentEntry, Cursor, NextKey, ReadAhead, Tree};
 
 /// Entries that a scan prefetches ahead of its position: lists of locks lie anywhere, and records
 /// anywhere in their leaf.
@@ -36,7 +36,7 @@ pub(super) struct Scan<'k> {
 }
 
 /// Outcome of a step.
-enum Step {
+enum ScanStep {
     /// The leaf has changed: find it again.
     Again,
     /// There is a row, or a ghost.
@@ -79,7 +79,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         tree: Tree,
         scan: Scan<'_>,
         cursor: &Cursor<'_, P>,
-    ) -> Result<Option<Result<Look, NextKey>>, Abort> {
+    ) -> Result<Option<Result<AdjacentEntry, NextKey>>, Abort> {
         let c = self.core();
         let Some(above) = cursor.above(c) else { return Ok(None) };
         let next = above.map_or_else(|bound| bound, |look| NextKey::Key(look.key));
@@ -102,7 +102,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         }
         if scan.locks && !self.session.owner.locks.locks_nothing() {
             P::work(c, Work::Hash, 2 * (key.len() as u32 + 1));
-            for place in [Place::GapBelow, Place::Key] {
+            for place in [LockPlace::GapBelow, LockPlace::Key] {
                 self.session.shared.locks.prefetch(c, name(tree.number, place, &key));
             }
         }
@@ -130,7 +130,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                     Ok(look) if look.key[..] <= *scan.high => look,
                     _ => return Ok(()),
                 };
-                let Step::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
+                let ScanStep::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
                 (from, after) = (look.key, true);
                 cursor.place += 1;
                 if let Some(row) = row
@@ -167,7 +167,7 @@ impl<P: Files> Transaction<'_, '_, P> {
                 if look.key[..] < *scan.low {
                     return Ok(());
                 }
-                let Step::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
+                let ScanStep::Row(row) = self.take(tree, scan, &cursor, look)? else { break };
                 (until, before_it) = (look.key, true);
                 cursor.place -= 1;
                 if let Some(row) = row
@@ -185,27 +185,27 @@ impl<P: Files> Transaction<'_, '_, P> {
         tree: Tree,
         scan: Scan<'_>,
         cursor: &Cursor<'_, P>,
-        look: Look,
-    ) -> Result<Step, Abort> {
+        look: AdjacentEntry,
+    ) -> Result<ScanStep, Abort> {
         let c = self.core();
         let mode = scan.locks.then(|| mode(scan.intent));
         if let Some(mode) = mode {
             let mode = if scan.index == 0 { mode } else { LockMode::Share };
             self.lock_key((scan.table, tree), &look.key, mode)?;
             if !cursor.is_current(c) {
-                return Ok(Step::Again);
+                return Ok(ScanStep::Again);
             }
         }
         if look.slot.is_ghost() {
-            return Ok(Step::Row(None));
+            return Ok(ScanStep::Row(None));
         }
         if scan.index == 0 {
-            return Ok(Step::Row(Some(self.add_row(scan.table, (look.key, look.hint), scan.locks))));
+            return Ok(ScanStep::Row(Some(self.add_row(scan.table, (look.key, look.hint), scan.locks))));
         }
         let width = self.table(scan.table)?.trees[0].width;
         match self.primary_key(tree, (&look.key, Some(look.hint)), width)? {
-            Some(primary) => self.find_primary(scan.table, primary, mode).map(Step::Row),
-            None => Ok(Step::Again),
+            Some(primary) => self.find_primary(scan.table, primary, mode).map(ScanStep::Row),
+            None => Ok(ScanStep::Again),
         }
     }
 

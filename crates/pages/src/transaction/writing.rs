@@ -7,11 +7,11 @@ use terms::{Abort, Category};
 
 use super::{Transaction, gap};
 use crate::key::Words;
-use crate::locks::{Answer, LockMode, Place, name};
+use crate::locks::{LockAnswer, LockMode, LockPlace, name};
 use crate::log::record::Takeback;
 use crate::page::RecordParts;
 use crate::rows::overflow::piece_key;
-use crate::tree::{Behind, Inserted, NextKey, Tree};
+use crate::tree::{Inserted, InsertionPlace, NextKey, Tree};
 
 impl<'d, P: Files> Transaction<'_, 'd, P> {
     /// Inserts a row with these keys, one an index. `behind` is where the row before went, if it is
@@ -19,7 +19,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     pub(super) fn insert_row(
         &mut self,
         number: usize,
-        (keys, behind): (&[&[u64]], &mut [Option<Behind<'d, P>>]),
+        (keys, behind): (&[&[u64]], &mut [Option<InsertionPlace<'d, P>>]),
         (fixed, tail): (&[u8], &[u8]),
     ) -> Result<(), Abort> {
         let table = self.table(number)?;
@@ -53,7 +53,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
     fn insert_entry(
         &mut self,
         (table, tree): (usize, Tree),
-        (key, behind): (&[u64], &mut Option<Behind<'d, P>>),
+        (key, behind): (&[u64], &mut Option<InsertionPlace<'d, P>>),
         parts: RecordParts<'_>,
     ) -> Result<bool, Abort> {
         let c = self.core();
@@ -61,8 +61,8 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             let session = &mut *self.session;
             let is_alone = session.owner.locks.locks_nothing();
             let mut wanted = None;
-            let own = if is_alone { 0 } else { name(tree.number, Place::GapBelow, key) };
-            let wish = session.wish(table, own, LockMode::Share);
+            let own = if is_alone { 0 } else { name(tree.number, LockPlace::GapBelow, key) };
+            let request = session.request(table, own, LockMode::Share);
             let (manager, locks) = (&session.shared.locks, &mut session.owner.locks);
             let mut guard = |next: NextKey| {
                 let (place, key) = gap(next);
@@ -73,7 +73,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 }
                 // A gap that the transaction itself relies on is divided: it relies on both parts.
                 if locks.relies_on(above)
-                    && locks.acquire((manager, c), wish, None, &mut || ()) != Answer::Granted
+                    && locks.acquire((manager, c), request, None, &mut || ()) != LockAnswer::Granted
                 {
                     wanted = Some((own, LockMode::Share));
                     return false;

@@ -6,11 +6,11 @@ use platform::files::Files;
 use super::Tree;
 use crate::error::PagedError;
 use crate::key::KeyWords;
-use crate::pool::{Read, Worker};
+use crate::pool::{PoolWorker, ReadPage};
 
 /// The target of a descent.
 #[derive(Clone, Copy)]
-pub(crate) enum Target<'k> {
+pub(crate) enum DescentTarget<'k> {
     /// The page that covers the key.
     Key(&'k [u64]),
     /// The page that covers the keys right below the key.
@@ -26,9 +26,9 @@ pub(crate) struct Fences {
 
 /// A page that was found on the way down.
 pub(crate) struct Way<'p, P: Files> {
-    pub at: Read<'p, P>,
+    pub at: ReadPage<'p, P>,
     /// Its parent, and the entry there; none of the root.
-    pub parent: Option<(Read<'p, P>, usize)>,
+    pub parent: Option<(ReadPage<'p, P>, usize)>,
     /// None if they were not requested.
     pub fences: Fences,
 }
@@ -38,8 +38,8 @@ impl Tree {
     /// yet; that it was the right page is.
     pub(crate) fn descend<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
-        target: Target<'_>,
+        worker: &mut PoolWorker<'p, P>,
+        target: DescentTarget<'_>,
         level: usize,
     ) -> Result<Way<'p, P>, PagedError> {
         self.descend_as::<P, true>(worker, target, level)
@@ -49,17 +49,17 @@ impl Tree {
     #[inline]
     pub(crate) fn leaf<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         key: &[u64],
-    ) -> Result<Read<'p, P>, PagedError> {
-        Ok(self.descend_as::<P, false>(worker, Target::Key(key), 0)?.at)
+    ) -> Result<ReadPage<'p, P>, PagedError> {
+        Ok(self.descend_as::<P, false>(worker, DescentTarget::Key(key), 0)?.at)
     }
 
     #[inline]
     fn descend_as<'p, P: Files, const FENCES: bool>(
         &self,
-        worker: &mut Worker<'p, P>,
-        target: Target<'_>,
+        worker: &mut PoolWorker<'p, P>,
+        target: DescentTarget<'_>,
         level: usize,
     ) -> Result<Way<'p, P>, PagedError> {
         loop {
@@ -73,8 +73,8 @@ impl Tree {
     #[inline]
     fn try_descend<'p, P: Files, const FENCES: bool>(
         &self,
-        worker: &mut Worker<'p, P>,
-        target: Target<'_>,
+        worker: &mut PoolWorker<'p, P>,
+        target: DescentTarget<'_>,
         level: usize,
     ) -> Result<Option<Way<'p, P>>, PagedError> {
         let c = worker.c;
@@ -92,8 +92,8 @@ impl Tree {
                 return Ok(None);
             }
             let entry = match target {
-                Target::Key(key) => page.child_for(c, key, false),
-                Target::Below(key) => page.child_for(c, key, true),
+                DescentTarget::Key(key) => page.child_for(c, key, false),
+                DescentTarget::Below(key) => page.child_for(c, key, true),
             };
             if FENCES && entry > 0 {
                 fences.low = Some(page.key(c, entry));

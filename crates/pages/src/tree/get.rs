@@ -7,11 +7,11 @@ use crate::error::PagedError;
 use crate::log::record::Takeback;
 use crate::page::Change;
 use crate::page::{Page, Slot};
-use crate::pool::{FrameId, Held, Read, Role, Worker};
+use crate::pool::{FrameId, LatchedPage, PoolWorker, ReadPage, Role};
 
 /// The place of a found entry: valid while its frame has the version.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hint {
+pub(crate) struct EntryHint {
     frame: (FrameId, u64, u64),
     place: usize,
     slot: Slot,
@@ -19,7 +19,7 @@ pub(crate) struct Hint {
 
 /// A leaf, and the entry of a key in it, if it has one.
 pub(crate) struct Entry<'p, P: Files> {
-    pub leaf: Read<'p, P>,
+    pub leaf: ReadPage<'p, P>,
     /// The place where the key is, or would be.
     pub place: usize,
     pub slot: Option<Slot>,
@@ -28,17 +28,17 @@ pub(crate) struct Entry<'p, P: Files> {
 impl<'p, P: Files> Entry<'p, P> {
     /// The place of the entry; `None` if there is none, or a ghost.
     #[inline]
-    pub(crate) fn hint(&self) -> Option<Hint> {
+    pub(crate) fn hint(&self) -> Option<EntryHint> {
         let slot = self.slot.filter(|slot| !slot.is_ghost())?;
-        Some(Hint::new(&self.leaf, self.place, slot))
+        Some(EntryHint::new(&self.leaf, self.place, slot))
     }
 }
 
-impl Hint {
+impl EntryHint {
     /// The place of an entry with this slot.
     #[inline]
-    pub(crate) fn new<P: Files>(leaf: &Read<'_, P>, place: usize, slot: Slot) -> Self {
-        Hint { frame: Worker::hint(leaf), place, slot }
+    pub(crate) fn new<P: Files>(leaf: &ReadPage<'_, P>, place: usize, slot: Slot) -> Self {
+        EntryHint { frame: PoolWorker::hint(leaf), place, slot }
     }
 }
 
@@ -47,7 +47,7 @@ impl Tree {
     #[inline]
     pub(crate) fn find<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         key: &[u64],
     ) -> Result<Entry<'p, P>, PagedError> {
         loop {
@@ -60,7 +60,7 @@ impl Tree {
 
     /// Finds a key in the leaf that covers it; `None` if the leaf has changed.
     #[inline]
-    fn find_in<'p, P: Files>(&self, c: P::Core, leaf: Read<'p, P>, key: &[u64]) -> Option<Entry<'p, P>> {
+    fn find_in<'p, P: Files>(&self, c: P::Core, leaf: ReadPage<'p, P>, key: &[u64]) -> Option<Entry<'p, P>> {
         let page = leaf.page(self.width);
         let (place, is_there) = page.find(c, key);
         let slot = is_there.then(|| page.slot(c, place));
@@ -72,10 +72,10 @@ impl Tree {
     /// `found` receives each key's number and entry.
     pub(crate) fn find_each<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         keys: &[u64],
         words: (usize, usize),
-        leaves: &mut Vec<Read<'p, P>>,
+        leaves: &mut Vec<ReadPage<'p, P>>,
         mut found: impl FnMut(&[u64], Entry<'p, P>),
     ) -> Result<(), PagedError> {
         let c = worker.c;
@@ -100,8 +100,13 @@ impl Tree {
 
     /// Prefetches words of a record, if the hint is still valid.
     #[inline]
-    pub(crate) fn prefetch<P: Files>(&self, worker: &Worker<'_, P>, hint: Hint, words: (usize, usize)) {
-        let Hint { frame, slot, .. } = hint;
+    pub(crate) fn prefetch<P: Files>(
+        &self,
+        worker: &PoolWorker<'_, P>,
+        hint: EntryHint,
+        words: (usize, usize),
+    ) {
+        let EntryHint { frame, slot, .. } = hint;
         worker.hinted(frame).page(self.width).prefetch_record(worker.c, slot, words);
     }
 
@@ -110,12 +115,12 @@ impl Tree {
     #[inline]
     fn find_again<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         key: &[u64],
-        hint: Option<Hint>,
+        hint: Option<EntryHint>,
     ) -> Result<Entry<'p, P>, PagedError> {
         match hint {
-            Some(Hint { frame, place, slot }) => {
+            Some(EntryHint { frame, place, slot }) => {
                 Ok(Entry { leaf: worker.hinted(frame), place, slot: Some(slot) })
             }
             None => self.find(worker, key),
@@ -127,17 +132,17 @@ impl Tree {
     #[inline]
     pub(crate) fn read<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        (key, mut hint): (&[u64], Option<Hint>),
+        worker: &mut PoolWorker<'_, P>,
+        (key, mut hint): (&[u64], Option<EntryHint>),
         mut copy: impl FnMut(Page<'_, P>, Slot) -> bool,
-    ) -> Result<Option<(Hint, Slot)>, PagedError> {
+    ) -> Result<Option<(EntryHint, Slot)>, PagedError> {
         let c = worker.c;
         loop {
             let entry = self.find_again(worker, key, hint.take())?;
             let Some(slot) = entry.slot.filter(|slot| !slot.is_ghost()) else { return Ok(None) };
             let copied = copy(entry.leaf.page(self.width), slot);
             if copied && entry.leaf.validate(c) {
-                return Ok(Some((Hint::new(&entry.leaf, entry.place, slot), slot)));
+                return Ok(Some((EntryHint::new(&entry.leaf, entry.place, slot), slot)));
             }
         }
     }
@@ -146,9 +151,9 @@ impl Tree {
     /// such entry.
     fn latch_entry<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
-        (key, mut hint): (&[u64], Option<Hint>),
-    ) -> Result<Option<(Held<'p, P>, usize, Slot)>, PagedError> {
+        worker: &mut PoolWorker<'p, P>,
+        (key, mut hint): (&[u64], Option<EntryHint>),
+    ) -> Result<Option<(LatchedPage<'p, P>, usize, Slot)>, PagedError> {
         let c = worker.c;
         loop {
             let Entry { leaf, place, slot } = self.find_again(worker, key, hint.take())?;
@@ -163,10 +168,10 @@ impl Tree {
     /// entry is now.
     fn change_entry<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        (held, place, slot): (Held<'_, P>, usize, Slot),
+        worker: &mut PoolWorker<'_, P>,
+        (held, place, slot): (LatchedPage<'_, P>, usize, Slot),
         (change, takeback): (Change<'_>, Takeback<'_>),
-    ) -> Result<Hint, PagedError> {
+    ) -> Result<EntryHint, PagedError> {
         let c = worker.c;
         let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, takeback));
         if let Err(error) = logged {
@@ -176,21 +181,21 @@ impl Tree {
         let is_made = held.page(self.width).apply(c, (place, true), change);
         debug_assert!(is_made, "the entry was looked at");
         let leaf = held.changed(c);
-        Ok(Hint::new(&leaf, place, slot))
+        Ok(EntryHint::new(&leaf, place, slot))
     }
 
     /// Makes the record of a key a ghost, or one that is there again: whether it was a ghost
     /// before, and where it is; `None` if there is no such key.
     pub(crate) fn mark<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        (key, hint): (&[u64], Option<Hint>),
+        worker: &mut PoolWorker<'_, P>,
+        (key, hint): (&[u64], Option<EntryHint>),
         ghost: bool,
-    ) -> Result<Option<(bool, Hint)>, PagedError> {
+    ) -> Result<Option<(bool, EntryHint)>, PagedError> {
         let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
         let was = slot.is_ghost();
         if was == ghost {
-            let hint = Hint::new(&held.as_read(), place, slot);
+            let hint = EntryHint::new(&held.as_read(), place, slot);
             held.unchanged(worker.c);
             return Ok(Some((was, hint)));
         }
@@ -204,12 +209,12 @@ impl Tree {
     /// false, nothing happens. Returns the place of the record; `Ok(None)` if nothing has happened.
     pub(crate) fn write<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        (key, hint): (&[u64], Option<Hint>),
+        worker: &mut PoolWorker<'_, P>,
+        (key, hint): (&[u64], Option<EntryHint>),
         first: usize,
         (before, after): (&mut [u64], &mut [u64]),
         decide: impl FnOnce(&mut [u64], bool) -> bool,
-    ) -> Result<Option<Hint>, PagedError> {
+    ) -> Result<Option<EntryHint>, PagedError> {
         let c = worker.c;
         let Some((held, place, slot)) = self.latch_entry(worker, (key, hint))? else { return Ok(None) };
         let decided = held.page(self.width).record(slot, first, before.len()).is_some_and(|record| {

@@ -3,14 +3,14 @@
 use platform::files::Files;
 
 use super::Tree;
-use super::descend::Target;
+use super::descend::DescentTarget;
 use super::get::Entry;
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::log::record::Takeback;
 use crate::page::Change;
 use crate::page::{RecordParts, Slot};
-use crate::pool::{Held, Read, Role, Worker};
+use crate::pool::{LatchedPage, PoolWorker, ReadPage, Role};
 
 /// The entry above a new key: the gap below it is split.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,12 @@ pub(crate) trait Guard: FnMut(NextKey) -> bool {}
 impl<F: FnMut(NextKey) -> bool> Guard for F {}
 
 /// The place of an insertion: the next insertion may come right behind it.
-pub(crate) struct Behind<'p, P: Files> {
-    leaf: Read<'p, P>,
+pub(crate) struct InsertionPlace<'p, P: Files> {
+    leaf: ReadPage<'p, P>,
     place: usize,
 }
 
-impl<P: Files> Behind<'_, P> {
+impl<P: Files> InsertionPlace<'_, P> {
     /// Returns true if a key belongs there, if the leaf is unchanged.
     #[inline]
     fn covers(&self, c: P::Core, width: usize, key: &[u64]) -> bool {
@@ -71,8 +71,8 @@ impl Tree {
     /// and then of this one.
     pub(crate) fn insert<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
-        (key, behind): (&[u64], &mut Option<Behind<'p, P>>),
+        worker: &mut PoolWorker<'p, P>,
+        (key, behind): (&[u64], &mut Option<InsertionPlace<'p, P>>),
         parts: RecordParts<'_>,
         mut guard: Option<impl Guard>,
     ) -> Result<Inserted, PagedError> {
@@ -80,16 +80,16 @@ impl Tree {
         loop {
             let known = behind.take().filter(|behind| behind.covers(c, self.width, key));
             let (leaf, fences) = match known {
-                Some(Behind { leaf, .. }) => (leaf, None),
+                Some(InsertionPlace { leaf, .. }) => (leaf, None),
                 None if asks_fences => {
-                    let way = self.descend(worker, Target::Key(key), 0)?;
+                    let way = self.descend(worker, DescentTarget::Key(key), 0)?;
                     (way.at, Some(way.fences))
                 }
                 None => (self.leaf(worker, key)?, None),
             };
             let page = leaf.page(self.width);
             let (place, is_there) = match known {
-                Some(Behind { place, .. }) => (place + 1, false),
+                Some(InsertionPlace { place, .. }) => (place + 1, false),
                 None => page.find(c, key),
             };
             let slot = is_there.then(|| page.slot(c, place));
@@ -134,7 +134,7 @@ impl Tree {
                 None => Takeback::Mark { ghost: true },
             };
             let leaf = self.put(worker, held, (place, ghost.is_some()), (change, back))?;
-            *behind = Some(Behind { leaf, place });
+            *behind = Some(InsertionPlace { leaf, place });
             return Ok(Inserted::Done(ghost));
         }
     }
@@ -142,11 +142,11 @@ impl Tree {
     /// Logs and makes a change of a latched leaf; the leaf as it is then.
     fn put<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
-        held: Held<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
+        held: LatchedPage<'p, P>,
         place: (usize, bool),
         (change, back): (Change<'_>, Takeback<'_>),
-    ) -> Result<Read<'p, P>, PagedError> {
+    ) -> Result<ReadPage<'p, P>, PagedError> {
         let c = worker.c;
         let logged = worker.write_ahead((self.number, self.width), &[Role::Old(&held)], (change, back));
         if let Err(error) = logged {
@@ -162,7 +162,7 @@ impl Tree {
     /// if there is no such key.
     pub(crate) fn replace<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         key: &[u64],
         (parts, ghost): (RecordParts<'_>, bool),
     ) -> Result<Option<Replaced>, PagedError> {

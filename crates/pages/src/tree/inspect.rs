@@ -8,11 +8,11 @@ use super::Tree;
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::page::Slot;
-use crate::pool::Worker;
+use crate::pool::PoolWorker;
 
 /// A fault in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct TreeFault {
     /// Number of the page.
     pub page: u64,
     /// A description of the fault.
@@ -20,7 +20,7 @@ pub(crate) struct Fault {
 }
 
 /// The faults found, and the visitor of entries.
-type Findings<'f> = (&'f mut Vec<Fault>, &'f mut dyn FnMut(&[u64], Slot));
+type Findings<'f> = (&'f mut Vec<TreeFault>, &'f mut dyn FnMut(&[u64], Slot));
 
 impl Tree {
     /// Checks that all pages are in their places, each once, with keys that ascend within their
@@ -28,7 +28,7 @@ impl Tree {
     /// receives. `seen` has the pages of other trees.
     pub(crate) fn check<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         seen: &mut BTreeSet<u64>,
         (faults, visit): Findings<'_>,
     ) -> Result<(u64, u64), PagedError> {
@@ -43,7 +43,7 @@ impl Tree {
                 worker.read_ahead(&next);
             }
             pages += 1;
-            let mut fault = |what| faults.push(Fault { page: number, what });
+            let mut fault = |what| faults.push(TreeFault { page: number, what });
             if !seen.insert(number) {
                 fault("two parents");
                 continue;

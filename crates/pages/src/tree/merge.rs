@@ -11,13 +11,13 @@
 
 use platform::files::Files;
 
-use super::descend::{Target, Way};
+use super::descend::{DescentTarget, Way};
 use super::{LEVELS_MAX, Tree};
 use crate::error::PagedError;
 use crate::log::record::Takeback;
 use crate::page::Change;
 use crate::page::THIN_FILL;
-use crate::pool::{Held, Read, Role, Worker};
+use crate::pool::{LatchedPage, PoolWorker, ReadPage, Role};
 
 /// Outcome of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ enum Attempt {
 
 /// Two neighbours, the entry of the upper one in their parent, and whether these are leaves.
 struct Pair<'p, P: Files> {
-    parent: Read<'p, P>,
-    left: Read<'p, P>,
-    right: Read<'p, P>,
+    parent: ReadPage<'p, P>,
+    left: ReadPage<'p, P>,
+    right: ReadPage<'p, P>,
     entry: usize,
     is_of_leaves: bool,
 }
@@ -45,12 +45,12 @@ impl Tree {
     #[cold]
     pub(super) fn merge<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         key: &[u64],
         may_join: &mut impl FnMut(&[u64]) -> bool,
     ) -> Result<(), PagedError> {
         for level in 0..LEVELS_MAX {
-            let way = self.descend(worker, Target::Key(key), level)?;
+            let way = self.descend(worker, DescentTarget::Key(key), level)?;
             if self.merge_page(worker, &way, may_join)? != Attempt::ParentIsThin {
                 break;
             }
@@ -61,7 +61,7 @@ impl Tree {
 
     fn merge_page<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         way: &Way<'p, P>,
         may_join: &mut impl FnMut(&[u64]) -> bool,
     ) -> Result<Attempt, PagedError> {
@@ -97,7 +97,7 @@ impl Tree {
     /// Merges two pages, if they fit and no transaction prevents it.
     fn merge_pair<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         pair: &Pair<'p, P>,
         may_join: &mut impl FnMut(&[u64]) -> bool,
     ) -> Result<Attempt, PagedError> {
@@ -140,8 +140,8 @@ impl Tree {
     /// Puts the only child of a root in the root's place.
     fn merge_root<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
-        root: Read<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
+        root: ReadPage<'p, P>,
     ) -> Result<Attempt, PagedError> {
         let c = worker.c;
         let page = root.page(self.width);
@@ -175,8 +175,11 @@ impl Tree {
 }
 
 /// Latches all of these pages, from the first to the last, if they are as they were found.
-fn latch_all<'p, P: Files, const N: usize>(c: P::Core, pages: [Read<'p, P>; N]) -> Option<[Held<'p, P>; N]> {
-    let held: Vec<Held<'p, P>> = pages.into_iter().map_while(|page| page.latch(c)).collect();
+fn latch_all<'p, P: Files, const N: usize>(
+    c: P::Core,
+    pages: [ReadPage<'p, P>; N],
+) -> Option<[LatchedPage<'p, P>; N]> {
+    let held: Vec<LatchedPage<'p, P>> = pages.into_iter().map_while(|page| page.latch(c)).collect();
     match held.try_into() {
         Ok(all) => Some(all),
         Err(some) => {
@@ -187,6 +190,6 @@ fn latch_all<'p, P: Files, const N: usize>(c: P::Core, pages: [Read<'p, P>; N]) 
 }
 
 /// Unlatches pages in which nothing has changed.
-fn unlatch<'p, P: Files>(c: P::Core, pages: impl IntoIterator<Item = Held<'p, P>>) {
+fn unlatch<'p, P: Files>(c: P::Core, pages: impl IntoIterator<Item = LatchedPage<'p, P>>) {
     pages.into_iter().for_each(|held| held.unchanged(c));
 }

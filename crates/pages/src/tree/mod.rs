@@ -28,15 +28,15 @@ mod remove;
 mod scan;
 mod split;
 
-pub(crate) use get::Hint;
-pub(crate) use insert::{Behind, Inserted, NextKey};
-pub(crate) use inspect::Fault;
-pub(crate) use scan::{Cursor, Look, ReadAhead};
+pub(crate) use get::EntryHint;
+pub(crate) use insert::{Inserted, InsertionPlace, NextKey};
+pub(crate) use inspect::TreeFault;
+pub(crate) use scan::{AdjacentEntry, Cursor, ReadAhead};
 
 use platform::files::Files;
 
 use crate::error::PagedError;
-use crate::pool::Worker;
+use crate::pool::PoolWorker;
 
 /// Levels that a tree can have: far more than pages that there can be need.
 pub(crate) const LEVELS_MAX: usize = 16;
@@ -64,7 +64,7 @@ impl Tree {
 
     /// Makes an empty tree.
     pub(crate) fn create<P: Files>(
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         number: u32,
         width: usize,
     ) -> Result<Self, PagedError> {

@@ -8,25 +8,25 @@
 use platform::files::Files;
 
 use super::Tree;
-use super::descend::Target;
+use super::descend::DescentTarget;
 use crate::error::PagedError;
 use crate::log::record::Takeback;
 use crate::page::Change;
 use crate::page::THIN_FILL;
-use crate::pool::{Role, Worker};
+use crate::pool::{PoolWorker, Role};
 
 impl Tree {
     /// Removes the ghost with this key, if there is one and `may_join` allows that the gap below a
     /// key is joined with the one above. Otherwise the ghost stays, which is harmless.
     pub(crate) fn remove_ghost<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         key: &[u64],
         may_join: &mut impl FnMut(&[u64]) -> bool,
     ) -> Result<(), PagedError> {
         let c = worker.c;
         loop {
-            let way = self.descend(worker, Target::Key(key), 0)?;
+            let way = self.descend(worker, DescentTarget::Key(key), 0)?;
             let page = way.at.page(self.width);
             let (place, is_there) = page.find(c, key);
             let is_ghost = is_there && page.slot(c, place).is_ghost();

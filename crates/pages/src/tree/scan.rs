@@ -3,21 +3,21 @@
 use platform::files::Files;
 use storage::tree::Direction;
 
-use super::descend::{Fences, Target, Way};
-use super::get::Hint;
+use super::descend::{DescentTarget, Fences, Way};
+use super::get::EntryHint;
 use super::{NextKey, Tree};
 use crate::error::PagedError;
 use crate::key::KeyWords;
 use crate::page::Slot;
-use crate::pool::{Read, Worker};
+use crate::pool::{PoolWorker, ReadPage};
 
 /// A place between two entries of a leaf, as it was found.
 pub(crate) struct Cursor<'p, P: Files> {
-    pub leaf: Read<'p, P>,
+    pub leaf: ReadPage<'p, P>,
     pub fences: Fences,
     /// Entries before it.
     pub place: usize,
-    parent: Option<(Read<'p, P>, usize)>,
+    parent: Option<(ReadPage<'p, P>, usize)>,
     tree: Tree,
 }
 
@@ -50,30 +50,30 @@ impl ReadAhead {
 
 /// An entry next to a cursor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct AdjacentEntry {
     pub key: KeyWords,
     pub slot: Slot,
-    pub hint: Hint,
+    pub hint: EntryHint,
 }
 
 impl Tree {
     /// The place before the first entry with this key or a larger one; with `after`, a larger one.
     pub(crate) fn seek_up<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         (key, after): (&[u64], bool),
     ) -> Result<Cursor<'p, P>, PagedError> {
-        self.seek(worker, Target::Key(key), (key, after))
+        self.seek(worker, DescentTarget::Key(key), (key, after))
     }
 
     /// The place behind the last entry with this key or a smaller one; with `before`, a smaller
     /// one.
     pub(crate) fn seek_down<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
+        worker: &mut PoolWorker<'p, P>,
         (key, before): (&[u64], bool),
     ) -> Result<Cursor<'p, P>, PagedError> {
-        let target = if before { Target::Below(key) } else { Target::Key(key) };
+        let target = if before { DescentTarget::Below(key) } else { DescentTarget::Key(key) };
         self.seek(worker, target, (key, !before))
     }
 
@@ -81,8 +81,8 @@ impl Tree {
     /// itself if it is `behind`.
     fn seek<'p, P: Files>(
         &self,
-        worker: &mut Worker<'p, P>,
-        target: Target<'_>,
+        worker: &mut PoolWorker<'p, P>,
+        target: DescentTarget<'_>,
         (key, behind): (&[u64], bool),
     ) -> Result<Cursor<'p, P>, PagedError> {
         let c = worker.c;
@@ -101,7 +101,7 @@ impl<P: Files> Cursor<'_, P> {
     /// Has the leaves read that come next, as far as they cover keys up to `bound`.
     pub(crate) fn read_ahead(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         ahead: &mut ReadAhead,
         (direction, bound): (Direction, &[u64]),
     ) {
@@ -133,11 +133,11 @@ impl<P: Files> Cursor<'_, P> {
         self.leaf.validate(c)
     }
 
-    fn look(&self, c: P::Core, place: usize) -> Look {
+    fn look(&self, c: P::Core, place: usize) -> AdjacentEntry {
         let page = self.leaf.page(self.tree.width);
         let slot = page.slot(c, place);
-        let hint = Hint::new(&self.leaf, place, slot);
-        Look { key: page.key(c, place), slot, hint }
+        let hint = EntryHint::new(&self.leaf, place, slot);
+        AdjacentEntry { key: page.key(c, place), slot, hint }
     }
 
     /// Key and slot of an entry as it may be, if the leaf may have that many: nothing is validated,
@@ -156,7 +156,7 @@ impl<P: Files> Cursor<'_, P> {
 
     /// The entry above the cursor; `Err` with what bounds the leaf if the leaf has none there.
     /// `None` if the leaf has changed.
-    pub(crate) fn above(&self, c: P::Core) -> Option<Result<Look, NextKey>> {
+    pub(crate) fn above(&self, c: P::Core) -> Option<Result<AdjacentEntry, NextKey>> {
         let is_there = self.place < self.leaf.page(self.tree.width).count();
         let look = is_there.then(|| self.look(c, self.place));
         let bound = self.fences.high.map_or(NextKey::End, NextKey::Key);
@@ -165,7 +165,7 @@ impl<P: Files> Cursor<'_, P> {
 
     /// The entry below the cursor; `Ok(None)` if the leaf has none there. `None` if the leaf has
     /// changed.
-    pub(crate) fn below(&self, c: P::Core) -> Option<Option<Look>> {
+    pub(crate) fn below(&self, c: P::Core) -> Option<Option<AdjacentEntry>> {
         let place = self.place.checked_sub(1);
         let look = place.map(|place| self.look(c, place));
         self.is_current(c).then_some(look)

@@ -2,12 +2,12 @@
 
 use platform::files::Files;
 
-use super::descend::{Target, Way};
+use super::descend::{DescentTarget, Way};
 use super::{LEVELS_MAX, Tree};
 use crate::error::PagedError;
 use crate::log::record::Takeback;
 use crate::page::Change;
-use crate::pool::{Held, Role, Worker};
+use crate::pool::{LatchedPage, PoolWorker, Role};
 
 /// Outcome of an attempt.
 enum Attempt {
@@ -23,14 +23,14 @@ impl Tree {
     #[cold]
     pub(super) fn split<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         key: &[u64],
         level: usize,
     ) -> Result<(), PagedError> {
         for level in level..LEVELS_MAX {
             // A root is split in two new pages.
             worker.reserve(2)?;
-            let way = self.descend(worker, Target::Key(key), level)?;
+            let way = self.descend(worker, DescentTarget::Key(key), level)?;
             match self.split_page(worker, &way, key) {
                 Ok(Attempt::Over) => return Ok(()),
                 Ok(Attempt::ParentIsFull) => {}
@@ -42,7 +42,7 @@ impl Tree {
 
     fn split_page<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
         way: &Way<'_, P>,
         key: &[u64],
     ) -> Result<Attempt, PagedError> {
@@ -95,7 +95,7 @@ impl Tree {
     }
 
     /// Content of a new page, for the log, if there is one.
-    fn image<P: Files>(&self, c: P::Core, worker: &Worker<'_, P>, page: &Held<'_, P>) -> Vec<u64> {
+    fn image<P: Files>(&self, c: P::Core, worker: &PoolWorker<'_, P>, page: &LatchedPage<'_, P>) -> Vec<u64> {
         let mut image = Vec::new();
         if worker.pool.log().is_some() {
             page.page(self.width).append_image(c, &mut image);
@@ -104,14 +104,18 @@ impl Tree {
     }
 
     /// The entries that stay in a page that is split.
-    fn stays<P: Files>(&self, c: P::Core, page: &Held<'_, P>, key: &[u64]) -> usize {
+    fn stays<P: Files>(&self, c: P::Core, page: &LatchedPage<'_, P>, key: &[u64]) -> usize {
         let page = page.page(self.width);
         let (place, _) = page.find(c, key);
         page.split_at(c, place)
     }
 
     /// A new, empty page of the same level.
-    fn new_sibling<'p, P: Files>(&self, worker: &mut Worker<'p, P>, of: &Held<'_, P>) -> Held<'p, P> {
+    fn new_sibling<'p, P: Files>(
+        &self,
+        worker: &mut PoolWorker<'p, P>,
+        of: &LatchedPage<'_, P>,
+    ) -> LatchedPage<'p, P> {
         let level = of.page(self.width).level();
         let new = worker.new_page();
         new.page(self.width).format(worker.c, (new.number, self.number, level));
@@ -121,8 +125,8 @@ impl Tree {
     /// Moves all that the root has into two new pages, which become its children.
     fn split_root<P: Files>(
         &self,
-        worker: &mut Worker<'_, P>,
-        root: Held<'_, P>,
+        worker: &mut PoolWorker<'_, P>,
+        root: LatchedPage<'_, P>,
         key: &[u64],
     ) -> Result<(), PagedError> {
         let c = worker.c;

@@ -4,7 +4,8 @@ use engine::{Decision, GlobalId, PartOf};
 
 use super::{
     COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, DECIDED, End, FORGOTTEN, MARK, MERGE, MERGE_ROOT,
-    Note, PREPARED, PUT, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WORDS_MAX, WRITE, words_of,
+    PREPARED, PUT, ParticipantNote, REMOVE, ROLLED_BACK, SPLIT, SPLIT_ROOT, Takeback, WORDS_MAX, WRITE,
+    words_of,
 };
 use crate::page::RecordParts;
 
@@ -44,15 +45,15 @@ impl<'v> Encoder<'v> {
     }
 
     /// Encodes a note about a transaction.
-    pub(crate) fn note(mut self, transaction: u64, note: Note) {
+    pub(crate) fn note(mut self, transaction: u64, note: ParticipantNote) {
         self.0.extend([0, transaction]);
         match note {
-            Note::Prepared(PartOf { global, coordinator }) => {
+            ParticipantNote::Prepared(PartOf { global, coordinator }) => {
                 self.global(global);
                 self.0.push(u64::from(coordinator));
                 self.end(PREPARED);
             }
-            Note::Forgotten(global) => {
+            ParticipantNote::Forgotten(global) => {
                 self.global(global);
                 self.end(FORGOTTEN);
             }

@@ -91,7 +91,7 @@ pub(crate) enum Logged<'r> {
 
 /// A note about a transaction over several databases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Note {
+pub(crate) enum ParticipantNote {
     Prepared(PartOf),
     Forgotten(GlobalId),
 }

@@ -77,8 +77,8 @@ fn what_is_said_of_several_databases_is_read_as_written() {
         format!("{:?}", decode(found).expect("a record that is known"))
     };
     let said = |logged: Logged<'_>| format!("{logged:?}");
-    assert_eq!(read(&|to| to.note(9, Note::Prepared(part))), said(Logged::Prepared(9, part)));
-    assert_eq!(read(&|to| to.note(9, Note::Forgotten(global))), said(Logged::Forgotten(global)));
+    assert_eq!(read(&|to| to.note(9, ParticipantNote::Prepared(part))), said(Logged::Prepared(9, part)));
+    assert_eq!(read(&|to| to.note(9, ParticipantNote::Forgotten(global))), said(Logged::Forgotten(global)));
     let decided = said(Logged::Decided(9, decision.clone()));
     assert_eq!(read(&|to| to.ending(9, End::Decided(&decision))), decided);
 }
