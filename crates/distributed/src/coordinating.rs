@@ -1,8 +1,8 @@
 //! What a member does for its own transactions over several instances: begins them, hears votes,
 //! runs its own part, and ends them.
 
-use engine::dynamic::AnySession;
-use engine::{Bounds, Outcome, Plan, Procedure};
+use boundary::AnySession;
+use boundary::{Bounds, Outcome, Plan, Procedure};
 use platform::Intent;
 use platform::link::Links;
 use terms::Abort;

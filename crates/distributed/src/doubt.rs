@@ -10,11 +10,12 @@
 
 use std::collections::BTreeSet;
 
-use engine::dynamic::{AnyPrepared, Database};
-use engine::{Decision, Epoch, GlobalId, Outcome, PartOf};
+use boundary::{AnyPrepared, Database};
+use boundary::{Decision, GlobalId, Outcome, PartOf};
 use platform::Platform;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
+use terms::Epoch;
 
 use crate::protocol::Rules;
 

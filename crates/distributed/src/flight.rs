@@ -1,11 +1,12 @@
 //! What is under way: a transaction over several instances that its coordinator has begun and not
 //! finished, and a part that was prepared for another worker.
 
-use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use engine::{Bounds, Commit, Epoch, Plan, Procedure, Verbs};
+use boundary::{AnyPrepared, AnySession, AnyVerbs, Transaction};
+use boundary::{Bounds, Commit, Plan, Procedure, Verbs};
 use platform::{Nanos, Work};
 use schema::Routes;
 use terms::Abort;
+use terms::Epoch;
 
 use crate::map::{Map, WorkerName};
 use crate::messages::{GlobalId, Refusal, Unsaid};

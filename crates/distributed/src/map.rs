@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use engine::TableDivision;
+use boundary::TableDivision;
 use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;

@@ -9,11 +9,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::dynamic::AnySession;
-use engine::{Epoch, Plan, Procedure};
+use boundary::AnySession;
+use boundary::{Plan, Procedure};
 use platform::link::{Bell, Links, ReceiveError, Receiver, Watch};
 use platform::{Nanos, Work};
 use schema::Routes;
+use terms::Epoch;
 use terms::{Abort, Category};
 
 use crate::echoes::Echoes;

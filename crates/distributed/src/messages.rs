@@ -43,13 +43,13 @@ impl GlobalId {
     }
 
     /// As the engine knows it.
-    pub fn number(self) -> engine::GlobalId {
+    pub fn number(self) -> boundary::GlobalId {
         let WorkerName { instance, worker } = self.coordinator;
-        engine::GlobalId(u128::from(instance) << 80 | u128::from(worker) << 64 | u128::from(self.sequence))
+        boundary::GlobalId(u128::from(instance) << 80 | u128::from(worker) << 64 | u128::from(self.sequence))
     }
 
     /// The attempt that the engine knows by this number.
-    pub fn of(number: engine::GlobalId) -> GlobalId {
+    pub fn of(number: boundary::GlobalId) -> GlobalId {
         let (instance, worker) = ((number.0 >> 80) as u16, (number.0 >> 64) as u16);
         GlobalId { coordinator: WorkerName { instance, worker }, sequence: number.0 as u64 }
     }

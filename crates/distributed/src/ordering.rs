@@ -14,8 +14,8 @@
 //! needs later instances alone, and no circle closes. Partitions that several workers of an
 //! instance lock are in no such order: so waits have an end.
 
-use engine::Procedure;
-use engine::dynamic::AnySession;
+use boundary::AnySession;
+use boundary::Procedure;
 use platform::link::Links;
 
 use crate::flight::Waiting;

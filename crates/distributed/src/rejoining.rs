@@ -21,10 +21,11 @@
 //! gone, and have aborted what they had not decided. Instances that are down at that moment have
 //! lost what they had not decided, and are not waited for: each comes back by itself.
 
-use engine::dynamic::{AnyPrepared, AnySession, Database};
-use engine::{Bounds, Decision, Epoch, PartOf, Procedure};
+use boundary::{AnyPrepared, AnySession, Database};
+use boundary::{Bounds, Decision, PartOf, Procedure};
 use platform::Platform;
 use platform::link::{Limits, Links};
+use terms::Epoch;
 
 use crate::flight::{Flight, Held, Part};
 use crate::gate::Gate;

@@ -1,9 +1,10 @@
 //! What a member does for the transactions of others.
 
-use engine::dynamic::{AnyPrepared, AnySession, AnyVerbs, Transaction};
-use engine::{Bounds, Epoch, PartOf, Procedure};
+use boundary::{AnyPrepared, AnySession, AnyVerbs, Transaction};
+use boundary::{Bounds, PartOf, Procedure};
 use platform::link::Links;
 use terms::Abort;
+use terms::Epoch;
 
 use crate::flight::{Held, enlist, execute};
 use crate::member::{Member, Said, Waiter};

@@ -1,6 +1,6 @@
 //! What a member is made from, what it has counted, and why it cannot go on.
 
-use engine::Procedure;
+use boundary::Procedure;
 use platform::link::{End as LinkEnd, Limits, Links, ReceiveError, SendError};
 
 use crate::flight::End;

@@ -1,8 +1,8 @@
 //! What a member has that waits to be durable, and what it tells those who ask how a transaction
 //! ended.
 
-use engine::Procedure;
-use engine::dynamic::AnySession;
+use boundary::AnySession;
+use boundary::Procedure;
 use platform::Nanos;
 use platform::link::Links;
 

@@ -12,7 +12,7 @@
 //! - The worker that draws a transaction coordinates it. The actions of a phase go to the owners of
 //!   the partitions that they touch; those of the coordinator's own partitions run in place. The
 //!   end of a phase is a synchronization point: all of its actions have been answered.
-//! - What one owner does for a transaction is a branch ([`engine::dynamic::Branches`]). Branches
+//! - What one owner does for a transaction is a branch ([`boundary::Branches`]). Branches
 //!   are kept apart by locks of routes, in a table that only the owner looks at (`locks`). A
 //!   transaction of one owner alone runs from its beginning to its end without a message and
 //!   without a lock: it only looks whether somebody else has one.

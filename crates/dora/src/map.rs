@@ -10,7 +10,7 @@
 //! and moved, is [`repartitioning`]'s, to which a division is a table; here is what finds the owner of an
 //! action in a few steps.
 
-use engine::TableDivision;
+use boundary::TableDivision;
 use repartitioning::{
     Change, Core, Grid, Partition, PartitionMap, Range, SubPartition, Table, TablePartitions,
 };

@@ -4,7 +4,7 @@
 //! they run in place. From the first phase on that needs somebody else, all that the transaction
 //! touches here is locked, and the worker serves others while it waits for answers.
 
-use engine::Plan;
+use boundary::Plan;
 use platform::{Nanos, Platform, Work};
 use terms::{Abort, Category, Conflict};
 

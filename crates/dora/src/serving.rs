@@ -1,7 +1,7 @@
 //! What a worker does for others: it takes what they have said, runs their actions in branches, and
 //! ends these.
 
-use engine::dynamic::BranchName;
+use boundary::BranchName;
 use platform::{Nanos, Platform, Work};
 use schema::Route;
 use terms::{Abort, Category};

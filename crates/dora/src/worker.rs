@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
-use engine::dynamic::BranchName;
-use engine::{Bounds, Commit, Ending, Epoch};
+use boundary::BranchName;
+use boundary::{Bounds, Commit, Ending};
 use platform::{Nanos, OutOfMemory, Platform};
 use schema::{Route, Routes};
+use terms::Epoch;
 use terms::{Abort, Category};
 
 use crate::central::Seat;

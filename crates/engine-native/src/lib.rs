@@ -7,10 +7,11 @@
 
 use std::path::Path;
 
+use boundary::Database;
+use boundary::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked, ContentError};
-use engine::dynamic::{Database, instances};
-use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use engine::instances;
 use pages::{Examined, PagedDatabase, PagedError, PagedOptions};
 use platform::{Hardware, Node, OutOfMemory};
 use redo_log::{LogError, Survey};
@@ -22,7 +23,7 @@ pub const fn is_compiled(scheme: SchemeName) -> bool {
     ALL || scheme.is_basic()
 }
 
-/// Makes the declared tables under this scheme: see [`engine::Database::create`].
+/// Makes the declared tables under this scheme: see [`engine::MemoryDatabase::create`].
 ///
 /// # Errors
 /// There is not enough memory.
@@ -39,7 +40,7 @@ pub fn create(
     instances::create::<Hardware, ALL>(scheme, c, options, schema, node_of)
 }
 
-/// Opens a durable database under this scheme: see [`engine::Database::open_with_progress`].
+/// Opens a durable database under this scheme: see [`engine::MemoryDatabase::open_with_progress`].
 ///
 /// # Errors
 /// [`OpenError`]; the directory is left as it was.

@@ -12,22 +12,22 @@
 //! go when all those have ended, some at a time, by whoever tends: as deletions of which the log
 //! hears nothing.
 
+use boundary::{ChangeError, Swept};
 use concurrency::Scheme;
-use platform::{Intent, OutOfMemory, Platform};
-use redo_log::LogError;
+use platform::{Intent, Platform};
 use storage::index::Shape;
 use storage::{Optimisation, last_complete};
 use terms::Epoch;
 use terms::{Abort, Mode};
 
 use crate::conversion::{Conversion, Reads};
-use crate::declaration::{Declared, SchemaBuilder};
-use crate::durable::SchemaError;
-use crate::durable::description::{DirectoryTable, NOT_COUNTED};
-use crate::dynamic::verbs::{AnyVerbs, Span};
-use crate::session::Session;
+use crate::durable::codec::TableCodec;
+use crate::session::MemorySession;
 use crate::table_list::{Changes, End, Leaving, Turn};
 use crate::transaction::Transaction;
+use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
+use boundary::{AnyVerbs, Span};
+use boundary::{Declared, SchemaBuilder};
 use schema::{KeyBuffer, TableDescription, TableError, TableFault, key_words};
 
 /// Rows of a dropped table that go together.
@@ -35,79 +35,7 @@ const SLICE_ROWS: usize = 64;
 /// Between two looks at commits of other workers that are waited for.
 const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
-/// Why tables cannot be changed while the database is open.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
-    /// The database has no room.
-    #[error("there is no place for another table: open the database with room for more")]
-    NoRoom,
-    /// This kind of database cannot.
-    #[error("tables of this database come and go between openings only")]
-    Unsupported,
-    /// The table cannot be as it is declared, or its name is taken.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// There is no table of this number, or it was dropped before.
-    #[error("there is no such table")]
-    NoSuchTable,
-    /// Another change of a table's rows is under way.
-    #[error("rows of a table get another form: change tables when that is over")]
-    Busy,
-    /// There are prepared parts.
-    #[error("parts of transactions over several databases are prepared: finish them before")]
-    Parts,
-    /// Rows of the table cannot get the form that is declared.
-    #[error("the rows of table {table:?} cannot get this form: {reason}")]
-    Form {
-        /// The table.
-        table: String,
-        /// What is in the way.
-        reason: String,
-    },
-    /// Two rows have the same key in an index that is to be unique.
-    #[error(
-        "two rows of table {table:?} have the same key in {index:?}, which is to be unique: one of them is {row}"
-    )]
-    NotUnique {
-        /// The table.
-        table: String,
-        /// The index.
-        index: String,
-        /// The primary key of one of the rows.
-        row: String,
-    },
-    /// Transactions that began before are still open.
-    #[error("transactions that began before are still open: end them, or wait longer")]
-    Waits,
-    /// The caller wants it no more.
-    #[error("cancelled")]
-    Cancelled,
-    /// Rows cannot be read or written.
-    #[error(transparent)]
-    Rows(Abort),
-    /// The directory has given out all ids.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// There is no memory for the table.
-    #[error(transparent)]
-    Memory(#[from] OutOfMemory),
-    /// The files refuse, or the log has stopped. If the log goes on, nothing has changed.
-    #[error("the change of the tables is not on disk, or not known to be: {0}")]
-    Log(#[from] LogError),
-}
-
-/// What came of a step towards the end of dropped tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swept {
-    /// All their rows are gone.
-    All,
-    /// There is more to do.
-    More,
-    /// Transactions go on that began before a table was dropped, or another session is at it.
-    Waits,
-}
-
-impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     /// Makes the one table that the schema declares; its number. Transactions that begin when this
     /// has returned can use it, of all sessions. The session is in no transaction.
     ///
@@ -135,9 +63,11 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     pub(crate) fn add_table(
         &mut self,
         turn: &Turn<'_, P>,
-        Declared { description, mut shape, mut codec }: Declared,
+        declared: Declared,
         dropped: Option<u64>,
     ) -> Result<usize, ChangeError> {
+        let mut codec = TableCodec::declared(&declared);
+        let Declared { description, mut shape, .. } = declared;
         let (c, tables) = (self.inner.core(), self.tables);
         let optimisations = self.inner.instance().optimisations();
         if !optimisations.has(Optimisation::CompiledRows) {

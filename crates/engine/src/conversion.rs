@@ -10,7 +10,7 @@
 use platform::Intent;
 use terms::Abort;
 
-use crate::dynamic::verbs::{AnyVerbs, Span};
+use boundary::{AnyVerbs, Span};
 use schema::{KeyBuffer, RowError, RowId, TableDescription, key_words};
 
 /// A row that no description can read.

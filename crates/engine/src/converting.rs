@@ -20,6 +20,7 @@
 //! A transaction that reads both forms would see a row twice; one that began in step 2 and meets
 //! the form to come tries again.
 
+use boundary::{ChangeStep, TableChange};
 use concurrency::Scheme;
 use concurrency::mutants::Rule;
 use platform::{Intent, Nanos, Platform};
@@ -27,14 +28,14 @@ use storage::Walk;
 use terms::Abort;
 use terms::Epoch;
 
-use crate::changing::{ChangeError, Swept};
 use crate::conversion::{Conversion, Reads, RowImage};
-use crate::declaration::SchemaBuilder;
-use crate::durable::description::NOT_COUNTED;
-use crate::dynamic::verbs::{AnyVerbs, Span};
-use crate::ending::{Bounds, Ending};
-use crate::session::Session;
+use crate::session::MemorySession;
 use crate::table_list::{Changes, End};
+use boundary::SchemaBuilder;
+use boundary::directory::description::NOT_COUNTED;
+use boundary::{AnyVerbs, Span};
+use boundary::{Bounds, Ending};
+use boundary::{ChangeError, Swept};
 use schema::TableDescription;
 
 /// Rows that are carried over in one transaction.
@@ -47,46 +48,9 @@ const PAUSE_NANOS: u64 = 100_000;
 /// that tend end it.
 const LEAVE_NANOS: u64 = 20_000_000;
 
-/// What a table is to be.
-pub struct TableChange<'w> {
-    /// Declares the table as it will be, under its name.
-    pub schema: SchemaBuilder,
-    /// A row of the table as it will be, fixed part and tail: what rows that are there have in
-    /// columns that are new. Without one they have no value there, or the default.
-    pub template: Option<(Vec<u8>, Vec<u8>)>,
-    /// How long transactions are waited for that began before; `None`: until they end.
-    pub patience_nanos: Option<u64>,
-    /// Hears of each step; false ends the change, if its form does not count yet.
-    pub watch: &'w mut dyn FnMut(ChangeStep) -> bool,
-}
-
-/// A step of the change of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeStep {
-    /// The next table takes this number, and is none that programs may use.
-    Made {
-        /// The number.
-        table: usize,
-    },
-    /// Transactions are waited for that began before.
-    Waits,
-    /// So many rows have the new form.
-    Rows {
-        /// How many.
-        rows: u64,
-    },
-    /// Transactions that begin from now on use the table of this number, and the other no more.
-    Counts {
-        /// The table as it was.
-        before: usize,
-        /// The table as it is.
-        after: usize,
-    },
-}
-
-impl<P: Platform, S: Scheme<P>> Session<'_, P, S> {
+impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
     /// Gives the rows of a table another form, or the table other indexes, while sessions use it
-    /// through objects ([`crate::dynamic::AnySession`]); the number of the table as it is from then
+    /// through objects ([`boundary::AnySession`]); the number of the table as it is from then
     /// on. Until then transactions use the number that the table had. Transactions that make two
     /// rows with one key in an index that is to be unique fail as if it were there. The session is
     /// in no transaction, and no caller uses the table through compiled verbs.

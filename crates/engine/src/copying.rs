@@ -12,10 +12,10 @@ use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::global::Item;
 use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
-use crate::dynamic::verbs::AnyVerbs;
 use crate::table_list::TableList;
 use crate::transaction::{Scratch, Transaction};
 use crate::undecided::{Carried, Undecided};
+use boundary::AnyVerbs;
 use schema::RowId;
 
 /// Rows that are read in one transaction.

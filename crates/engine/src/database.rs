@@ -10,21 +10,22 @@ use terms::Abort;
 use terms::Epoch;
 
 use crate::columns::Columns;
-use crate::contention::Elder;
-use crate::declaration::SchemaBuilder;
-use crate::durable::{Decision, Durable, PartOf, RedoWriter, not_durable};
+use crate::durable::{Durable, RedoWriter, not_durable};
 use crate::parts::{KeptPart, Prepared};
-use crate::session::Session;
+use crate::session::MemorySession;
 use crate::table_list::TableList;
 use crate::transaction::Scratch;
 use crate::undecided::Undecided;
+use boundary::Elder;
+use boundary::SchemaBuilder;
+use boundary::{Decision, PartOf};
 use schema::TableDescription;
 
 /// Between two looks at a commit of another worker that is waited for.
 const COMMIT_PAUSE_NANOS: u64 = 1_000;
 
 /// A database of one instance under scheme `S`.
-pub struct Database<P: Platform, S: Scheme<P>> {
+pub struct MemoryDatabase<P: Platform, S: Scheme<P>> {
     pub(crate) instance: Instance<P, S>,
     pub(crate) tables: TableList<P>,
     elder: Elder<P>,
@@ -36,7 +37,7 @@ pub struct Database<P: Platform, S: Scheme<P>> {
     pub(crate) undecided: Option<Undecided<P, S>>,
 }
 
-impl<P: Platform, S: Scheme<P>> Database<P, S> {
+impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
     /// Makes the declared tables, empty; `node_of` says where partition `i` of a table lives.
     pub fn create(
         c: P::Core,
@@ -58,7 +59,7 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         let instance = Instance::new(c, options, &shapes)?;
         let (elder, row_copies) = (Elder::new(c)?, options.ways.row_copies);
         let tables = TableList::new(c, tables, (options.spare_tables, options.broken))?;
-        Ok(Database { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
+        Ok(MemoryDatabase { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
     }
 
     /// What the log has done since the database was opened; `None` if the database is not durable.
@@ -183,13 +184,13 @@ impl<P: Platform, S: Scheme<P>> Database<P, S> {
         c: P::Core,
         node: Option<Node>,
         measure: bool,
-    ) -> Result<Session<'_, P, S>, TooManySessions> {
+    ) -> Result<MemorySession<'_, P, S>, TooManySessions> {
         let mut inner = self.instance.session(c, node, measure)?;
         // The worker may have been another session's, whose last transaction failed.
         S::turn_to_another(inner.worker(), false);
         let redo = self.durable.as_ref().map(|durable| RedoWriter::new(c, durable, &self.tables, node));
         let scratch = Scratch::new(self.instance.optimisations(), self.row_copies, self.columns.as_ref());
-        Ok(Session::new(inner, (redo, self.undecided.as_ref()), scratch, (&self.elder, &self.tables)))
+        Ok(MemorySession::new(inner, (redo, self.undecided.as_ref()), scratch, (&self.elder, &self.tables)))
     }
 
     /// The parts of transactions over several databases that were prepared before the database was

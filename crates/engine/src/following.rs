@@ -7,8 +7,8 @@ use storage::tree::Direction;
 use terms::{Abort, Conflict};
 
 use crate::conversion::{Conversion, Reads};
-use crate::dynamic::verbs::{AnyVerbs, Span, Visitor};
 use crate::transaction::Transaction;
+use boundary::{AnyVerbs, RowVisitor as Visitor, Span};
 use schema::{Routes, RowId};
 
 /// The error of a verb on the form that a table has no more.

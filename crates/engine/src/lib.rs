@@ -10,53 +10,30 @@
 
 #![forbid(unsafe_code)]
 
-mod branches;
 mod changing;
 mod columns;
-mod contention;
 mod conversion;
 mod converting;
 mod copying;
 mod database;
-mod declaration;
 pub mod durable;
-pub mod dynamic;
-mod ending;
+mod dynamic;
 mod following;
 mod inline;
 mod inspector;
-mod loader;
+pub mod instances;
 mod look_ahead;
 mod open_branches;
 mod parts;
-pub mod procedure;
 mod recovery;
-pub mod row_batch;
 mod session;
-pub mod structures;
+mod structures;
 mod table_list;
 pub mod testing;
 pub mod transaction;
 mod undecided;
-pub mod verbs;
 
-pub use changing::{ChangeError, Swept};
-pub use concurrency::Use;
-pub use contention::{Backoff, FIXED_PAUSE_NANOS, Pauses};
-pub use converting::{ChangeStep, TableChange};
-pub use database::Database;
-pub use declaration::{SchemaBuilder, TableDivision};
-pub use durable::{
-    Decision, DurableOptions, GlobalId, OpenError, PartOf, Progress, Recovered, SchemaError, Stage,
-};
-pub use ending::{Bounds, Commit, Ending, Stats};
-pub use inspector::{JointInspector, RowInspector, RowSource};
-pub use loader::RowLoader;
-pub use look_ahead::LookAhead;
-pub use parts::{Outcome, Prepared, Vote};
-pub use procedure::{Plan, Procedure};
-pub use session::Session;
-pub use structures::Occupant;
-pub use terms::Epoch;
+pub use database::MemoryDatabase;
+pub use parts::Prepared;
+pub use session::MemorySession;
 pub use transaction::Transaction;
-pub use verbs::{Direction, Fields, Verbs, Visitor};

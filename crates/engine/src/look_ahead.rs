@@ -1,31 +1,12 @@
 //! What a procedure tells before it begins, so that its worker can look ahead (`concurrency::look_ahead`
 //! says how, and why that is safe).
 
+use boundary::LookAhead;
 use concurrency::Scheme;
 use platform::Platform;
 
 use schema::key::KeyOf;
 use schema::{ColumnSet, Index, Key, Row};
-
-/// Hears what a transaction will use, as far as that is known before it begins.
-pub trait LookAhead {
-    /// The transaction will use these columns of the rows with these keys.
-    fn rows<R: Row, K: Key>(
-        &mut self,
-        index: Index<R, K>,
-        keys: impl Iterator<Item = K>,
-        columns: ColumnSet<R>,
-    );
-
-    /// The transaction will use these columns of the row with this key.
-    #[inline(always)]
-    fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K, columns: ColumnSet<R>) {
-        self.rows(index, std::iter::once(key.clone()), columns);
-    }
-
-    /// It will insert this key.
-    fn insertion<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K);
-}
 
 /// The look-ahead of a session, which is inside an epoch.
 pub(crate) struct Ahead<'s, 'd, P: Platform, S: Scheme<P>> {

@@ -5,6 +5,7 @@
 //! short one when it is finished ([`crate::durable::global`]). Any other part leaves its changes
 //! when it commits.
 
+use boundary::{Outcome, Vote};
 use concurrency::mutants::Rule;
 use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
 use platform::{OutOfMemory, Platform};
@@ -12,13 +13,14 @@ use redo_log::Spares;
 use terms::Epoch;
 use terms::{Abort, Stamp};
 
+use crate::durable::RedoWriter;
 use crate::durable::checkpoint::Phase;
 use crate::durable::global::Item;
-use crate::durable::{Decision, GlobalId, PartOf, RedoWriter};
-use crate::ending::Commit;
 use crate::table_list::{End, TableList};
 use crate::transaction::end_commit;
 use crate::undecided::{PartRecord, TakenPart, Undecided};
+use boundary::Commit;
+use boundary::{Decision, GlobalId, PartOf};
 
 /// Epochs by which a mutant leaves records of prepared parts too late.
 const EPOCHS_LATE: u64 = 4;
@@ -32,7 +34,7 @@ pub(crate) enum KeptPart<T> {
 }
 
 /// A part of a transaction over several databases that can no longer fail, and holds its rows until
-/// a session of its database finishes the part: [`crate::Session::finish`]. If the part is dropped
+/// a session of its database finishes the part: [`crate::MemorySession::finish`]. If the part is dropped
 /// instead, its rows stay locked, and what it has inserted stays invisible, as long as the database
 /// lives: the database cannot know whether the transaction committed.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]
@@ -55,40 +57,6 @@ impl<'d, P: Platform, S: Scheme<P>> Prepared<'d, P, S> {
         assert!(std::ptr::eq(self.instance, instance), "the part was prepared in another database");
         self.part
     }
-}
-
-/// What is to be known of a prepared part for its vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vote {
-    /// Whether the part changes anything. A part that does not has left no record, and how it is
-    /// finished is of no consequence but for the rows that it holds.
-    pub changes: bool,
-    /// The epoch that has to be durable before the part's vote, and what it has read, may be told.
-    pub durable_with: Epoch,
-}
-
-impl From<Vote> for Epoch {
-    fn from(vote: Vote) -> Epoch {
-        vote.durable_with
-    }
-}
-
-/// How a prepared part is finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<'o> {
-    /// The part commits.
-    Commit,
-    /// The part is rolled back.
-    Abort,
-    /// The part commits, and its commit is the decision that the transaction commits. Until that is
-    /// [forgotten] (crate::Session::forget), [`crate::Database::decisions`] has it, also after a
-    /// crash.
-    Decide {
-        /// The transaction.
-        global: GlobalId,
-        /// The instances that have to hear of the decision.
-        participants: &'o [u16],
-    },
 }
 
 /// Notes whether anything changes, and how the tables have ended that change.

@@ -7,25 +7,27 @@ use redo_log::{LogError, Spares, Target};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 
-use crate::contention::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
 use crate::copying::RowCopier;
-use crate::durable::{Decision, GlobalId, PartOf, RedoWriter, not_durable};
-use crate::ending::{Bounds, Commit, Ending, Stats};
-use crate::inline::run_inline;
+use crate::durable::{RedoWriter, not_durable};
 use crate::look_ahead::Ahead;
 use crate::open_branches::OpenBranches;
-use crate::parts::{Outcome, PartKeeper, Prepared, Vote};
-use crate::procedure::Procedure;
+use crate::parts::{PartKeeper, Prepared};
 use crate::table_list::{Changes, TableList};
 use crate::transaction::object::Attempt;
 use crate::transaction::{Scratch, Transaction, end_commit};
 use crate::undecided::{PartRecord, Undecided};
+use boundary::Procedure;
+use boundary::run_inline;
+use boundary::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
+use boundary::{Bounds, Commit, Ending, Stats};
+use boundary::{Decision, GlobalId, PartOf};
+use boundary::{Outcome, Vote};
 
 /// What a transaction does in an attempt.
 type Body<'b, 'd, P, S> = dyn FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort> + 'b;
 
 /// One worker's use of a database.
-pub struct Session<'d, P: Platform, S: Scheme<P>> {
+pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
     pub(crate) inner: concurrency::Session<'d, P, S>,
     pub(crate) redo: Option<RedoWriter<'d, P>>,
     /// There if the database is durable.
@@ -41,7 +43,7 @@ pub struct Session<'d, P: Platform, S: Scheme<P>> {
     rests_until: Nanos,
 }
 
-impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
+impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     pub(crate) fn new(
         inner: concurrency::Session<'d, P, S>,
         (redo, undecided): (Option<RedoWriter<'d, P>>, Option<&'d Undecided<P, S>>),
@@ -50,7 +52,18 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     ) -> Self {
         let (backoff, stats, rests_until) = (Backoff::new(0), Stats::default(), Nanos(0));
         let branches = OpenBranches::new();
-        Session { inner, redo, undecided, scratch, elder, tables, backoff, stats, branches, rests_until }
+        MemorySession {
+            inner,
+            redo,
+            undecided,
+            scratch,
+            elder,
+            tables,
+            backoff,
+            stats,
+            branches,
+            rests_until,
+        }
     }
 
     /// Seeds the generator of backoff times: two workers should not back off in step.
@@ -473,7 +486,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
     }
 
     /// The transaction that is known last will use this key, if there is such an index and its keys
-    /// have this length ([`crate::LookAhead`]). After [`Self::step_ahead`].
+    /// have this length ([`boundary::LookAhead`]). After [`Self::step_ahead`].
     pub(crate) fn add_ahead(&mut self, (table, index): (usize, usize), key: &[u64], what: Use) {
         let Some(look_ahead) = self.scratch.look_ahead() else { return };
         let cx = self.inner.context();
@@ -508,7 +521,7 @@ impl<'d, P: Platform, S: Scheme<P>> Session<'d, P, S> {
 
     /// As [`Self::prepare`], but in a durable database the part survives crashes: once the epoch
     /// that the vote names is durable, the part is there, unless it was finished, whenever the
-    /// database is opened: [`Database::in_doubt`](crate::Database::in_doubt).
+    /// database is opened: [`Database::in_doubt`](crate::MemoryDatabase::in_doubt).
     pub fn prepare_as<T>(
         &mut self,
         part: PartOf,

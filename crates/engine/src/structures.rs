@@ -3,20 +3,12 @@
 use concurrency::{Scheme, Structure};
 use platform::{Address, LINE_BYTES, Platform};
 
-use crate::Database;
+use boundary::Occupant;
+
+use crate::database::MemoryDatabase;
 use schema::TableDescription;
 
-/// What lies on a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Occupant {
-    /// The structure: `district row`, `stock primary key, leaf`.
-    pub structure: String,
-    /// Bytes from the beginning of the structure to that of the line; 0 if the structure begins on
-    /// the line.
-    pub offset: u64,
-}
-
-impl<P: Platform, S: Scheme<P>> Database<P, S> {
+impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
     /// What lies on the lines at these addresses: `None` where neither a row nor a part of an index
     /// lies. No transaction runs meanwhile. This walks the whole database.
     pub fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {

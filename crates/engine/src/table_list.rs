@@ -10,7 +10,7 @@ use terms::Epoch;
 use terms::{Abort, Conflict};
 
 use crate::conversion::{Conversion, Reads};
-use crate::durable::description::Description;
+use boundary::directory::description::Description;
 use schema::TableDescription;
 
 /// Between two looks whether another core has changed tables.

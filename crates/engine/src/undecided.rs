@@ -22,7 +22,7 @@ use storage::Latched;
 use terms::Epoch;
 use terms::Stamp;
 
-use crate::durable::{Decision, GlobalId, PartOf};
+use boundary::{Decision, GlobalId, PartOf};
 
 /// Least number of ended parts that are remembered before those that are durable are forgotten.
 const ENDED_LEAST: usize = 64;

@@ -13,7 +13,7 @@
 
 use std::process::ExitCode;
 
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Row};
 use platform::{Hardware, Intent, Platform};
 use schema::{Schema, TableOptions};
@@ -62,7 +62,8 @@ fn compiled(transactions: u64) -> Result<i64, Box<dyn std::error::Error>> {
     let (c, options) = (Hardware::core(), concurrency::InstanceOptions::default());
     let mut schema = SchemaBuilder::new();
     let accounts = schema.table::<Account>("accounts", TableOptions::default());
-    let database = engine::Database::<Hardware, concurrency::Silo>::create(c, &options, schema, &|_| None)?;
+    let database =
+        engine::MemoryDatabase::<Hardware, concurrency::Silo>::create(c, &options, schema, &|_| None)?;
     let mut session = database.session(c, None, false)?;
     session
         .transact(&Bounds::default(), |t| (0..ROWS).try_for_each(|id| t.insert(accounts, &account(id))))?;

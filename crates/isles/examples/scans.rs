@@ -15,8 +15,8 @@
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use engine::verbs::Direction;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::Direction;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Row};
 use platform::{Hardware, Intent, Platform};
 use schema::{Schema, TableOptions};
@@ -83,7 +83,8 @@ fn compiled(transactions: u64) -> Result<u64, Box<dyn std::error::Error>> {
     let (c, options) = (Hardware::core(), concurrency::InstanceOptions::default());
     let mut schema = SchemaBuilder::new();
     let readings = schema.table::<Reading>("readings", TableOptions::default());
-    let database = engine::Database::<Hardware, concurrency::Silo>::create(c, &options, schema, &|_| None)?;
+    let database =
+        engine::MemoryDatabase::<Hardware, concurrency::Silo>::create(c, &options, schema, &|_| None)?;
     let mut session = database.session(c, None, false)?;
     session.transact(&Bounds::default(), |t| {
         (0..ROWS).try_for_each(|id| t.insert(readings, &Reading::of(id)))

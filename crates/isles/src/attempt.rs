@@ -4,9 +4,10 @@
 
 use std::borrow::Borrow;
 
-use engine::dynamic::{AnyVerbs, RowBatch, Span, with_keys};
+use boundary::{AnyVerbs, RowBatch, Span};
 use platform::{Intent, Nanos};
 use schema::key::KeyOf;
+use schema::row_keys::with_keys;
 use schema::{Key, KeyBuffer, Row, RowId, key_words};
 use terms::Abort;
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use boundary::{DurableOptions, Progress as OpenProgress, Recovered, SchemaBuilder};
 use concurrency::InstanceOptions;
-use engine::{DurableOptions, Progress as OpenProgress, Recovered, SchemaBuilder};
 use pages::{PagedLogOptions, PagedOptions};
 use platform::{Hardware, Place};
 use schema::{Row, TableDescription};

@@ -1,7 +1,7 @@
 //! Tables that a program creates and drops while its database is open.
 
+use boundary::{ChangeError, SchemaBuilder, Swept};
 use concurrency::TooManySessions;
-use engine::{ChangeError, SchemaBuilder, Swept};
 use platform::{Hardware, Platform};
 use schema::Row;
 

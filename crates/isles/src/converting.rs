@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use boundary::{ChangeStep, SchemaBuilder};
 use concurrency::TooManySessions;
-use engine::{ChangeStep, SchemaBuilder};
 use platform::Hardware;
 use schema::Row;
 
@@ -185,7 +185,7 @@ impl Database {
         let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let mut session = shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
         let patience_nanos = patience.map(nanos);
-        let change = engine::TableChange { schema, template, patience_nanos, watch };
+        let change = boundary::TableChange { schema, template, patience_nanos, watch };
         session.change_table(number, change).map(handle).map_err(|error| of_change(error, name))
     }
 }

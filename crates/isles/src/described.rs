@@ -1,7 +1,7 @@
 //! Rows without a Rust type: for tools, and for programs that learn of a table when they run.
 
-use engine::dynamic::Span;
-use engine::verbs::Direction;
+use boundary::Direction;
+use boundary::Span;
 use platform::Intent;
 use schema::{Datum, RowBytes, RowId, TableDescription, key_words};
 
@@ -140,7 +140,7 @@ impl<'t> Transaction<'t> {
         }
         let mut found = Vec::new();
         if rows > 0 && low <= high {
-            let visit = &mut |_: &mut dyn engine::dynamic::AnyVerbs, row| {
+            let visit = &mut |_: &mut dyn boundary::AnyVerbs, row| {
                 found.push(row);
                 Ok(found.len() < rows)
             };

@@ -7,9 +7,10 @@
 //! crate, and not again in every program for each type of row, and a transaction names neither
 //! scheme nor session.
 
-use engine::dynamic::{AnySession, Body};
-use engine::{Bounds, Ending, Epoch};
+use boundary::{AnySession, Body};
+use boundary::{Bounds, Ending};
 use platform::{Hardware, Nanos, Platform};
+use terms::Epoch;
 use terms::{Abort, Mode};
 
 use crate::options::{CancelToken, Durability, is_cancelled};

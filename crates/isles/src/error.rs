@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use boundary::OpenError;
+use boundary::directory::description::DescriptionError;
 use distributed::DirectoryError;
-use engine::OpenError;
 use engine::durable::content::ContentError;
-use engine::durable::description::DescriptionError;
 use pages::PagedError;
 use platform::files::{FileError, FileErrorKind};
 use redo_log::LogError;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::Recovered;
+use boundary::Recovered;
 use redo_log::LogError;
 
 /// How long a transaction takes that is slow, unless told otherwise.

@@ -5,8 +5,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use engine::OpenError;
-use engine::durable::description::Description;
+use boundary::OpenError;
+use boundary::directory::description::Description;
 use redo_log::{MANIFEST, Manifest};
 use schema::TableDescription;
 

@@ -176,6 +176,7 @@ mod waiting;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
+pub use boundary::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use builder::{
     Builder, MEMORY_LIMIT_DEFAULT, SESSIONS_DEFAULT, SESSIONS_MAX, SPARE_TABLES_DEFAULT, SPARE_TABLES_MAX,
 };
@@ -184,7 +185,6 @@ pub use converting::TableChange;
 pub use database::{Database, Scheme};
 pub use deployment::{Deployment, DeploymentBuilder, Division, NoProcedure, Procedure, copy_deployment};
 pub use distributed::messages::MESSAGE_BYTES_MAX;
-pub use engine::{Progress as OpenProgress, Stage as OpenStage, Stats};
 pub use error::{Cause, Conflict, Error, OpenReason, Result};
 pub use event::{Event, SLOW_DEFAULT};
 pub use latency::Latencies;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use engine::Epoch;
+use terms::Epoch;
 
 use crate::error::Result;
 use crate::shared::Shared;

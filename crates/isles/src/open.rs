@@ -5,11 +5,11 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use engine::Epoch;
-use engine::dynamic::{AnyAttempt, RoamingSession};
+use boundary::{AnyAttempt, RoamingSession};
 use platform::{Hardware, Nanos, Platform};
 use schema::Row;
 use terms::Abort;
+use terms::Epoch;
 
 use crate::attempt::{Failure, State, Transaction};
 use crate::durably::{self, Patience};

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use engine::dynamic::with_keys;
-use engine::verbs::Direction;
+use boundary::Direction;
+use schema::row_keys::with_keys;
 use schema::{Key, Row, RowId};
 
 use crate::attempt::Transaction;

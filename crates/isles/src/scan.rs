@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use engine::dynamic::RowWords;
-use engine::verbs::Direction;
+use boundary::Direction;
+use concurrency::RowWords;
 use platform::Intent;
 use schema::{Key, Row, RowId};
 use terms::Abort;

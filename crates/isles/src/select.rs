@@ -1,6 +1,7 @@
 //! What is read of each row: some of its fields.
 
-use engine::dynamic::{Span, is_key_column};
+use boundary::Span;
+use schema::row_keys::is_key_column;
 use schema::{Field, NullableField, Row, Value};
 
 /// Fields that are read together: one, such as `Account::BALANCE`, or a tuple of up to six. All

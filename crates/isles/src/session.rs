@@ -12,11 +12,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use boundary::{AnySession, RoamingSession};
+use boundary::{Bounds, Stats};
 use concurrency::TooManySessions;
-use engine::dynamic::{AnySession, RoamingSession};
-use engine::{Bounds, Epoch, Stats};
 use platform::{Hardware, Nanos, Platform};
 use self_cell::self_cell;
+use terms::Epoch;
 use terms::{Abort, Conflict, Mode};
 
 use crate::attempt::{State, Transaction};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use boundary::AnyDatabase;
 use concurrency::SchemeName;
-use engine::dynamic::AnyDatabase;
 use platform::{Hardware, Intent, Nanos, Platform};
 use schema::TableDescription;
 
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
 
 /// A database that was made, and what it was made by.
 pub(crate) struct Made {
-    pub(crate) inner: engine::dynamic::Database<Hardware>,
+    pub(crate) inner: boundary::Database<Hardware>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     pub(crate) limits: Limits,

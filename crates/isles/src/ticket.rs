@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Epoch;
 use platform::{Hardware, Platform};
 use terms::Abort;
+use terms::Epoch;
 
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};

@@ -2,9 +2,9 @@
 
 use std::borrow::Borrow;
 
-use engine::dynamic::with_keys;
 use platform::Intent;
 use schema::Row;
+use schema::row_keys::with_keys;
 
 use crate::attempt::Transaction;
 #[cfg(doc)]

@@ -1,10 +1,11 @@
 //! Services of a session for its transaction: locks, rows, changes, and the end of the transaction.
 
+use boundary::Commit;
 use concurrency::{Meter, WAIT_NANOS_MAX_PARTICIPANT};
-use engine::{Commit, Epoch};
 use platform::files::Files;
 use platform::{Nanos, Work};
 use schema::RowId;
+use terms::Epoch;
 use terms::{Abort, Category, Conflict, Stamp};
 
 use crate::error::PagedError;

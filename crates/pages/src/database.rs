@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
+use boundary::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Traits};
+use boundary::{Decision, Occupant, PartOf};
 use concurrency::{Content, TooManySessions};
-use engine::dynamic::{AnyDatabase, AnyPrepared, AnySession, RoamingSession, Traits};
-use engine::{Decision, Epoch, Occupant, PartOf};
 use platform::files::Files;
 use platform::{Address, Nanos, Node, OutOfMemory};
 use redo_log::{LogError, LogUse};
@@ -13,6 +13,7 @@ use schema::TableDescription;
 use storage::MemoryUse;
 use storage::tree::Direction;
 use terms::Abort;
+use terms::Epoch;
 
 use crate::error::PagedError;
 use crate::inspection::{TableTrees, check_trees};

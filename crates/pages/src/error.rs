@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use engine::durable::SchemaError;
+use boundary::SchemaError;
 use platform::OutOfMemory;
 use platform::files::{BLOCK_BYTES, FileError};
 use redo_log::LogError;

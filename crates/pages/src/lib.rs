@@ -5,7 +5,7 @@
 //! hold rows, its locks live in a lock manager, and every verb can fail with an error of the file.
 //! It shares the crates below (platform, files, version latches) and above (descriptions,
 //! procedures, drivers), for which it is a database, sessions and verbs as objects
-//! ([`engine::dynamic`]).
+//! ([`boundary`]).
 //!
 //! ```text
 //! opening/              a new database, or the one in a directory: restart, check for a lost end;

@@ -1,6 +1,6 @@
 //! How what a transaction does is run.
 
-use engine::dynamic::Body;
+use boundary::Body;
 use platform::files::Files;
 use terms::Abort;
 

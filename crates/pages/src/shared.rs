@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use boundary::PartOf;
 use concurrency::TooManySessions;
-use engine::PartOf;
 use platform::LINE_BYTES;
 use platform::files::Files;
 use redo_log::LogError;

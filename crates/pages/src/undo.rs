@@ -1,7 +1,7 @@
 //! The changes of a transaction, which are undone from the last to the first. Pages may have been
 //! split since: entries are found by their keys.
 
-use engine::PartOf;
+use boundary::PartOf;
 use platform::files::{FileErrorKind, Files};
 
 use crate::error::PagedError;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use boundary::directory::description::{Description, DirectoryTable};
+use boundary::{Decision, PartOf};
 use clap::Args;
 use engine::durable::content::{self, Checked, Outline};
-use engine::durable::description::{Description, DirectoryTable};
-use engine::{Decision, PartOf};
 use harness::{DataOwners, Rules, Undecided, directory};
 use platform::Hardware;
 use schema::{ColumnDescription, IndexDescription};

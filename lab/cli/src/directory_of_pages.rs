@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, PartOf};
+use boundary::{Decision, PartOf};
 use pages::{Examined, Repaired};
 use platform::Hardware;
 

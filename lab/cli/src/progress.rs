@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use engine::Stage;
+use boundary::Stage;
 use harness::Sample;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 

@@ -5,14 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+use boundary::Database;
+use boundary::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
 use concurrency::{InstanceOptions, SchemeName};
-use engine::dynamic::{Database, instances};
-use engine::{DurableOptions, OpenError, Progress, Recovered, SchemaBuilder};
+use engine::instances;
 use pages::{PagedDatabase, PagedError, PagedOptions};
 use platform::{Node, OutOfMemory};
 use sim::{VirtualCore, VirtualMachine};
 
-/// Makes the declared tables under this scheme: see [`engine::Database::create`].
+/// Makes the declared tables under this scheme: see [`engine::MemoryDatabase::create`].
 ///
 /// # Errors
 /// There is not enough memory.
@@ -26,7 +27,7 @@ pub fn create(
     instances::create::<VirtualMachine, true>(scheme, c, options, schema, node_of)
 }
 
-/// Opens a durable database under this scheme: see [`engine::Database::open_with_progress`].
+/// Opens a durable database under this scheme: see [`engine::MemoryDatabase::open_with_progress`].
 ///
 /// # Errors
 /// [`OpenError`]; the directory is left as it was.

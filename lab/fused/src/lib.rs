@@ -7,10 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+use boundary::{AnySession, Branches, Database};
+use boundary::{Bounds, Ending, Procedure};
 use concurrency::{Branching, Scheme, SchemeName, SchemeVisitor, TooManySessions};
 use dora::{Acting, Done, Meant, execute_meant};
-use engine::dynamic::{AnySession, Branches, Database};
-use engine::{Bounds, Ending, Procedure, Session};
+use engine::MemorySession as Session;
 use platform::{Hardware, Nanos, Node, Platform};
 use terms::Abort;
 use workloads::micro::MicroTransaction;
@@ -150,7 +151,7 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Opening<'d, Q> {
 
     fn visit<S: Scheme<Hardware>>(self) -> Self::Output {
         let Place { c, database, node, measure } = self.0;
-        let database = database.object().as_any().downcast_ref::<engine::Database<Hardware, S>>();
+        let database = database.object().as_any().downcast_ref::<engine::MemoryDatabase<Hardware, S>>();
         let session = database.expect("a database has the scheme that it names").session(c, node, measure)?;
         Ok(Box::new(session))
     }
@@ -158,7 +159,7 @@ impl<'d, Q: Procedure + 'static> SchemeVisitor<Hardware> for Opening<'d, Q> {
 
 fn owning<'d, Q: Procedure + 'static>(place: &Place<'d>) -> Opened<dyn Owning<'d, Q> + 'd> {
     let database = place.database.object().as_any();
-    let Some(database) = database.downcast_ref::<engine::Database<Hardware, Branching>>() else {
+    let Some(database) = database.downcast_ref::<engine::MemoryDatabase<Hardware, Branching>>() else {
         return Ok(None);
     };
     Ok(Some(Box::new(Together(database.session(place.c, place.node, place.measure)?))))

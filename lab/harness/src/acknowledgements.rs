@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use engine::Commit;
-use engine::dynamic::Upkeep;
+use boundary::Commit;
+use boundary::Upkeep;
 use platform::Nanos;
 
 use crate::error::RunError;
@@ -83,7 +83,8 @@ fn wait(session: &mut dyn Upkeep, commit: Commit) -> Result<(), RunError> {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Epoch, Pauses, Stats};
+    use boundary::{Pauses, Stats};
+    use terms::Epoch;
     use terms::{Abort, CATEGORIES, Category, Stamp};
 
     use super::*;

@@ -10,7 +10,7 @@
 //! transactions. What is left of each transaction runs here, its first phase and the later ones,
 //! before anything of the next: so the effect is that of one after the other.
 
-use engine::{Plan, Procedure, Verbs};
+use boundary::{Plan, Procedure, Verbs};
 use schema::Routes;
 
 use terms::Abort;

@@ -1,6 +1,6 @@
 //! What hears how a run goes, and what ends it early.
 
-use engine::Stage;
+use boundary::Stage;
 use serde::{Deserialize, Serialize};
 
 /// How a run goes at this moment.

@@ -3,11 +3,11 @@
 //! A new way is an entry of [`Execution`], an implementation of [`Executor`], and an arm of
 //! `Executors::executor`.
 
+use boundary::{AnySession, Database, Session};
+use boundary::{Bounds, Ending, Procedure};
 pub use concurrency::LOOK_AHEAD;
 use concurrency::TooManySessions;
 use dora::{Sharing, Site};
-use engine::dynamic::{AnySession, Database, Session};
-use engine::{Bounds, Ending, Procedure};
 use platform::{Node, Platform};
 use terms::Abort;
 

@@ -1,8 +1,8 @@
 //! Makes the executors of workers: inline, by owners of partitions, shuffled.
 
-use engine::dynamic::{AnySession, Session};
+use boundary::{AnySession, Session};
+use boundary::{Bounds, Ending, Procedure};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Ending, Procedure};
 use fused::{Compiled, Inline, Place};
 use platform::{Hardware, Platform};
 use terms::Abort;

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use engine::dynamic::Database;
-use engine::dynamic::instances::{Create, Open};
-use engine::{Occupant, Progress, Recovered, SchemaBuilder};
+use boundary::Database;
+use boundary::{Occupant, Progress, Recovered, SchemaBuilder};
+use engine::instances::{Create, Open};
 use fused::Compiled;
 use pages::{PagedError, PagedOptions};
 use platform::files::Files;
@@ -37,9 +37,9 @@ pub struct Counts {
 
 /// A platform that the driver runs workloads on.
 pub trait Host: Files + Links {
-    /// Makes a database under a scheme: see [`engine::Database::create`].
+    /// Makes a database under a scheme: see [`engine::MemoryDatabase::create`].
     const CREATE: Create<Self>;
-    /// Opens a durable database under a scheme: see [`engine::Database::open_with_progress`].
+    /// Opens a durable database under a scheme: see [`engine::MemoryDatabase::open_with_progress`].
     const OPEN: Open<Self>;
     /// Opens or makes a database over pages: see [`pages::PagedDatabase::open`].
     const OPEN_PAGED: OpenPaged<Self>;

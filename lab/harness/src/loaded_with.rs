@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
+use boundary::SchemaError;
 use distributed::DataOwners;
 use distributed::directory::DirectoryError;
-use engine::SchemaError;
 use workloads::LoadedWith;
 
 use crate::error::{OtherData, RunError};

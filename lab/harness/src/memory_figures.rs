@@ -1,6 +1,6 @@
 //! What a run says of memory.
 
-use engine::dynamic::Database;
+use boundary::Database;
 use platform::Platform;
 use serde::{Deserialize, Serialize};
 

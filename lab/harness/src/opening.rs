@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use boundary::Database;
+use boundary::{Bounds, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs};
 use distributed::{DataOwners, DeploymentDirectory, Rules};
-use engine::dynamic::Database;
-use engine::{Bounds, Direction, DurableOptions, Ending, OpenError, Recovered, SchemaBuilder, Verbs};
 use pages::{PagedError, PagedOptions};
 use platform::files::Access;
 use platform::{Intent, Node};
@@ -304,8 +304,8 @@ pub(crate) fn open<P: Host>(
     let log = log_options(&cx.deployment.nodes()[workers], P::VIRTUAL);
     let durable = DurableOptions { log, places, ..DurableOptions::new(path) };
     let progress = cx.control.progress;
-    let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
-    let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
+    let mut listener = |at: boundary::Progress| progress.recovering(at.stage, at.done, at.total);
+    let listening = Some(&mut listener as &mut dyn FnMut(boundary::Progress));
     let (database, recovered) = P::OPEN(plan.scheme, c, options, schema, node_of, (&durable, listening))
         .map_err(|error| match &error {
             OpenError::Schema(other) => loaded_with::other_tables(&durable.path, other, with),
@@ -325,8 +325,8 @@ fn open_pages<P: Host>(
     (mut schema, with): (SchemaBuilder, &LoadedWith),
 ) -> Result<OpenedDatabase<P>, RunError> {
     let progress = cx.control.progress;
-    let mut listener = |at: engine::Progress| progress.recovering(at.stage, at.done, at.total);
-    let listening = Some(&mut listener as &mut dyn FnMut(engine::Progress));
+    let mut listener = |at: boundary::Progress| progress.recovering(at.stage, at.done, at.total);
+    let listening = Some(&mut listener as &mut dyn FnMut(boundary::Progress));
     let (Some(path), Some(_)) = (options.directory.clone(), options.log) else {
         let (database, _) = P::OPEN_PAGED(c, &options, schema, None).map_err(RunError::of)?;
         return Ok(OpenedDatabase::volatile(database));

@@ -1,8 +1,9 @@
 //! What the workers of a run share that own partitions.
 
+use boundary::SchemaBuilder;
+use boundary::Traits;
 use dora::{Map, Shared, Site};
-use engine::SchemaBuilder;
-use engine::dynamic::{Traits, instances};
+use engine::instances;
 use platform::{Hardware, Platform};
 use repartitioning::PartitionMap;
 use workloads::Workload;

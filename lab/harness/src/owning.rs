@@ -1,8 +1,8 @@
 //! Runs procedures where workers own partitions.
 
+use boundary::{AnySession, Branches, Session, look_ahead_of};
+use boundary::{Bounds, Ending, Procedure};
 use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
-use engine::dynamic::{AnySession, Branches, Session, look_ahead_of};
-use engine::{Bounds, Ending, Procedure};
 use platform::{Nanos, Platform};
 use terms::Abort;
 use terms::random::Random;

@@ -13,7 +13,7 @@
 //! long, because votes wait until they are durable, pauses are as long, and not those after which a
 //! conflict within one instance is over.
 
-use engine::Backoff;
+use boundary::Backoff;
 use terms::random::{GOLDEN, Xorshift};
 
 /// Attempts over which conflicts are counted, at least: as many as are under way, where that is

@@ -10,8 +10,8 @@
 
 use std::sync::atomic::Ordering;
 
-use engine::Procedure;
-use engine::dynamic::AnySession;
+use boundary::AnySession;
+use boundary::Procedure;
 use platform::{Nanos, Platform};
 use terms::Abort;
 

@@ -1,7 +1,7 @@
 //! What becomes of a transaction that has met another one, and a worker's buffer of such
 //! transactions.
 
-use engine::Pauses;
+use boundary::Pauses;
 use platform::Nanos;
 use terms::random::Random;
 
@@ -37,7 +37,7 @@ impl Retry {
 /// Transactions that a worker's buffer has room for.
 pub const PLACES: usize = 10;
 /// Longest pause, in nanoseconds, where pauses do not grow.
-pub const PAUSE_NANOS: u64 = engine::FIXED_PAUSE_NANOS;
+pub const PAUSE_NANOS: u64 = boundary::FIXED_PAUSE_NANOS;
 
 /// A transaction that waits for its next attempt.
 pub(crate) struct Deferred<Q> {

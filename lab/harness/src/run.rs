@@ -1,7 +1,7 @@
 //! Picks platform and workload once, and hands over to code that is generic over both.
 
-use engine::Procedure;
-use engine::dynamic::Database;
+use boundary::Database;
+use boundary::Procedure;
 use platform::Hardware;
 use sim::{VirtualCore, VirtualMachine};
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use engine::dynamic::Database;
-use engine::{JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
+use boundary::Database;
+use boundary::{JointInspector, Occupant, Procedure, RowLoader, RowSource, SchemaBuilder};
 use platform::{Address, Nanos, Platform};
 use redo_log::LogUse;
 use repartitioning::{PartitionMap, Story};

@@ -5,7 +5,7 @@
 //! dates count from there, and the sequence of transactions of a seed is the same with and without
 //! look-ahead.
 
-use engine::Procedure;
+use boundary::Procedure;
 use platform::Nanos;
 
 use crate::executor::{Executor, LOOK_AHEAD};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use engine::dynamic::{Database, Upkeep};
-use engine::{Bounds, Ending, Procedure};
+use boundary::{Bounds, Ending, Procedure};
+use boundary::{Database, Upkeep};
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use platform::{Nanos, Node, Platform};

@@ -11,9 +11,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use boundary::Database;
+use boundary::{Bounds, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
 use concurrency::{InstanceOptions, SchemeName};
-use engine::dynamic::Database;
-use engine::{Bounds, DurableOptions, Progress, Recovered, RowLoader, SchemaBuilder};
 use harness::Host;
 use platform::{Hardware, Place, Platform};
 use terms::random::Random;
@@ -65,7 +65,7 @@ fn run(directory: &Path, transactions: u64, workers: usize) -> Result<(), Box<dy
     Ok(database.close(c)?)
 }
 
-type Tables = <<tpcc::Tpcc as Workload>::Procedure as engine::Procedure>::Tables;
+type Tables = <<tpcc::Tpcc as Workload>::Procedure as boundary::Procedure>::Tables;
 
 /// The database, which makes no checkpoint of its own accord.
 fn open(

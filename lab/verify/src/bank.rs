@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use boundary::{AnyPrepared, Database, Session, Transaction};
+use boundary::{Bounds, Direction, SchemaBuilder, Verbs};
 use concurrency::InstanceOptions;
-use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
-use engine::{Bounds, Direction, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use terms::Abort;

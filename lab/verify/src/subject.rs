@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use boundary::{Database, Traits};
+use boundary::{DurableOptions, OpenError, Recovered, SchemaBuilder};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, Scheme, SchemeName, Ways};
 use distributed::Rules;
-use engine::dynamic::{Database, Traits, instances};
-use engine::{DurableOptions, OpenError, Recovered, SchemaBuilder};
+use engine::instances;
 use harness::{Engine, Host};
 use pages::{
     FRAMES_PER_SESSION, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, TWO_PHASE_LOCKING,
@@ -147,9 +148,11 @@ impl Subject {
     /// [`Crashes`](crate::Work::Crashes) in the virtual machine.
     pub fn mutant<S: Scheme<VirtualMachine>>(name: &'static str, rules: &[Rule]) -> Self {
         let broken = Broken::rules(rules);
-        let create: Create = |c, options, schema| Database::create::<S>(c, options, schema, &|_| None);
-        let open: Open =
-            |c, options, schema, durable| Database::open::<S>(c, options, schema, &|_| None, durable, None);
+        let create: Create =
+            |c, options, schema| instances::create_under::<_, S>(c, options, schema, &|_| None);
+        let open: Open = |c, options, schema, durable| {
+            instances::open_under::<_, S>(c, options, schema, &|_| None, (durable, None))
+        };
         let (ways, origin) = (Ways::default(), Origin::Mutant(create, open, broken));
         let owners = dora::Broken::default();
         Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }

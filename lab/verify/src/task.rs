@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use engine::Bounds;
+use boundary::Bounds;
 use platform::Platform;
 use sim::{Config, Shape};
 

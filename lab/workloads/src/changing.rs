@@ -5,7 +5,7 @@
 //! same seed gives the same run. What a worker had drawn before the moment still runs: a
 //! transaction or two, which it looked ahead for.
 
-use engine::{Procedure, SchemaBuilder};
+use boundary::{Procedure, SchemaBuilder};
 use schema::{Inspector, Loader, Schema, TableDescription};
 use terms::Abort;
 

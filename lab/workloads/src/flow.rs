@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{LookAhead, Plan, Procedure, Verbs};
+use boundary::{LookAhead, Plan, Procedure, Verbs};
 use platform::Intent;
 use schema::Routes;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What the benchmark runner needs of a workload.
 
-use engine::Procedure;
+use boundary::Procedure;
 use schema::{Inspector, Loader, Schema};
 use terms::Abort;
 

@@ -4,15 +4,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary as dynamic;
+use boundary::run_as;
+use boundary::{Bounds, DurableOptions, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use distributed::{Done, End, Map, Member, Rules, Setting, WorkerName};
-use engine::dynamic::{self, run_as};
-use engine::{Bounds, DurableOptions, Ending, Epoch, Plan, Procedure, SchemaBuilder, Verbs};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
 use redo_log::LogOptions;
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
+use terms::Epoch;
 use terms::{Abort, Category};
 
 type P = VirtualMachine;

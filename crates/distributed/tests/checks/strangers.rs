@@ -1,11 +1,11 @@
 //! A worker that speaks for a transaction that it does not coordinate is not obeyed.
 
+use boundary as dynamic;
+use boundary::{Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use distributed::mesh::Seat;
 use distributed::messages::{GlobalId, Inbox, Message, VERSION, encode};
 use distributed::{Connection, Map, Member, MemberError, Rules, Setting, WorkerName};
-use engine::dynamic;
-use engine::{Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use platform::Intent;
 use platform::link::{Mechanism, Patience};
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::{Backoff, Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
 use distributed::{Done, End, Map, Member, Rules, Setting, WorkerName};
-use engine::{Backoff, Bounds, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use platform::link::Mechanism;
 use platform::{Intent, Nanos, Place, Platform};
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};

@@ -1,28 +1,16 @@
 //! The changes of rows as bytes, written and read with the types of the rows. The encoding is
 //! described in [`super::layout`].
 
-use super::description::DirectoryTable;
 use super::global::Item;
 use super::layout::{ChangedBytes, DELETE, INSERT, Layout, UPDATE, UntypedChange, read_head};
-use super::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
-use schema::row_keys::with_keys;
+use boundary::directory::description::DirectoryTable;
+use boundary::directory::wire::{Bytes, NUMBER_BYTES, ONE_BYTE, Unreadable};
+use boundary::{Declared, RowKeys};
 use schema::table_limits::INDEXES_MAX;
-use schema::{KeyBuffer, Row, RowError, TableDescription, key_words};
+use schema::{KeyBuffer, RowError, TableDescription, key_words};
 
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
-
-/// Calls back with a row's keys, one slice an index.
-type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
-
-/// How keys are made of rows.
-#[derive(Clone)]
-enum RowKeys {
-    /// By the row type, from a row's fixed part and tail.
-    Typed(KeysOf),
-    /// By the table's description.
-    Described,
-}
 
 /// What the log knows of a table.
 #[derive(Clone)]
@@ -38,9 +26,14 @@ pub(crate) struct TableCodec {
 
 impl TableCodec {
     /// Of a table that has rows of type `R`; it has no id yet.
-    pub(crate) fn of<R: Row>(table: &TableDescription) -> TableCodec {
-        let keys = RowKeys::Typed(|fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit));
-        TableCodec { keys, ..TableCodec::described(table) }
+    #[cfg(test)]
+    pub(crate) fn of<R: schema::Row>(table: &TableDescription) -> TableCodec {
+        TableCodec { keys: RowKeys::of::<R>(), ..TableCodec::described(table) }
+    }
+
+    /// Of a declared table.
+    pub(crate) fn declared(table: &Declared) -> TableCodec {
+        TableCodec { keys: table.keys, ..TableCodec::described(&table.description) }
     }
 
     /// Of a table that is known by its description alone; it has no id yet.
@@ -158,7 +151,7 @@ impl Codecs {
         let place = |id| (0..).zip(&declared).find(|(_, codec)| Some(codec.id) == id).map(|(place, _)| place);
         let earlier = earlier.map(|earlier| Earlier {
             table: earlier.table.clone(),
-            layout: earlier.layout(),
+            layout: Layout::of(&earlier.table),
             now: place(earlier.continued_by),
         });
         let earlier = earlier.collect();

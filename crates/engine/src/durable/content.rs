@@ -22,9 +22,10 @@ use std::path::Path;
 use platform::files::Files;
 use redo_log::{Examiner, LogError, Record, Survey, examine};
 
-use super::description::{Description, DescriptionError};
-use super::global::{CommittedAt, Decision, GlobalId, GlobalRecords, Item, PartOf};
+use super::global::{CommittedAt, GlobalRecords, Item};
 use super::layout::{Layout, UntypedChange, read_head};
+use boundary::directory::description::{Description, DescriptionError};
+use boundary::{Decision, GlobalId, PartOf};
 use schema::{IndexDescription, TableDescription};
 
 /// Rows between two reports of progress.
@@ -197,7 +198,7 @@ impl Examiner for Content {
         for table in &self.description.tables {
             self.layouts.resize(table.id as usize, None);
             let now = if table.dropped.is_some() { table.continued_by } else { Some(table.id) };
-            self.layouts.push(Some((table.layout(), now)));
+            self.layouts.push(Some((Layout::of(&table.table), now)));
         }
         Ok(())
     }

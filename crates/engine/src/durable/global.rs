@@ -16,10 +16,10 @@
 //! without the part. Records of parts that are not decided, and of decisions that are not
 //! forgotten, are left again when a checkpoint begins, behind its cut: they may be there twice.
 
+use boundary::{Decision, GlobalId, PartOf};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use super::wire::{Bytes, NUMBER_BYTES, Unreadable, read_exactly, read_number, read_size};
+use boundary::directory::wire::{Bytes, NUMBER_BYTES, Unreadable, read_exactly, read_number, read_size};
 
 /// In place of the kind of a change.
 const ITEM: u64 = 3;
@@ -28,35 +28,6 @@ const COMMIT: u64 = 1;
 const ABORT: u64 = 2;
 const DECISION: u64 = 3;
 const FORGET: u64 = 4;
-
-/// The number of a transaction over several databases, which no other transaction ever has. A
-/// database has at most one part of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GlobalId(pub u128);
-
-impl fmt::Display for GlobalId {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{:032x}", self.0)
-    }
-}
-
-/// Which transaction a part belongs to, and which instance decides whether the transaction commits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartOf {
-    /// The transaction.
-    pub global: GlobalId,
-    /// The number of the instance that decides.
-    pub coordinator: u16,
-}
-
-/// A transaction that this database has decided to commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// The transaction.
-    pub global: GlobalId,
-    /// The instances that have to hear of the decision.
-    pub participants: Vec<u16>,
-}
 
 /// One item of a record.
 #[derive(Debug, PartialEq, Eq)]

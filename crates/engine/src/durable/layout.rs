@@ -11,16 +11,16 @@
 //! [Numbers](super::wire) are LEB128. Key columns are the primary key's bytes as they lie in the
 //! row, one column after the other.
 
-use super::wire::{read_bytes, read_exactly, read_number, read_size};
+use boundary::directory::wire::{read_bytes, read_exactly, read_number, read_size};
 use schema::TableDescription;
 
-pub(crate) const INSERT: u64 = 0;
-pub(crate) const UPDATE: u64 = 1;
-pub(crate) const DELETE: u64 = 2;
+pub const INSERT: u64 = 0;
+pub const UPDATE: u64 = 1;
+pub const DELETE: u64 = 2;
 
 /// What has to be known of a table to read its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Bytes of the fixed part.
     pub row_bytes: usize,
     pub has_tail: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Layout {
 
 /// Some bytes of one word of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub struct Piece {
     /// Which word.
     pub word: u32,
     /// Bits below them.
@@ -63,7 +63,7 @@ fn pieces(spans: &[(usize, usize)]) -> Vec<Piece> {
 }
 
 /// A change as far as it is understood without the row type: the key is the bytes of its columns.
-pub(crate) enum UntypedChange<'a> {
+pub enum UntypedChange<'a> {
     Insert { fixed: &'a [u8], tail: &'a [u8] },
     Update { key: &'a [u8], changes: ChangedBytes<'a>, tail: Option<&'a [u8]> },
     Delete { key: &'a [u8] },
@@ -71,7 +71,7 @@ pub(crate) enum UntypedChange<'a> {
 
 /// Changed bytes of a row and where they lie in it, whose encoding has been looked through.
 #[derive(Clone, Copy)]
-pub(crate) struct ChangedBytes<'a> {
+pub struct ChangedBytes<'a> {
     rest: &'a [u8],
 }
 
@@ -85,26 +85,26 @@ impl<'a> Iterator for ChangedBytes<'a> {
 
 /// The id of a change's table, and its kind.
 #[inline]
-pub(crate) fn read_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
+pub fn read_head(rest: &mut &[u8]) -> Option<(u32, u64)> {
     let head = read_number(rest)?;
     Some((u32::try_from(head >> 2).ok()?, head & 3))
 }
 
 impl Layout {
     /// How changes of rows of this table are read.
-    pub(crate) fn of(table: &TableDescription) -> Layout {
+    pub fn of(table: &TableDescription) -> Layout {
         let key = &table.indexes()[0].columns;
         Layout::new(table.row_bytes(), table.has_tail(), table.spans(key))
     }
 
     /// `key_spans` lie within `row_bytes`.
-    pub(crate) fn new(row_bytes: usize, has_tail: bool, key_spans: Vec<(usize, usize)>) -> Self {
+    pub fn new(row_bytes: usize, has_tail: bool, key_spans: Vec<(usize, usize)>) -> Self {
         let key_bytes = key_spans.iter().map(|(start, end)| end - start).sum();
         Layout { row_bytes, has_tail, key_pieces: pieces(&key_spans), key_spans, key_bytes }
     }
 
     /// Reads a change of this kind; `None` if the bytes are no such change.
-    pub(crate) fn read_change<'a>(&self, kind: u64, rest: &mut &'a [u8]) -> Option<UntypedChange<'a>> {
+    pub fn read_change<'a>(&self, kind: u64, rest: &mut &'a [u8]) -> Option<UntypedChange<'a>> {
         match kind {
             INSERT => {
                 let fixed = read_exactly(rest, self.row_bytes)?;
@@ -135,7 +135,7 @@ impl Layout {
     }
 
     /// Appends the key columns of a row's fixed part.
-    pub(crate) fn put_key(&self, fixed: &[u8], to: &mut Vec<u8>) {
+    pub fn put_key(&self, fixed: &[u8], to: &mut Vec<u8>) {
         self.key_spans.iter().for_each(|(start, end)| to.extend_from_slice(&fixed[*start..*end]));
     }
 }

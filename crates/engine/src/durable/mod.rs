@@ -3,7 +3,7 @@
 //!
 //! A commit leaves a record: [the changes](concurrency::Redo::redo) in the [encoding](codec) that the row
 //! types give, with its stamp. The caller decides when to acknowledge the commit:
-//! [`crate::Session::is_durable`] and [`crate::Session::wait_durable`] are given what the commit
+//! [`crate::MemorySession::is_durable`] and [`crate::MemorySession::wait_durable`] are given what the commit
 //! depends on. The same holds for the outcome of a transaction that did not commit, if the outcome
 //! follows from what the transaction read.
 //!
@@ -14,16 +14,10 @@
 pub(crate) mod checkpoint;
 pub(crate) mod codec;
 pub mod content;
-pub mod description;
 pub(crate) mod global;
 pub(crate) mod journal;
 pub(crate) mod layout;
-mod options;
 mod redo;
 pub(crate) mod tables;
-pub(crate) mod wire;
 
-pub use global::{Decision, GlobalId, PartOf};
-pub use options::{DurableOptions, OpenError, Progress, Recovered, Stage};
 pub(crate) use redo::{Durable, RedoWriter, not_durable};
-pub use tables::SchemaError;

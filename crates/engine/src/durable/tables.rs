@@ -9,79 +9,10 @@
 //! no record of the table counts.
 
 use super::codec::{Codecs, TableCodec};
-use super::description::{Description, DescriptionError, DirectoryTable, NOT_COUNTED, TABLE_IDS_MAX};
+use boundary::SchemaError;
+use boundary::directory::description::{Description, DirectoryTable, NOT_COUNTED};
 use schema::TableDescription;
 use schema::table_limits::Difference;
-
-/// Why the tables of a program are not those of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SchemaError {
-    /// The description of the directory's tables cannot be read.
-    #[error(transparent)]
-    Description(#[from] DescriptionError),
-    /// A table of the directory is not declared.
-    #[error(
-        "the database has a table {table:?} that the program does not declare: declare it, or say `drop_table({table:?})`, \
-         and its rows go"
-    )]
-    Undeclared {
-        /// Its name.
-        table: String,
-    },
-    /// A table is declared and dropped.
-    #[error(
-        "table {table:?} is declared and dropped: do one of them, or drop it in an opening of its own before"
-    )]
-    DeclaredAndDropped {
-        /// Its name.
-        table: String,
-    },
-    /// Rows of a table are not those declared.
-    #[error(
-        "the rows of table {table:?} are others than those declared: {part} is {found}, declared is {declared}; a \
-         new column that is an `Option`, or has a default, can be declared at once; otherwise declare the rows as they are, and give them \
-         their new form by `Database::change_table`"
-    )]
-    Rows {
-        /// The table.
-        table: String,
-        /// What differs first.
-        part: String,
-        /// What the directory says of it.
-        found: String,
-        /// What the program says.
-        declared: String,
-    },
-    /// Rows that are there contradict an index that was not there, or was not unique.
-    #[error(
-        "two rows of table {table:?} have the same key in {index:?}, which is declared unique: open the database with the \
-         index it had, or one that is not unique, and change the rows"
-    )]
-    NotUnique {
-        /// The table.
-        table: String,
-        /// The index.
-        index: String,
-    },
-    /// The directory has given out all ids.
-    #[error(
-        "the directory has seen {TABLE_IDS_MAX} tables, and can have no more: copy the rows to a new one"
-    )]
-    TooManyTables,
-}
-
-impl Description {
-    /// An id that no table has had.
-    pub(crate) fn new_id(&mut self) -> Result<u32, SchemaError> {
-        match self.next_id {
-            TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
-            id => {
-                self.next_id += 1;
-                Ok(id)
-            }
-        }
-    }
-}
 
 /// The tables of an opening.
 pub(crate) struct Tables {
@@ -193,6 +124,8 @@ fn compare(found: &TableDescription, declared: &TableDescription) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
+    use boundary::directory::description::TABLE_IDS_MAX;
+
     use super::*;
 
     #[derive(schema::Row)]

@@ -1,68 +1,96 @@
-//! Branches: what each of several workers does for one transaction.
+//! Branches over rows in memory: what the session of a worker that owns partitions does for
+//! transactions of several workers.
 //!
-//! Where workers own partitions of the data, a transaction is done by the owners of what it
-//! touches. What one owner does for it is a *branch*: changes that can be taken back, in the
-//! session of that owner, which has several branches open at a time. A branch takes its actions one
-//! after the other, with as much time between them as the others need, and ends with the others:
-//! one commit names all of them.
-//!
-//! Branches lock nothing. Whoever uses them sees to it that no two transactions that are open at
-//! the same time touch the same thing in ways that exclude each other, and that no other
-//! transaction runs in the database meanwhile.
+//! A branch is a transaction of the scheme that locks nothing ([`terms::Mode::Branch`]) and stays
+//! open from act to act: its changes lie in the rows, with what takes them back beside them. The
+//! session is in its epoch during an act only, so a branch that waits holds no memory back. What it
+//! has read it forgets with the act; rows that it has changed nobody else can delete before it
+//! ends.
 
-use concurrency::Meter;
-use platform::Nanos;
-use terms::Abort;
+use concurrency::{Meter, Scheme};
+use platform::{Nanos, Platform};
 use terms::Epoch;
+use terms::{Abort, Conflict, Stamp};
 
-use super::verbs::Body;
-use crate::ending::{Commit, Stats};
+use crate::session::MemorySession;
+use crate::table_list::Changes;
+use crate::transaction::Transaction;
+use boundary::{Body, BranchName, Branches};
+use boundary::{Commit, Stats};
 
-/// What a branch is called among all of the database, once it has changed something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BranchName(pub u64);
-
-/// The branches of a session.
-pub trait Branches {
-    /// Begins a branch; its number in this session until it ends.
-    ///
-    /// # Errors
-    /// The database has stopped, or has no room for another branch.
-    fn begin(&mut self) -> Result<usize, Abort>;
-
-    /// Runs some of the branch's actions. After an error the branch can only be rolled back.
+impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
+    /// As [`Branches::act`], compiled with what it runs.
     ///
     /// # Errors
     /// Those of the verbs, and [`Abort::Deadline`].
-    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort>;
+    #[inline]
+    pub fn act_as(
+        &mut self,
+        branch: usize,
+        deadline: Option<Nanos>,
+        body: impl FnOnce(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        if self.tables.changes().is_some_and(Changes::has_form) {
+            return Err(Abort::Conflict(Conflict::Locked));
+        }
+        let inner = self.branches.take(branch);
+        let mut transaction = Transaction::resume(&mut self.inner, &mut self.scratch, inner, deadline);
+        let outcome = body(&mut transaction);
+        let (inner, outcome) = transaction.lay_aside(outcome);
+        self.branches.put_back(branch, inner);
+        outcome
+    }
+}
 
-    /// The name of a branch that has changed something.
-    fn name(&self, branch: usize) -> Option<BranchName>;
+impl<P: Platform, S: Scheme<P>> Branches for MemorySession<'_, P, S> {
+    fn begin(&mut self) -> Result<usize, Abort> {
+        let branch = Transaction::begin_branch(&mut self.inner);
+        Ok(self.branches.add(branch))
+    }
 
-    /// Commits the transaction that has these branches, in whichever sessions: all of those that
-    /// have changed something. Each of them is ended after that, and shows its changes to others
-    /// only then.
-    ///
-    /// # Errors
-    /// The log has stopped: the transaction is not to be acknowledged.
-    fn commit(&mut self, branches: &[BranchName]) -> Result<Commit, Abort>;
+    fn act(&mut self, branch: usize, deadline: Option<Nanos>, body: &mut Body<'_>) -> Result<(), Abort> {
+        self.act_as(branch, deadline, |transaction| body(transaction))
+    }
 
-    /// Ends a branch whose transaction has committed.
-    fn end(&mut self, branch: usize);
+    /// Nothing is logged, so nothing has to be named.
+    fn name(&self, _: usize) -> Option<BranchName> {
+        None
+    }
 
-    /// Takes a branch's changes back, and ends it; the epoch that has to be durable before what the
-    /// branch has read may be told.
-    ///
-    /// # Errors
-    /// The database has stopped.
-    fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort>;
+    fn commit(&mut self, _: &[BranchName]) -> Result<Commit, Abort> {
+        let epoch = self.inner.instance().epochs().current(self.inner.core());
+        Ok(Commit::of(Stamp(epoch.first_stamp())))
+    }
 
-    /// Where the session's time goes.
-    fn meter(&mut self) -> &mut Meter;
+    fn end(&mut self, branch: usize) {
+        let inner = self.branches.remove(branch);
+        self.inner.enter();
+        let mut cx = self.inner.context();
+        match S::prepare(inner, &mut cx) {
+            Ok(prepared) => {
+                S::commit(prepared, &mut cx);
+            }
+            Err(_) => unreachable!("nothing is left of a branch that could fail"),
+        }
+    }
 
-    /// What the session has counted.
-    fn stats_mut(&mut self) -> &mut Stats;
+    fn roll_back(&mut self, branch: usize) -> Result<Epoch, Abort> {
+        let inner = self.branches.remove(branch);
+        self.inner.enter();
+        let mut cx = self.inner.context();
+        S::abort(inner, &mut cx);
+        Ok(cx.worker.local.epochs_shared().current(cx.c))
+    }
 
-    /// How long to pause after so many failed attempts.
-    fn pause_nanos(&mut self, attempts: u32) -> u64;
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.inner.worker().meter
+    }
+
+    fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    fn pause_nanos(&mut self, attempts: u32) -> u64 {
+        self.backoff.nanos(attempts.max(1), false)
+    }
 }

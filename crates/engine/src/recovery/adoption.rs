@@ -11,14 +11,14 @@ use concurrency::mutants::Rule;
 use platform::{Intent, Platform};
 use terms::{Abort, Stamp};
 
-use crate::database::Database;
+use crate::database::MemoryDatabase;
 use crate::durable::codec::{Codecs, Decoder, Form, TableCodec, TypedChange};
 use crate::durable::global::Item;
-use crate::durable::wire::Bytes;
-use crate::durable::{OpenError, PartOf};
-use crate::dynamic::verbs::AnyVerbs;
 use crate::transaction::Transaction;
 use crate::undecided::PartRecord;
+use boundary::AnyVerbs;
+use boundary::directory::wire::Bytes;
+use boundary::{OpenError, PartOf};
 use schema::RowId;
 
 /// Attempts to adopt a part: where whole partitions are locked, an attempt learns which ones the
@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// Adopts these parts, each with its changes.
 pub(super) fn adopt<P: Platform, S: Scheme<P>>(
     c: P::Core,
-    database: &Database<P, S>,
+    database: &MemoryDatabase<P, S>,
     codecs: &Codecs,
     in_doubt: &[(PartOf, Vec<u8>)],
 ) -> Result<(), OpenError> {

@@ -4,8 +4,8 @@ use concurrency::{Filler, Scheme};
 use platform::Platform;
 use terms::Abort;
 
-use crate::database::Database;
-use crate::durable::OpenError;
+use crate::database::MemoryDatabase;
+use boundary::OpenError;
 
 /// Makes rows for one worker: see [`Filler`].
 pub(super) trait RowFiller {
@@ -25,7 +25,7 @@ impl<P: Platform, S: Scheme<P>> RowFiller for Filler<'_, P, S> {
     }
 }
 
-impl<P: Platform, S: Scheme<P>> Fillable<P> for Database<P, S> {
+impl<P: Platform, S: Scheme<P>> Fillable<P> for MemoryDatabase<P, S> {
     fn filler(&self, c: P::Core) -> Result<Box<dyn RowFiller + '_>, OpenError> {
         match self.instance.session(c, None, false) {
             Ok(session) => Ok(Box::new(Filler::new(session))),

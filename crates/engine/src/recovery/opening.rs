@@ -11,13 +11,16 @@ use terms::Epoch;
 
 use super::adoption::adopt;
 use super::replay::{ProgressListener, Recovery, Repeated, Replayed};
-use crate::database::Database;
-use crate::declaration::SchemaBuilder;
+use crate::database::MemoryDatabase;
+use crate::durable::Durable;
 use crate::durable::checkpoint::Checkpoints;
-use crate::durable::description::Description;
-use crate::durable::tables::{SchemaError, Tables};
-use crate::durable::{Decision, Durable, DurableOptions, OpenError, PartOf, Progress, Recovered, Stage};
+use crate::durable::codec::TableCodec;
+use crate::durable::tables::Tables;
 use crate::undecided::Undecided;
+use boundary::SchemaBuilder;
+use boundary::SchemaError;
+use boundary::directory::description::Description;
+use boundary::{Decision, DurableOptions, OpenError, PartOf, Progress, Recovered, Stage};
 
 /// What the files said.
 struct Found {
@@ -34,7 +37,7 @@ fn tables_of<P: Files>(opened: &OpenedDirectory<P>, schema: &SchemaBuilder) -> R
         false => Description::default(),
     };
     let declared =
-        schema.tables.iter().map(|table| (table.description.clone(), table.codec.clone())).collect();
+        schema.tables.iter().map(|table| (table.description.clone(), TableCodec::declared(table))).collect();
     Tables::new(found, declared, &schema.dropped, (opened.log.copied_epoch(), opened.first_epoch))
 }
 
@@ -50,7 +53,7 @@ fn read_log<P: Files>(
     redo_log::open::<P>(c, path, places, Some(&mut listener))
 }
 
-impl<P: Platform, S: Scheme<P>> Database<P, S> {
+impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
     /// Opens a durable database: makes the declared tables, fills them with what the directory's
     /// log says, and from then on keeps that log.
     ///

@@ -39,7 +39,7 @@ use super::fillers::Fillable;
 use super::rows::Maker;
 use crate::durable::codec::{Codecs, Decoder, TypedChange};
 use crate::durable::global::{CommittedAt, GlobalRecords, Item};
-use crate::durable::{Decision, GlobalId, OpenError, PartOf, Progress, Stage};
+use boundary::{Decision, GlobalId, OpenError, PartOf, Progress, Stage};
 
 /// What a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
@@ -346,9 +346,9 @@ mod tests {
     use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 
     use super::*;
-    use crate::database::Database;
+    use crate::database::MemoryDatabase;
     use crate::durable::codec::TableCodec;
-    use crate::{Bounds, DurableOptions, SchemaBuilder, Verbs};
+    use boundary::{Bounds, DurableOptions, SchemaBuilder, Verbs};
     use schema::{Inspector, Row, Schema, Table, TableOptions};
 
     #[derive(Row, Clone, Debug, PartialEq)]
@@ -373,7 +373,7 @@ mod tests {
     /// every fifth deleted.
     fn fill(c: VirtualCore, durable: &DurableOptions) -> Vec<Pair> {
         let (schema, pairs) = schema();
-        let opened = Database::<VirtualMachine, Silo>::open(c, &options(), schema, &|_| None, durable);
+        let opened = MemoryDatabase::<VirtualMachine, Silo>::open(c, &options(), schema, &|_| None, durable);
         let (database, _) = opened.expect("a database");
         let mut session = database.session(c, None, false).expect("a session");
         for value in 0..4 {
@@ -398,7 +398,7 @@ mod tests {
         rows
     }
 
-    fn all(c: VirtualCore, database: &Database<VirtualMachine, Silo>, pairs: Table<Pair>) -> Vec<Pair> {
+    fn all(c: VirtualCore, database: &MemoryDatabase<VirtualMachine, Silo>, pairs: Table<Pair>) -> Vec<Pair> {
         let mut rows = Vec::new();
         let inspector = &mut database.inspector(c);
         inspector.scan(pairs.primary(), &(0, 0), &(9, u64::MAX), &mut |row: &Pair| rows.push(row.clone()));
@@ -421,7 +421,7 @@ mod tests {
                 let (schema, pairs) = schema();
                 let table = schema::TableDescription::of::<Pair>("pairs").expect("a table");
                 let codecs = Codecs::new(vec![TableCodec::of::<Pair>(&table)], std::iter::empty());
-                let database = Database::create(c, &options(), schema, &|_| None).expect("memory");
+                let database = MemoryDatabase::create(c, &options(), schema, &|_| None).expect("memory");
                 let blocks = opened.log.blocks();
                 let recovery = Recovery {
                     database: &database,

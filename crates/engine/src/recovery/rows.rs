@@ -10,8 +10,8 @@ use super::entries::{Entry, Remainder};
 use super::fillers::RowFiller;
 use crate::durable::codec::{Codecs, Decoder, Form, LoggedRow, TypedChange};
 use crate::durable::layout::{INSERT, UPDATE};
-use crate::durable::wire::Unreadable;
-use crate::durable::{OpenError, SchemaError};
+use boundary::directory::wire::Unreadable;
+use boundary::{OpenError, SchemaError};
 
 /// How many changes ahead the bytes of a change are prefetched: they lie anywhere in the log.
 const AHEAD: usize = 16;

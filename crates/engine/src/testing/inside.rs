@@ -4,8 +4,8 @@ use platform::{Intent, Work};
 use terms::Abort;
 
 use super::watch::{Place, Watch};
-use crate::dynamic::{AnyVerbs, Transaction};
-use crate::verbs::{Direction, Fields, Verbs, Visitor};
+use boundary::{AnyVerbs, Transaction};
+use boundary::{Direction, Fields, Verbs, Visitor};
 use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
 /// A transaction for one action, whose touches outside of its route are noted

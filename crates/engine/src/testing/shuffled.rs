@@ -11,11 +11,11 @@ use terms::{Abort, Mode};
 
 use super::inside::Inside;
 use super::watch::Watch;
-use crate::dynamic::{AnySession, AnyVerbs};
-use crate::ending::{Bounds, Ending};
+use boundary::{AnySession, AnyVerbs};
+use boundary::{Bounds, Ending};
 use terms::random::SplitMix;
 
-use crate::procedure::{Plan, Procedure};
+use boundary::{Plan, Procedure};
 use schema::Routes;
 
 /// A source of orders: the same seed gives the same.
@@ -45,7 +45,7 @@ impl Shuffle {
     }
 }
 
-/// Runs a stored procedure as [`crate::Session::run`] does, until it commits or fails for good, but
+/// Runs a stored procedure as [`crate::MemorySession::run`] does, until it commits or fails for good, but
 /// shuffled.
 ///
 /// # Panics

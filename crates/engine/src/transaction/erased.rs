@@ -7,7 +7,7 @@ use storage::tree::Direction;
 use terms::Abort;
 
 use super::{MakeRow, Transaction};
-use crate::dynamic::verbs::{AnyVerbs, Reader, Span, Visitor};
+use boundary::{AnyVerbs, Reader, RowVisitor as Visitor, Span};
 use schema::{Routes, RowId};
 
 /// Words of the rows that a scan reads at a time, at most.

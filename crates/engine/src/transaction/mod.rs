@@ -27,8 +27,8 @@ use terms::{Abort, Category, Mode};
 
 use crate::columns::Columns;
 use crate::durable::RedoWriter;
-use crate::ending::Commit;
-use crate::row_batch::RowBatch;
+use boundary::Commit;
+use boundary::RowBatch;
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};
 use told::Told;
 

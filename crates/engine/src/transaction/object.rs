@@ -8,11 +8,11 @@ use terms::Abort;
 use terms::Epoch;
 
 use super::Transaction;
-use crate::dynamic::attempt::AnyAttempt;
-use crate::dynamic::verbs::AnyVerbs;
-use crate::ending::{Commit, Stats};
 use crate::following::Following;
 use crate::table_list::TableList;
+use boundary::AnyAttempt;
+use boundary::AnyVerbs;
+use boundary::{Commit, Stats};
 
 /// An attempt with the counters of its session. When it ends its session leaves the epoch, as no
 /// transaction may follow soon.

@@ -8,7 +8,7 @@ use storage::tree::Direction;
 use terms::Abort;
 
 use super::{MakeRow, Transaction};
-use crate::verbs::{Fields, Verbs, Visitor};
+use boundary::{Fields, Verbs, Visitor};
 use schema::key::KeyOf;
 use schema::row_keys::{touches_key, with_keys};
 use schema::{

@@ -7,9 +7,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use boundary as dynamic;
+use boundary::Upkeep;
+use boundary::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Stats, Verbs};
 use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, SchemeName, Ways};
-use engine::dynamic::{self, Upkeep};
-use engine::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Session, Stats, Verbs};
+use engine::MemorySession;
 use platform::{Intent, Nanos, Node, Place, Platform, Work};
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Routes, Row, Schema, Table, TableOptions, Value};
 use serde::{Deserialize, Serialize};
@@ -364,9 +366,9 @@ trait Way {
     fn upkeep(&mut self) -> &mut dyn Upkeep;
 }
 
-impl<S: Scheme<VirtualMachine>> Way for Session<'_, VirtualMachine, S> {
+impl<S: Scheme<VirtualMachine>> Way for MemorySession<'_, VirtualMachine, S> {
     fn run(&mut self, tables: &Tables, mix: &mut Mix, bounds: &Bounds) -> Result<Ending<()>, Abort> {
-        Session::run(self, tables, mix, &mut Vec::new(), bounds)
+        MemorySession::run(self, tables, mix, &mut Vec::new(), bounds)
     }
 
     fn upkeep(&mut self) -> &mut dyn Upkeep {
@@ -388,7 +390,7 @@ type Database = dynamic::Database<VirtualMachine>;
 type Enter = for<'d> fn(&'d Database, VirtualCore, Node) -> Box<dyn Way + 'd>;
 
 fn compiled<S: Scheme<VirtualMachine>>(database: &Database, c: VirtualCore, node: Node) -> Box<dyn Way + '_> {
-    let database = database.object().as_any().downcast_ref::<engine::Database<VirtualMachine, S>>();
+    let database = database.object().as_any().downcast_ref::<engine::MemoryDatabase<VirtualMachine, S>>();
     Box::new(database.expect("it has this scheme").session(c, Some(node), true).expect("a session"))
 }
 

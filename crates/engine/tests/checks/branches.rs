@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use boundary::{AnySession, Branches, Database, Transaction};
+use boundary::{Bounds, SchemaBuilder, Verbs};
 use concurrency::SchemeName;
-use engine::dynamic::{AnySession, Branches, Database, Transaction, instances};
-use engine::{Bounds, SchemaBuilder, Verbs};
+use engine::instances;
 use platform::{Hardware, Intent, Platform};
 use schema::{Schema, Table, TableOptions};
 use terms::Abort;
@@ -145,7 +146,7 @@ fn branches_of_several_sessions_end_as_they_are_told() {
             let row = t.find(leaves.primary(), &id, Intent::Read)?;
             row.map(|row| t.row(row)).transpose()
         });
-        let Ok(engine::Ending::Committed(found, _)) = found else { panic!("nobody else is there") };
+        let Ok(boundary::Ending::Committed(found, _)) = found else { panic!("nobody else is there") };
         assert_eq!(found.as_ref(), expected.get(&id));
     }
     assert!(
@@ -199,7 +200,7 @@ fn a_key_that_another_branch_has_deleted_is_not_free() {
         let row = t.find(leaves.primary(), &1, Intent::Read)?.expect("a row");
         t.row(row)
     });
-    assert!(matches!(row, Ok(engine::Ending::Committed(row, _)) if row == leaf(1, 1)));
+    assert!(matches!(row, Ok(boundary::Ending::Committed(row, _)) if row == leaf(1, 1)));
 }
 
 #[test]

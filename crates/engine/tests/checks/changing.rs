@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use boundary as dynamic;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{DurableOptions, OpenError, SchemaError};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
-use engine::durable::{DurableOptions, OpenError, SchemaError};
-use engine::dynamic;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
 use platform::Intent;
 use redo_log::LogOptions;
 use schema::{Inspector, Row, Schema, Table, TableOptions, Value};

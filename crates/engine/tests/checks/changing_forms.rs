@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use boundary as dynamic;
+use boundary::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, TableChange, Verbs};
 use concurrency::SchemeName;
-use engine::{Bounds, ChangeError, ChangeStep, SchemaBuilder, Swept, TableChange, Verbs, dynamic};
 use platform::{Intent, Place, Platform};
 use schema::Table;
 use sim::{Disk, DiskModel, Faults, VirtualCore, VirtualMachine};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use boundary::OpenError;
+use boundary::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
-use engine::durable::OpenError;
-use engine::{Bounds, ChangeError, Ending, SchemaBuilder, Swept, Verbs};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Table};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};

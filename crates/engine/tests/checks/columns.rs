@@ -1,8 +1,8 @@
 //! Columns that are added from one opening to the next, of tables that are described at run time.
 
-use engine::durable::SchemaError;
-use engine::dynamic::{Database, Span};
-use engine::{Bounds, Ending, SchemaBuilder};
+use boundary::SchemaError;
+use boundary::{Bounds, Ending, SchemaBuilder};
+use boundary::{Database, Span};
 use platform::Intent;
 use schema::{
     ColumnDescription, Datum, KeyBuffer, RowBytes, TableBuilder, TableDescription, TableOptions, ValueType,

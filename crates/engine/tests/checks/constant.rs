@@ -1,8 +1,9 @@
 //! Columns that are never written: read without concurrency control, and refused to every writer.
 
+use boundary::Transaction as Erased;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, Scheme, for_each_scheme};
-use engine::dynamic::Transaction as Erased;
-use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent, Platform};
 use schema::{ColumnSet, Inspector, Partitioning, Row, RowPart, Schema, Table, TableOptions, Text};
 use storage::{Optimisation, Optimisations};
@@ -52,14 +53,14 @@ fn database<P: Platform, S: Scheme<P>>(
     written: ColumnSet<Account>,
     optimisations: Optimisations,
     sessions: usize,
-) -> (Database<P, S>, Table<Account>) {
+) -> (MemoryDatabase<P, S>, Table<Account>) {
     let mut schema = SchemaBuilder::new();
     let partitioning = Some(Partitioning { first: 0, count: 2 });
     let constant = written.others_are_constant();
     let accounts =
         schema.table("accounts", TableOptions { rows: 8, partitioning, constant, ..TableOptions::default() });
     let options = InstanceOptions { optimisations, ..options(sessions) };
-    let database = Database::create(c, &options, schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::create(c, &options, schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     for id in 0..ROWS {
         // What is constant afterwards is written before.
@@ -74,13 +75,13 @@ fn database<P: Platform, S: Scheme<P>>(
     (database, accounts)
 }
 
-fn loaded<P: Platform, S: Scheme<P>>(c: P::Core, sessions: usize) -> (Database<P, S>, Table<Account>) {
+fn loaded<P: Platform, S: Scheme<P>>(c: P::Core, sessions: usize) -> (MemoryDatabase<P, S>, Table<Account>) {
     let (mut database, accounts) = database(c, WRITTEN, Optimisations::ALL, sessions);
     database.loaded(c).expect("memory");
     (database, accounts)
 }
 
-fn session<S: Scheme<Hardware>>(database: &Database<Hardware, S>) -> Session<'_, Hardware, S> {
+fn session<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>) -> MemorySession<'_, Hardware, S> {
     database.session(Hardware::core(), None, false).expect("a session")
 }
 
@@ -109,7 +110,7 @@ enum Met {
 
 /// A writer changes and commits another column while a reader of the rate is under way, both in one
 /// attempt.
-fn meet<S: Scheme<Hardware>>(database: &Database<Hardware, S>, accounts: Table<Account>) -> Met {
+fn meet<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>, accounts: Table<Account>) -> Met {
     let (mut reader, mut writer) = (session(database), session(database));
     let mut written = None;
     let read = reader.transact(&once(), |t| {
@@ -165,14 +166,14 @@ fn a_reader_of_constant_columns_waits_for_no_writer() {
     for_each_scheme!(S => { read_elsewhere::<S>(); });
 }
 
-fn unchanged<S: Scheme<Hardware>>(database: &Database<Hardware, S>, accounts: Table<Account>) {
+fn unchanged<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>, accounts: Table<Account>) {
     let mut seen = Vec::new();
     let mut inspector = database.inspector(Hardware::core());
     inspector.scan(accounts.primary(), &(0, 0), &(1, u32::MAX), &mut |row: &Account| seen.push(row.clone()));
     assert_eq!(seen, (0..ROWS).map(account).collect::<Vec<_>>(), "{}", S::NAME);
 }
 
-type Wrong = fn(&mut dyn engine::dynamic::AnyVerbs, Table<Account>) -> Result<(), Abort>;
+type Wrong = fn(&mut dyn boundary::AnyVerbs, Table<Account>) -> Result<(), Abort>;
 
 /// What no program may do to the table, by the verbs of both boundaries, for they end in the same
 /// check.
@@ -241,7 +242,7 @@ fn refused<S: Scheme<Hardware>>() {
         let row = t.find(accounts.primary(), &(1, 2), Intent::Write)?.expect("there");
         t.put(row, Account::BALANCE, &1)?;
         t.put(row, Account::COUNT, &2)?;
-        engine::dynamic::AnyVerbs::write_tail(t, row.row(), b"another note")
+        boundary::AnyVerbs::write_tail(t, row.row(), b"another note")
     });
     assert!(matches!(allowed, Ok(Ending::Committed(..))), "{}: {allowed:?}", S::NAME);
 }

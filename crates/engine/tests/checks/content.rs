@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use boundary::SchemaBuilder;
+use boundary::directory::description::{Description, DescriptionError, DirectoryTable};
+use boundary::{DurableOptions, OpenError, SchemaError};
 use concurrency::{InstanceOptions, Silo};
+use engine::MemoryDatabase;
 use engine::durable::content::{self, Checked, ContentError};
-use engine::durable::description::{Description, DescriptionError, DirectoryTable};
-use engine::durable::{DurableOptions, OpenError, SchemaError};
-use engine::{Database, SchemaBuilder};
 use platform::Place;
 use redo_log::{CheckpointFileWriter, LogOptions, Record, Spares, Target, open};
 use schema::{Row, Schema, TableDescription, TableOptions};
@@ -255,7 +256,7 @@ fn refused(extra: Vec<u8>, steps: Vec<Step>) -> OpenError {
         schema.table::<Thing>("things", TableOptions::default());
         let instance = InstanceOptions { memory_bytes_max: 64 << 20, ..InstanceOptions::default() };
         let durable = DurableOptions::new("d".into());
-        Database::<P, Silo>::open(c, &instance, schema, &|_| None, &durable).map(drop)
+        MemoryDatabase::<P, Silo>::open(c, &instance, schema, &|_| None, &durable).map(drop)
     });
     opened.expect_err("it is refused")
 }

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use boundary as dynamic;
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{DurableOptions, OpenError, Progress, Recovered, Stage};
 use concurrency::{InstanceOptions, SchemeName};
-use engine::durable::{DurableOptions, OpenError, Progress, Recovered, Stage};
-use engine::dynamic;
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::files::{FileErrorKind, Files};
 use platform::{Intent, Place, Platform};
 use redo_log::{LogError, LogOptions, survey};

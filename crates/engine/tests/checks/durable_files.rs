@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use boundary as dynamic;
+use boundary::{Bounds, Ending, GlobalId, PartOf, SchemaBuilder, Verbs};
+use boundary::{DurableOptions, OpenError};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, ContentError};
-use engine::durable::{DurableOptions, OpenError};
-use engine::dynamic;
-use engine::{Bounds, Ending, GlobalId, PartOf, SchemaBuilder, Verbs};
 use platform::files::{Access, Buffer, Existence, Files, Operation};
 use platform::{Place, Platform};
 use redo_log::format::{ALIGNMENT, BLOCK_HEADER_BYTES, BlockHeader};

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use boundary::{Bounds, Direction, Ending, Verbs};
 use concurrency::{Mvcc, Scheme};
-use engine::{Bounds, Database, Direction, Ending, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent, Nanos, Platform};
 use schema::{HashPlan, IndexKind, Row, Table, TableOptions};
 use terms::Abort;
@@ -22,7 +23,7 @@ fn person(id: u64) -> Person {
     Person { id, name: id + 100, age: 30 }
 }
 
-fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Table<Person>) {
+fn database<S: Scheme<Hardware>>(read_only: bool) -> (MemoryDatabase<Hardware, S>, Table<Person>) {
     let kinds = vec![IndexKind::Ordered, IndexKind::Hash(HashPlan::Mixed)];
     let of_table = TableOptions { rows: 8, kinds, read_only, ..TableOptions::default() };
     let c = Hardware::core();
@@ -31,7 +32,7 @@ fn database<S: Scheme<Hardware>>(read_only: bool) -> (Database<Hardware, S>, Tab
     (database, people)
 }
 
-fn session<S: Scheme<Hardware>>(database: &Database<Hardware, S>) -> Session<'_, Hardware, S> {
+fn session<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>) -> MemorySession<'_, Hardware, S> {
     database.session(Hardware::core(), None, false).expect("a session")
 }
 

@@ -5,16 +5,18 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use boundary::{Bounds, Commit, Ending, SchemaBuilder, Verbs};
+use boundary::{DurableOptions, OpenError};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{Hstore, InstanceOptions, Scheme, Silo};
-use engine::durable::{DurableOptions, OpenError};
-use engine::{Bounds, Commit, Database, Ending, Epoch, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::files::Files;
 use platform::{Intent, Nanos, Place, Platform};
 use redo_log::{Generation, LogError, LogOptions, Manifest};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualCore, VirtualMachine};
 use terms::Abort;
+use terms::Epoch;
 
 type P = VirtualMachine;
 
@@ -36,7 +38,7 @@ struct Tables {
     others: Table<Item>,
 }
 
-type Opened<S> = Result<(Database<P, S>, Tables), OpenError>;
+type Opened<S> = Result<(MemoryDatabase<P, S>, Tables), OpenError>;
 
 fn open<S: Scheme<P>>(c: VirtualCore) -> Opened<S> {
     open_without(c, &[])
@@ -56,7 +58,7 @@ fn open_without<S: Scheme<P>>(c: VirtualCore, broken: &[Rule]) -> Opened<S> {
     };
     let log = LogOptions { segment_bytes: 32 << 10, buffer_bytes: 4096, ..LogOptions::default() };
     let durable = DurableOptions { log, checkpoint_bytes: u64::MAX, ..DurableOptions::new("d".into()) };
-    let opened = Database::open(c, &instance, schema, &|_| None, &durable);
+    let opened = MemoryDatabase::open(c, &instance, schema, &|_| None, &durable);
     opened.map(|(database, _)| (database, Tables { items, others }))
 }
 
@@ -71,7 +73,7 @@ fn disk() -> Disk {
 
 /// Inserts a row; the commit is not durable yet.
 fn insert<S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
+    session: &mut MemorySession<'_, P, S>,
     table: Table<Item>,
     id: u64,
 ) -> Result<Commit, Abort> {
@@ -81,7 +83,7 @@ fn insert<S: Scheme<P>>(
     }
 }
 
-fn ids<S: Scheme<P>>(database: &Database<P, S>, c: VirtualCore, table: Table<Item>) -> Vec<u64> {
+fn ids<S: Scheme<P>>(database: &MemoryDatabase<P, S>, c: VirtualCore, table: Table<Item>) -> Vec<u64> {
     let mut ids = Vec::new();
     database.inspector(c).scan(table.primary(), &0, &u64::MAX, &mut |item: &Item| ids.push(item.id));
     ids
@@ -108,9 +110,9 @@ under_all_schemes! {
 /// it gives, and when that was before the other woke up.
 fn beside_a_sleeper<S: Scheme<P>, T: Send>(
     c: VirtualCore,
-    database: &Database<P, S>,
+    database: &MemoryDatabase<P, S>,
     tables: Tables,
-    beside: &(dyn Fn(&mut Session<'_, P, S>) -> T + Sync),
+    beside: &(dyn Fn(&mut MemorySession<'_, P, S>) -> T + Sync),
 ) -> (T, bool) {
     let (inside, awake) = (AtomicBool::new(false), AtomicBool::new(false));
     let result = std::sync::Mutex::new(None);

@@ -1,8 +1,9 @@
 //! No transaction starves where everybody wants the same rows: the number of attempts is bounded,
 //! not just small on average.
 
+use boundary::{Bounds, Verbs};
 use concurrency::{DlDetect, NoWait, Scheme, Silo, WaitDie};
-use engine::{Bounds, Database, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::Intent;
 use schema::{HashPlan, IndexKind, Row, Table, TableOptions};
 use sim::VirtualMachine;
@@ -51,7 +52,7 @@ fn add<T: Verbs>(t: &mut T, counters: Table<Counter>, id: u64, intent: Intent) -
 fn counters<S: Scheme<VirtualMachine>>(
     c: sim::VirtualCore,
     count: u64,
-) -> (Database<VirtualMachine, S>, Table<Counter>) {
+) -> (MemoryDatabase<VirtualMachine, S>, Table<Counter>) {
     let kinds = vec![IndexKind::Hash(HashPlan::Mixed)];
     let of_table = TableOptions { rows: 64, kinds, ..TableOptions::default() };
     let rows = (0..count).map(|id| Counter { id, count: 0 });
@@ -63,7 +64,7 @@ fn contend<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, contention: Contentio
     let (database, counters) = counters::<S>(c, 2 + CORES as u64);
     let results = std::sync::Mutex::new((0, false));
     let added = std::sync::Mutex::new(0);
-    let work = |session: &mut Session<'_, VirtualMachine, S>, number: usize| {
+    let work = |session: &mut MemorySession<'_, VirtualMachine, S>, number: usize| {
         let mut random = Random::new(seed, number as u64);
         for _ in 0..TRANSACTIONS {
             let first = random.below(2);
@@ -139,7 +140,7 @@ fn large_among_small<S: Scheme<VirtualMachine>>(c: sim::VirtualCore, seed: u64) 
     let (database, counters) = counters::<S>(c, ROWS);
     let done = std::sync::atomic::AtomicBool::new(false);
     let most = std::sync::atomic::AtomicU32::new(0);
-    let work = |session: &mut Session<'_, VirtualMachine, S>, number: usize| {
+    let work = |session: &mut MemorySession<'_, VirtualMachine, S>, number: usize| {
         let mut random = Random::new(seed, number as u64);
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             let row = random.below(ROWS);

@@ -1,9 +1,10 @@
 //! What wrong uses of the verbs lead to: an error, and never a row of another shape, a freed row,
 //! or half a transaction.
 
+use boundary::Span;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use concurrency::{NoWait, Scheme};
-use engine::dynamic::Span;
-use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent};
 use schema::row::TAIL_BYTES_MAX;
 use schema::{Inspector, Row, Schema, Table, TableOptions};
@@ -55,12 +56,12 @@ fn noted(id: u64) -> Noted {
     Noted { id, wide: [id; 6], note: b"a note".to_vec() }
 }
 
-fn database<S: Scheme<Hardware>>() -> (Database<Hardware, S>, Tables) {
+fn database<S: Scheme<Hardware>>() -> (MemoryDatabase<Hardware, S>, Tables) {
     let mut schema = SchemaBuilder::new();
     let plain_rows = schema.table::<Plain>("plain", TableOptions::default());
     let noted_rows = schema.table::<Noted>("noted", TableOptions::default());
     let c = Hardware::core();
-    let database = Database::create(c, &options(3), schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::create(c, &options(3), schema, &|_| None).expect("memory");
     let mut session = session(&database);
     for id in 0..ROWS {
         let load = |t: &mut engine::Transaction<'_, '_, Hardware, S>| {
@@ -74,7 +75,7 @@ fn database<S: Scheme<Hardware>>() -> (Database<Hardware, S>, Tables) {
     (database, Tables { plain: plain_rows, noted: noted_rows })
 }
 
-fn session<S: Scheme<Hardware>>(database: &Database<Hardware, S>) -> Session<'_, Hardware, S> {
+fn session<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>) -> MemorySession<'_, Hardware, S> {
     database.session(Hardware::core(), None, false).expect("a session")
 }
 
@@ -87,7 +88,10 @@ fn is_misuse<T: std::fmt::Debug>(ended: &Result<Ending<T>, Abort>) -> bool {
 }
 
 /// Lets epochs pass, so that what is not in use is used again.
-fn pass<S: Scheme<Hardware>>(database: &Database<Hardware, S>, session: &mut Session<'_, Hardware, S>) {
+fn pass<S: Scheme<Hardware>>(
+    database: &MemoryDatabase<Hardware, S>,
+    session: &mut MemorySession<'_, Hardware, S>,
+) {
     for _ in 0..10 {
         database.instance().epochs().try_advance(Hardware::core());
         session.transact(&once(), |_| Ok(())).expect("nothing is in the way");
@@ -95,7 +99,7 @@ fn pass<S: Scheme<Hardware>>(database: &Database<Hardware, S>, session: &mut Ses
     }
 }
 
-fn all_is_as_loaded<S: Scheme<Hardware>>(database: &Database<Hardware, S>, tables: Tables) {
+fn all_is_as_loaded<S: Scheme<Hardware>>(database: &MemoryDatabase<Hardware, S>, tables: Tables) {
     let mut seen = Vec::new();
     let mut inspector = database.inspector(Hardware::core());
     inspector.scan(tables.plain.primary(), &0, &u64::MAX, &mut |row: &Plain| seen.push(row.clone()));
@@ -109,7 +113,7 @@ fn all_is_as_loaded<S: Scheme<Hardware>>(database: &Database<Hardware, S>, table
     assert_eq!(notes, (0..ROWS).map(noted).collect::<Vec<_>>());
 }
 
-type Wrong = dyn Fn(&mut dyn engine::dynamic::AnyVerbs) -> Result<(), Abort>;
+type Wrong = dyn Fn(&mut dyn boundary::AnyVerbs) -> Result<(), Abort>;
 
 /// Uses of the erased verbs with numbers and lengths that are not those of the catalog: tables 0
 /// and 1 have 3 words and two keys, and 7 words, a tail and one key.
@@ -119,7 +123,7 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
     const FAR: Option<Span> = Some(Span { offset: usize::MAX - 7, bytes: usize::MAX });
     macro_rules! uses {
         ($($name:literal: |$t:ident| $body:expr;)*) => {
-            vec![$(($name, Box::new(|$t: &mut dyn engine::dynamic::AnyVerbs| $body) as Box<Wrong>)),*]
+            vec![$(($name, Box::new(|$t: &mut dyn boundary::AnyVerbs| $body) as Box<Wrong>)),*]
         };
     }
     macro_rules! row {
@@ -167,12 +171,12 @@ fn wrong_uses() -> Vec<(&'static str, Box<Wrong>)> {
 }
 
 fn scan(
-    t: &mut dyn engine::dynamic::AnyVerbs,
+    t: &mut dyn boundary::AnyVerbs,
     table: usize,
     index: usize,
     range: (&[u64], &[u64]),
 ) -> Result<(), Abort> {
-    t.scan(table, index, range, engine::Direction::Forward, Intent::Read, &mut |_, _| Ok(true))
+    t.scan(table, index, range, boundary::Direction::Forward, Intent::Read, &mut |_, _| Ok(true))
 }
 
 fn erased_verbs_check_numbers_and_lengths<S: Scheme<Hardware>>() {
@@ -270,7 +274,7 @@ fn rows_that_an_index_names_are_not_reused<S: Scheme<Hardware>>() {
     });
     assert!(may_be_deleted(&deleted), "{}: {deleted:?}", S::NAME);
     let deleted = session.transact(&once(), |t| {
-        let verbs: &mut dyn engine::dynamic::AnyVerbs = t;
+        let verbs: &mut dyn boundary::AnyVerbs = t;
         let row = verbs.find(0, 0, &[2], Intent::Write)?.expect("loaded");
         verbs.delete(row, &[&[2], &[LATER]])
     });
@@ -330,7 +334,7 @@ fn swallowed_failures_do_not_commit<S: Scheme<Hardware>>() {
     // The primary key is new, the code is not: the row is in one index when the other refuses it.
     let half: [u64; 3] = [LATER, plain(1).code, 0];
     let ended = session.transact(&once(), |t| {
-        let verbs: &mut dyn engine::dynamic::AnyVerbs = t;
+        let verbs: &mut dyn boundary::AnyVerbs = t;
         let row = verbs.find(0, 0, &[2], Intent::Write)?.expect("loaded");
         verbs.write(row, 16, &77u64.to_le_bytes())?;
         let inserted = verbs.insert(0, &[&half[..1], &half[1..2]], bytemuck::cast_slice(&half), &[]);
@@ -341,7 +345,7 @@ fn swallowed_failures_do_not_commit<S: Scheme<Hardware>>() {
     all_is_as_loaded(&database, tables);
     // A verb after the one that failed fails too.
     let ended = session.transact(&once(), |t| {
-        let verbs: &mut dyn engine::dynamic::AnyVerbs = t;
+        let verbs: &mut dyn boundary::AnyVerbs = t;
         let inserted = verbs.insert(0, &[&half[..1], &half[1..2]], bytemuck::cast_slice(&half), &[]);
         assert!(inserted.is_err());
         assert_eq!(verbs.find(0, 0, &[2], Intent::Read).map(drop), inserted);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, SchemeName, Ways};
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::{Hardware, Intent, Platform};
 use proptest::prelude::*;
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};

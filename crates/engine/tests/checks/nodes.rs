@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, Mvcc, Scheme, Silo, Structure};
-use engine::{Bounds, Database, Direction, Ending, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{HardwareThread, Intent, Node, Place, Platform};
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
@@ -43,7 +44,7 @@ struct Tables {
     members: Table<Member>,
 }
 
-type Machine<S> = Database<VirtualMachine, S>;
+type Machine<S> = MemoryDatabase<VirtualMachine, S>;
 
 /// Facts on node 0, members on node 1, in the memory that the small checks have.
 fn database<S: Scheme<VirtualMachine>>(c: VirtualCore, optimisations: Optimisations) -> (Machine<S>, Tables) {
@@ -60,7 +61,7 @@ fn limited<S: Scheme<VirtualMachine>>(c: VirtualCore, options: InstanceOptions) 
         Tables { facts: schema.table("facts", of_facts), members: schema.table("members", of_members) };
     let options = InstanceOptions { nodes: vec![Node(0), Node(1)], ..options };
     let node_of = |partition| Some(Node(u32::from(partition > 0)));
-    let database = Database::create(c, &options, schema, &node_of).expect("memory");
+    let database = MemoryDatabase::create(c, &options, schema, &node_of).expect("memory");
     let mut session = on_node(c, &database, Some(0));
     for id in 0..FACTS {
         session.transact(&Bounds::default(), |t| t.insert(tables.facts, &fact(id))).expect("loaded");
@@ -79,7 +80,7 @@ fn on_node<S: Scheme<VirtualMachine>>(
     c: VirtualCore,
     database: &Machine<S>,
     node: Option<u32>,
-) -> Session<'_, VirtualMachine, S> {
+) -> MemorySession<'_, VirtualMachine, S> {
     database.session(c, node.map(Node), false).expect("a session")
 }
 
@@ -91,7 +92,7 @@ fn virtually<R: Send>(program: impl FnOnce(VirtualCore) -> R) -> R {
 
 /// The fact with this number.
 fn look_up<S: Scheme<VirtualMachine>>(
-    session: &mut Session<'_, VirtualMachine, S>,
+    session: &mut MemorySession<'_, VirtualMachine, S>,
     tables: Tables,
     id: u64,
 ) -> Option<Fact> {

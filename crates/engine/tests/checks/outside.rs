@@ -1,9 +1,10 @@
 //! The verbs that stand outside of concurrency control: rows read without it, and rows that enter
 //! no index.
 
+use boundary::Transaction as Erased;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use concurrency::{Scheme, for_each_scheme};
-use engine::dynamic::Transaction as Erased;
-use engine::{Bounds, Database, Ending, SchemaBuilder, Verbs};
+use engine::MemoryDatabase;
 use platform::{Hardware, Intent, Platform};
 use schema::{Inspector, Row, Schema, Table, TableOptions};
 use terms::Abort;
@@ -30,13 +31,13 @@ fn item(id: u64) -> Item {
     Item { id, left: id, right: id }
 }
 
-type Made<P, S> = (Database<P, S>, Table<Item>, Table<Noted>);
+type Made<P, S> = (MemoryDatabase<P, S>, Table<Item>, Table<Noted>);
 
 fn database<P: Platform, S: Scheme<P>>(c: P::Core, sessions: usize) -> Made<P, S> {
     let mut schema = SchemaBuilder::new();
     let items = schema.table::<Item>("item", TableOptions::default());
     let notes = schema.table::<Noted>("noted", TableOptions::default());
-    let database = Database::create(c, &options(sessions), schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::create(c, &options(sessions), schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let filled = session.transact(&Bounds::default(), |t| {
         t.insert(items, &item(1))?;

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use boundary as dynamic;
+use boundary::AnyPrepared;
+use boundary::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
+use boundary::{DurableOptions, OpenError};
 use concurrency::{InstanceOptions, SchemeName};
 use engine::durable::content::{self, Checked};
-use engine::durable::{DurableOptions, OpenError};
-use engine::dynamic::{self, AnyPrepared};
-use engine::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use platform::{Intent, Place};
 use redo_log::LogOptions;
 use schema::{

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use concurrency::{CommitLocks, Deadlocks, InstanceOptions, RowCopies, RowLock, Scheme, Ways};
-use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent, Platform};
 use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
 use sim::VirtualMachine;
@@ -67,11 +68,11 @@ fn bytes<P: Platform, S: Scheme<P>>(c: P::Core, (rounds, seed): (u64, u64), ways
     // its end.
     let doubtful = schema.table::<Leaf>("doubtful", TableOptions::default());
     let options = InstanceOptions { ways, ..options(WORKERS + 1) };
-    let database = Database::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::<P, S>::create(c, &options, schema, &|_| None).expect("memory");
     let done: [AtomicU64; WORKERS] = Default::default();
     let early = AtomicU64::new(0);
     let slowest = || done.iter().map(|rounds| rounds.load(Ordering::Relaxed)).min().unwrap_or(0);
-    let work = |session: &mut Session<'_, P, S>, number: usize| {
+    let work = |session: &mut MemorySession<'_, P, S>, number: usize| {
         let c = session.core();
         let mut random = Random::new(seed, number as u64);
         for round in 0..rounds {
@@ -139,7 +140,7 @@ fn memory_is_bounded_virtually() {
 }
 
 /// Rows that the primary key names, whether or not they are there for transactions.
-fn named<P: Platform, S: Scheme<P>>(c: P::Core, database: &Database<P, S>) -> usize {
+fn named<P: Platform, S: Scheme<P>>(c: P::Core, database: &MemoryDatabase<P, S>) -> usize {
     let mut named = 0;
     database.instance().visit_structures(c, &mut |structure, _, _| {
         named += usize::from(matches!(structure, concurrency::Structure::Row(_)));
@@ -154,8 +155,8 @@ fn dead_rows_of_idle_sessions_are_swept() {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
-    let database =
-        Database::<Hardware, concurrency::Mvcc>::create(c, &options(8), schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::<Hardware, concurrency::Mvcc>::create(c, &options(8), schema, &|_| None)
+        .expect("memory");
     let mut idle = Vec::new();
     for number in 0..6 {
         let mut session = database.session(c, None, false).expect("a session");
@@ -186,8 +187,8 @@ fn dead_rows_of_idle_sessions_are_swept() {
 /// Memory in use, and memory that was ever used, when a session has let what it deleted become
 /// usable.
 fn memory_of<S: Scheme<Hardware>>(
-    session: &mut Session<'_, Hardware, S>,
-    database: &Database<Hardware, S>,
+    session: &mut MemorySession<'_, Hardware, S>,
+    database: &MemoryDatabase<Hardware, S>,
 ) -> (u64, u64) {
     for _ in 0..20 {
         assert!(database.instance().epochs().try_advance(session.core()));
@@ -205,7 +206,7 @@ fn cycles<S: Scheme<Hardware>>() {
     let c = Hardware::core();
     let mut schema = SchemaBuilder::new();
     let leaves = schema.table::<Leaf>("leaves", TableOptions::default());
-    let database = Database::<Hardware, S>::create(c, &options(2), schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::<Hardware, S>::create(c, &options(2), schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let (empty, _) = memory_of(&mut session, &database);
     let (mut full_first, mut touched_first) = (0, 0);

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use boundary::{Bounds, Direction, Ending, Plan, Procedure, SchemaBuilder, Verbs};
 use concurrency::{Hstore, Scheme};
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Database, Direction, Ending, Plan, Procedure, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent};
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};
@@ -150,12 +151,12 @@ impl Procedure for Doing {
 }
 
 /// Four groups of five things, each in its partition.
-fn things<S: Scheme<Hardware>>() -> (Database<Hardware, S>, Tables) {
+fn things<S: Scheme<Hardware>>() -> (MemoryDatabase<Hardware, S>, Tables) {
     let mut schema = SchemaBuilder::new();
     let table = |schema: &mut SchemaBuilder, name| schema.table::<Thing>(name, TableOptions::default());
     let tables = (table(&mut schema, "things"), table(&mut schema, "others"));
     let c = Hardware::core();
-    let database = Database::create(c, &options(2), schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::create(c, &options(2), schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     for (group, id) in (0..4).flat_map(|group| (1..6).map(move |id| (group, id))) {
         session.transact(&Bounds::default(), |t| t.insert(tables.0, &Thing::new(group, id))).expect("loaded");
@@ -192,7 +193,7 @@ fn deeds() -> Vec<(Deed, SaidOf, Vec<SaidOf>)> {
 }
 
 fn run<S: Scheme<Hardware>>(
-    session: &mut Session<'_, Hardware, S>,
+    session: &mut MemorySession<'_, Hardware, S>,
     tables: &Tables,
     deed: Deed,
     route: &[(Said, bool)],
@@ -282,8 +283,9 @@ fn routes_lock_all_partitions_in_order() {
             // Its entries by serial number lie in other partitions: this test does not insert
             // beside others.
             let things = schema.table::<Thing>("things", options_of);
-            let database = Database::<VirtualMachine, Hstore>::create(c, &options(5), schema, &|_| None)
-                .expect("memory");
+            let database =
+                MemoryDatabase::<VirtualMachine, Hstore>::create(c, &options(5), schema, &|_| None)
+                    .expect("memory");
             let mut session = database.session(c, None, false).expect("a session");
             for group in 0..4 {
                 let row = Thing::new(group, 1);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use concurrency::Scheme;
-use engine::{Bounds, Database, Direction, Ending, SchemaBuilder, Session, Transaction, Verbs};
+use engine::{MemoryDatabase, MemorySession, Transaction};
 use platform::{Hardware, Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use terms::Abort;
@@ -56,7 +57,7 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
     let table = schema.table::<Line>("lines", TableOptions::default());
     let indexed = schema.table::<Indexed>("indexed", TableOptions::default());
     let c = Hardware::core();
-    let database = Database::<_, S>::create(c, &options(1), schema, &|_| None).expect("memory");
+    let database = MemoryDatabase::<_, S>::create(c, &options(1), schema, &|_| None).expect("memory");
     let mut session = database.session(c, None, false).expect("a session");
     let (mut random, mut model) = (Random::new(seed, 1), BTreeMap::new());
     for value in 0..300 {
@@ -110,7 +111,7 @@ fn they_are_like_rows_one_by_one<S: Scheme<Hardware>>(seed: u64) {
 fn groups_are_whole<S: Scheme<sim::VirtualMachine>>(seed: u64) {
     virtually(seed, 4, |c| {
         let (database, table) = with_rows::<_, S, Line>(c, (&options(4), TableOptions::default()), []);
-        let work = |session: &mut Session<'_, _, S>, worker: usize| {
+        let work = |session: &mut MemorySession<'_, _, S>, worker: usize| {
             let mut random = Random::new(seed, worker as u64 + 1);
             for _ in 0..40 {
                 let (first, others) = (random.below(GROUPS) * GROUP, random.below(GROUPS) * GROUP);

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use boundary::{Bounds, Direction, Verbs};
 use concurrency::Scheme;
-use engine::{Bounds, Direction, Session, Transaction, Verbs};
+use engine::{MemorySession, Transaction};
 use platform::{Intent, Platform};
 use schema::{Row, Table, TableOptions};
 use sim::VirtualMachine;
@@ -35,7 +36,7 @@ fn nanos<S: Scheme<VirtualMachine>>(rows: u64, body: Body<'_, S>) -> u64 {
     virtually(1, 1, |c| {
         let (database, items) = with_rows::<_, S, Item>(c, (&options(1), TableOptions::default()), []);
         let nanos = AtomicU64::new(0);
-        let work = |session: &mut Session<'_, _, S>, _| {
+        let work = |session: &mut MemorySession<'_, _, S>, _| {
             let c = session.core();
             for id in 0..rows {
                 let insert = |t: &mut Transaction<'_, '_, _, S>| t.insert(items, &Item { id, value: 1 });

@@ -1,9 +1,10 @@
 //! What a prepared part has only read stays as it is until the part ends, and others read it
 //! meanwhile.
 
+use boundary as dynamic;
+use boundary::AnyPrepared;
+use boundary::{Bounds, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, SchemeName};
-use engine::dynamic::{self, AnyPrepared};
-use engine::{Bounds, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};

@@ -1,8 +1,9 @@
 //! The shuffling executor runs a procedure as the inline one does, and notices broken contracts.
 
+use boundary::{Bounds, Ending, Plan, Procedure, Verbs};
 use concurrency::{Scheme, Silo};
+use engine::MemoryDatabase;
 use engine::testing::{Shuffle, run_shuffled};
-use engine::{Bounds, Database, Ending, Plan, Procedure, Verbs};
 use platform::{Hardware, Intent};
 use schema::{Inspector, Routes, Row, Table, TableOptions};
 use serde::{Deserialize, Serialize};
@@ -94,12 +95,15 @@ impl Procedure for EvenOut {
     }
 }
 
-fn bank<S: Scheme<Hardware>>() -> (Database<Hardware, S>, Table<Account>) {
+fn bank<S: Scheme<Hardware>>() -> (MemoryDatabase<Hardware, S>, Table<Account>) {
     let rows = (0..ACCOUNTS).map(|id| Account { id, balance: id as i64 * 10 });
     with_rows(Hardware::core(), (&options(2), TableOptions::default()), rows)
 }
 
-fn balances<S: Scheme<Hardware>>(database: &Database<Hardware, S>, accounts: Table<Account>) -> Vec<i64> {
+fn balances<S: Scheme<Hardware>>(
+    database: &MemoryDatabase<Hardware, S>,
+    accounts: Table<Account>,
+) -> Vec<i64> {
     let mut balances = Vec::new();
     database.inspector(Hardware::core()).scan(accounts.primary(), &0, &u64::MAX, &mut |account: &Account| {
         balances.push(account.balance);

@@ -1,8 +1,9 @@
 //! What all checks share: databases, machines, and a random source.
 
+use boundary::{Bounds, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, Scheme};
 use engine::testing::Shuffle;
-use engine::{Bounds, Database, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualMachine};
@@ -24,10 +25,10 @@ pub fn with_rows<P: Platform, S: Scheme<P>, R: Row>(
     c: P::Core,
     (options, of_table): (&InstanceOptions, TableOptions),
     rows: impl IntoIterator<Item = R>,
-) -> (Database<P, S>, Table<R>) {
+) -> (MemoryDatabase<P, S>, Table<R>) {
     let mut schema = SchemaBuilder::new();
     let table = schema.table::<R>("rows", of_table);
-    let database = Database::create(c, options, schema, &|_| None).expect("memory for tables");
+    let database = MemoryDatabase::create(c, options, schema, &|_| None).expect("memory for tables");
     let mut session = database.session(c, None, false).expect("a session");
     for row in rows {
         session.transact(&Bounds::default(), |t| t.insert(table, &row)).expect("nobody else is there");
@@ -59,9 +60,9 @@ pub fn try_virtually<R: Send>(
 /// Runs `work` with a session for each of some workers.
 pub fn workers<P: Platform, S: Scheme<P>>(
     c: P::Core,
-    database: &Database<P, S>,
+    database: &MemoryDatabase<P, S>,
     count: usize,
-    work: &(dyn Fn(&mut Session<'_, P, S>, usize) + Sync),
+    work: &(dyn Fn(&mut MemorySession<'_, P, S>, usize) + Sync),
 ) {
     let worker = |c: P::Core, number: usize| {
         let mut session = database.session(c, None, P::VIRTUAL).expect("sessions for all workers");

@@ -1,9 +1,10 @@
 //! What a scheme that orders commits by their data allows and others do not, and what it must not
 //! allow either: a transaction calls other sessions in its midst, and no epoch ends.
 
+use boundary::{Bounds, Ending, Verbs};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, Occ, Scheme, Silo, TicToc};
-use engine::{Bounds, Database, Ending, Session, Transaction, Verbs};
+use engine::{MemoryDatabase, MemorySession, Transaction};
 use platform::{Hardware, Intent};
 use schema::{Row, Table, TableOptions};
 use terms::{Abort, Stamp};
@@ -29,7 +30,7 @@ struct Cell {
 type Step<'s, 'd, S> = Transaction<'s, 'd, Hardware, S>;
 
 struct Stage<S: Scheme<Hardware>> {
-    database: Database<Hardware, S>,
+    database: MemoryDatabase<Hardware, S>,
     cells: Table<Cell>,
 }
 
@@ -55,7 +56,7 @@ impl<S: Scheme<Hardware>> Stage<S> {
         stage
     }
 
-    fn session(&self) -> Session<'_, Hardware, S> {
+    fn session(&self) -> MemorySession<'_, Hardware, S> {
         self.database.session(Hardware::core(), None, false).expect("a session")
     }
 

@@ -1,8 +1,9 @@
 //! Keys of which a transaction has told that it will look them up: whatever it tells, lookups find
 //! the same.
 
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use concurrency::Scheme;
-use engine::{Bounds, Database, Ending, SchemaBuilder, Session, Verbs};
+use engine::{MemoryDatabase, MemorySession};
 use platform::{Hardware, Intent};
 use schema::{HashPlan, Index, IndexKind, Row, Schema, Table, TableOptions};
 use terms::Abort;
@@ -42,8 +43,8 @@ fn whatever_is_told<S: Scheme<Hardware>>() {
         schema.table("tree", of_table(IndexKind::Ordered)),
         schema.table("more", of_table(dense())),
     ];
-    let database = Database::<_, S>::create(c, &options(1), schema, &|_| None).expect("memory");
-    let mut session: Session<'_, _, S> = database.session(c, None, false).expect("a session");
+    let database = MemoryDatabase::<_, S>::create(c, &options(1), schema, &|_| None).expect("memory");
+    let mut session: MemorySession<'_, _, S> = database.session(c, None, false).expect("a session");
     for (number, table) in (0..).zip(tables) {
         let rows = (0..KEYS / 2).map(|id| Thing { id: 2 * id, table: number });
         session.transact(&Bounds::default(), |t| t.insert_all(table, rows.clone())).expect("they are new");

@@ -4,10 +4,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use boundary::{Bounds, Commit, Ending, Outcome, SchemaBuilder, Verbs};
+use boundary::{Database, Session};
+use boundary::{DurableOptions, GlobalId, PartOf};
 use concurrency::{InstanceOptions, SchemeName};
-use engine::durable::{DurableOptions, GlobalId, PartOf};
-use engine::dynamic::{Database, Session};
-use engine::{Bounds, Commit, Ending, Outcome, SchemaBuilder, Verbs};
 use platform::{Intent, Node, Place, Platform};
 use redo_log::{LogOptions, parse_segment_name};
 use schema::{Inspector, Row, Schema, Table, TableOptions};

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use boundary::{Bounds, Direction, Ending, Verbs};
 use concurrency::{InstanceOptions, NoWait, Scheme, Silo, WaitDie};
-use engine::{Bounds, Database, Direction, Ending, Transaction, Verbs};
+use engine::{MemoryDatabase, Transaction};
 use platform::{Intent, Platform};
 use schema::{Inspector, Row, Table, TableOptions, Text, Value};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
@@ -39,7 +40,7 @@ fn item(id: u64) -> Item {
 fn database<S: Scheme<VirtualMachine>>(
     c: VirtualCore,
     optimisations: Optimisations,
-) -> (Database<VirtualMachine, S>, Table<Item>) {
+) -> (MemoryDatabase<VirtualMachine, S>, Table<Item>) {
     let options = InstanceOptions { optimisations, ..options(3) };
     let of_table = TableOptions { rows: ROWS, ..TableOptions::default() };
     let (mut database, items) = with_rows(c, (&options, of_table), (0..ROWS).map(item));

@@ -39,10 +39,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use boundary::{DurableOptions, Recovered, SchemaBuilder};
 use concurrency::InstanceOptions;
 use distributed::messages::INCARNATIONS_MAX;
 use distributed::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
-use engine::{DurableOptions, Recovered, SchemaBuilder};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
 use schema::{Partitioning, Row, TableError, ValueType};
@@ -313,7 +313,7 @@ impl DeploymentBuilder {
         instance: usize,
         path: Option<PathBuf>,
         map: &Map,
-    ) -> Result<(engine::dynamic::Database<Hardware>, Recovered)> {
+    ) -> Result<(boundary::Database<Hardware>, Recovered)> {
         let division = self.division;
         let is_here = |worker: &usize| division.instance(*worker) == instance;
         let workers = (0..division.workers).filter(is_here).count();
@@ -341,7 +341,7 @@ impl DeploymentBuilder {
     }
 
     /// Gives the copied tables their rows, and each instance what it has.
-    fn fill_all(&self, made: Vec<engine::dynamic::Database<Hardware>>, map: &Map) -> Result<Vec<Database>> {
+    fn fill_all(&self, made: Vec<boundary::Database<Hardware>>, map: &Map) -> Result<Vec<Database>> {
         let mut instances = Vec::with_capacity(made.len());
         for (instance, made) in made.into_iter().enumerate() {
             let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use engine::{Plan, Verbs};
+use boundary::{Plan, Verbs};
 use platform::Intent;
 use schema::{KeyRange, Route, Routes};
 use serde::de::DeserializeOwned;
@@ -199,7 +199,7 @@ const UNREADABLE_STEP: &str = "a step that cannot be read as it was written: `po
 const UNREADABLE_OUTPUT: &str =
     "an output that cannot be read as it was written: `postcard` has to read its type";
 
-impl<'d, Q: Procedure> engine::Procedure for Running<'d, Q> {
+impl<'d, Q: Procedure> boundary::Procedure for Running<'d, Q> {
     type Tables = StepTables<'d, Q::Tables>;
     type Action = Action<Q::Step>;
     type Output = Carried<Q::Output>;

@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use boundary::{AnySession, run_as};
+use boundary::{Backoff, Bounds, Ending};
 use distributed::flight::Failure;
 use distributed::mesh::Seat;
 use distributed::messages::{MESSAGE_BYTES_MAX, Unsaid};
 use distributed::{Done, End, Map, Member, MemberError, Rules, Setting, Where, WorkerName};
-use engine::dynamic::{AnySession, run_as};
-use engine::{Backoff, Bounds, Ending, Epoch};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
+use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 
 use super::procedure::{Action, Procedure, Running, StepTables};

@@ -2,14 +2,14 @@
 //! databases.
 
 use crate::common::{Directory, Person, person};
-use engine::dynamic::Transaction;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::Transaction;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use isles::{Database, Error, OpenReason};
 use pages::{PagedLogOptions, PagedOptions};
 use platform::Hardware;
 use schema::TableOptions;
 
-fn open(directory: &Directory) -> (engine::dynamic::Database<Hardware>, schema::Table<Person>) {
+fn open(directory: &Directory) -> (boundary::Database<Hardware>, schema::Table<Person>) {
     let mut schema = SchemaBuilder::new();
     let people = schema.declare_rows::<Person>("people", &TableOptions::default()).expect("a table");
     let options = PagedOptions {

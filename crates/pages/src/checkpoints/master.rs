@@ -15,7 +15,7 @@
 //! last          checksum (CRC-32C) of all before
 //! ```
 
-use engine::{Decision, PartOf};
+use boundary::{Decision, PartOf};
 use platform::files::{Access, Buffer, Existence, FileError, Files, Operation};
 use redo_log::{LogError, PAGES_CHECKPOINT};
 
@@ -306,7 +306,7 @@ impl Master {
 
 #[cfg(test)]
 mod tests {
-    use engine::GlobalId;
+    use boundary::GlobalId;
 
     use super::*;
 

@@ -14,7 +14,7 @@
 //! restart takes a part in the checkpoint as it is there: of the part's records before the end only
 //! compensations count, which are all behind the place from which it reads.
 
-use engine::{Decision, GlobalId, PartOf};
+use boundary::{Decision, GlobalId, PartOf};
 use platform::OutOfMemory;
 use platform::files::Files;
 use storage::Latched;

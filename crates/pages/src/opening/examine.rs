@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use engine::durable::SchemaError;
-use engine::durable::description::Description;
-use engine::{Decision, PartOf};
+use boundary::SchemaError;
+use boundary::directory::description::Description;
+use boundary::{Decision, PartOf};
 use platform::files::{Existence, Files, Operation};
 use redo_log::LogError;
 use schema::{TableDescription, key_words};

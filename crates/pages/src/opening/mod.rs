@@ -7,9 +7,9 @@ mod restart;
 
 use std::path::Path;
 
-use engine::durable::SchemaError;
-use engine::durable::description::{Description, DirectoryTable};
-use engine::{Progress, Recovered, SchemaBuilder, Stage};
+use boundary::SchemaError;
+use boundary::directory::description::{Description, DirectoryTable};
+use boundary::{Progress, Recovered, SchemaBuilder, Stage};
 use platform::files::{Access, Entry, Existence, Files, Operation};
 use redo_log::LogError;
 use schema::TableDescription;

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{Decision, GlobalId, PartOf};
+use boundary::{Decision, GlobalId, PartOf};
 use platform::files::Files;
 
 use crate::checkpoints::undecided::{KnownPart, UndecidedContent};

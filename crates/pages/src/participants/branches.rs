@@ -3,16 +3,17 @@
 //!
 //! A branch has undo steps of its own and a place in the log of its own, under a number of its own:
 //! each branch is undone by its owner, and several are open in a session at a time. It locks
-//! nothing ([`engine::dynamic::Branches`] says which caller excludes conflicts). A transaction
+//! nothing ([`boundary::Branches`] says which caller excludes conflicts). A transaction
 //! commits with one record, which names all of its branches that have changed something. All of
 //! their records lie before it, because they were written before the actions were answered; so a
 //! restart that finds the record finds them, and one that does not undoes all branches.
 
-use engine::dynamic::{Body, BranchName};
-use engine::{Commit, Epoch};
+use boundary::Commit;
+use boundary::{Body, BranchName};
 use platform::files::Files;
 use platform::{Nanos, Work};
 use terms::Abort;
+use terms::Epoch;
 
 use crate::context::Context;
 use crate::error::PagedError;
@@ -65,7 +66,7 @@ impl OpenBranches {
         branch.has_changed = !branch.undo.is_empty();
     }
 
-    /// See [`engine::dynamic::Branches::begin`].
+    /// See [`boundary::Branches::begin`].
     pub(crate) fn begin<P: Files>(&mut self, context: &mut Context<'_, P>) -> Result<usize, Abort> {
         let (c, shared) = (context.worker.c, context.shared);
         if let Some(failure) = shared.failure(c) {
@@ -89,7 +90,7 @@ impl OpenBranches {
         Ok(number)
     }
 
-    /// See [`engine::dynamic::Branches::act`].
+    /// See [`boundary::Branches::act`].
     pub(crate) fn act<P: Files>(
         &mut self,
         context: &mut Context<'_, P>,
@@ -105,7 +106,7 @@ impl OpenBranches {
         outcome
     }
 
-    /// See [`engine::dynamic::Branches::name`].
+    /// See [`boundary::Branches::name`].
     pub(crate) fn name(&self, branch: usize) -> Option<BranchName> {
         let Branch { writing, has_changed, .. } = &self.all[branch];
         has_changed.then(|| BranchName(writing.transaction()))
@@ -121,7 +122,7 @@ impl OpenBranches {
         self.free.push(branch);
     }
 
-    /// See [`engine::dynamic::Branches::roll_back`].
+    /// See [`boundary::Branches::roll_back`].
     pub(crate) fn roll_back<P: Files>(
         &mut self,
         context: &mut Context<'_, P>,
@@ -141,7 +142,7 @@ impl OpenBranches {
     }
 }
 
-/// See [`engine::dynamic::Branches::commit`].
+/// See [`boundary::Branches::commit`].
 pub(crate) fn commit<P: Files>(
     context: &mut Context<'_, P>,
     branches: &[BranchName],

@@ -7,9 +7,10 @@
 //! transaction leaves a record, which the vote waits for; a part that has only read leaves none,
 //! and its locks do not survive a crash (decision 0022 gives the reason).
 
-use engine::{Commit, Decision, Epoch, GlobalId, Outcome, PartOf, Vote};
+use boundary::{Commit, Decision, GlobalId, Outcome, PartOf, Vote};
 use platform::Work;
 use platform::files::Files;
+use terms::Epoch;
 use terms::{Abort, Category, Conflict};
 
 use crate::checkpoints::undecided::{KnownPart, Undecided};

@@ -2,14 +2,13 @@
 
 mod roaming;
 
+use boundary::{AnyPrepared, AnySession, Body, BranchName, Branches, Upkeep};
+use boundary::{Backoff, Bounds, Commit, Decision, Ending, GlobalId, Outcome, PartOf, Pauses, Stats, Vote};
 use concurrency::{Meter, Use};
-use engine::dynamic::{AnyPrepared, AnySession, Body, BranchName, Branches, Upkeep};
-use engine::{
-    Backoff, Bounds, Commit, Decision, Ending, Epoch, GlobalId, Outcome, PartOf, Pauses, Stats, Vote,
-};
 use platform::Nanos;
 use platform::files::Files;
 use redo_log::LogError;
+use terms::Epoch;
 use terms::{Abort, Category, Mode};
 
 use crate::context::Context;

@@ -1,9 +1,10 @@
 //! Attempts of transactions as objects, which may go to other threads with what they have locked.
 
-use engine::dynamic::{AnyAttempt, AnyVerbs, RoamingSession};
-use engine::{Bounds, Commit, Epoch};
+use boundary::{AnyAttempt, AnyVerbs, RoamingSession};
+use boundary::{Bounds, Commit};
 use platform::Nanos;
 use platform::files::Files;
+use terms::Epoch;
 use terms::{Abort, Mode};
 
 use super::{NO_PART, PagesSession};

@@ -4,7 +4,7 @@
 //! - `writing`: insertions, changes, deletions;
 //! - `scanning`: ranges, with the locks of their gaps;
 //! - `pieces`: what of long rows lies beside their records;
-//! - `verbs`: the same as [`engine::dynamic::AnyVerbs`].
+//! - `verbs`: the same as [`boundary::AnyVerbs`].
 
 mod pieces;
 mod reading;

@@ -1,6 +1,6 @@
 //! Lookups and reads.
 
-use engine::dynamic::Span;
+use boundary::Span;
 use platform::files::Files;
 use platform::{Intent, Work};
 use schema::RowId;

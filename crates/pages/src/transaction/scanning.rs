@@ -4,7 +4,7 @@
 //! it has changed, the scan resumes from the last row that it has visited. A visitor may also
 //! change rows: those are changes like any other.
 
-use engine::dynamic::{AnyVerbs, Visitor};
+use boundary::{AnyVerbs, RowVisitor as Visitor};
 use platform::files::Files;
 use platform::{Intent, Work};
 use schema::RowId;

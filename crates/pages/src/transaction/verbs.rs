@@ -1,7 +1,7 @@
 //! The verbs over numbers, words and bytes.
 
+use boundary::{AnyVerbs, RowVisitor as Visitor, Span};
 use concurrency::NewRows;
-use engine::dynamic::{AnyVerbs, Span, Visitor};
 use platform::files::Files;
 use platform::{Intent, Work};
 use schema::{Routes, RowId};

@@ -3,7 +3,7 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedOptions};
 use platform::{Hardware, Intent};
 use schema::{Row, Schema, TableOptions};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::AnyDatabase;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use schema::{Row, Schema, TableOptions};
 use sim::VirtualMachine;

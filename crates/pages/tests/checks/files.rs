@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::AnyDatabase;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{
     Examined, PagedDatabase, PagedError, PagedLogOptions, PagedOptions, Repaired, copy_pages, examine, repair,
 };
@@ -75,7 +75,7 @@ fn put(database: &PagedDatabase<Hardware>, table: Table<Entry>, c: HardwareCore,
 /// The versions of all rows, which are whole.
 fn versions(database: &PagedDatabase<Hardware>, table: Table<Entry>, count: u64) -> Vec<Option<u64>> {
     let mut session = session(database, Hardware::core());
-    let read = |id: u64, session: &mut engine::dynamic::Session<'_>| {
+    let read = |id: u64, session: &mut boundary::Session<'_>| {
         let ended = session.transact(&Bounds::default(), |t| {
             let found = t.find(table.primary(), &id, Intent::Read)?;
             found.map(|found| t.row(found)).transpose()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use engine::{Bounds, Ending, Verbs};
+use boundary::{Bounds, Ending, Verbs};
 use platform::{Intent, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualMachine};
 

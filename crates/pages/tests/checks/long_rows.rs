@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::AnyDatabase;
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::{Broken, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::files::Files;
 use platform::{Hardware, Intent};
@@ -50,7 +50,7 @@ type Rows = std::collections::BTreeMap<u32, Long>;
 fn run<P: Files, R>(
     database: &PagedDatabase<P>,
     c: P::Core,
-    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<R, Abort>,
+    body: impl FnMut(&mut boundary::Transaction<'_>) -> Result<R, Abort>,
 ) -> Result<Ending<R>, Abort> {
     session(database, c).transact(&Bounds::default(), body)
 }

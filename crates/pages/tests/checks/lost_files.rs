@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::dynamic::AnyDatabase;
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::AnyDatabase;
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedError, PagedLogOptions, PagedOptions, copy_pages};
 use platform::{Hardware, Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};
@@ -475,7 +475,7 @@ fn what_lies_behind_a_group_in_its_segment_shows_that_it_was_durable() {
     // A group that goes on in the next segment.
     {
         let mut session = session(&entries.0, Hardware::core());
-        let insert_all = |t: &mut engine::dynamic::Transaction<'_>| {
+        let insert_all = |t: &mut boundary::Transaction<'_>| {
             let mut rows = rows..rows + 60;
             rows.try_for_each(|id| t.insert(entries.1, &Entry { id, note: vec![2; 1_000] }))
         };

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use engine::dynamic::{AnyDatabase, Session};
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, Session};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::{Broken, ExaminedTree, PagedDatabase, PagedLogOptions, PagedOptions, examine};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};
@@ -40,7 +40,7 @@ fn opened_as(c: VirtualCore, options: PagedOptions) -> Items {
 
 fn change(
     session: &mut Session<'_>,
-    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), terms::Abort>,
+    body: impl FnMut(&mut boundary::Transaction<'_>) -> Result<(), terms::Abort>,
 ) {
     let ended = session.transact(&Bounds::default(), body);
     assert!(matches!(ended, Ok(Ending::Committed(..))), "{ended:?}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedError, PagedOptions};
 use platform::files::Files;
 use platform::{Hardware, Intent};

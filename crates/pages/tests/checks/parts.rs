@@ -1,8 +1,8 @@
 //! Parts of transactions over several databases: what they hold between being prepared and being
 //! finished.
 
-use engine::dynamic::{AnyDatabase, AnyPrepared, Session};
-use engine::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
+use boundary::{AnyDatabase, AnyPrepared, Session};
+use boundary::{Bounds, Decision, Ending, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use pages::{Broken, PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::Intent;
 use schema::{Row, Schema, Table, TableOptions};

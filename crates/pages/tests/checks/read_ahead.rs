@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::dynamic::Session;
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::Session;
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::{Broken, PagedDatabase, PagedOptions};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use engine::{Bounds, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Ending, SchemaBuilder, Verbs};
 use pages::{PagedDatabase, PagedLogOptions, PagedOptions};
 use platform::{Intent, Platform};
 use schema::{Row, Schema, Table, TableOptions};

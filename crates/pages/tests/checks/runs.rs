@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::PagedDatabase;
 use platform::{Intent, Place, Platform};
 use schema::{Schema, TableOptions};

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use engine::dynamic::{AnyDatabase, Session};
-use engine::{Direction, Verbs};
+use boundary::{AnyDatabase, Session};
+use boundary::{Direction, Verbs};
 use pages::{PagedDatabase, PagedOptions};
 use platform::Intent;
 use platform::files::Files;

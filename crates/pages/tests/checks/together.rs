@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use pages::{Broken, PagedDatabase, PagedOptions};
 use platform::files::Files;
 use platform::{Intent, Place};

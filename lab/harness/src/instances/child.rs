@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use boundary as dynamic;
+use boundary::RowSource;
 use distributed::{Gate, Undecided, Unfinished};
-use engine::{RowSource, dynamic};
 use platform::files::{FileErrorKind, Files};
 use platform::{Hardware, HardwareCore, HardwareThread, Platform};
 use secure_links::{Bytes, Doorbell, Endpoint, Listener, Trust};

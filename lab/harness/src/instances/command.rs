@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 
+use boundary::{RowSource, SchemaBuilder};
 use distributed::{DataOwners, Undecided};
-use engine::{RowSource, SchemaBuilder};
 use platform::{Hardware, HardwareCore, Platform};
 use workloads::Workload;
 

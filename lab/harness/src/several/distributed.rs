@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
+use boundary::Bounds;
 use distributed::{Done, End};
-use engine::Bounds;
 use platform::Nanos;
 use terms::Abort;
 use workloads::Workload;

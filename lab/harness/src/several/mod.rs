@@ -15,8 +15,8 @@ use ::distributed::messages::INCARNATIONS_MAX;
 use ::distributed::{
     Adopted, Counts, DataOwners, Done, Map, Member, MemberError, Setting, Where, WorkerName,
 };
-use engine::dynamic::run_as;
-use engine::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+use boundary::run_as;
+use boundary::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
 use platform::link::SendError;
 use platform::{Nanos, Node, Platform};
 use terms::random::Random;

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use engine::{Plan, Procedure, Verbs};
+use boundary::{Plan, Procedure, Verbs};
 use platform::Intent;
 use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 //! on otherwise. So never both are off, unless two transactions read before either has written.
 //! Whoever finds both off counts it.
 
-use engine::{Plan, Procedure, Verbs};
+use boundary::{Plan, Procedure, Verbs};
 use platform::Intent;
 use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};

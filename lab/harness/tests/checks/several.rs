@@ -236,7 +236,7 @@ fn history(scheme: SchemeName, seed: u64, sizes: &[usize], rules: Rules) -> Resu
     let plan = Plan { protocol: rules, ..plan(scheme, seed, 30) };
     let ran = VirtualMachine::run(&config(deployment.workers(), seed), |c| {
         let inline = harness::dynamic::<VirtualMachine, _>;
-        let end = |database: &engine::dynamic::Database<VirtualMachine>, table: &_| {
+        let end = |database: &boundary::Database<VirtualMachine>, table: &_| {
             workload.end(table, &mut database.inspector(c));
         };
         harness::run_and_inspect(c, &workload, &plan, &deployment, Control::NONE, inline, end)

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use engine::{Plan, Procedure, Verbs};
+use boundary::{Plan, Procedure, Verbs};
 use platform::Intent;
 use schema::{Inspector, Loader, Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};

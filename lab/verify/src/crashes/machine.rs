@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::SchemaBuilder;
+use boundary::{DurableOptions, OpenError};
 use concurrency::InstanceOptions;
-use engine::SchemaBuilder;
 use engine::durable::content::{self, ContentError};
-use engine::durable::{DurableOptions, OpenError};
 use pages::PagedError;
 use platform::files::{Access, FileErrorKind};
 use platform::{Nanos, Node, Place, Platform};

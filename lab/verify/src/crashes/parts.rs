@@ -10,13 +10,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use boundary::{AnyPrepared, Database, Session, Transaction};
+use boundary::{Bounds, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use concurrency::InstanceOptions;
-use engine::dynamic::{AnyPrepared, Database, Session, Transaction};
-use engine::{Bounds, Epoch, GlobalId, Outcome, PartOf, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
 use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::Abort;
+use terms::Epoch;
 use terms::random::Random;
 
 use super::machine::{EPOCH_NANOS, ROUNDS, boot_again, is_refusal, judge, options, refuses};

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::Database;
+use boundary::DurableOptions;
+use boundary::SchemaBuilder;
 use concurrency::InstanceOptions;
-use engine::SchemaBuilder;
-use engine::durable::DurableOptions;
-use engine::dynamic::Database;
 use platform::files::Access;
 use platform::{Hardware, Place, Platform};
 use redo_log::LogOptions;

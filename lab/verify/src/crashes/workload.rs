@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use engine::dynamic::{Database, Session, Transaction};
-use engine::{Bounds, Commit, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Bounds, Commit, Direction, Ending, SchemaBuilder, Verbs};
+use boundary::{Database, Session, Transaction};
 use platform::files::Files;
 use platform::{Intent, Node, Platform};
 use schema::{Inspector, Partitioning, Row, Schema, Table, TableOptions};

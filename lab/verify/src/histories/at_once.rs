@@ -4,8 +4,8 @@
 
 use std::ops::ControlFlow;
 
-use engine::dynamic::RowWords;
-use engine::{Direction, Verbs};
+use boundary::{Direction, Verbs};
+use concurrency::RowWords;
 use platform::Intent;
 use schema::{KeyBuffer, Row, Table};
 use terms::Abort;

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::{AnySession, Database, run_as};
+use boundary::{Backoff, Bounds, Ending, SchemaBuilder};
 use concurrency::InstanceOptions;
 use distributed::mesh::Seat;
 use distributed::{Done, End, Map, Member, Setting, WorkerName};
-use engine::dynamic::{AnySession, Database, run_as};
-use engine::{Backoff, Bounds, Ending, SchemaBuilder};
 use platform::link::{KernelMechanism, Links, Mechanism};
 use platform::{Nanos, Place};
 use terms::random::Random;
@@ -306,7 +306,7 @@ impl<P: Links> Worker<'_, '_, P> {
             return submitted.unwrap_or_else(|error| panic!("the deployment is broken: {error}"));
         }
         self.session.turn_to_another(ticket.attempts > 0);
-        let mode = match self.snapshots && engine::Procedure::read_only(&visiting) {
+        let mode = match self.snapshots && boundary::Procedure::read_only(&visiting) {
             true => Mode::Snapshot,
             false => Mode::Single,
         };
@@ -338,7 +338,7 @@ impl<P: Links> Worker<'_, '_, P> {
         };
         let (worker, began, ended) = (usize::from(self.me.worker), ticket.began.0, now.0);
         let mut entry = Entry { worker, stamp, began, ended, ..Entry::default() };
-        entry.snapshot = self.snapshots && engine::Procedure::read_only(&visiting);
+        entry.snapshot = self.snapshots && boundary::Procedure::read_only(&visiting);
         let (visits, told) = (visiting.visits, visiting.told.len());
         let turns = visiting.tell(&mut entry);
         if stamp.is_some() && told < visits {

@@ -19,9 +19,10 @@ mod rows;
 mod turns;
 mod visits;
 
+use boundary::{Bounds, Ending, SchemaBuilder};
+use boundary::{Session, Transaction};
 use concurrency::InstanceOptions;
-use engine::dynamic::{Session, Transaction};
-use engine::{Bounds, Ending, SchemaBuilder, Use};
+use concurrency::Use;
 use platform::{Place, Platform};
 use schema::KeyBuffer;
 use terms::Abort;

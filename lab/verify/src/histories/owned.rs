@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::{Bounds, Ending, SchemaBuilder};
+use boundary::{Database, Session};
 use concurrency::InstanceOptions;
 use dora::{Actions, Broken, Dynamic, Map, Shared, Sharing, Site, Typed};
-use engine::dynamic::{Database, Session};
-use engine::{Bounds, Ending, SchemaBuilder};
 use platform::{Place, Platform};
 use terms::random::Random;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-use engine::{Direction, Verbs};
+use boundary::{Direction, Verbs};
 use platform::Intent;
 use schema::Table;
 use terms::Abort;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use engine::dynamic::Database;
-use engine::{Bounds, SchemaBuilder, Verbs};
+use boundary::Database;
+use boundary::{Bounds, SchemaBuilder, Verbs};
 use platform::Platform;
 use schema::{HashPlan, IndexKind, Inspector, Partitioning, Row, Schema, Table, TableOptions};
 

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use engine::{Plan, Procedure, SchemaBuilder, Verbs};
+use boundary::{Plan, Procedure, SchemaBuilder, Verbs};
 use platform::Intent;
 use schema::{Partitioning, Routes, Row, Schema, Table, TableOptions};
 use serde::{Deserialize, Serialize};

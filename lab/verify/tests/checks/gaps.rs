@@ -5,10 +5,10 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use boundary::Transaction;
+use boundary::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{InstanceOptions, NoWait};
-use engine::dynamic::{Database, Transaction};
-use engine::{Bounds, Direction, Ending, SchemaBuilder, Verbs};
 use platform::{Intent, Place, Platform};
 use schema::{Row, Schema, Table, TableOptions};
 use sim::{Config, Shape, VirtualMachine};
@@ -52,7 +52,8 @@ fn phantoms(broken: Broken, seed: u64) -> u64 {
             broken,
             ..InstanceOptions::default()
         };
-        let database = Database::<VirtualMachine>::create::<NoWait<Broken>>(c, &options, schema, &|_| None);
+        let database =
+            engine::instances::create_under::<VirtualMachine, NoWait<Broken>>(c, &options, schema, &|_| None);
         let database = database.expect("memory");
         let (phantoms, step) = (AtomicU64::new(0), AtomicU64::new(0));
         let work = |c: sim::VirtualCore, worker: usize| {

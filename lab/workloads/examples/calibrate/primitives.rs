@@ -6,8 +6,9 @@
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
+use boundary::{Bounds, RowLoader, SchemaBuilder, Verbs};
 use concurrency::{InstanceOptions, Silo};
-use engine::{Bounds, Database, RowLoader, SchemaBuilder, Verbs};
+use engine::MemoryDatabase as Database;
 use platform::{Intent, Place, Platform, Work};
 use schema::{HashPlan, IndexKind, Row, Schema, Table, TableOptions};
 use storage::hash::{HashIndex, Spread};

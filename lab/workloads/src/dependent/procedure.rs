@@ -1,7 +1,7 @@
 //! The transaction: two phases of one action, because the second key stands in the first row; or
 //! one action for both.
 
-use engine::{LookAhead, Plan, Procedure, Verbs};
+use boundary::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes};
 use serde::{Deserialize, Serialize};

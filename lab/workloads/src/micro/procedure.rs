@@ -1,6 +1,6 @@
 //! The transaction: one phase, one action a batch of rows.
 
-use engine::{Plan, Procedure, Verbs};
+use boundary::{Plan, Procedure, Verbs};
 use platform::{Intent, Work};
 use schema::{Handle, Routes, Table};
 use terms::Abort;

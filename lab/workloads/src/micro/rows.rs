@@ -6,7 +6,7 @@
 //! more miss for each row that is read. Lengths are rounded to the nearest multiple of 8 before the
 //! type is chosen.
 
-use engine::Verbs;
+use boundary::Verbs;
 use platform::Intent;
 use schema::{
     Column, Field, Handle, IndexId, IndexInfo, Key, KeyBuffer, Row, Schema, Table, TableOptions, Value,

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, Verbs};
+use boundary::{Direction, Verbs};
 use platform::{Intent, Work};
 use schema::{Handle, Routes, Text};
 use serde::{Deserialize, Serialize};

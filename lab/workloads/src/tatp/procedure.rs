@@ -10,7 +10,7 @@
 //! several instances all that follows is the same action ([`Tatp::divided`](super::Tatp)), because
 //! instances send each other whole parts of transactions.
 
-use engine::{LookAhead, Plan, Procedure, Verbs};
+use boundary::{LookAhead, Plan, Procedure, Verbs};
 use schema::{ColumnSet, Routes, Text};
 use terms::Abort;
 

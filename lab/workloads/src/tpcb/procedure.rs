@@ -4,7 +4,7 @@
 //! of all the branch, are held for the shortest time (`docs/decisions/0018-hot-rows-late.md`).
 //! Phase 1: inserts the history, at home.
 
-use engine::{LookAhead, Plan, Procedure, Verbs};
+use boundary::{LookAhead, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes, Row};
 use serde::{Deserialize, Serialize};

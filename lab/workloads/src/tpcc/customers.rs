@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, LookAhead, Verbs};
+use boundary::{Direction, LookAhead, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Handle, Routes, Text};
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use engine::{Direction, Plan, Verbs};
+use boundary::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes};
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@
 //! all of that for its other lines and is then rolled back, as clause 2.4.2.3 demands.
 
 use arrayvec::ArrayVec;
-use engine::{LookAhead, Plan, Verbs};
+use boundary::{LookAhead, Plan, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes, RowPart, Text};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use engine::{Direction, LookAhead, Plan, Verbs};
+use boundary::{Direction, LookAhead, Plan, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Routes, Text};
 use serde::{Deserialize, Serialize};

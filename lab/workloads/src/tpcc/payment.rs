@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use engine::{LookAhead, Plan, Verbs};
+use boundary::{LookAhead, Plan, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Handle, Routes, Row, Text};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The five transactions as one procedure.
 
-use engine::{LookAhead, Plan, Procedure, Verbs};
+use boundary::{LookAhead, Plan, Procedure, Verbs};
 use schema::Routes;
 use serde::{Deserialize, Serialize};
 use terms::Abort;

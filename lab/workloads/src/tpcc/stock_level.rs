@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, Plan, Verbs};
+use boundary::{Direction, Plan, Verbs};
 use platform::{Intent, Work};
 use schema::Routes;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //! quantities out of its stocks.
 
 use arrayvec::ArrayVec;
-use engine::{Fields, Verbs};
+use boundary::{Fields, Verbs};
 use platform::{Intent, Work};
 use schema::{Field, Handle, Routes, Row, Text, Value};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use engine::{Direction, Plan, Procedure, Verbs};
+use boundary::{Direction, Plan, Procedure, Verbs};
 use platform::{Intent, Work};
 use schema::{Handle, Routes};
 use serde::{Deserialize, Serialize};

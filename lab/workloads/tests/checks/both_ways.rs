@@ -2,9 +2,9 @@
 //! measurement, virtual time, counts of the machine, when each worker began each transaction, and
 //! all rows.
 
+use boundary::{AnySession, Database};
+use boundary::{Bounds, Ending, Procedure};
 use concurrency::{Hstore, Mvcc, NoWait, Scheme, SchemeName, Silo};
-use engine::dynamic::{AnySession, Database};
-use engine::{Bounds, Ending, Procedure};
 use harness::{Executor, Made, Seat};
 use schema::{Index, Inspector, Key, Row};
 use sim::{Config, Outcome, Shape, VirtualCore, VirtualMachine};
@@ -15,7 +15,7 @@ use crate::support::{Load, Ran, run_inline};
 
 /// Runs procedures that are compiled together with the engine.
 struct Compiled<'d, S: Scheme<VirtualMachine>> {
-    session: engine::Session<'d, VirtualMachine, S>,
+    session: engine::MemorySession<'d, VirtualMachine, S>,
     tables: &'d Tables,
     actions: Vec<<Transaction as Procedure>::Action>,
 }
@@ -38,7 +38,7 @@ fn compiled<'d, S: Scheme<VirtualMachine>>(
     seat: Seat<'d, VirtualMachine, Transaction>,
 ) -> Made<'d, Transaction> {
     let Seat { c, database, tables, node, measure, .. } = seat;
-    let database = database.object().as_any().downcast_ref::<engine::Database<VirtualMachine, S>>();
+    let database = database.object().as_any().downcast_ref::<engine::MemoryDatabase<VirtualMachine, S>>();
     let session = database.expect("it has this scheme").session(c, node, measure)?;
     Ok(Box::new(Compiled { session, tables, actions: Vec::new() }))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Procedure, SchemaBuilder};
+use boundary::{Procedure, SchemaBuilder};
 use terms::random::Random;
 use workloads::Workload;
 use workloads::batch::Grouping;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{Plan, Procedure, SchemaBuilder};
+use boundary::{Plan, Procedure, SchemaBuilder};
 use schema::Routes;
 use terms::random::Random;
 use workloads::Workload;

@@ -1,9 +1,9 @@
 //! The microbenchmark on the real engine: on this machine and on the virtual one, under all
 //! schemes.
 
+use boundary::Database;
+use boundary::Verbs;
 use concurrency::SchemeName;
-use engine::Verbs;
-use engine::dynamic::Database;
 use platform::{Hardware, Intent, Platform};
 use schema::Inspector;
 use sim::{Config, Shape, VirtualMachine};
@@ -113,10 +113,10 @@ fn damage_is_noticed() {
 fn change<P: Platform>(
     c: P::Core,
     database: &Database<P>,
-    body: impl FnMut(&mut engine::dynamic::Transaction<'_>) -> Result<(), terms::Abort>,
+    body: impl FnMut(&mut boundary::Transaction<'_>) -> Result<(), terms::Abort>,
 ) {
     let mut session = database.session(c, None, false).expect("a session");
-    session.transact(&engine::Bounds::default(), body).expect("it commits");
+    session.transact(&boundary::Bounds::default(), body).expect("it commits");
 }
 
 #[test]

@@ -5,9 +5,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use boundary::Database;
+use boundary::Procedure;
 use concurrency::SchemeName;
-use engine::Procedure;
-use engine::dynamic::Database;
 use harness::{Check, Control, Deployment, Host, Length, MakeInline, Measurement, Plan};
 use schema::{Inspector, Loader, Schema};
 use terms::Abort;

@@ -1,7 +1,7 @@
 //! YCSB on the real engine: on this machine and on the virtual one, under all schemes.
 
+use boundary::Database;
 use concurrency::SchemeName;
-use engine::dynamic::Database;
 use harness::Host;
 use platform::{Hardware, Platform};
 use schema::Inspector;

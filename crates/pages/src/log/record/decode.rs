@@ -1,6 +1,6 @@
 //! Decoding of records.
 
-use engine::{Decision, GlobalId, PartOf};
+use boundary::{Decision, GlobalId, PartOf};
 
 use super::{
     COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, ChangedPage, DECIDED, FORGOTTEN, GROUP, Logged,

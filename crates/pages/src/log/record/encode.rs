@@ -1,6 +1,6 @@
 //! Encoding of records.
 
-use engine::{Decision, GlobalId, PartOf};
+use boundary::{Decision, GlobalId, PartOf};
 
 use super::{
     COMMITTED, COMMITTED_TOGETHER, COMPENSATES, Change, DECIDED, End, FORGOTTEN, MARK, MERGE, MERGE_ROOT,

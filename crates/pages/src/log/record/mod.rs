@@ -29,7 +29,7 @@ pub(crate) use decode::decode;
 pub(crate) use encode::Encoder;
 pub(crate) use steps::StepWords;
 
-use engine::{Decision, GlobalId, PartOf};
+use boundary::{Decision, GlobalId, PartOf};
 
 use crate::lsn::Lsn;
 use crate::page::{Change, RecordParts};

@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::Database;
+use boundary::SchemaBuilder;
 use concurrency::InstanceOptions;
-use engine::SchemaBuilder;
-use engine::dynamic::Database;
 use platform::{Place, Platform};
 use sim::{Crash, Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;

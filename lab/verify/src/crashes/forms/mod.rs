@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::{Bounds, ChangeError, ChangeStep, Ending, OpenError, SchemaBuilder, TableChange, Verbs};
+use boundary::{Database, Session, Transaction};
 use concurrency::InstanceOptions;
-use engine::dynamic::{Database, Session, Transaction};
-use engine::{Bounds, ChangeError, ChangeStep, Ending, OpenError, SchemaBuilder, TableChange, Verbs};
 use platform::{Intent, Place, Platform};
 use schema::{Inspector, Row, Table, TableOptions};
 use sim::{Disk, DiskModel, Faults, SimError, VirtualCore, VirtualMachine};

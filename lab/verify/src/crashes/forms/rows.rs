@@ -1,7 +1,7 @@
 //! The two forms of the rows: narrow ones, and wide ones with another column and two indexes.
 
-use engine::Verbs;
-use engine::dynamic::{Database, Transaction};
+use boundary::Verbs;
+use boundary::{Database, Transaction};
 use platform::Intent;
 use schema::{Inspector, Row, Table};
 use sim::{VirtualCore, VirtualMachine};

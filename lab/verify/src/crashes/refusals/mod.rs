@@ -13,9 +13,9 @@ pub mod native;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use boundary::Database;
+use boundary::SchemaBuilder;
 use concurrency::InstanceOptions;
-use engine::SchemaBuilder;
-use engine::dynamic::Database;
 use platform::{Nanos, Place, Platform};
 use sim::{Call, Disk, DiskModel, Faults, Refusal, SimError, VirtualCore, VirtualMachine};
 use terms::random::Random;

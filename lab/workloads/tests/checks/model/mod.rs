@@ -11,7 +11,7 @@ mod transaction;
 
 use std::collections::BTreeMap;
 
-use engine::{Plan, Procedure};
+use boundary::{Plan, Procedure};
 use platform::Intent;
 use schema::{
     HashPlan, Index, IndexInfo, IndexKind, Inspector, Key, KeyBuffer, Loader, Routes, Row, Schema, Table,

@@ -1,7 +1,7 @@
 //! The verbs over the model, with an undo log.
 
-use engine::verbs::Visitor;
-use engine::{Direction, Verbs};
+use boundary::Visitor;
+use boundary::{Direction, Verbs};
 use platform::{Intent, Work};
 use schema::{ColumnSet, Field, Handle, Index, Key, KeyBuffer, Row, RowPart, Table, Value};
 use terms::Abort;

@@ -2,8 +2,10 @@
 
 use terms::{Abort, Mode};
 
-use crate::dynamic::{AnySession, AnyVerbs, Transaction};
+use crate::any_verbs::AnyVerbs;
 use crate::ending::Bounds;
+use crate::session::AnySession;
+use crate::transaction::Transaction;
 use crate::verbs::Verbs;
 use schema::{Loader, Row, Table};
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use platform::{OutOfMemory, Place};
 use redo_log::{LogError, LogOptions};
 
-use super::global::GlobalId;
-use super::tables::SchemaError;
-use super::wire::Unreadable;
+use crate::directory::description::{DescriptionError, TABLE_IDS_MAX};
+use crate::directory::wire::Unreadable;
+use crate::participants::GlobalId;
 
 /// Bytes of log that an opening repeats within some seconds.
 const CHECKPOINT_BYTES: u64 = 1 << 30;
@@ -82,6 +82,63 @@ pub struct Progress {
     pub done: u64,
     /// How much there is to do in the stage.
     pub total: u64,
+}
+
+/// Why the tables of a program are not those of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// The description of the directory's tables cannot be read.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+    /// A table of the directory is not declared.
+    #[error(
+        "the database has a table {table:?} that the program does not declare: declare it, or say `drop_table({table:?})`, \
+         and its rows go"
+    )]
+    Undeclared {
+        /// Its name.
+        table: String,
+    },
+    /// A table is declared and dropped.
+    #[error(
+        "table {table:?} is declared and dropped: do one of them, or drop it in an opening of its own before"
+    )]
+    DeclaredAndDropped {
+        /// Its name.
+        table: String,
+    },
+    /// Rows of a table are not those declared.
+    #[error(
+        "the rows of table {table:?} are others than those declared: {part} is {found}, declared is {declared}; a \
+         new column that is an `Option`, or has a default, can be declared at once; otherwise declare the rows as they are, and give them \
+         their new form by `Database::change_table`"
+    )]
+    Rows {
+        /// The table.
+        table: String,
+        /// What differs first.
+        part: String,
+        /// What the directory says of it.
+        found: String,
+        /// What the program says.
+        declared: String,
+    },
+    /// Rows that are there contradict an index that was not there, or was not unique.
+    #[error(
+        "two rows of table {table:?} have the same key in {index:?}, which is declared unique: open the database with the \
+         index it had, or one that is not unique, and change the rows"
+    )]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
+    /// The directory has given out all ids.
+    #[error(
+        "the directory has seen {TABLE_IDS_MAX} tables, and can have no more: copy the rows to a new one"
+    )]
+    TooManyTables,
 }
 
 /// Why a durable database cannot be opened.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use platform::{Intent, Work};
 use terms::Abort;
 
-use crate::dynamic::verbs::AnyVerbs;
+use crate::any_verbs::AnyVerbs;
 use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 
 /// In which order a scan visits its range.

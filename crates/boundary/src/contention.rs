@@ -35,7 +35,7 @@ const BACKOFF_NANOS_MAX: u64 = BACKOFF_NANOS_FIRST << BACKOFF_DOUBLINGS_MAX;
 /// Doublings of the pause of an elder: the transactions that the elder meets will end soon.
 const BACKOFF_DOUBLINGS_MAX_ELDER: u32 = 2;
 /// Failed attempts after which a transaction becomes the elder.
-pub(crate) const ATTEMPTS_OF_AN_ELDER: u32 = 128;
+pub const ATTEMPTS_OF_AN_ELDER: u32 = 128;
 /// Failed attempts after which a worker pauses off its processor: by then a pause is several times
 /// as long as a transaction that runs.
 const ATTEMPTS_BEFORE_REST: u32 = 8;
@@ -115,7 +115,7 @@ impl Backoff {
     }
 
     /// Notes that an attempt begins now, though no pause has just ended.
-    pub(crate) fn resume(&mut self, now: Nanos) {
+    pub fn resume(&mut self, now: Nanos) {
         self.resumed = now;
     }
 
@@ -143,13 +143,13 @@ impl Backoff {
 }
 
 /// The place of a database's elder: a word that is not 0 while there is an elder.
-pub(crate) struct Elder<P: Platform> {
+pub struct Elder<P: Platform> {
     region: P::Region,
 }
 
 impl<P: Platform> Elder<P> {
     /// No elder yet.
-    pub(crate) fn new(c: P::Core) -> Result<Self, OutOfMemory> {
+    pub fn new(c: P::Core) -> Result<Self, OutOfMemory> {
         Ok(Elder { region: P::region(c, None, LINE_BYTES, "elder transaction")? })
     }
 
@@ -162,13 +162,13 @@ impl<P: Platform> Elder<P> {
 
     /// Whether there is an elder.
     #[inline(always)]
-    pub(crate) fn is_there(&self, c: P::Core) -> bool {
+    pub fn is_there(&self, c: P::Core) -> bool {
         P::load(c, self.word(), Ordering::Relaxed) != 0
     }
 
     /// Waits until there is no elder, but no longer than [`ELDER_NANOS_MAX`]. The caller is in no
     /// transaction.
-    pub(crate) fn wait(&self, c: P::Core) {
+    pub fn wait(&self, c: P::Core) {
         let deadline = P::now(c).plus(ELDER_NANOS_MAX);
         while self.is_there(c) && P::now(c) < deadline {
             P::spin_while(c, self.word(), 1, Some(deadline));
@@ -177,13 +177,13 @@ impl<P: Platform> Elder<P> {
 
     /// Makes the calling transaction the elder if there is no other elder. The caller keeps the
     /// result until the transaction ends.
-    pub(crate) fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
+    pub fn succeed(&self, c: P::Core) -> Option<Eldership<'_, P>> {
         P::cas(c, self.word(), 0, 1, Ordering::Relaxed).ok().map(|_| Eldership { elder: self, c })
     }
 }
 
 /// Held by the transaction that is the elder; dropping it makes room for another elder.
-pub(crate) struct Eldership<'e, P: Platform> {
+pub struct Eldership<'e, P: Platform> {
     elder: &'e Elder<P>,
     c: P::Core,
 }

@@ -5,19 +5,19 @@
 //! that it was read from.
 
 /// Numbers below are one byte long.
-pub(crate) const ONE_BYTE: usize = 0x80;
+pub const ONE_BYTE: usize = 0x80;
 
 /// A record is not what this version writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable;
+pub struct Unreadable;
 
 /// Most bytes of a number.
-pub(crate) const NUMBER_BYTES: usize = 10;
+pub const NUMBER_BYTES: usize = 10;
 
 /// Bytes that grow by a few at a time, most of them fixed numbers of bytes: room for a word stays
 /// behind the end, so that whole words are written and the end is moved by less.
 #[derive(Default)]
-pub(crate) struct Bytes {
+pub struct Bytes {
     bytes: Vec<u8>,
     end: usize,
 }
@@ -26,22 +26,26 @@ pub(crate) struct Bytes {
 const SLACK: usize = size_of::<u64>();
 
 impl Bytes {
-    pub(crate) fn clear(&mut self) {
+    /// Removes all bytes.
+    pub fn clear(&mut self) {
         self.end = 0;
     }
 
+    /// Number of bytes.
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "no caller needs to know")]
+    pub fn len(&self) -> usize {
         self.end
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.end]
     }
 
     /// Makes room for so many more bytes; the caller makes room before it puts bytes.
     #[inline(always)]
-    pub(crate) fn room(&mut self, bytes: usize) {
+    pub fn room(&mut self, bytes: usize) {
         if self.end + bytes + SLACK > self.bytes.len() {
             self.grow(bytes);
         }
@@ -55,19 +59,20 @@ impl Bytes {
 
     /// The byte at this place, before the end.
     #[inline(always)]
-    pub(crate) fn at(&mut self, place: usize) -> &mut u8 {
+    pub fn at(&mut self, place: usize) -> &mut u8 {
         &mut self.bytes[place]
     }
 
     #[inline(always)]
-    pub(crate) fn put_byte(&mut self, byte: u8) {
+    /// Appends a byte.
+    pub fn put_byte(&mut self, byte: u8) {
         self.bytes[self.end] = byte;
         self.end += 1;
     }
 
     /// Puts a number, which needs room for [`NUMBER_BYTES`] at most.
     #[inline(always)]
-    pub(crate) fn put_number(&mut self, mut value: u64) {
+    pub fn put_number(&mut self, mut value: u64) {
         while value >= ONE_BYTE as u64 {
             self.put_byte(value as u8 | 0x80);
             value >>= 7;
@@ -77,14 +82,14 @@ impl Bytes {
 
     /// Puts the low bytes of a word, so many, at most 8.
     #[inline(always)]
-    pub(crate) fn put_word(&mut self, word: u64, bytes: usize) {
+    pub fn put_word(&mut self, word: u64, bytes: usize) {
         self.bytes[self.end..self.end + 8].copy_from_slice(&word.to_le_bytes());
         self.end += bytes;
     }
 
     /// Puts bytes; short ones of usual lengths without a call.
     #[inline(always)]
-    pub(crate) fn put(&mut self, bytes: &[u8]) {
+    pub fn put(&mut self, bytes: &[u8]) {
         let to = &mut self.bytes[self.end..self.end + bytes.len()];
         match bytes.len() {
             1 => to.copy_from_slice(&bytes[..1]),
@@ -98,26 +103,27 @@ impl Bytes {
     }
 
     /// Makes room for a number, and puts it.
-    pub(crate) fn append_number(&mut self, value: u64) {
+    pub fn append_number(&mut self, value: u64) {
         self.room(NUMBER_BYTES);
         self.put_number(value);
     }
 
     /// Makes room for bytes, and puts them, their number first.
-    pub(crate) fn append_counted(&mut self, bytes: &[u8]) {
+    pub fn append_counted(&mut self, bytes: &[u8]) {
         self.room(NUMBER_BYTES + bytes.len());
         self.put_number(bytes.len() as u64);
         self.put(bytes);
     }
 
     /// Cuts off the bytes behind this place, and gives them.
-    pub(crate) fn split_off(&mut self, place: usize) -> Vec<u8> {
+    pub fn split_off(&mut self, place: usize) -> Vec<u8> {
         let after = self.bytes[place..self.end].to_vec();
         self.end = place;
         after
     }
 
-    pub(crate) fn into_vec(mut self) -> Vec<u8> {
+    /// The bytes as a vector.
+    pub fn into_vec(mut self) -> Vec<u8> {
         self.bytes.truncate(self.end);
         self.bytes
     }
@@ -125,7 +131,7 @@ impl Bytes {
 
 /// Reads so many bytes.
 #[inline]
-pub(crate) fn read_exactly<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+pub fn read_exactly<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (read, others) = rest.split_at_checked(bytes)?;
     *rest = others;
     Some(read)
@@ -133,7 +139,7 @@ pub(crate) fn read_exactly<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a 
 
 /// Reads a number.
 #[inline]
-pub(crate) fn read_number(rest: &mut &[u8]) -> Option<u64> {
+pub fn read_number(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let byte = *read_exactly(rest, 1)?.first()?;
@@ -147,13 +153,13 @@ pub(crate) fn read_number(rest: &mut &[u8]) -> Option<u64> {
 
 /// Reads a number that is a size in memory.
 #[inline]
-pub(crate) fn read_size(rest: &mut &[u8]) -> Option<usize> {
+pub fn read_size(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(read_number(rest)?).ok()
 }
 
 /// Reads what [`Bytes::append_counted`] wrote.
 #[inline]
-pub(crate) fn read_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub fn read_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let bytes = read_size(rest)?;
     read_exactly(rest, bytes)
 }

@@ -3,7 +3,7 @@
 use terms::Abort;
 use terms::Epoch;
 
-use super::verbs::AnyVerbs;
+use crate::any_verbs::AnyVerbs;
 use crate::ending::Commit;
 
 /// One attempt of a transaction, as an object that may outlive the call that began it. Dropping it

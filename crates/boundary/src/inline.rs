@@ -1,16 +1,60 @@
-//! Stored procedures through the dynamic boundary.
+//! Inline execution of stored procedures: by the worker that began the transaction, in one
+//! transaction.
 
 use concurrency::Use;
+use platform::Work;
+use schema::{ColumnSet, Index, Key, KeyBuffer, Routes, Row, key_words};
 use terms::{Abort, Mode};
 
-use super::session::AnySession;
-use super::transaction::Transaction;
-use super::typed::Session;
 use crate::ending::{Bounds, Ending};
-use crate::inline::{Attempt, run_inline};
+use crate::handles::Session;
 use crate::look_ahead::LookAhead;
-use crate::procedure::Procedure;
-use schema::{ColumnSet, Index, Key, KeyBuffer, Routes, Row, key_words};
+use crate::procedure::{Plan, Procedure};
+use crate::session::AnySession;
+use crate::transaction::Transaction;
+use crate::verbs::Verbs;
+
+/// An attempt of a transaction as executors see it.
+pub trait Attempt: Verbs {
+    /// Whether the attempt wants to hear of keys before its first verb.
+    fn enlists(&self) -> bool;
+    /// Announces what `fill` adds.
+    fn enlist(&mut self, fill: impl FnMut(&mut Routes));
+}
+
+/// Runs one attempt of a procedure: its phases in order, each action in the order planned.
+/// `actions` is a buffer.
+#[inline]
+pub fn run_inline<Q: Procedure>(
+    tables: &Q::Tables,
+    procedure: &mut Q,
+    actions: &mut Vec<Q::Action>,
+    transaction: &mut impl Attempt,
+) -> Result<(), Abort> {
+    // What is copied: the procedure from its generator, actions from the procedure, outputs to the
+    // procedure.
+    let words = |bytes: usize| bytes.div_ceil(8) as u32;
+    transaction.work(Work::CopyWord, words(size_of::<Q>()));
+    for phase in 0.. {
+        actions.clear();
+        match procedure.plan(phase, actions) {
+            Plan::Commit => break,
+            Plan::RollBack => return Err(Abort::RollBack),
+            Plan::Run => {
+                let moved = words(size_of::<Q::Action>()) + words(size_of::<Q::Output>());
+                transaction.work(Work::CopyWord, moved * actions.len() as u32);
+                if phase == 0 && transaction.enlists() {
+                    transaction.enlist(|to| actions.iter().for_each(|action| Q::route(tables, action, to)));
+                }
+                for (number, action) in actions.iter().enumerate() {
+                    let output = Q::execute(tables, action, transaction)?;
+                    procedure.absorb(phase, number, output);
+                }
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Where the leading column of a key begins in its first word.
 const LEADING_SHIFT: u32 = 48;

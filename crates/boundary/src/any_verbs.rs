@@ -8,7 +8,7 @@ use terms::Abort;
 use schema::{Routes, RowId};
 
 /// What a scan calls with each row; false ends it.
-pub type Visitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
+pub type RowVisitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
 
 /// What a scan that reads calls with the words of rows, one behind the other; false ends it.
 pub type Reader<'v> = dyn FnMut(&mut dyn AnyVerbs, &[u64]) -> Result<bool, Abort> + 'v;
@@ -24,7 +24,7 @@ pub struct Span {
 
 impl Span {
     /// So many words.
-    pub(crate) fn of_words(first: usize, words: usize) -> Self {
+    pub fn of_words(first: usize, words: usize) -> Self {
         Span { offset: first.saturating_mul(8), bytes: 8 * words }
     }
 
@@ -164,7 +164,7 @@ pub trait AnyVerbs {
         range: (&[u64], &[u64]),
         direction: Direction,
         intent: Intent,
-        visit: &mut Visitor<'_>,
+        visit: &mut RowVisitor<'_>,
     ) -> Result<(), Abort>;
 
     /// Copies words of each row with a key in `range`, as [`Self::scan`] and [`Self::read`] do, and

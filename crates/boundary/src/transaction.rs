@@ -4,7 +4,7 @@ use platform::{Intent, Work};
 use storage::tree::Direction;
 use terms::Abort;
 
-use super::verbs::{AnyVerbs, Span};
+use crate::any_verbs::{AnyVerbs, Span};
 use crate::row_batch::RowBatch;
 use crate::verbs::{Fields, Verbs, Visitor};
 use schema::row_keys::{touches_key, with_keys};
@@ -34,7 +34,7 @@ impl<'t> Transaction<'t> {
     }
 
     /// See [`AnyVerbs::enlists`].
-    pub(crate) fn enlists(&self) -> bool {
+    pub fn enlists(&self) -> bool {
         self.verbs.enlists()
     }
 

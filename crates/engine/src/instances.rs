@@ -1,17 +1,16 @@
 //! Makes and opens databases under the schemes of the registry.
 //!
-//! Whoever calls these functions compiles the engine for all schemes on platform `P`, or for the
+//! A caller of these functions compiles the engine for all schemes on platform `P`, or for the
 //! basic ones ([`SchemeName::is_basic`]) if `ALL` is false. The crates `engine-native` and
-//! `engine-simulated` do, once each, and everybody else calls those.
+//! `engine-simulated` are the only callers, and all other crates use those.
 
 use concurrency::{InstanceOptions, Scheme, SchemeName, SchemeVisitor};
 use platform::files::Files;
 use platform::{Node, OutOfMemory, Platform};
 
-use super::database::Traits;
-use super::typed::Database;
-use crate::declaration::SchemaBuilder;
-use crate::durable::{DurableOptions, OpenError, Progress, Recovered};
+use boundary::{Database, DurableOptions, OpenError, Progress, Recovered, SchemaBuilder, Traits};
+
+use crate::database::MemoryDatabase;
 
 /// [`create`] for one platform.
 pub type Create<P> = fn(
@@ -31,6 +30,36 @@ pub type Open<P> = fn(
     &dyn Fn(usize) -> Option<Node>,
     (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
 ) -> Result<(Database<P>, Recovered), OpenError>;
+
+/// Makes the declared tables under scheme `S`, which is known at compile time.
+///
+/// # Errors
+/// There is not enough memory.
+pub fn create_under<P: Platform, S: Scheme<P>>(
+    c: P::Core,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+) -> Result<Database<P>, OutOfMemory> {
+    let made = MemoryDatabase::<P, S>::create(c, options, schema, node_of)?;
+    Ok(Database::of(Box::new(made)))
+}
+
+/// Opens a durable database under scheme `S`, which is known at compile time.
+///
+/// # Errors
+/// [`OpenError`]; the directory is left as it was.
+pub fn open_under<P: Files, S: Scheme<P>>(
+    c: P::Core,
+    options: &InstanceOptions,
+    schema: SchemaBuilder,
+    node_of: &dyn Fn(usize) -> Option<Node>,
+    (durable, listener): (&DurableOptions, Option<&mut dyn FnMut(Progress)>),
+) -> Result<(Database<P>, Recovered), OpenError> {
+    let (opened, recovered) =
+        MemoryDatabase::<P, S>::open_with_progress(c, options, schema, node_of, durable, listener)?;
+    Ok((Database::of(Box::new(opened)), recovered))
+}
 
 /// Makes the declared tables under this scheme: see [`crate::Database::create`].
 ///
@@ -61,7 +90,7 @@ impl<P: Platform, const ALL: bool> SchemeVisitor<P> for Creation<'_, P, ALL> {
     type Output = Result<Database<P>, OutOfMemory>;
 
     fn visit<S: Scheme<P>>(self) -> Self::Output {
-        Database::create::<S>(self.c, self.options, self.schema, self.node_of)
+        create_under::<P, S>(self.c, self.options, self.schema, self.node_of)
     }
 }
 
@@ -97,7 +126,7 @@ impl<P: Files, const ALL: bool> SchemeVisitor<P> for Opening<'_, '_, P, ALL> {
     fn visit<S: Scheme<P>>(self) -> Self::Output {
         let Opening { creation: Creation { c, options, schema, node_of }, durable, listener } = self;
         let listener = listener.map(|listener| listener as &mut dyn FnMut(Progress));
-        Database::open::<S>(c, options, schema, node_of, durable, listener)
+        open_under::<P, S>(c, options, schema, node_of, (durable, listener))
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Commit {
 
 impl Commit {
     /// A commit that is acknowledged when its own epoch is durable.
-    pub(crate) fn of(stamp: Stamp) -> Commit {
+    pub fn of(stamp: Stamp) -> Commit {
         Commit { stamp, durable_with: stamp.epoch() }
     }
 }

@@ -1,22 +1,18 @@
 //! Databases and sessions with the methods of their static namesakes, on top of the objects.
 
-use concurrency::{Content, InstanceOptions, Scheme, TooManySessions};
-use platform::files::Files;
+use concurrency::{Content, TooManySessions};
 use platform::{Address, Nanos, Node, OutOfMemory, Platform};
 use redo_log::{LogError, LogUse};
 use storage::MemoryUse;
 use terms::Epoch;
 use terms::{Abort, Mode};
 
-use super::database::{AnyDatabase, Traits};
-use super::session::{AnyPrepared, AnySession};
-use super::transaction::Transaction;
-use crate::database::Database as StaticDatabase;
-use crate::declaration::SchemaBuilder;
-use crate::durable::{Decision, DurableOptions, GlobalId, OpenError, PartOf, Progress, Recovered};
+use crate::database::Occupant;
+use crate::database::{AnyDatabase, Traits};
 use crate::ending::{Bounds, Commit, Ending, Stats};
-use crate::parts::{Outcome, Vote};
-use crate::structures::Occupant;
+use crate::participants::{Decision, GlobalId, Outcome, PartOf, Vote};
+use crate::session::{AnyPrepared, AnySession};
+use crate::transaction::Transaction;
 use schema::TableDescription;
 
 /// A [`crate::Database`] under a scheme that is known at run time.
@@ -25,40 +21,6 @@ pub struct Database<P: Platform> {
 }
 
 impl<P: Platform> Database<P> {
-    /// Makes the declared tables under scheme `S`: see [`crate::Database::create`].
-    ///
-    /// # Errors
-    /// There is not enough memory.
-    pub fn create<S: Scheme<P>>(
-        c: P::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-    ) -> Result<Self, OutOfMemory> {
-        let inner = Box::new(StaticDatabase::<P, S>::create(c, options, schema, node_of)?);
-        Ok(Database { inner })
-    }
-
-    /// Opens a durable database under scheme `S`: see [`crate::Database::open_with_progress`].
-    ///
-    /// # Errors
-    /// [`OpenError`]; the directory is left as it was.
-    pub fn open<S: Scheme<P>>(
-        c: P::Core,
-        options: &InstanceOptions,
-        schema: SchemaBuilder,
-        node_of: &dyn Fn(usize) -> Option<Node>,
-        durable: &DurableOptions,
-        listener: Option<&mut dyn FnMut(Progress)>,
-    ) -> Result<(Self, Recovered), OpenError>
-    where
-        P: Files,
-    {
-        let (database, recovered) =
-            StaticDatabase::<P, S>::open_with_progress(c, options, schema, node_of, durable, listener)?;
-        Ok((Database { inner: Box::new(database) }, recovered))
-    }
-
     /// A database that the engine has not made.
     pub fn of(inner: Box<dyn AnyDatabase<P>>) -> Self {
         Database { inner }

@@ -4,7 +4,7 @@ use concurrency::{IndexShape, TableShape};
 use storage::hash::Spread;
 use storage::index::Shape;
 
-use crate::durable::codec::TableCodec;
+use schema::row_keys::with_keys;
 use schema::table_limits::{HASH_KEY_BYTES_MAX, ROWS_EXPECTED_MAX};
 use schema::{
     HashPlan, IndexKind, Partitioning, Row, Schema, Table, TableDescription, TableError, TableFault,
@@ -14,8 +14,10 @@ use schema::{
 /// Declared tables, before they are made.
 #[derive(Default)]
 pub struct SchemaBuilder {
-    pub(crate) tables: Vec<Declared>,
-    pub(crate) dropped: Vec<String>,
+    /// In the order of their numbers.
+    pub tables: Vec<Declared>,
+    /// Names of tables that go if the directory has them.
+    pub dropped: Vec<String>,
 }
 
 /// How a declared table can be divided over several instances.
@@ -29,11 +31,33 @@ pub struct TableDivision {
     pub read_only: bool,
 }
 
-pub(crate) struct Declared {
+/// A declared table.
+pub struct Declared {
+    /// Columns, keys and indexes.
     pub description: TableDescription,
+    /// The structures that hold its rows.
     pub shape: TableShape,
-    /// How the log writes and reads rows of the table.
-    pub codec: TableCodec,
+    /// How keys are made of a row.
+    pub keys: RowKeys,
+}
+
+/// Calls back with a row's keys, one slice an index.
+pub type KeysOf = fn(&[u8], &[u8], &mut dyn FnMut(&[&[u64]]));
+
+/// How keys are made of rows.
+#[derive(Clone, Copy)]
+pub enum RowKeys {
+    /// By the row type, from a row's fixed part and tail.
+    Typed(KeysOf),
+    /// By the table's description.
+    Described,
+}
+
+impl RowKeys {
+    /// Keys of rows of type `R`.
+    pub fn of<R: Row>() -> Self {
+        RowKeys::Typed(|fixed, tail, visit| with_keys(&R::fetch(fixed, tail), visit))
+    }
 }
 
 impl SchemaBuilder {
@@ -52,8 +76,7 @@ impl SchemaBuilder {
         description: TableDescription,
         options: &TableOptions,
     ) -> Result<usize, TableError> {
-        let codec = TableCodec::described(&description);
-        self.add(description, codec, options)
+        self.add(description, RowKeys::Described, options)
     }
 
     /// Declares a table of rows of type `R`, as [`Schema::table`] does.
@@ -66,8 +89,7 @@ impl SchemaBuilder {
         options: &TableOptions,
     ) -> Result<Table<R>, TableError> {
         let description = TableDescription::of::<R>(name)?;
-        let codec = TableCodec::of::<R>(&description);
-        self.add(description, codec, options).map(Table::new)
+        self.add(description, RowKeys::of::<R>(), options).map(Table::new)
     }
 
     /// Says that a table is not wanted any more: if the directory has a table of this name, the
@@ -116,7 +138,7 @@ impl SchemaBuilder {
     fn add(
         &mut self,
         description: TableDescription,
-        codec: TableCodec,
+        keys: RowKeys,
         options: &TableOptions,
     ) -> Result<usize, TableError> {
         let fail = |fault| Err(TableError { table: description.name().to_owned(), fault });
@@ -130,7 +152,7 @@ impl SchemaBuilder {
             Ok(shape) => shape,
             Err(fault) => return fail(fault),
         };
-        self.tables.push(Declared { description, shape, codec });
+        self.tables.push(Declared { description, shape, keys });
         Ok(self.tables.len() - 1)
     }
 }

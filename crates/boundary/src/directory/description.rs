@@ -22,8 +22,8 @@
 //! written where there are no others. [Numbers](super::wire) are LEB128, texts have their length
 //! before them.
 
-use super::layout::Layout;
 use super::wire::{Bytes, read_bytes, read_number, read_size};
+use crate::opening::SchemaError;
 use schema::description::{Place, TailForm};
 use schema::{ColumnDescription, Datum, StoredIndex, StoredTable, TableDescription, ValueType};
 
@@ -43,7 +43,7 @@ const ADDED: u64 = 2;
 const DEFAULT: u64 = 4;
 /// The first epoch without a table that was dropped since the last opening, or that does not count
 /// yet: the next one finds out.
-pub(crate) const NOT_COUNTED: u64 = u64::MAX;
+pub const NOT_COUNTED: u64 = u64::MAX;
 /// Most ids that a directory ever gives out.
 pub const TABLE_IDS_MAX: u32 = 1 << 20;
 
@@ -261,11 +261,6 @@ impl DirectoryTable {
         let table = TableDescription::from_stored(stored)?;
         Some(DirectoryTable { id, dropped, continued_by, table })
     }
-
-    /// How its changes are read.
-    pub(crate) fn layout(&self) -> Layout {
-        Layout::of(&self.table)
-    }
 }
 
 fn put_rest_of_column(to: &mut Bytes, column: &ColumnDescription) {
@@ -289,6 +284,19 @@ fn read_rest_of_column(rest: &mut &[u8], column: &mut ColumnDescription) -> Opti
         column.default = Some(default);
     }
     Some(())
+}
+
+impl Description {
+    /// An id that no table has had.
+    pub fn new_id(&mut self) -> Result<u32, SchemaError> {
+        match self.next_id {
+            TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
+            id => {
+                self.next_id += 1;
+                Ok(id)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -384,7 +392,6 @@ mod tests {
             flipped[place / 8] ^= 1 << (place % 8);
             if let Ok(read) = Description::decode(&flipped) {
                 assert!(read.is_sound() && read != *description);
-                read.tables.iter().for_each(|table| drop(table.layout()));
             }
         }
     }
