@@ -8,7 +8,7 @@ use platform::Hardware;
 use redo_log::survey;
 
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 
 const BACKUP_EXAMPLES: &str = "Example:
   isles backup data /backups/data-1     the database may be open, and changing

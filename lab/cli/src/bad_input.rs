@@ -41,11 +41,6 @@ impl BadInput {
     pub fn later(subject: impl Into<String>, accepted: impl Into<String>) -> Self {
         BadInput::new(subject, LATER, accepted)
     }
-
-    /// A flag or value that a later version brings.
-    pub fn later_value(flag: &str, value: &str, accepted: impl Into<String>) -> Self {
-        BadInput::later(with_value(flag, value), accepted)
-    }
 }
 
 impl fmt::Display for BadInput {

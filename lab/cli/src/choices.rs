@@ -1,4 +1,4 @@
-//! Flags whose values are names: what this version does, and what later versions will.
+//! Flags whose values are names.
 
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource};
 use harness::{CounterGroups, Durability, MemoryPlacement, Peers, Retry, Transport};
@@ -16,8 +16,6 @@ use crate::bad_input::BadInput;
 pub trait Choice: Copy + PartialEq + 'static {
     /// Names and values that work.
     const ALL: &'static [(&'static str, Self)];
-    /// Names of the command-line contract that a later version brings.
-    const LATER: &'static [&'static str];
 
     /// The name on the command line and in results.
     fn name(self) -> &'static str {
@@ -38,9 +36,6 @@ pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C
     if let Some((_, value)) = C::ALL.iter().find(|(name, _)| *name == text) {
         return Ok(*value);
     }
-    if C::LATER.contains(&text) {
-        return Err(BadInput::later_value(flag, text, C::accepted()));
-    }
     Err(BadInput::value(flag, text, "unknown value", C::accepted()))
 }
 
@@ -56,10 +51,9 @@ pub fn serialize_names<C: Choice, S: Serializer>(values: &[C], to: S) -> Result<
 
 /// Names of the values of a type that stands elsewhere.
 macro_rules! names {
-    ($choice:ident { $($variant:ident = $text:literal),+ $(,)? } later [$($later:literal),* $(,)?]) => {
+    ($choice:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         impl Choice for $choice {
             const ALL: &'static [(&'static str, Self)] = &[$(($text, $choice::$variant)),+];
-            const LATER: &'static [&'static str] = &[$($later),*];
         }
 
         // A value without a name does not compile.
@@ -71,8 +65,7 @@ macro_rules! names {
 
 /// A type of this crate with its names.
 macro_rules! choices {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }
-     later [$($later:literal),* $(,)?]) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
         pub enum $name {
@@ -81,7 +74,6 @@ macro_rules! choices {
 
         impl Choice for $name {
             const ALL: &'static [(&'static str, Self)] = &[$(($text, Self::$variant)),+];
-            const LATER: &'static [&'static str] = &[$($later),*];
         }
     };
 }
@@ -121,7 +113,7 @@ macro_rules! workload_names {
     ($($workloads:tt)+) => {
         choices! {
             /// A workload of `isles bench`.
-            WorkloadName { $($workloads)+ } later []
+            WorkloadName { $($workloads)+ }
         }
     };
 }
@@ -133,7 +125,7 @@ names! {
         Island = "island",
         Spread = "spread",
         Os = "os",
-    } later []
+    }
 }
 
 choices! {
@@ -143,16 +135,16 @@ choices! {
         Memory = "memory",
         /// Rows in pages.
         Paged = "paged",
-    } later []
+    }
 }
 
 // Ways that stand beside the default.
-names! { Transport { Shm = "shm", Uds = "uds", Tcp = "tcp" } later [] }
-names! { RowLock { Word = "word", Latch = "latch" } later [] }
-names! { RowCopies { Fields = "fields", Rows = "rows" } later [] }
-names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } later [] }
-names! { Deadlocks { Graph = "graph", Lists = "lists" } later [] }
-names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } later [] }
+names! { Transport { Shm = "shm", Uds = "uds", Tcp = "tcp" } }
+names! { RowLock { Word = "word", Latch = "latch" } }
+names! { RowCopies { Fields = "fields", Rows = "rows" } }
+names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } }
+names! { Deadlocks { Graph = "graph", Lists = "lists" } }
+names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } }
 
 /// The concurrency control of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +167,6 @@ impl Choice for ConcurrencyControl {
         }
         all
     };
-    const LATER: &'static [&'static str] = &[];
 }
 
 impl ConcurrencyControl {
@@ -228,7 +219,7 @@ choices! {
         Plp = "plp",
         /// The same, with the state of transactions divided by sockets.
         Atrapos = "atrapos",
-    } later []
+    }
 }
 
 names! {
@@ -237,7 +228,7 @@ names! {
         Async = "async",
         Group = "group",
         Sync = "sync",
-    } later []
+    }
 }
 
 choices! {
@@ -249,14 +240,14 @@ choices! {
         Nvme = "nvme",
         /// A turning disk.
         Hdd = "hdd",
-    } later []
+    }
 }
 
 names! {
     TimestampSource {
         Clock = "clock",
         Counter = "counter",
-    } later []
+    }
 }
 
 names! {
@@ -274,7 +265,7 @@ names! {
         LookAhead = "lookahead",
         InheritedLocks = "sli",
         Aether = "aether",
-    } later []
+    }
 }
 
 choices! {
@@ -284,7 +275,7 @@ choices! {
         On = "on",
         /// Off.
         Off = "off",
-    } later []
+    }
 }
 
 names! {
@@ -292,7 +283,7 @@ names! {
         Read = "read",
         Update = "update",
         Mixed = "mixed",
-    } later []
+    }
 }
 
 names! {
@@ -303,7 +294,7 @@ names! {
         D = "d",
         E = "e",
         F = "f",
-    } later []
+    }
 }
 
 choices! {
@@ -323,7 +314,7 @@ choices! {
         Delivery = "delivery",
         /// StockLevel only.
         StockLevel = "stock-level",
-    } later []
+    }
 }
 
 names! {
@@ -336,7 +327,7 @@ names! {
         UpdateLocation = "UpdateLocation",
         InsertCallForwarding = "InsertCallForwarding",
         DeleteCallForwarding = "DeleteCallForwarding",
-    } later []
+    }
 }
 
 choices! {
@@ -346,7 +337,7 @@ choices! {
         Full = "full",
         /// Only the columns that the transactions need.
         Small = "small",
-    } later []
+    }
 }
 
 choices! {
@@ -357,7 +348,7 @@ choices! {
         /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's
         /// home they are.
         Block = "block",
-    } later []
+    }
 }
 
 choices! {
@@ -367,7 +358,7 @@ choices! {
         Late = "late",
         /// Before all others.
         Early = "early",
-    } later []
+    }
 }
 
 choices! {
@@ -377,7 +368,7 @@ choices! {
         Sorted = "sorted",
         /// As the lines were drawn.
         Drawn = "drawn",
-    } later []
+    }
 }
 
 choices! {
@@ -385,7 +376,7 @@ choices! {
     Like {
         /// The program of the study of 1000 cores.
         Dbx1000 = "dbx1000",
-    } later []
+    }
 }
 
 names! {
@@ -393,7 +384,7 @@ names! {
         All = "single",
         Socket = "socket",
         None = "core",
-    } later []
+    }
 }
 
 names! {
@@ -409,14 +400,14 @@ names! {
         FetchAndAdd = "faa",
         Swap = "swap",
         Poll = "poll",
-    } later []
+    }
 }
 
 names! {
     HeldLine {
         Own = "own",
         Lock = "lock",
-    } later []
+    }
 }
 
 choices! {
@@ -434,7 +425,7 @@ choices! {
         Tcp = "tcp",
         /// A ring in shared memory.
         SharedMemory = "shm",
-    } later []
+    }
 }
 
 names! {
@@ -442,7 +433,7 @@ names! {
         SameSocket = "same-socket",
         OtherSocket = "other-socket",
         OtherMachine = "other-machine",
-    } later []
+    }
 }
 
 choices! {
@@ -451,7 +442,7 @@ choices! {
         /// Whoever meets a prepared row aborts; where several workers share an instance, after
         /// waiting 10 us at most.
         Classic = "classic",
-    } later []
+    }
 }
 
 choices! {
@@ -465,7 +456,7 @@ choices! {
         Svg = "svg",
         /// A description file.
         Toml = "toml",
-    } later []
+    }
 }
 
 choices! {
@@ -477,7 +468,7 @@ choices! {
         Cores = "cores",
         /// Latency of memory between nodes.
         Memory = "memory",
-    } later []
+    }
 }
 
 /// Where rows live, as `text` names it.

@@ -7,8 +7,9 @@ use std::path::Path;
 use harness::{DeploymentError, Durability, Instances, Machines, RunFile};
 use secure_links::Day;
 
-use crate::arguments::{Arguments, BenchArguments, Command, DeployArguments};
+use crate::arguments::{BenchArguments, DeployArguments};
 use crate::bad_input::BadInput;
+use crate::commands::{Arguments, Command};
 use crate::config::{self, Config};
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;

@@ -14,8 +14,8 @@ use schema::{ColumnDescription, IndexDescription};
 use crate::bad_input::one_line;
 use crate::directory_of_pages;
 use crate::errors::Failure;
+use crate::numbers::thousands;
 use crate::progress::Progress;
-use crate::report::numbers::thousands;
 
 const CHECK_EXAMPLES: &str = "Examples:
   isles check data                                      read everything, verify every checksum, and count the rows

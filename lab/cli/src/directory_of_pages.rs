@@ -8,8 +8,8 @@ use platform::Hardware;
 
 use crate::bad_input::one_line;
 use crate::errors::Failure;
+use crate::numbers::thousands;
 use crate::progress::Progress;
-use crate::report::numbers::thousands;
 
 /// Faults that are shown.
 const SHOWN: usize = 5;

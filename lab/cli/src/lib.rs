@@ -1,14 +1,15 @@
 //! The `isles` command: what the user types becomes a configuration, what the engine measures
 //! becomes a report.
 //!
-//! - `arguments`: the command line as typed; `usage` turns its faults into one line;
+//! - `commands`: the commands, with `arguments`, the flags as typed; `usage` turns faults of the
+//!   command line into one line;
 //! - `config`: the resolved configuration, and every rule about what fits together; `choices` and
 //!   `values`: the names and numbers that flags accept; `machine_facts`: what a configuration must
 //!   know of a machine;
 //! - `runner`: from a configuration to a run of the driver;
 //! - `bench`, `deploy`, `certificates`: the commands of these names;
 //! - `report`: the result, as JSON and as text;
-//! - `progress`, `interrupt`: what happens meanwhile;
+//! - `numbers`: numbers as people read them; `progress`, `interrupt`: what happens meanwhile;
 //! - `topology`, `machines`, `probe`: machines as the user names, sees and measures them;
 //! - `verify`: campaigns over seeds;
 //! - `study`: the command of that name; `pages`: HTML files that commands write;
@@ -28,6 +29,7 @@ pub mod bad_input;
 mod bench;
 mod certificates;
 pub mod choices;
+mod commands;
 pub mod config;
 mod deploy;
 mod directory;
@@ -36,6 +38,7 @@ pub mod errors;
 pub mod interrupt;
 pub mod machine_facts;
 pub mod machines;
+pub mod numbers;
 mod output;
 mod pages;
 mod probe;
@@ -65,7 +68,7 @@ pub use report::Report;
 pub use rows::{ExportArguments, ImportArguments};
 pub use usage::COMMANDS;
 
-use arguments::{Arguments, Command};
+use commands::{Arguments, Command};
 use output::print;
 
 /// Runs the command line of this process.

@@ -10,7 +10,7 @@ use boundary::Stage;
 use harness::Sample;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::report::numbers;
+use crate::numbers;
 
 /// Most redraws a second.
 const REDRAWS_HZ: u8 = 10;

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
-use crate::arguments::{Arguments, INSTANCE_COMMAND};
+use crate::arguments::{BENCH_BASIC_FLAGS, INSTANCE_COMMAND};
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, WorkloadName};
+use crate::commands::Arguments;
 
 /// The commands that there are.
 pub const COMMANDS: [&str; 13] = [
@@ -57,21 +58,27 @@ fn matches(words: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
 
 /// The grammar. Whatever follows a flag is its value, also `-1`: then the message can say what the
 /// flag accepts.
-fn command() -> clap::Command {
-    let values = |argument: clap::Arg| {
+fn command() -> Command {
+    let values = |argument: Arg| {
         let takes_value = argument.get_long().is_some() && argument.get_action().takes_values();
         if takes_value { argument.allow_hyphen_values(true) } else { argument }
     };
-    Arguments::command()
-        .mut_subcommand("bench", |bench| bench.mut_args(values))
-        .mut_subcommand(INSTANCE_COMMAND, |instance| instance.mut_args(values))
-        .mut_subcommand("deploy", |deploy| deploy.mut_args(values))
-        .mut_subcommand("topology", |topology| topology.mut_args(values))
-        .mut_subcommand("probe", |probe| probe.mut_args(values))
-        .mut_subcommand("verify", |verify| verify.mut_args(values))
-        .mut_subcommand("study", |study| study.mut_args(values))
-        .mut_subcommand("import", |import| import.mut_args(values))
-        .mut_subcommand("export", |export| export.mut_args(values))
+    let command = COMMANDS.into_iter().chain([INSTANCE_COMMAND]).fold(Arguments::command(), |all, name| {
+        all.mut_subcommand(name, |command| with_help(command.mut_args(values)))
+    });
+    let is_basic = |argument: &Arg| BENCH_BASIC_FLAGS.contains(&argument.get_id().as_str());
+    let basics = |argument: Arg| {
+        let is_hidden = !is_basic(&argument) && !argument.get_id().as_str().starts_with("help");
+        argument.hide_short_help(is_hidden)
+    };
+    with_help(command).mut_subcommand("bench", |bench| bench.mut_args(basics))
+}
+
+/// The command with `--help`, which is short, and `--help-all`, which is complete.
+fn with_help(command: Command) -> Command {
+    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).help("Print all flags");
+    command.disable_help_flag(true).args([short, all])
 }
 
 fn lacks_value(error: &clap::Error) -> bool {

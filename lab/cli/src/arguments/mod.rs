@@ -5,9 +5,7 @@ mod deploy;
 mod study;
 mod verify;
 
-use std::ffi::OsString;
-
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use concurrency::SchemeName;
 
 pub use deploy::DeployArguments;
@@ -15,29 +13,12 @@ pub use study::StudyArguments;
 pub use verify::VerifyArguments;
 use workloads::lock::LockKind;
 
-use crate::backup::{BackupArguments, RestoreArguments};
-use crate::certificates::CertificatesArguments;
 use crate::choices::{Choice, ConcurrencyControl, WorkloadName};
-use crate::directory::{CheckArguments, InspectArguments};
-use crate::rows::{ExportArguments, ImportArguments};
 
 /// The command that Isles starts its second process with.
 pub const PEER_COMMAND: &str = "ipc-peer";
 /// The command that Isles starts the processes of instances with. It has the flags of `bench`.
 pub const INSTANCE_COMMAND: &str = "instance";
-
-const EXAMPLES: &str = "Examples:
-  isles topology                     draw this machine and its islands
-  isles probe --out m.toml           measure this machine and describe it
-  isles bench tpcc                   run TPC-C on all cores for 10 seconds
-  isles bench --help                 all flags of a benchmark
-  isles deploy two.toml              run the instances of a deployment file
-  isles verify                       every scheme over 1000 seeds
-  isles study studies/findings.toml  test published findings, with a report
-  isles check data                   verify a database on disk
-  isles backup data copy             copy one, which may be open
-  isles export data accounts --out accounts.csv
-                                     write the rows of a table; `isles import` reads them";
 
 const TOPOLOGY_EXAMPLES: &str = "Examples:
   isles topology                         this machine
@@ -61,6 +42,43 @@ const PROBE_EXAMPLES: &str = "Examples:
   isles bench tpcc --machine m.toml    ... and simulate it
 
 Other load on the machine spoils the figures.";
+
+const BENCH_BASICS: &str = "Examples:
+  isles bench tpcc                                     the main job: all cores, one warehouse a worker
+  isles bench tpcc --cc no-wait --warehouses 2 --cores 2
+  isles bench tpcc --machine octo-socket --cores 8     the same engine on a simulated machine
+  isles bench ycsb --workload a --zipf 0.9 --seconds 5
+  isles bench micro --op update --rows 4 --json > result.json
+  isles bench tpcc --path data                         a database that stays, and is opened again
+  isles bench tpcc --report run.html                   a page with plots besides
+
+isles bench --help-all has every flag, and more examples.
+Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
+
+/// Flags of `isles bench` that its short help has.
+pub const BENCH_BASIC_FLAGS: [&str; 21] = [
+    "workload",
+    "machine",
+    "cores",
+    "deploy",
+    "engine",
+    "cc",
+    "durability",
+    "path",
+    "seconds",
+    "warmup",
+    "seed",
+    "json",
+    "report",
+    "warehouses",
+    "mix",
+    "scale",
+    "branches",
+    "subscribers",
+    "rows",
+    "zipf",
+    "op",
+];
 
 const BENCH_EXAMPLES: &str = "Examples:
   isles bench tpcc                                     the main job: all cores, one warehouse a worker
@@ -88,59 +106,6 @@ const BENCH_EXAMPLES: &str = "Examples:
 
 Ctrl-C ends a run early with a valid report of what ran; a second Ctrl-C exits at once.
 Exit status: 0 done, 1 the run failed or a consistency check is violated, 2 bad input.";
-
-/// An OLTP engine for hardware islands.
-#[derive(Debug, Parser)]
-#[command(name = "isles", version, after_help = EXAMPLES, disable_help_subcommand = true)]
-pub struct Arguments {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Draw a machine: sockets, memory nodes, caches, cores, distances and islands
-    Topology(TopologyArguments),
-    /// Measure this machine and describe it
-    Probe(ProbeArguments),
-    /// Run one workload in one configuration and report it
-    Bench(Box<BenchArguments>),
-    /// Run what a deployment file says on the instances that it describes
-    Deploy(DeployArguments),
-    /// Make certificates with which the processes of a deployment prove who they are, for a trial
-    Certificates(CertificatesArguments),
-    /// Look for schedules that break the engine: many seeds, judged by histories and invariants
-    Verify(VerifyArguments),
-    /// Run every finding of a study file and compare it with what was published
-    Study(StudyArguments),
-    /// Verify every checksum of a database on disk
-    Check(CheckArguments),
-    /// Show what a database on disk consists of
-    Inspect(InspectArguments),
-    /// Copy a database, which may be open
-    Backup(BackupArguments),
-    /// Make a database of a copy
-    Restore(RestoreArguments),
-    /// Insert the rows of a file into a table
-    Import(ImportArguments),
-    /// Write the rows of a table to a file
-    Export(ExportArguments),
-    /// The second process of `isles bench ipc --processes 2`, which starts it.
-    #[command(name = PEER_COMMAND, hide = true)]
-    Peer {
-        /// What to do.
-        #[arg(default_value = "")]
-        task: String,
-    },
-    /// The process of an instance, which `isles bench --deploy` starts.
-    #[command(name = INSTANCE_COMMAND, hide = true)]
-    Instance(Box<BenchArguments>),
-    /// A command of a later version, or none at all.
-    #[command(external_subcommand)]
-    Other(Vec<OsString>),
-}
 
 /// Flags of `isles topology`.
 #[derive(Clone, Debug, Default, Args)]
@@ -200,7 +165,7 @@ fn cc_help() -> String {
 
 /// Flags of `isles bench`.
 #[derive(Clone, Debug, Default, Args)]
-#[command(after_help = BENCH_EXAMPLES)]
+#[command(after_help = BENCH_BASICS, after_long_help = BENCH_EXAMPLES)]
 pub struct BenchArguments {
     /// The name of a workload.
     #[arg(value_name = "WORKLOAD", help = alternatives(WorkloadName::ALL))]

@@ -6,7 +6,7 @@ use machine::Topology;
 
 use super::types::{Channel, Probe};
 use crate::bad_input::one_line;
-use crate::report::numbers::si;
+use crate::numbers::si;
 
 /// Most hardware threads whose matrix fits a terminal.
 const MATRIX_THREADS_MAX: usize = 16;

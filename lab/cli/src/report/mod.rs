@@ -5,7 +5,6 @@
 //! serialises as the JSON object of the command-line contract and renders as text for people.
 
 mod json;
-pub mod numbers;
 mod page;
 mod result;
 #[cfg(test)]

@@ -7,12 +7,12 @@ use harness::{
     RoundTrip, ThreadFigures,
 };
 
-use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::result::Report;
 use super::timeline::Bin;
 use crate::bad_input::one_line;
 use crate::choices::{Choice, Switch};
 use crate::config::{Config, Length};
+use crate::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 40.0;

@@ -10,7 +10,7 @@ use isles::{Datum, TableDescription};
 use super::opening::{Format, open, table};
 use super::{csv, json, values};
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 
 const EXAMPLES: &str = "Examples:
   isles export data accounts --format csv > accounts.csv

@@ -16,7 +16,7 @@ use super::opening::{Format, open, table};
 use super::{csv, json, values};
 use crate::bad_input::{BadInput, one_line};
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 
 const EXAMPLES: &str = "Examples:
   isles import data accounts accounts.csv

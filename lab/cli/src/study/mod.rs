@@ -11,8 +11,9 @@ use ::experiments::execute::Executor;
 use ::experiments::report::Origin;
 use ::experiments::{Plan, Resolution, Study, Verdict, plan, report, verdict};
 
-use crate::arguments::{Command, StudyArguments};
+use crate::arguments::StudyArguments;
 use crate::bad_input::BadInput;
+use crate::commands::Command;
 use crate::config;
 use crate::errors::Failure;
 use crate::interrupt::Interrupt;

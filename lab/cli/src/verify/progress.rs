@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use ::verify::Progress;
 
-use crate::report::numbers;
+use crate::numbers;
 
 /// Most redraws a second.
 const REDRAWS_HZ: u8 = 10;

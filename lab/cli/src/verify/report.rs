@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::plan::Plan;
 use crate::errors::Failure;
-use crate::report::numbers;
+use crate::numbers;
 
 /// The result of `isles verify`.
 #[derive(Serialize)]

@@ -8,7 +8,7 @@ use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::config::asked::{Asked, Change};
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 use crate::values;
 
 /// Most rows of a site.

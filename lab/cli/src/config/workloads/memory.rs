@@ -7,7 +7,7 @@ use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 use crate::values;
 
 /// Flags of `memory`.

@@ -11,7 +11,7 @@ use crate::choices::{Choice, choose, serialize_name};
 use crate::config::asked::{Asked, Change};
 use crate::config::hot::Hot;
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 use crate::values;
 
 /// Smallest row: it holds a counter that updates increment.

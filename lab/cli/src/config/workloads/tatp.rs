@@ -12,7 +12,7 @@ use crate::choices::{Choice, choose, serialize_name};
 use crate::config::asked::{Asked, Change};
 use crate::config::hot::Hot;
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 use crate::values;
 
 /// Most subscribers.

@@ -9,7 +9,7 @@ use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
 use crate::choices::{Choice, choose, serialize_name};
 use crate::errors::Failure;
-use crate::report::numbers::thousands;
+use crate::numbers::thousands;
 use crate::values;
 
 /// Bytes of a YCSB record.

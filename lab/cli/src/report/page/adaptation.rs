@@ -5,7 +5,7 @@ use experiments::pages::html::{escape, figure};
 use experiments::pages::plot::{COLOURS, Column, HeatMaps, Segment, Strip, columns, heat_maps, strips};
 use repartitioning::{Repartitioning, Story, View};
 
-use super::super::numbers::{percent, seconds};
+use crate::numbers::{percent, seconds};
 
 /// Repartitionings that are drawn; of others there is the reason.
 const DRAWN_MAX: usize = 6;

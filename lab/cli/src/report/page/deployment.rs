@@ -8,7 +8,7 @@ use experiments::pages::html::figure;
 use experiments::pages::plot::{Anchor, Drawing, WIDTH, load_colour};
 use harness::{Deployed, WorkerPlace};
 
-use super::super::numbers::thousands;
+use crate::numbers::thousands;
 
 /// Width of what stands left of the boxes.
 const LABELS: f64 = 150.0;
@@ -121,5 +121,5 @@ fn matrix(deployed: &Deployed) -> String {
 
 /// A count in few characters.
 fn short(count: u64) -> String {
-    super::super::numbers::si(count as f64).trim().to_owned()
+    crate::numbers::si(count as f64).trim().to_owned()
 }

@@ -12,8 +12,8 @@ use experiments::pages::html::{escape, figure, table};
 use experiments::pages::plot::{Anchor, Bar, Drawing, WIDTH, bars, load_colour};
 use harness::{HotLine, MachineUse, PortKind, PortUse};
 
-use super::super::numbers::{bytes, percent, thousands};
 use super::super::result::Report;
+use crate::numbers::{bytes, percent, thousands};
 
 /// Ports and lines in the tables.
 const BUSIEST: usize = 12;

@@ -13,9 +13,9 @@ use experiments::pages::plot::{Lines, Series, Share, lines, stack};
 use harness::{Breakdown, Check, Counters, Kind};
 use serde_json::Value as Json;
 
-use super::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 use super::result::Report;
 use crate::choices::Choice;
+use crate::numbers::{bytes, microseconds, percent, seconds, si, thousands};
 
 /// Height of the timeline.
 const TIMELINE_HEIGHT: f64 = 240.0;

@@ -32,7 +32,9 @@ fn repository() -> PathBuf {
 /// The help of each command.
 pub fn of_help() -> Vec<Text> {
     let help = |command: &str| {
-        let lines = of_examples(&isles(&[command, "--help"]).output);
+        let mut lines = of_examples(&isles(&[command, "--help-all"]).output);
+        let basics = of_examples(&isles(&[command, "--help"]).output);
+        lines.extend(basics.into_iter().filter(|line| !lines.contains(line)).collect::<Vec<_>>());
         let lines: Vec<Line> = lines.into_iter().map(Line::of).collect();
         assert!(!lines.is_empty(), "{command} --help shows no command");
         Text { name: command.to_owned(), lines }
