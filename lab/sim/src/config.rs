@@ -61,6 +61,11 @@ pub struct Config {
     /// Remember the last events of each core; a deadlock shows them. It makes the host slower, the
     /// run stays the same.
     pub trace: bool,
+    /// The run fails with [`SimError::Undeclared`] if a core accesses regions without declaring
+    /// that. It makes the host about a thousand times slower, the run stays the same.
+    pub checks_touches: bool,
+    /// Names of regions, and parts of the names of functions, whose accesses are not reported.
+    pub unchecked: &'static [&'static str],
     /// Stack of each fiber.
     pub stack_bytes: usize,
     /// Address space for regions, committed as it is touched; half as much again for what is known
@@ -119,6 +124,8 @@ impl Config {
             seed: 0,
             perturb: false,
             trace: false,
+            checks_touches: false,
+            unchecked: &[],
             stack_bytes: 256 << 10,
             memory_bytes: 64 << 30,
             expected_bytes: 0,

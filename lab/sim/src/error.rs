@@ -4,7 +4,7 @@ use std::fmt;
 
 use platform::{HardwareThread, Nanos};
 
-use crate::Event;
+use crate::{Event, UndeclaredAccess};
 
 /// Why a run ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +54,9 @@ pub enum SimError {
         /// The last moment at which anything happened.
         at: Nanos,
     },
+    /// Cores accessed shared memory at no cost, see [`crate::Config::checks_touches`].
+    #[error("{} instructions access shared memory undeclared: {}", .0.len(), undeclared(.0))]
+    Undeclared(Vec<UndeclaredAccess>),
 }
 
 /// What a fiber waits for.
@@ -112,6 +115,10 @@ impl fmt::Display for Waiting {
 
 fn gibibytes(bytes: usize) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+fn undeclared(accesses: &[UndeclaredAccess]) -> String {
+    accesses.iter().map(ToString::to_string).collect::<Vec<String>>().join("; ")
 }
 
 /// The fibers of a deadlock in one line; the first ones of many.

@@ -12,6 +12,7 @@ use platform::Nanos;
 use crate::model::Seat;
 use crate::ready::key;
 use crate::stack::ColouredStack;
+use crate::touches::DeclaredLines;
 use crate::trace::Ring;
 use crate::waiting::Wait;
 
@@ -25,6 +26,8 @@ pub(crate) const PERTURBED: u8 = 4;
 pub(crate) const CROWDED: u8 = 8;
 /// The last events are remembered.
 pub(crate) const TRACED: u8 = 16;
+/// Accesses to regions are compared with declarations.
+pub(crate) const CHECKED: u8 = 32;
 
 /// Most fibers: their numbers have 16 bits in the lists of waiters.
 pub(crate) const FIBERS_MAX: usize = u16::MAX as usize - 1;
@@ -71,6 +74,8 @@ pub(crate) struct Fiber {
     /// Touched by the code that resumes or drops this fiber, never by the fiber itself.
     pub(crate) coroutine: UnsafeCell<Option<Stackful>>,
     pub(crate) trace: RefCell<Option<Box<Ring>>>,
+    /// Filled if the fiber is [`CHECKED`].
+    pub(crate) declared: RefCell<DeclaredLines>,
     /// The `parallel` that started the fiber, null for the first one.
     pub(crate) group: Cell<*const Group>,
     pub(crate) wait: Wait,
@@ -89,6 +94,7 @@ impl Fiber {
             thread: Cell::new(None),
             balance_ps: Cell::new(u64::MAX),
             trace: RefCell::default(),
+            declared: RefCell::default(),
             yielder: Cell::new(std::ptr::null()),
             coroutine: UnsafeCell::new(None),
             crew: Cell::new(0),
@@ -105,6 +111,11 @@ impl Fiber {
 
     pub(crate) fn is_supervisor(&self) -> bool {
         self.mode.get() & SUPERVISOR != 0
+    }
+
+    /// The declarations with which accesses are compared.
+    pub(crate) fn compared(&self) -> Option<&RefCell<DeclaredLines>> {
+        (self.mode.get() & (SUPERVISOR | SUPPRESSED) == 0).then_some(&self.declared)
     }
 
     pub(crate) fn is_perturbed(&self) -> bool {

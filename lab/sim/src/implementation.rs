@@ -397,6 +397,9 @@ impl Platform for VirtualMachine {
 
     #[inline]
     fn work(c: VirtualCore, work: Work, units: u32) {
+        if work == Work::Transaction {
+            c.forget_declarations();
+        }
         c.spend(c.simulation().config.model.costs.work_ps[work as usize] * u64::from(units));
     }
 

@@ -49,7 +49,7 @@
 //!
 //! ```text
 //! line, word, random, ready, recent, work, spin  lines and accesses, words, randomness, keys of fibers, what is under way, computation, loops
-//! trace, error, arena, stack, memory             last events, failures, memory and stacks from the host, regions
+//! trace, error, arena, stack, memory, touches    last events, failures, memory and stacks from the host, regions, their accesses
 //! model, disk, faults, config, host              what is simulated, and whether the host has room for it
 //! directory, tags, cores, arrivals, bandwidth,   lines, caches, what cores and L3s have under way,
 //! statistics, network                            ports, counters, what goes from machine to machine
@@ -100,6 +100,7 @@ mod spin;
 mod stack;
 mod statistics;
 mod tags;
+mod touches;
 mod trace;
 mod virtual_core;
 mod virtual_machine;
@@ -117,6 +118,7 @@ pub use links::{KernelCosts, VirtualReceiver, VirtualSender};
 pub use memory::VirtualRegion;
 pub use model::{CacheSizes, Costs, Model, Shape};
 pub use statistics::{Counts, FaultCounts, HotLine, Outcome, PortKind, PortUse, Statistics};
+pub use touches::UndeclaredAccess;
 pub use trace::{CoreEvents, Event, EventKind};
 pub use virtual_core::VirtualCore;
 pub use virtual_machine::VirtualMachine;

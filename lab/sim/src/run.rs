@@ -52,6 +52,10 @@ impl VirtualMachine {
                 resume_unwind(panic);
             }
         }
+        let undeclared = simulation.guard.as_ref().map(|guard| guard.undeclared()).unwrap_or_default();
+        if !undeclared.is_empty() {
+            return Err(SimError::Undeclared(undeclared));
+        }
         let statistics = statistics(&simulation, first.now());
         drop(simulation);
         match value {

@@ -7,7 +7,7 @@ use platform::Nanos;
 use crate::SimError;
 use crate::cost::Ready;
 use crate::error::WaitReason;
-use crate::fiber::{Fiber, Group, SUPERVISOR, SUPPRESSED};
+use crate::fiber::{CHECKED, Fiber, Group, SUPERVISOR, SUPPRESSED};
 use crate::line::{Access, LineNumber};
 use crate::ready::{NEVER, clock_of, key, order, picoseconds};
 use crate::simulation::Simulation;
@@ -153,6 +153,9 @@ impl VirtualCore {
         if let Some(trace) = fiber.trace.borrow_mut().as_mut().filter(|_| !matches!(ready, Ready::Later(_))) {
             trace.record(start_ps, access, line);
         }
+        if fiber.mode.get() & CHECKED != 0 && !matches!(ready, Ready::Later(_)) {
+            fiber.declared.borrow_mut().declare(line, access != Access::Read);
+        }
         let later = |ready_ps: u64| ready_ps + simulation.disturbance(fiber, ready_ps - start_ps);
         match ready {
             Ready::Now(ready_ps) => Ready::Now(later(ready_ps)),
@@ -257,6 +260,15 @@ impl VirtualCore {
             let stretched_ps = simulation.cost().stretched(fiber.seat.get().core as usize, picoseconds);
             let more_ps = simulation.disturbance(fiber, stretched_ps);
             fiber.clock_ps.set(fiber.clock_ps.get() + stretched_ps + more_ps);
+        }
+    }
+
+    /// A transaction begins or ends: it declares anew what it accesses.
+    #[inline(always)]
+    pub(crate) fn forget_declarations(self) {
+        let fiber = self.fiber();
+        if fiber.mode.get() & CHECKED != 0 {
+            fiber.declared.borrow_mut().clear();
         }
     }
 

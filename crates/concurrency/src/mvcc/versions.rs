@@ -11,7 +11,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use platform::{OutOfMemory, Platform, SharedWord};
+use platform::{Intent, OutOfMemory, Platform, SharedWord};
 use storage::record::tail;
 use storage::{Local, RecordHeader, RecordRef, Table};
 
@@ -104,7 +104,7 @@ impl<P: Platform> Versioned<P> {
 
 /// The row that had the entry of index number `index` before.
 pub(super) fn predecessor<P: Platform>(c: P::Core, row: Row<P>, index: usize) -> Option<u64> {
-    let words = inherited_words::<P>(row.header().inherited(c))?;
+    let words = inherited_words::<P>(c, row.header().inherited(c))?;
     let entries = words[1..].chunks_exact(2);
     let found = entries.map(|entry| (P::load(c, &entry[0], Ordering::Relaxed), &entry[1]));
     found
@@ -115,8 +115,9 @@ pub(super) fn predecessor<P: Platform>(c: P::Core, row: Row<P>, index: usize) ->
 
 /// The words of a block of inherited entries: how many there are, then the number of an index and a
 /// row for each entry.
-fn inherited_words<'a, P: Platform>(bits: u64) -> Option<&'a [P::Word]> {
+fn inherited_words<'a, P: Platform>(c: P::Core, bits: u64) -> Option<&'a [P::Word]> {
     let at = NonNull::new(std::ptr::with_exposed_provenance_mut::<P::Word>(bits as usize))?;
+    P::touch(c, at.as_ptr(), size_of::<P::Word>(), Intent::Read);
     // SAFETY: made by `inherited_entries`, which wrote the count and that many words; not retired
     // before the caller's epoch ends.
     unsafe { Some(std::slice::from_raw_parts(at.as_ptr(), P::peek(at.as_ref()) as usize)) }
@@ -143,6 +144,7 @@ pub(super) fn inherited_entries<P: Platform>(
     }
     words.insert(0, words.len() as u64 + 1);
     let at = local.allocate(c, words.len() * 8)?.cast::<P::Word>();
+    P::touch(c, at.as_ptr(), words.len() * 8, Intent::Write);
     for (place, word) in words.iter().enumerate() {
         // SAFETY: the block has room for all words, and no other worker knows it.
         unsafe { at.add(place).write(P::Word::new(*word)) };
@@ -155,7 +157,7 @@ pub(super) fn inherited_entries<P: Platform>(
 /// # Safety
 /// No reader finds the block any more; once; inside an epoch.
 pub(super) unsafe fn retire_inherited<P: Platform>(c: P::Core, local: &mut Local<P>, bits: u64) {
-    let Some(words) = inherited_words::<P>(bits) else { return };
+    let Some(words) = inherited_words::<P>(c, bits) else { return };
     if let Some(at) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(bits as usize)) {
         // SAFETY: allocated with this size; the rest is the caller's promise.
         unsafe { local.retire(c, at, size_of_val(words)) };

@@ -484,11 +484,10 @@ impl<'p, P: Platform> Page<'p, P> {
     pub(crate) fn remove(self, c: P::Core, at: usize) {
         let mut shape = self.shape();
         let (stride, count) = (self.stride(), self.count());
-        if shape.level == 0 {
-            self.add_garbage(self.slot(c, at).words());
-        }
+        let record_words = (shape.level == 0).then(|| self.slot(c, at).words());
         let (from, end) = (self.entry_at(at), self.entry_at(count));
         self.touch_header(c, Intent::Write);
+        record_words.into_iter().for_each(|words| self.add_garbage(words));
         P::touch(c, &raw const self.words[from], (end - from) * 8, Intent::Write);
         for word in from..end - stride {
             P::poke(&self.words[word], P::peek(&self.words[word + stride]));

@@ -17,7 +17,7 @@ use crate::arena::prefetch;
 use crate::cost::CostModel;
 use crate::error::WaitReason;
 use crate::falling::Falling;
-use crate::fiber::{CROWDED, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
+use crate::fiber::{CHECKED, CROWDED, Fiber, Group, PERTURBED, SUPERVISOR, Stackful, TRACED};
 use crate::fibers::Fibers;
 use crate::line::{LineNumber, PRIVATE_LINE};
 use crate::memory::Memory;
@@ -27,6 +27,7 @@ use crate::plans::Plans;
 use crate::random::Random;
 use crate::ready::{NEVER, ReadyQueue, clock_of, fiber_of, key, order, picoseconds};
 use crate::seats::Seats;
+use crate::touches::Guard;
 use crate::word::VirtualWord;
 use crate::{Config, Crash, SimError};
 use terms::random::mix;
@@ -94,6 +95,8 @@ pub(crate) struct Simulation {
     /// How often a fiber was resumed.
     resumed: Cell<u64>,
     pub(crate) falling: Falling,
+    /// Compares accesses to regions with declarations, if the configuration asks for that.
+    pub(crate) guard: Option<Box<Guard>>,
 }
 
 impl Simulation {
@@ -103,6 +106,7 @@ impl Simulation {
         let memory = Memory::new(config.memory_bytes)?;
         let several = config.model.machines() > 1;
         let control = several.then(|| Memory::new(CONTROL_BYTES)).transpose()?;
+        let guard = config.checks_touches.then(|| Guard::new(config, &memory)).transpose()?;
         let mut cost = CostModel::new(config)?;
         cost.coherence.named = Some(Arc::clone(&memory));
         let cost = UnsafeCell::new(cost);
@@ -133,6 +137,7 @@ impl Simulation {
             crashed: Cell::new(false),
             resumed: Cell::new(0),
             falling: Falling::new(&config.falls),
+            guard,
         }))
     }
 
@@ -235,6 +240,16 @@ impl Simulation {
         fiber.order.set(order(priority, fiber.id));
         // A worker that started others waits for them, and goes on computing afterwards.
         self.compute(fiber, !supervisor && fiber.thread.get().is_some());
+        if fiber.id == self.current.get() {
+            self.compare(Some(fiber));
+        }
+    }
+
+    /// Compares accesses with the declarations of this fiber, which runs; of none, with nothing.
+    fn compare(&self, fiber: Option<&Fiber>) {
+        if let Some(guard) = &self.guard {
+            guard.compare(fiber.and_then(Fiber::compared));
+        }
     }
 
     /// A worker takes its seat and begins to compute.
@@ -302,7 +317,9 @@ impl Simulation {
     ) -> Result<&Fiber, SimError> {
         let (fiber, stack) = self.fibers.take(self.config.stack_bytes)?;
         let perturbed = if self.config.perturb { PERTURBED } else { 0 };
-        fiber.mode.set(perturbed | if self.config.trace { TRACED } else { 0 });
+        let checked = if self.config.checks_touches { CHECKED } else { 0 };
+        fiber.mode.set(perturbed | checked | if self.config.trace { TRACED } else { 0 });
+        fiber.declared.borrow_mut().clear();
         fiber.order.set(order(self.priority(fiber.id), fiber.id));
         self.plans.based(fiber.id, stack.base().get());
         fiber.group.set(group);
@@ -366,7 +383,10 @@ impl Simulation {
             // others.
             let coroutine = unsafe { &mut *fiber.coroutine.get() };
             let Some(coroutine) = coroutine else { unreachable!("a ready fiber has a coroutine") };
-            if let CoroutineResult::Return(()) = coroutine.resume(()) {
+            self.compare(Some(fiber));
+            let result = coroutine.resume(());
+            self.compare(None);
+            if let CoroutineResult::Return(()) = result {
                 self.finish(fiber);
                 if fiber.id == 0 {
                     return Ok(());

@@ -13,4 +13,5 @@ mod network;
 mod schedules;
 mod siblings;
 mod synchronization;
+mod touches;
 mod waiting;

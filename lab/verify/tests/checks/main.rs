@@ -11,4 +11,5 @@ mod owners;
 mod pages;
 mod refusals;
 mod stamps;
+mod touches;
 mod ways;
