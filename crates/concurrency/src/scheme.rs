@@ -18,6 +18,7 @@ use platform::{Intent, OutOfMemory, Platform};
 use storage::hash::Approach;
 use storage::tree::{Direction, Lookup};
 use storage::{Index, Local, RecordHeader, Table};
+use terms::rows::partition_column;
 use terms::{Mode, Stamp};
 
 use crate::lookups::{Ahead, Keys, look_up};
@@ -149,7 +150,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
         for number in 0..keys.count() {
             let key = keys.key(number);
             // Keys with the same leading column are of the same partition.
-            let leading = key.as_ref()[0] >> 48;
+            let leading = partition_column(key.as_ref()[0]);
             if approached.replace(leading) != Some(leading) {
                 Self::approach(transaction, cx, table, index, key.as_ref())?;
             }

@@ -25,13 +25,11 @@
 use std::fmt;
 
 use terms::Intent;
+use terms::rows::partition_column;
 
 use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer};
 use crate::row::Row;
 use crate::table::Table;
-
-/// Bits of the column that tables are partitioned by.
-const PARTITION_BITS: u32 = 16;
 
 /// All keys whose leading columns are not below `low` and not above `high`, which may have
 /// different numbers of columns.
@@ -95,7 +93,7 @@ impl KeyRange {
     /// of the highest key.
     #[inline]
     pub fn partition_columns(&self) -> (u16, u16) {
-        let leading = |key: &KeyBuffer| (key.words(1)[0] >> (u64::BITS - PARTITION_BITS)) as u16;
+        let leading = |key: &KeyBuffer| partition_column(key.words(1)[0]);
         // Columns that the highest key does not say can have any value.
         let unsaid = u16::MAX.checked_shr(self.high.bits()).unwrap_or(0);
         (leading(&self.low), leading(&self.high) | unsaid)

@@ -1,10 +1,19 @@
-//! Sizes of rows, and sets of their words.
+//! Sizes of rows, sets of their words, and the partition that a key belongs to.
 
 /// Bytes of the longest fixed part of a row, the pointer to its tail included.
 pub const FIXED_BYTES_MAX: usize = 1 << 15;
 
 /// Bytes of the longest variable part of a row: its tail.
 pub const TAIL_BYTES_MAX: usize = 1 << 20;
+
+/// Bits of the leading column of a key, by which tables are partitioned.
+pub const PARTITION_BITS: u32 = 16;
+
+/// The value of the column by which tables are partitioned: the top bits of a key's first word.
+#[inline(always)]
+pub const fn partition_column(first_word: u64) -> u16 {
+    (first_word >> (u64::BITS - PARTITION_BITS)) as u16
+}
 
 /// The set of the words `first..end` of a row: bit 63 stands for the word of that number and all
 /// behind.

@@ -5,6 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use crate::common::{Person, SCHEMES, everybody, everywhere, people, person};
 use isles::{Database, Error, Row, prefix, prefixes, text};
+use terms::random::Xorshift;
 
 #[test]
 fn rows_are_found_by_every_index() {
@@ -247,12 +248,9 @@ fn many_verbs_agree_with_a_model() {
     everywhere("verbs-many_verbs_agree_with_a_model", 0, |database, people| {
         let mut session = database.session().expect("a session");
         let mut model = BTreeMap::new();
-        let mut random = 88_172_645_463_325_252u64;
+        let mut numbers = Xorshift::new(88_172_645_463_325_252);
         for round in 0..3_000u32 {
-            // xorshift64 (Marsaglia 2003).
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            let random = numbers.next();
             let (id, choice, commits) = (random % 40, random >> 20 & 3, random >> 30 & 3 != 0);
             let mut row = person(id);
             (row.age, row.city) = (round, (random >> 40 & 7) as u16);

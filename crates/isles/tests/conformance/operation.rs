@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use isles::Error;
 use serde::{Deserialize, Serialize};
+use terms::random::{GOLDEN, SplitMix};
 
 use crate::rows::{Aspect, Probe};
 
@@ -167,20 +168,16 @@ pub fn goes_on(outcome: &Outcome) -> bool {
 
 /// A small generator of random numbers: the seed says all of them.
 #[derive(Clone, Debug)]
-pub struct Draw(u64);
+pub struct Draw(SplitMix);
 
 impl Draw {
     pub fn new(seed: u64) -> Self {
-        Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15)
+        Draw(SplitMix::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ GOLDEN))
     }
 
-    /// A number below this one (splitmix64).
+    /// A number below this one.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % end
+        self.0.next() % end
     }
 
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {

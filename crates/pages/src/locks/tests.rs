@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use platform::{Hardware, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use storage::{Optimisation, Optimisations};
+use terms::random::Xorshift;
 
 use super::LockMode::{Exclude, IntentExclude, IntentShare, Share};
 use super::answer::{ImmediateAnswer, LockAnswer};
@@ -252,13 +253,8 @@ fn clashes(seed: u64, broken: Broken, optimisations: Optimisations) -> (usize, b
         let (rights, clashes) = (Mutex::new(Rights::default()), Mutex::new(0));
         let inherited = Mutex::new(false);
         let worker = |c, session: usize| {
-            let mut random = seed * 31 + session as u64 + 1;
-            let mut below = |bound: usize| {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                (random >> 9) as usize % bound
-            };
+            let mut random = Xorshift::new(seed * 31 + session as u64 + 1);
+            let mut below = |bound: usize| (random.next() >> 9) as usize % bound;
             let mut locks = TransactionLocks::new(&manager, session);
             for _ in 0..40 {
                 let age = VirtualMachine::timestamp(c) << 12 | session as u64;

@@ -11,6 +11,7 @@ use platform::files::Files;
 use schema::{Field, Row, Table};
 use sim::{Config, Disk, DiskModel, Faults, Shape, VirtualMachine};
 use terms::Abort;
+use terms::random::{GOLDEN, Xorshift};
 
 /// Runs a program in a small virtual machine with a disk, whose schedule depends on the seed.
 pub fn virtually<R: Send>(seed: u64, cores: usize, program: impl FnOnce(sim::VirtualCore) -> R) -> R {
@@ -40,19 +41,16 @@ pub fn session<P: Files>(database: &PagedDatabase<P>, c: P::Core) -> Session<'_>
     Session::new(AnyDatabase::session(database, c, None, false).expect("a session"))
 }
 
-/// Random numbers (xorshift64).
-pub struct Random(u64);
+/// Random numbers.
+pub struct Random(Xorshift);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(Xorshift::new(seed.wrapping_mul(GOLDEN) | 1))
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
+        (self.0.next() >> 11) % bound
     }
 }
 

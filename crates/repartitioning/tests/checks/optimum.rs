@@ -9,6 +9,8 @@ use repartitioning::{
     Core, Cores, Drawn, Draws, Load, Meeting, Model, PartitionMap, Range, Search, SubPartition, Table, search,
 };
 
+use terms::random::SplitMix;
+
 use crate::support::{Numbers, all, machine};
 
 struct Instance {
@@ -20,7 +22,7 @@ struct Instance {
 /// Two tables with `positions` positions each on `sockets` sockets of `each` cores, with random
 /// costs and meetings; in half of them each sub-partition is drawn mostly by one core.
 fn instance(seed: u64, (sockets, each): (u16, u16), positions: u64, meetings: usize) -> Instance {
-    let mut numbers = Numbers(seed);
+    let mut numbers = Numbers(SplitMix::new(seed));
     let cores = machine(sockets, each);
     let domain = Range { low: 0, end: positions };
     let map = PartitionMap::even(&[(Table(0), "a", domain), (Table(1), "b", domain)], &all(&cores));

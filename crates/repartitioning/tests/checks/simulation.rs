@@ -9,6 +9,8 @@ use repartitioning::{
     Spent, State, SubPartition, Table,
 };
 
+use terms::random::SplitMix;
+
 use crate::support::{Numbers, all, machine};
 
 /// Positions of each table.
@@ -79,7 +81,7 @@ impl Toy {
         let controller = Controller::new(settings, cores.clone(), map.clone(), 0.0, &mut act);
         let mut toy = Toy {
             controller: controller.with_rules(rules),
-            numbers: Numbers(seed),
+            numbers: Numbers(SplitMix::new(seed)),
             cores,
             workload: Workload::Uniform,
             change_seconds: 0.001,

@@ -1,22 +1,19 @@
 //! What several tests need: numbers that look random, and machines.
 
 use repartitioning::{Core, Cores};
+use terms::random::SplitMix;
 
-/// Numbers that look random, the same for the same seed (splitmix64).
-pub struct Numbers(pub u64);
+/// Numbers that look random, the same for the same seed.
+pub struct Numbers(pub SplitMix);
 
 impl Numbers {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.next()
     }
 
     /// From 0 to below `end`.
     pub fn below(&mut self, end: usize) -> usize {
-        ((u128::from(self.next()) * end as u128) >> 64) as usize
+        self.0.below(end as u64) as usize
     }
 
     /// From 0 to 1.

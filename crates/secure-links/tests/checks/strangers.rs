@@ -12,6 +12,7 @@ use std::time::Duration;
 use platform::link::Patience;
 use platform::{Hardware, HardwareCore, Platform};
 use secure_links::{Connection, Endpoint, Fault, GUESTS_MAX, Hello, Listener, Peer, PeerError, connect};
+use terms::random::Xorshift;
 
 use crate::authority::Authority;
 use crate::secured::{LIMITS, NAMES, connect_as, doorbell, hello, listen, trust};
@@ -32,15 +33,11 @@ fn rounds() -> u64 {
     std::env::var("ISLES_STRANGER_ROUNDS").map_or(2, |rounds| rounds.parse().expect("a number"))
 }
 
-/// Xorshift (Marsaglia, 2003).
-struct Random(u64);
+struct Random(Xorshift);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
+        (self.0.next() % bound as u64) as usize
     }
 }
 
@@ -150,7 +147,7 @@ fn round(
     nanos: u64,
     kinds: &[usize],
 ) -> (Vec<Peer>, BTreeMap<&'static str, usize>) {
-    let (c, mut random) = (Hardware::core(), Random(seed));
+    let (c, mut random) = (Hardware::core(), Random(Xorshift::new(seed)));
     let Endpoint::Network(address) = listener.endpoint().clone() else { panic!("an address") };
     let (over, end) = (&AtomicBool::new(false), Hardware::now(c).plus(nanos));
     let (mut came, mut sent_away): (Vec<Connection>, _) = (Vec::new(), BTreeMap::new());

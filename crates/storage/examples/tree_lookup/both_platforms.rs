@@ -7,8 +7,9 @@ use platform::{HardwareThread, LINE_BYTES, Place, Platform};
 use sim::{Config, Shape, VirtualMachine};
 use storage::tree::{LeafChanges, MemoryNodes, NoGuard, Tree};
 use storage::{Epochs, Local, Memory};
+use terms::random::SplitMix;
 
-use super::{Random, SEED};
+use super::SEED;
 
 /// Sockets and cores of the virtual machine.
 const SHAPE: (usize, usize) = (2, 4);
@@ -39,7 +40,7 @@ fn nanos_per_lookup<P: Platform>(c: P::Core, cores: usize, keys: &[u64], probes:
     let worker = |c, index: usize| {
         let mut local = local(1 + index);
         local.enter(c);
-        let mut random = Random(SEED + index as u64);
+        let mut random = SplitMix::new(SEED + index as u64);
         let probes: Vec<u64> = (0..probes).map(|_| keys[random.next() as usize % keys.len()]).collect();
         for _ in 0..2 {
             let started = P::now(c);
@@ -71,7 +72,7 @@ fn in_virtual_machine(cores: usize, keys: &[u64], probes: usize) -> f64 {
 /// Prints time and scaling of lookups among `count` keys on both platforms; the scaling in the
 /// virtual machine.
 pub fn lookups(count: usize) -> Vec<f64> {
-    let mut random = Random(SEED);
+    let mut random = SplitMix::new(SEED);
     let keys: Vec<u64> = (0..count).map(|_| random.next()).collect();
     let probes = count.min(PROBES_MAX);
     let hardware = nanos_per_lookup::<platform::Hardware>(platform::Hardware::core(), 1, &keys, probes);

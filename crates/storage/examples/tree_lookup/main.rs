@@ -17,24 +17,13 @@ use std::time::Instant;
 use platform::{Hardware, HardwareThread, Place, Platform};
 use storage::tree::{Direction, LeafChanges, MemoryNodes, NoGuard, Range, Tree};
 use storage::{Epochs, Local, Memory};
+use terms::random::SplitMix;
 
 const SEED: u64 = 42;
 /// How often each core looks up all probes in one run.
 const PASSES: usize = 10;
 
 type Index<const BYTES: usize> = Tree<Hardware, MemoryNodes<BYTES>, 1>;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-}
 
 struct World {
     memory: Memory<Hardware>,
@@ -102,7 +91,7 @@ fn lookups<const BYTES: usize>(count: usize, rounds: usize) {
     let world = World::new();
     let mut local = world.local(0);
     let c = Hardware::core();
-    let mut random = Random(SEED);
+    let mut random = SplitMix::new(SEED);
     let keys: Vec<u64> = (0..count).map(|_| random.next()).collect();
     let probes: Vec<u64> = (0..count).map(|_| keys[random.next() as usize % count]).collect();
     let tree = build::<BYTES>(&keys, &mut local);
@@ -215,7 +204,7 @@ fn insertions<const BYTES: usize>(name: &str, keys: &[u64], rounds: usize) {
 
 fn all<const BYTES: usize>(count: usize, rounds: usize) {
     lookups::<BYTES>(count, rounds);
-    let mut random = Random(SEED);
+    let mut random = SplitMix::new(SEED);
     let scattered: Vec<u64> = (0..count).map(|_| random.next()).collect();
     insertions::<BYTES>("insertion, random", &scattered, rounds.min(9));
     let ascending: Vec<u64> = (0..count as u64).collect();

@@ -54,7 +54,7 @@ impl<P: Platform> Index<P> {
         if self.partitions.len() == 1 {
             return 0;
         }
-        let leading = (key[0] >> 48) as u16;
+        let leading = terms::rows::partition_column(key[0]);
         usize::from(leading.saturating_sub(self.first.unwrap_or(0))).min(self.partitions.len() - 1)
     }
 

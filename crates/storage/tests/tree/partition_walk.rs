@@ -18,7 +18,7 @@ fn keys_that_ascend_are_found_as_each_alone_is() {
     // SAFETY: the world outlives the partition, and the test stays inside an epoch.
     let partition = unsafe { Partition::<Hardware>::new(c, &mut local, Shape::Tree(2)) }.expect("memory");
     let numbers = sized(20_000, 400);
-    let (mut random, mut model) = (Random(1), BTreeMap::new());
+    let (mut random, mut model) = (Random::new(1), BTreeMap::new());
     let witnesses = &mut Witnesses::default();
     for _ in 0..numbers / 2 {
         let number = random.below(numbers);

@@ -10,6 +10,7 @@ use storage::tree::{
     Restart, Tree, Witness,
 };
 use storage::{Epochs, Local, Memory};
+use terms::random::SplitMix;
 
 type Word = <Hardware as Platform>::Word;
 
@@ -18,17 +19,17 @@ pub const fn sized(normal: u64, small: u64) -> u64 {
     if cfg!(miri) { small } else { normal }
 }
 
-/// Numbers from a seed (SplitMix64).
+/// Numbers from a seed.
 #[derive(Clone)]
-pub struct Random(pub u64);
+pub struct Random(SplitMix);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(SplitMix::new(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next()
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {

@@ -39,7 +39,7 @@ fn tree_readers_find_what_was_inserted<S: TestStore, const W: usize>() {
         step * INSERTERS as u64 + inserter as u64
     };
     parallel(&world, 4, &|c, index, local| {
-        let mut random = Random(index as u64);
+        let mut random = Random::new(index as u64);
         match index {
             0 | 1 => {
                 for step in 0..count {
@@ -89,7 +89,7 @@ fn tree_roots_change_under_everybody<S: TestStore, const W: usize>() {
     let tree = world.tree::<S, W>(&mut local);
     local.leave(Hardware::core());
     parallel(&world, 3, &|c, index, local| {
-        let mut random = Random(index as u64);
+        let mut random = Random::new(index as u64);
         let own = |step: u64| key_of::<W>(step * 3 + index as u64);
         for round in 1..=sized(600, 2) {
             for step in 0..6 {
@@ -133,7 +133,7 @@ fn tree_scans_see_no_gaps_and_nothing_twice<S: TestStore, const W: usize>() {
     local.leave(Hardware::core());
     let scans = sized(400, 3);
     parallel(&world, 4, &|c, index, local| {
-        let mut random = Random(index as u64);
+        let mut random = Random::new(index as u64);
         if index == 0 {
             for scan in 0..scans {
                 let direction = if scan % 2 == 0 { Direction::Forward } else { Direction::Reverse };
@@ -181,7 +181,7 @@ fn tree_insertions_and_removals_balance<S: TestStore, const W: usize>() {
     local.leave(Hardware::core());
     let board = Board::new();
     parallel(&world, 3, &|c, index, local| {
-        let mut random = Random(index as u64);
+        let mut random = Random::new(index as u64);
         let mut balance = 0u64;
         for _ in 0..sized(20_000, 60) {
             // The keys wander, so that whole subtrees come and go.
@@ -226,7 +226,7 @@ fn tree_validation_orders_transactions<S: TestStore, const W: usize>() {
     local.leave(Hardware::core());
     let board = Board::new();
     parallel(&world, 2, &|c, index, local| {
-        let mut random = Random(index as u64);
+        let mut random = Random::new(index as u64);
         for round in 1..=sized(5_000, 20) {
             world.refresh(c, local);
             let mut handle = Handle::new(c, &tree, local);

@@ -15,7 +15,7 @@ fn tree_guard_sees_the_next_key<S: TestStore, const W: usize>() {
     let c = Hardware::core();
     let mut handle = Handle::new(c, &tree, &mut local);
     let mut model = BTreeMap::new();
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in 1..sized(4_000, 40) {
         let key = key_of::<W>(random.below(sized(1_000, 60)));
         tree.store().shake(c, handle.local, &mut random);

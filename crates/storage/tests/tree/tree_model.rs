@@ -168,7 +168,7 @@ impl<S: TestStore, const W: usize> Pair<'_, S, W> {
             }
             Operation::Shake(seed) => {
                 let handle = &mut self.handle;
-                handle.tree.store().shake(handle.c, handle.local, &mut Random(*seed));
+                handle.tree.store().shake(handle.c, handle.local, &mut Random::new(*seed));
             }
         }
     }

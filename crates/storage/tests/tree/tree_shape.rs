@@ -11,7 +11,7 @@ fn tree_empties_and_fills_again<S: TestStore, const W: usize>() {
     let tree = world.tree::<S, W>(&mut local);
     let c = Hardware::core();
     let mut handle = Handle::new(c, &tree, &mut local);
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let count = sized(2_000, 60);
     for round in 0..3u64 {
         let mut numbers: Vec<u64> = (0..count).collect();
@@ -76,7 +76,7 @@ fn tree_witness_notices_every_change<S: TestStore, const W: usize>() {
     let tree = world.tree::<S, W>(&mut local);
     let c = Hardware::core();
     let mut handle = Handle::new(c, &tree, &mut local);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let count = sized(400, 40);
     for number in 0..count {
         handle.insert(&key_of(number * 2), number + 1);
@@ -125,7 +125,7 @@ fn fill(keys: impl Iterator<Item = [u64; 2]>) -> f64 {
 /// district.
 fn order_lines(loaded: u64, more: u64) -> impl Iterator<Item = [u64; 2]> {
     let mut next = [loaded; 10];
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let later = std::iter::repeat_with(move || {
         let district = random.below(10);
         next[district as usize] += 1;
@@ -147,7 +147,7 @@ fn tree_fills_leaves_with_ascending_keys() {
     assert!(orders > sized(90, 50) as f64 / 100.0, "order lines behind those of their district: {orders}");
     let swapped = fill((0..count).map(|number| [0, number ^ 1]));
     assert!(swapped > 0.8, "neighbours swapped: {swapped}");
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let scattered = fill((0..count).map(|_| [random.next(), random.next()]));
     assert!((0.6..0.8).contains(&scattered), "random: {scattered}");
 }

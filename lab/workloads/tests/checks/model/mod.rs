@@ -62,7 +62,7 @@ struct Relation {
 
 /// The leading column of a key.
 fn partition(key: &KeyBuffer) -> u64 {
-    key.words(1)[0] >> 48
+    u64::from(terms::rows::partition_column(key.words(1)[0]))
 }
 
 impl Relation {
