@@ -36,7 +36,7 @@ impl<P: Platform> Tables<P> {
 /// Partitions of a table's indexes, by index.
 pub(crate) type Partitions<P> = Vec<Vec<Partition<P>>>;
 
-/// Where a catalog has the descriptors of an index's partitions.
+/// The descriptors of an index's partitions in a catalog.
 pub(crate) enum Descriptors<P: Platform> {
     /// The catalog has descriptors of its own.
     Own(Vec<Partition<P>>),
@@ -62,7 +62,7 @@ pub(crate) struct TableDraft<P: Platform> {
 }
 
 impl<P: Platform> TableDraft<P> {
-    /// The same table with descriptors from `descriptors`, which hears the number of each index.
+    /// The same table with descriptors from `descriptors`, which receives the number of each index.
     pub(crate) fn of(
         table: &Table<P>,
         (read_only, constant): (bool, u64),
@@ -112,7 +112,8 @@ pub(crate) unsafe fn lay_out<P: Platform>(
     c: P::Core,
     memory: &Memory<P>,
     node: Option<Node>,
-    (drafts, spare): (Vec<TableDraft<P>>, usize),
+    drafts: Vec<TableDraft<P>>,
+    spare: usize,
 ) -> Result<Tables<P>, OutOfMemory> {
     let list_bytes = if spare == 0 { Space::bytes_of::<Table<P>>(drafts.len()) } else { 0 };
     let bytes = drafts.iter().map(TableDraft::bytes).sum::<usize>() + list_bytes;

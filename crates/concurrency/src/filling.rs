@@ -10,19 +10,19 @@ use storage::index::{Open, Witnesses};
 use storage::tree::Insert;
 
 use crate::access::{check_row, new_row};
-use crate::instance::Session;
+use crate::instance::WorkerContext;
 use crate::scheme::Filling;
 use terms::Abort;
 
 /// Fills tables through a session that runs no transaction meanwhile.
 pub struct Filler<'i, P: Platform, S: Filling<P>> {
-    session: Session<'i, P, S>,
+    session: WorkerContext<'i, P, S>,
     witnesses: Witnesses,
 }
 
 impl<'i, P: Platform, S: Filling<P>> Filler<'i, P, S> {
     /// A filler through this session.
-    pub fn new(session: Session<'i, P, S>) -> Self {
+    pub fn new(session: WorkerContext<'i, P, S>) -> Self {
         Filler { session, witnesses: Witnesses::default() }
     }
 

@@ -1,9 +1,24 @@
 //! Concurrency control: one [`Scheme`] trait, and every scheme a module, listed in `schemes`.
 //!
-//! A scheme sees tables as numbers, keys as normalized words, rows as words. The scheme decides
-//! which transaction may read and write what and when. What is common to all schemes (the rows of a
-//! transaction, its pending writes, its entries in indexes) is in `access` and `writes`; what a log
-//! wants to know of a commit is in `redo`.
+//! A scheme works on tables by number, keys as normalized words, rows as words. The scheme decides
+//! which transaction may read and write what and when. The tests (`tests/checks`) state the rules
+//! of each scheme as small histories.
+//!
+//! - Interface: `scheme` (the traits, one for each kind of caller), `schemes` (the list of all
+//!   schemes), `options` and `ways` (of an instance), `rules` (which mutants break at run time),
+//!   `lookups`, `new_rows`, `row_words`, `scan` (arguments of verbs), `redo` (the changes of a
+//!   commit, for a log, and their order).
+//! - Instances: `instance` (tables, memory, workers), `catalog` (its tables, by memory node),
+//!   `filling` (rows before any transaction), `meter` (the breakdown of a worker's time),
+//!   `look_ahead` (keys that later transactions will look up), `timestamps` (from a counter or the
+//!   clock).
+//! - Shared by most schemes: `access` (the rows of a transaction and their index entries), `writes`
+//!   (pending writes).
+//! - Optimistic schemes: `optimistic` (the common protocol) with the methods `silo`, `tictoc`,
+//!   `occ` and `mvcc` (versions and snapshots).
+//! - Schemes that lock: `lock_word` (a lock in one word), `locking` (two-phase locking, gaps, lock
+//!   managers) with the policies `no_wait`, `wait_die` and `dl_detect`.
+//! - `hstore`: locks of whole partitions, and an undo list.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -41,7 +56,7 @@ pub use access::ROWS_MAX;
 pub use dl_detect::DlDetect;
 pub use filling::Filler;
 pub use hstore::Hstore;
-pub use instance::{Content, IndexShape, Instance, Session, Structure, TableShape, TooManySessions};
+pub use instance::{Content, IndexShape, Instance, Structure, TableShape, TooManySessions, WorkerContext};
 pub use look_ahead::{LOOK_AHEAD, LookAhead, Use};
 pub use lookups::{Ahead, KeyList, Keys};
 pub use meter::{Meter, SAMPLE};
@@ -52,7 +67,7 @@ pub use occ::Occ;
 pub use options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
 pub use redo::{Before, RedoSink};
 pub use row_words::RowWords;
-pub use scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, Worker};
+pub use scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState};
 pub use schemes::{Branching, SchemeName, SchemeVisitor, UnknownScheme};
 pub use silo::Silo;
 pub use tictoc::TicToc;

@@ -7,9 +7,9 @@
 //! says that it is full.
 //!
 //! Where rows are locked by managers ([`crate::locking`]), bits 63 and 48 are both set in the word
-//! of a row, which they never are otherwise: nobody gets the row by this word. Bits 0 to 41 are the
-//! address of the row's manager then, in lines; 0: none was needed yet, and the row is free. The
-//! gap below the row is locked by the word as ever.
+//! of a row, which they never are otherwise: no transaction gets the row by this word. Bits 0 to 41
+//! are the address of the row's manager then, in lines; 0: none was needed yet, and the row is
+//! free. The gap below the row is locked by the word as ever.
 //!
 //! A gap lock keeps others from inserting below the row. An inserting transaction checks the lock
 //! with the index latched; a transaction that locks a gap checks afterwards that the index has not
@@ -43,7 +43,7 @@ const MANAGED: u64 = EXCLUSIVE | READERS_FULL;
 /// The address of a manager, in lines.
 const MANAGER: u64 = (1 << 42) - 1;
 
-/// What a lock word says.
+/// The value of a lock word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockState(u64);
 
@@ -56,22 +56,22 @@ impl LockState {
         self.0 & EXCLUSIVE != 0
     }
 
-    /// Whether any transaction holds the row or the gap.
+    /// Returns true if any transaction holds the row or the gap.
     pub(crate) fn is_held(self) -> bool {
         self.0 & (EXCLUSIVE | READERS | GAPS) != 0
     }
 
-    /// Whether a waiting transaction is not to be overtaken.
+    /// Returns true if a waiting transaction is not to be overtaken.
     pub(crate) fn is_waited(self) -> bool {
         self.0 & WAITED != 0
     }
 
-    /// Whether the row is gone for good.
+    /// Returns true if the row is gone for good.
     pub(crate) fn is_gone(self) -> bool {
         self.tag() == TAG_GONE
     }
 
-    /// Whether the row's lock is a manager.
+    /// Returns true if the row's lock is a manager.
     pub(crate) fn is_managed(self) -> bool {
         self.0 & MANAGED == MANAGED
     }
@@ -85,7 +85,7 @@ impl LockState {
     }
 }
 
-/// What is asked of a lock.
+/// A lock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// To share the row; with `gap`, the gap below it too.
@@ -127,7 +127,7 @@ impl Want {
 
 /// How tags follow the holders of a lock.
 pub trait Tagging {
-    /// Whether transactions wait for locks: then a new holder leaves its tag, and does not overtake
+    /// True if transactions wait for locks: then a new holder leaves its tag, and does not overtake
     /// waiting transactions.
     const WAITS: bool;
     /// The word `granted` to a transaction with this tag, which was `before`.
@@ -236,7 +236,7 @@ impl<P: Platform> LockWord<P> {
             }
             let granted = T::join(before, granted, want, tag);
             if lockers == Lockers::One {
-                // Relaxed: for nobody but the caller.
+                // Relaxed: for the caller alone.
                 P::store(c, &self.0, granted.0, Ordering::Relaxed);
                 return Ok(());
             }
@@ -257,7 +257,7 @@ impl<P: Platform> LockWord<P> {
                 P::fetch_add(c, &self.0, held.wrapping_neg(), Ordering::Release);
             }
             Lockers::One => {
-                // Relaxed, twice: for nobody but the caller.
+                // Relaxed, twice: for the caller alone.
                 let word = P::load(c, &self.0, Ordering::Relaxed);
                 P::store(c, &self.0, word.wrapping_sub(held), Ordering::Relaxed);
             }
@@ -278,7 +278,7 @@ impl<P: Platform> LockWord<P> {
         LockState(P::spin_while(c, &self.0, seen.0, deadline))
     }
 
-    /// What the word says to a transaction that has latched the index.
+    /// The word's value for a transaction that has latched the index.
     pub(crate) fn state(&self, c: P::Core) -> LockState {
         // SeqCst: ordered after the caller's latching of the index, see the module's text.
         LockState(P::load(c, &self.0, Ordering::SeqCst))

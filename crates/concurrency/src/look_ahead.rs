@@ -1,7 +1,7 @@
 //! Looking ahead: the keys of a transaction that a worker will run soon are known, so their index
-//! entries and rows are brought closer while the worker runs others.
+//! entries and rows are prefetched_rows closer while the worker runs others.
 //!
-//! That takes two steps, because only its bucket says where a row is. The lines of buckets are
+//! That takes two steps, because only its bucket has the place of a row. The lines of buckets are
 //! asked for two transactions before their own; one before it they are there, are read, and the
 //! lines of the rows are asked for. Both happen a few at a time, in the verbs of the transaction
 //! under way, because a core waits when it has asked for more lines than it has buffers for. The
@@ -32,7 +32,7 @@ pub const LOOK_AHEAD: usize = 2;
 /// Words of the longest key.
 const KEY_WORDS_MAX: usize = 8;
 
-/// What a transaction will do with a key.
+/// A future use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It looks the key up, and uses these words of the row, as [`terms::rows::word_set`] names
@@ -42,7 +42,7 @@ pub enum Use {
     Insertion,
 }
 
-/// The lines of a row to ask for: bytes from its header on.
+/// The lines of a row to prefetch: bytes from its header on.
 #[derive(Clone, Copy)]
 struct Lines {
     /// The first part ends here, which begins with the header.
@@ -74,9 +74,9 @@ impl Lines {
         }
     }
 
-    /// Asks for them.
+    /// Prefetches them.
     #[inline(always)]
-    fn bring<P: Platform>(self, c: P::Core, bits: u64) {
+    fn prefetch<P: Platform>(self, c: P::Core, bits: u64) {
         let row = bits as usize;
         let ask = |from: usize, end: usize| {
             let from = from & !(LINE_BYTES - 1);
@@ -90,38 +90,45 @@ impl Lines {
 }
 
 /// A key that will be inserted.
-struct Place<'i, P: Platform> {
+struct InsertionPlace<'i, P: Platform> {
     partition: &'i Partition<P>,
     key: [u64; KEY_WORDS_MAX],
     words: usize,
 }
 
-/// What one transaction will use.
+/// The rows and keys that one transaction will use.
 struct Hints<'i, P: Platform> {
     rows: Vec<(Approach<'i, P>, Lines)>,
-    places: Vec<Place<'i, P>>,
+    places: Vec<InsertionPlace<'i, P>>,
 }
 
-/// What the next transactions of a session will use.
+/// The rows and keys that the next transactions of a session will use.
 pub struct LookAhead<'i, P: Platform> {
     /// A ring.
     hints: [Hints<'i, P>; LOOK_AHEAD],
-    /// The place of the transaction that is known last.
+    /// The place of the transaction that was announced last.
     last: usize,
-    /// Buckets of that transaction that were asked for.
-    asked: usize,
-    /// Rows of the next transaction that were asked for.
-    brought: usize,
+    /// Buckets of that transaction that were prefetched.
+    prefetched_buckets: usize,
+    /// Rows of the next transaction that were prefetched.
+    prefetched_rows: usize,
     /// Buckets and rows that are left.
     left: usize,
-    /// Transactions that were told of, as far as it matters.
-    told: usize,
+    /// Announced transactions, up to the number that matters.
+    announced: usize,
 }
 
 impl<P: Platform> Default for LookAhead<'_, P> {
     fn default() -> Self {
         let none = |_| Hints { rows: Vec::new(), places: Vec::new() };
-        LookAhead { hints: std::array::from_fn(none), last: 0, asked: 0, brought: 0, left: 0, told: 0 }
+        LookAhead {
+            hints: std::array::from_fn(none),
+            last: 0,
+            prefetched_buckets: 0,
+            prefetched_rows: 0,
+            left: 0,
+            announced: 0,
+        }
     }
 }
 
@@ -132,14 +139,14 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         (self.last + LOOK_AHEAD - 1) % LOOK_AHEAD
     }
 
-    /// All transactions come one nearer, and another one is known, of which [`Self::add_rows`] and
-    /// [`Self::add_insertion`] tell.
+    /// All transactions come one nearer, and another one is announced, which [`Self::add_rows`] and
+    /// [`Self::add_insertion`] describe.
     ///
     /// Pre: the session is inside an epoch.
     #[inline]
     pub fn step(&mut self, c: P::Core) {
         while self.left > 0 {
-            self.ask(c);
+            self.prefetch_one(c);
         }
         self.last = (self.last + 1) % LOOK_AHEAD;
         let next = &self.hints[self.next()];
@@ -150,41 +157,41 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         let new = &mut self.hints[self.last];
         new.rows.clear();
         new.places.clear();
-        (self.asked, self.brought) = (0, 0);
-        self.told = (self.told + 1).min(LOOK_AHEAD + 1);
+        (self.prefetched_buckets, self.prefetched_rows) = (0, 0);
+        self.announced = (self.announced + 1).min(LOOK_AHEAD + 1);
     }
 
-    /// Whether the transaction under way was told of before it began, as far as the session's
-    /// caller tells.
+    /// Returns true if the transaction under way was announced before it began, as far as the
+    /// session's caller announces any.
     #[inline(always)]
-    pub fn knows_current(&self) -> bool {
-        self.told > LOOK_AHEAD
+    pub fn has_announced_current(&self) -> bool {
+        self.announced > LOOK_AHEAD
     }
 
-    /// Asks for a little of what is left to ask for. Verbs of the transaction under way call this:
-    /// a core has few buffers for lines that are on their way, and waits when it asks for more at
+    /// Prefetches a little of what is left. Verbs of the transaction under way call this:
+    /// a core has few buffers for lines that are on their way, and waits when it prefetches more at
     /// once.
     ///
     /// Pre: as [`Self::step`].
     #[inline(always)]
-    pub fn go_on(&mut self, c: P::Core) {
+    pub fn advance(&mut self, c: P::Core) {
         if self.left > 0 {
-            self.ask(c);
+            self.prefetch_one(c);
         }
     }
 
     #[inline(never)]
-    fn ask(&mut self, c: P::Core) {
-        if let Some((approach, lines)) = self.hints[self.next()].rows.get(self.brought) {
+    fn prefetch_one(&mut self, c: P::Core) {
+        if let Some((approach, lines)) = self.hints[self.next()].rows.get(self.prefetched_rows) {
             if let Some(bits) = approach.glance(c) {
-                lines.bring::<P>(c, bits);
+                lines.prefetch::<P>(c, bits);
             }
-            self.brought += 1;
+            self.prefetched_rows += 1;
             self.left -= 1;
         }
-        if let Some((approach, _)) = self.hints[self.last].rows.get(self.asked) {
+        if let Some((approach, _)) = self.hints[self.last].rows.get(self.prefetched_buckets) {
             approach.ask(c);
-            self.asked += 1;
+            self.prefetched_buckets += 1;
             self.left -= 1;
         }
     }
@@ -226,7 +233,7 @@ impl<'i, P: Platform> LookAhead<'i, P> {
         key: &[u64],
     ) {
         let partition = cx.tables[table].indexes[index].partition(key);
-        let mut place = Place { partition, key: [0; KEY_WORDS_MAX], words: key.len() };
+        let mut place = InsertionPlace { partition, key: [0; KEY_WORDS_MAX], words: key.len() };
         place.key[..key.len()].copy_from_slice(key);
         self.hints[self.last].places.push(place);
     }

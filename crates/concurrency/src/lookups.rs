@@ -1,11 +1,11 @@
-//! What callers say of a batch of lookups.
+//! Arguments of a batch of lookups.
 
 use platform::{Intent, Platform};
 use storage::Index;
 use storage::hash::Approach;
 use storage::tree::Lookup;
 
-/// Bytes of the beginning of a row, its header included, that a batch of lookups brings closer.
+/// Bytes of the beginning of a row, its header included, that a batch of lookups prefetches.
 const BEGINNING_BYTES: usize = 128;
 
 /// The keys of a batch of lookups: normalized, of as many words as the index compares.
@@ -16,7 +16,7 @@ pub trait Keys {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// One of them, by its number from 0 on. Lookups ask for a key up to three times, and make no
+    /// One of them, by its number from 0 on. Lookups read a key up to three times, and make no
     /// copy of it.
     fn key(&self, number: usize) -> Self::Key;
 }
@@ -42,20 +42,20 @@ impl<'k> Keys for KeyList<'k> {
     }
 }
 
-/// What a batch of lookups brings closer of each row that it finds.
+/// The part of each found row that a batch of lookups prefetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ahead {
-    /// Bytes of the row's fixed part: no more than those are brought closer.
+    /// Bytes of the row's fixed part: no more than those are prefetched.
     pub row_bytes: usize,
-    /// Where a field of the row begins that is needed as well, and its length, in bytes.
+    /// Offset and length, in bytes, of a field that is needed as well.
     pub field: Option<(usize, usize)>,
 }
 
 impl Ahead {
-    /// Starts to bring these parts of a row closer: the row's bits in an index, and the length of
+    /// Prefetches these parts of a row: the row's bits in an index, and the length of
     /// its header.
     #[inline(always)]
-    pub(crate) fn bring<P: Platform>(self, c: P::Core, bits: u64, header_bytes: usize, intent: Intent) {
+    pub(crate) fn prefetch<P: Platform>(self, c: P::Core, bits: u64, header_bytes: usize, intent: Intent) {
         let at = |offset: usize| std::ptr::without_provenance::<u8>(bits as usize + offset);
         P::prefetch(c, at(0), (header_bytes + self.row_bytes).min(BEGINNING_BYTES), intent);
         if let Some((offset, bytes)) = self.field {
@@ -64,42 +64,42 @@ impl Ahead {
     }
 }
 
-/// Looks a key up, and brings closer what is needed of its row. `told`: buckets of keys that were
-/// told before, which have been asked for; those up to this key's are left out of it.
+/// Looks a key up, and prefetches what is needed of its row. `approaches`: buckets of keys that the
+/// caller has announced, which are prefetched; those up to this key's are removed from the list.
 #[inline(always)]
 pub(crate) fn look_up<P: Platform, H>(
     c: P::Core,
     index: &Index<P>,
-    told: &mut &[Approach<'_, P>],
+    approaches: &mut &[Approach<'_, P>],
     key: &[u64],
     (ahead, intent): (Ahead, Intent),
 ) -> Lookup {
-    let lookup = match told.split_first() {
+    let lookup = match approaches.split_first() {
         Some((first, others)) if first.key() == key[0] => {
-            *told = others;
+            *approaches = others;
             first.get(c)
         }
-        Some(_) => look_up_later(c, index, told, key),
+        Some(_) => look_up_later(c, index, approaches, key),
         None => index.partition(key).get(c, key),
     };
     if let Some(bits) = lookup.value {
-        ahead.bring::<P>(c, bits, size_of::<H>(), intent);
+        ahead.prefetch::<P>(c, bits, size_of::<H>(), intent);
     }
     lookup
 }
 
-/// The same of a key that is not the next one of those that were told.
+/// The same of a key that is not the next one of the list.
 #[inline(never)]
 fn look_up_later<P: Platform>(
     c: P::Core,
     index: &Index<P>,
-    told: &mut &[Approach<'_, P>],
+    approaches: &mut &[Approach<'_, P>],
     key: &[u64],
 ) -> Lookup {
-    match told.iter().position(|approach| approach.key() == key[0]) {
+    match approaches.iter().position(|approach| approach.key() == key[0]) {
         Some(place) => {
-            let lookup = told[place].get(c);
-            *told = &told[place + 1..];
+            let lookup = approaches[place].get(c);
+            *approaches = &approaches[place + 1..];
             lookup
         }
         None => index.partition(key).get(c, key),

@@ -1,4 +1,4 @@
-//! Where a worker's time goes.
+//! The breakdown of a worker's time.
 //!
 //! A meter is always in one category: [`Meter::enter`] changes the category and returns the one
 //! before, to which [`Meter::leave`] returns. Reading the clock at each step would cost several

@@ -1,4 +1,4 @@
-//! What callers say of several rows that they insert at once.
+//! Several rows that are inserted at once, as an argument.
 
 /// Rows to insert into one table, without tails.
 #[derive(Clone, Copy, Debug)]

@@ -29,8 +29,8 @@ impl Tagging for Refusing {
 
 impl WaitPolicy for Refusing {
     const NAME: &'static str = "no-wait";
-    type Shared<P: Platform> = ();
-    type Worker<P: Platform> = ();
+    type SharedState<P: Platform> = ();
+    type WorkerState<P: Platform> = ();
 
     fn shared<P: Platform>(_: P::Core, _: usize, _: &InstanceOptions) -> Result<(), OutOfMemory> {
         Ok(())

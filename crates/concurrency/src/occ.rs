@@ -41,8 +41,8 @@ use storage::RecordHeader;
 
 use crate::access::{Accesses, COPIED};
 use crate::optimistic::{
-    ABSENT, LOCKED, Method, MethodContext, Optimistic, State, UNSEEN, Version, VersionHeader, lock_at_once,
-    lock_in_order, read_in_place, stable_version, unchanged, validate_versions,
+    ABSENT, LOCKED, Method, MethodContext, Optimistic, OptimisticState, UNSEEN, Version, VersionHeader,
+    lock_at_once, lock_in_order, read_in_place, stable_version, unchanged, validate_versions,
 };
 use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::RowNumber;
@@ -55,7 +55,7 @@ use terms::{Abort, Conflict};
 /// The scheme.
 pub type Occ<R = Sound> = Optimistic<OccMethod<R>>;
 
-/// What makes `occ` of the optimistic scheme.
+/// The method of `occ`.
 pub struct OccMethod<R>(PhantomData<R>);
 
 /// Version of a row, and the timestamp of its last writer.
@@ -84,7 +84,7 @@ impl<P: Platform> VersionHeader<P> for TimedVersion<P> {
 pub struct Workspace {
     began: Timestamp,
     ended: Timestamp,
-    /// Whether a row is locked while it is copied.
+    /// True if a row is locked while it is copied.
     latches: bool,
     words: Vec<u64>,
     /// By the row's number: where its copy begins in `words`, plus 1; 0 or missing if there is
@@ -134,7 +134,7 @@ fn read_latched<P: Platform>(
 
 /// Copies a row as it was when the transaction began.
 fn copy_row<P: Platform, R: Rules>(
-    state: &mut State<P, OccMethod<R>>,
+    state: &mut OptimisticState<P, OccMethod<R>>,
     c: P::Core,
     number: RowNumber,
 ) -> Result<usize, Abort> {
@@ -170,8 +170,8 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
     const READERS_LOCK: bool = true;
     type Rules = R;
     type Header = TimedVersion<P>;
-    type Shared = Timestamps<P>;
-    type Worker = TimestampWorker;
+    type SharedState = Timestamps<P>;
+    type WorkerState = TimestampWorker;
     type Own = Workspace;
 
     fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Timestamps<P>, OutOfMemory> {
@@ -192,7 +192,7 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
 
     #[inline]
     fn read(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         c: P::Core,
         number: RowNumber,
         first: usize,
@@ -206,18 +206,18 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
         Ok(())
     }
 
-    fn copy(state: &mut State<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
+    fn copy(state: &mut OptimisticState<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
         copy_row(state, c, number).map(drop)
     }
 
-    fn read_copy(state: &mut State<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
+    fn read_copy(state: &mut OptimisticState<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
         let at = state.own.copy(number).expect("the row was copied") + first;
         out.copy_from_slice(&state.own.words[at..at + out.len()]);
     }
 
     #[inline]
     fn lock(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict> {
@@ -230,7 +230,7 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
 
     #[inline]
     fn validate(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         let stamp = validate_versions(state, cx)?;
@@ -238,7 +238,10 @@ impl<P: Platform, R: Rules> Method<P> for OccMethod<R> {
         Ok(stamp)
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
+    fn check(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
         unchanged(state, cx)
     }
 

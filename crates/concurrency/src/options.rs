@@ -1,4 +1,4 @@
-//! What an instance is made with.
+//! The options of an instance.
 
 use platform::Node;
 use storage::{Optimisation, Optimisations};
@@ -43,7 +43,7 @@ pub struct InstanceOptions {
     pub epoch_nanos: u64,
     /// Longest wait of a transaction for another one. Schemes may wait less.
     pub wait_nanos_max: u64,
-    /// Where timestamps come from, for schemes that need them.
+    /// The source of timestamps, for schemes that need them.
     pub timestamps: TimestampSource,
     /// Memory nodes whose sessions have a catalog, and copies of tables that are never written, of
     /// their own. Sessions on other nodes, or on none that is known, use those of the first.
@@ -51,9 +51,9 @@ pub struct InstanceOptions {
     /// How many tables can be added while the instance is in use. An instance that can has one
     /// catalog: no nodes are named.
     pub spare_tables: usize,
-    /// The optimisations that the instance has: one that is left out shows what it brings.
+    /// The optimisations that the instance has: one that is left out shows its benefit.
     pub optimisations: Optimisations,
-    /// What is done in another way than the default.
+    /// The ways that differ from the default.
     pub ways: Ways,
     /// The rules that a scheme breaks which is a mutant ([`crate::mutants`]); other schemes break
     /// none.

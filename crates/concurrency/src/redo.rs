@@ -1,4 +1,4 @@
-//! What a commit changes, as a log wants to know it, and what a log may rely on.
+//! The changes of a commit, as a log needs them, and the properties that a log may rely on.
 //!
 //! A log repeats commits in the order of their stamps: all commits up to the end of some epoch, and
 //! none of later epochs. Three promises of every scheme make the repeated state one that could have
@@ -63,7 +63,7 @@ pub enum Before {
 }
 
 impl Before {
-    /// Of these words of a row, the last of which points to its tail if the table's rows have
+    /// These words of a row, the last of which points to its tail if the table's rows have
     /// tails.
     ///
     /// # Safety

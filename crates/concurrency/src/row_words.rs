@@ -1,6 +1,6 @@
-//! What a scan reads of rows.
+//! The words that a scan reads of rows.
 
-/// What a scan reads of each row ([`crate::Accessing::scan_words`]).
+/// The words that a scan reads of each row ([`crate::Accessing::scan_words`]).
 #[derive(Clone, Copy, Debug)]
 pub struct RowWords {
     /// The first word.

@@ -1,7 +1,7 @@
 //! The rules of schemes, which tests break on purpose, to see that the checks notice.
 //!
 //! Each scheme is a type with its rules as a parameter. With [`Sound`] every rule is a constant,
-//! and costs nothing. With [`Broken`] the scheme is a mutant: it asks for each rule when it comes
+//! and costs nothing. With [`Broken`] the scheme is a mutant: it checks each rule when it comes
 //! to it, and the options of an instance
 //! ([`InstanceOptions::broken`](crate::InstanceOptions::broken)) say which rules the mutant breaks.
 //! So all mutants of a scheme are one type, and the engine is compiled for them once.
@@ -11,7 +11,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// Logs hear of rows that change.
+    /// Logs have records of rows that change.
     Updates,
     /// The stamps of commits tell in which order those of one epoch are.
     Stamps,
@@ -28,20 +28,20 @@ pub enum Rule {
     /// Optimistic: a transaction that only reads depends on the transactions that wrote what it
     /// read.
     ReadersWait,
-    /// Where rows carry the time until which they were read: transactions that write the rows come
+    /// With read times in rows: transactions that write the rows come
     /// later.
     ReadTimes,
-    /// Where commits are ordered by their data: transactions that saw that keys are absent leave a
+    /// With commits ordered by their data: transactions that saw that keys are absent leave a
     /// trace for transactions that insert later.
     Traces,
-    /// Where commits are ordered by their data: transactions that see that keys are absent come
+    /// With commits ordered by their data: transactions that see that keys are absent come
     /// after those that deleted the keys.
     Removals,
-    /// Where rows have versions: old ones are kept.
+    /// With versions of rows: old ones are kept.
     OldVersions,
-    /// Where rows have versions: a snapshot is of an epoch that is over.
+    /// With versions of rows: a snapshot is of an epoch that is over.
     Lag,
-    /// Where rows have versions: deleted rows stay in the indexes until no snapshot needs them.
+    /// With versions of rows: deleted rows stay in the indexes until no snapshot needs them.
     DeferredUnlinking,
     /// Locking: gaps are locked, so that no phantoms appear.
     GapLocks,
@@ -57,30 +57,30 @@ pub enum Rule {
     OwnersExclude,
     /// Locking: something is done about circles of transactions that wait for each other.
     DeadlocksEnd,
-    /// Where partitions are locked: a row that a secondary index names is protected by its own site
+    /// With locks of partitions: a row that a secondary index names is protected by its own site
     /// too.
     Homes,
-    /// Where partitions are locked: writes are taken back when a transaction aborts.
+    /// With locks of partitions: writes are taken back when a transaction aborts.
     Undo,
     /// A prepared participant of a transaction over several databases keeps what it has read as it
     /// was: where partitions are locked, the sites in which it has only read; optimistic: the rows.
     ParticipantLocks,
-    /// Of the engine: a prepared part of a transaction over several databases leaves a record.
+    /// In the engine: a prepared part of a transaction over several databases leaves a record.
     PrepareRecords,
-    /// Of the engine: the end of a prepared part leaves a record.
+    /// In the engine: the end of a prepared part leaves a record.
     EndRecords,
-    /// Of the engine: the record of a prepared part is durable before that of its commit.
+    /// In the engine: the record of a prepared part is durable before that of its commit.
     PreparedFirst,
-    /// Of the engine: a database that is opened keeps the rows of parts in doubt for them.
+    /// In the engine: a database that is opened keeps the rows of parts in doubt for them.
     Adopting,
-    /// Of the engine: a checkpoint carries the records of parts that are not decided.
+    /// In the engine: a checkpoint carries the records of parts that are not decided.
     Carrying,
-    /// Of the engine: while a table gets another form, transactions say what they change of both
+    /// In the engine: while a table gets another form, transactions say what they change of both
     /// forms.
     BothForms,
-    /// Of the engine: rows get another form when transactions have ended that do not know of it.
+    /// In the engine: rows get another form when transactions have ended that do not know of it.
     FormsWait,
-    /// Of the engine: another form of a table counts when its rows are durable.
+    /// In the engine: another form of a table counts when its rows are durable.
     FormsSettle,
 }
 
@@ -92,7 +92,7 @@ pub trait Rules: Copy + Send + Sync + 'static {
     /// If the scheme cannot break any, and is asked to.
     fn without(broken: Broken) -> Self;
 
-    /// Whether the scheme keeps the rule.
+    /// Returns true if the scheme keeps the rule.
     fn keeps(self, rule: Rule) -> bool;
 }
 
@@ -138,7 +138,7 @@ impl Rules for Broken {
     }
 }
 
-/// What all workers share: the rules, and what is the scheme's own.
+/// State that all workers share: the rules, and the scheme's own state.
 pub struct Ruled<R, T> {
     /// The rules.
     pub(crate) rules: R,

@@ -1,17 +1,17 @@
 //! The verbs of a concurrency-control scheme, grouped by who calls them.
 //!
-//! - [`Parts`]: what the scheme keeps. The instance makes and holds it.
+//! - [`Parts`]: the data that the scheme keeps. The instance makes and holds it.
 //! - [`Accessing`]: what a transaction does, called by the engine's verbs from the beginning of an
 //!   attempt to its last verb.
 //! - [`Ending`]: how an attempt ends, called by whoever decides that: the session, and the
 //!   coordinator of a transaction over several databases.
-//! - [`Redo`]: what a log hears of a transaction that was prepared.
+//! - [`Redo`]: the changes of a prepared transaction, for the log.
 //! - [`Filling`]: rows while no transaction runs, for those who fill and inspect an instance.
-//! - [`Scheme`]: all of them, and what others may know of the scheme.
+//! - [`Scheme`]: all of them, and the properties of the scheme.
 //!
 //! The groups are traits of their own, so that what fills or inspects an instance says in its
 //! bounds that it runs no transaction, and a family of schemes implements each group in a file of
-//! its own. Code that runs transactions asks for a [`Scheme`], through which all verbs can be
+//! its own. Code that runs transactions requires a [`Scheme`], through which all verbs can be
 //! named.
 
 use platform::{Intent, OutOfMemory, Platform};
@@ -30,17 +30,17 @@ use crate::row_words::RowWords;
 use terms::Abort;
 use terms::Category;
 
-/// What a worker brings to every verb.
-pub struct Worker<P: Platform, S: Parts<P>> {
+/// The state of a worker, which every verb uses.
+pub struct WorkerState<P: Platform, S: Parts<P>> {
     /// Memory and epoch.
     pub local: Local<P>,
     /// Breakdown of time.
     pub meter: Meter,
-    /// What the scheme keeps for the worker.
-    pub state: S::Worker,
+    /// The scheme's own state of the worker.
+    pub state: S::WorkerState,
     /// Longest wait of its transactions.
     pub wait_nanos_max: u64,
-    /// What the indexes said to the lookups of a batch: empty between two batches.
+    /// Results of the index lookups of a batch: empty between two batches.
     pub(crate) lookups: Vec<Lookup>,
 }
 
@@ -51,10 +51,10 @@ pub struct Context<'w, 'i, P: Platform, S: Parts<P>> {
     pub c: P::Core,
     /// All tables, by number.
     pub tables: &'i [Table<P>],
-    /// What all workers of the scheme share.
-    pub shared: &'i S::Shared,
+    /// State that all workers of the scheme share.
+    pub shared: &'i S::SharedState,
     /// The worker.
-    pub worker: &'w mut Worker<P, S>,
+    pub worker: &'w mut WorkerState<P, S>,
 }
 
 /// The owner of a running transaction. A scan borrows the transaction from its owner for each step,
@@ -69,14 +69,14 @@ pub trait Holder<'i, P: Platform, S: Parts<P>> {
 /// conflict.
 pub type RowNumber = u32;
 
-/// What a scheme keeps.
+/// The types of the data that a scheme keeps.
 pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
-    /// What the scheme keeps in front of each row.
+    /// The header that the scheme keeps in front of each row.
     type Header: RecordHeader<P>;
-    /// What all workers share.
-    type Shared: Send + Sync;
-    /// What each worker keeps from transaction to transaction.
-    type Worker: Send;
+    /// State that all workers share.
+    type SharedState: Send + Sync;
+    /// State that each worker keeps from transaction to transaction.
+    type WorkerState: Send;
     /// A running transaction.
     type Transaction: Send;
     /// A transaction that can no longer fail. A prepared transaction holds no epoch: any worker may
@@ -86,13 +86,17 @@ pub trait Parts<P: Platform>: Sized + Send + Sync + 'static {
     /// The shared state of a database for up to `workers` workers, with the timestamps and ways
     /// that the options say, if the scheme needs any. Only a mutant breaks rules:
     /// [`crate::mutants`].
-    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory>;
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        options: &InstanceOptions,
+    ) -> Result<Self::SharedState, OutOfMemory>;
 
     /// The state of one worker.
-    fn worker(shared: &Self::Shared, number: usize) -> Self::Worker;
+    fn worker(shared: &Self::SharedState, number: usize) -> Self::WorkerState;
 }
 
-/// What a transaction does. Verbs name rows by their [`RowNumber`]. After a verb has failed the
+/// The verbs of a transaction. Verbs name rows by their [`RowNumber`]. After a verb has failed the
 /// transaction can only be checked ([`Ending::check`]) and aborted ([`Ending::abort`]). All verbs
 /// run inside the worker's epoch.
 pub trait Accessing<P: Platform>: Parts<P> {
@@ -104,7 +108,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// attempt of an earlier one, and has the worker's last timestamp if the scheme gives
     /// transactions timestamps that they keep.
     #[inline]
-    fn turn_to_another(_: &mut Worker<P, Self>, _again: bool) {}
+    fn turn_to_another(_: &mut WorkerState<P, Self>, _again: bool) {}
 
     /// Announces that the transaction will need the partition of a table's primary index that holds
     /// this key, or keys with these leading columns. Callers that announce do so before any other
@@ -132,16 +136,16 @@ pub trait Accessing<P: Platform>: Parts<P> {
     }
 
     /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order,
-    /// up to the first failure. The index is asked for all keys first, and what `ahead` says of
-    /// each row is on its way before the first row is used: the misses overlap. `told`: where the
-    /// buckets of these keys are, or of some, in the same order, with others between them or
-    /// without.
+    /// up to the first failure. The index is read for all keys first, and what `ahead` names of
+    /// each row is on its way before the first row is used: the misses overlap. `approaches`: the
+    /// places of the buckets of these keys are, or of some, in the same order, with others between
+    /// them or without.
     #[inline(always)]
     fn find_many<K: Keys>(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
         (table, index): (usize, usize),
-        (keys, told): (&K, &[Approach<'_, P>]),
+        (keys, approaches): (&K, &[Approach<'_, P>]),
         intent: Intent,
         ahead: Ahead,
         mut found: impl FnMut(Option<RowNumber>),
@@ -157,12 +161,13 @@ pub trait Accessing<P: Platform>: Parts<P> {
         }
         let (c, schema) = (cx.c, &cx.tables[table]);
         let storage = &schema.indexes[index];
-        let mut told = told;
+        let mut approaches = approaches;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         if Self::accesses_blindly(cx, schema) {
             let accessed = (0..keys.count()).try_for_each(|number| {
                 let key = keys.key(number);
-                let lookup = look_up::<P, Self::Header>(c, storage, &mut told, key.as_ref(), (ahead, intent));
+                let lookup =
+                    look_up::<P, Self::Header>(c, storage, &mut approaches, key.as_ref(), (ahead, intent));
                 found(Self::access(transaction, cx, table, index, key.as_ref(), lookup, intent)?);
                 Ok(())
             });
@@ -171,9 +176,15 @@ pub trait Accessing<P: Platform>: Parts<P> {
         }
         let mut lookups = std::mem::take(&mut cx.worker.lookups);
         lookups.extend((0..keys.count()).map(|number| {
-            look_up::<P, Self::Header>(c, storage, &mut told, keys.key(number).as_ref(), (ahead, intent))
+            look_up::<P, Self::Header>(
+                c,
+                storage,
+                &mut approaches,
+                keys.key(number).as_ref(),
+                (ahead, intent),
+            )
         }));
-        Self::bring_locks(cx, table, &lookups);
+        Self::prefetch_locks(cx, table, &lookups);
         cx.worker.meter.leave::<P>(cx.c, before);
         let mut result = Ok(());
         for (number, lookup) in lookups.iter().enumerate() {
@@ -199,18 +210,17 @@ pub trait Accessing<P: Platform>: Parts<P> {
         result
     }
 
-    /// Whether [`Self::access`] looks at nothing of a row of this table: a batch of lookups waits
-    /// for none of them then.
+    /// Returns true if [`Self::access`] reads nothing of a row of this table: a batch of lookups
+    /// waits for none of them then.
     #[inline(always)]
     fn accesses_blindly(_: &Context<'_, '_, P, Self>, table: &Table<P>) -> bool {
         table.read_only
     }
 
-    /// Starts to bring closer what the scheme needs of the rows that lookups have found, besides
-    /// what lies in front of the rows, which is on its way. Lookups of many keys call this, nobody
-    /// else.
+    /// Prefetches what the scheme needs of the rows that lookups have found, besides the headers in
+    /// front of the rows, which are prefetched already. Only lookups of many keys call this.
     #[inline(always)]
-    fn bring_locks(_: &mut Context<'_, '_, P, Self>, _table: usize, _found: &[Lookup]) {}
+    fn prefetch_locks(_: &mut Context<'_, '_, P, Self>, _table: usize, _found: &[Lookup]) {}
 
     /// Looks several keys up, as [`Self::find`] each, and gives each result to `found`, in order,
     /// up to the first failure. The keys are of one partition and ascend: one descent a leaf,
@@ -243,7 +253,7 @@ pub trait Accessing<P: Platform>: Parts<P> {
     }
 
     /// Prepares for a lookup of `key` in an index. Lookups ([`Self::find`] and its batches) call
-    /// this before they ask the index; nobody else does.
+    /// this before they read the index; no other caller does.
     #[inline(always)]
     fn approach(
         _: &mut Self::Transaction,
@@ -255,8 +265,8 @@ pub trait Accessing<P: Platform>: Parts<P> {
         Ok(())
     }
 
-    /// Adds what the index said to a lookup to the transaction, as [`Self::find`] tells. The key is
-    /// not used if the lookup found a row. Lookups call this, nobody else.
+    /// Adds the result of an index lookup to the transaction, as [`Self::find`] describes. The key
+    /// is not used if the lookup found a row. Only lookups call this.
     fn access(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -334,9 +344,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
         rows: NewRows<'_>,
     ) -> Result<(), Abort>;
 
-    /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: nobody will
-    /// ever find it, no log hears of it, and if the transaction commits its memory stays in use as
-    /// long as the instance. For comparisons with programs that do so.
+    /// Makes a row with these keys, as [`Self::insert`] does, which enters no index: no transaction
+    /// will ever find it, no log has a record of it, and if the transaction commits its memory
+    /// stays in use as long as the instance. For comparisons with programs that do so.
     fn insert_unindexed(
         transaction: &mut Self::Transaction,
         cx: &mut Context<'_, '_, P, Self>,
@@ -416,12 +426,12 @@ pub trait Accessing<P: Platform>: Parts<P> {
     /// transaction inserted, or of which it has read nothing yet.
     fn stamp(transaction: &Self::Transaction, row: RowNumber) -> Stamp;
 
-    /// The caller leaves the epoch, or enters anew, and goes on with the branch ([`Mode::Branch`])
+    /// The caller leaves the epoch, or enters anew, and continues the branch ([`Mode::Branch`])
     /// afterwards: verbs name none of the rows that it has found so far. Rows that it has changed
-    /// stay, because nobody else can delete them meanwhile.
+    /// stay, because no other transaction can delete them meanwhile.
     fn lay_aside(_: &mut Self::Transaction) {}
 
-    /// Starts to bring words of a row closer, from number `first` on.
+    /// Prefetches words of a row, from number `first` on.
     fn prefetch(
         transaction: &mut Self::Transaction,
         c: P::Core,
@@ -434,9 +444,9 @@ pub trait Accessing<P: Platform>: Parts<P> {
 
 /// How a transaction ends. All verbs run inside the worker's epoch.
 pub trait Ending<P: Platform>: Parts<P> {
-    /// Whether everything that the transaction read was true at one moment: callers ask before they
-    /// end the transaction for a reason that follows from what it read. Everything that the
-    /// transaction depends on is durable when the epoch of the stamp is. Callers may ask after a
+    /// Checks that everything the transaction read was true at one moment: callers check before
+    /// they end the transaction for a reason that follows from what it read. Everything that the
+    /// transaction depends on is durable when the epoch of the stamp is. Callers may check after a
     /// verb has failed.
     fn check(transaction: &mut Self::Transaction, cx: &mut Context<'_, '_, P, Self>) -> Result<Stamp, Abort>;
 
@@ -461,10 +471,10 @@ pub trait Ending<P: Platform>: Parts<P> {
     fn rollback(prepared: Self::Prepared, cx: &mut Context<'_, '_, P, Self>);
 }
 
-/// What a log hears of a transaction that was prepared, and not committed yet.
+/// The changes of a transaction that is prepared and not committed yet, for the log.
 pub trait Redo<P: Platform>: Parts<P> {
-    /// Hands everything that a prepared transaction changes to the sink. The module `redo` says
-    /// what a log may rely on.
+    /// Hands everything that a prepared transaction changes to the sink. The module `redo`
+    /// describes what a log may rely on.
     fn redo<K: RedoSink<P>>(prepared: &Self::Prepared, cx: &mut Context<'_, '_, P, Self>, sink: &mut K);
 
     /// The largest stamp of the rows that a prepared transaction has read, and of those whose
@@ -481,7 +491,7 @@ pub trait Redo<P: Platform>: Parts<P> {
     /// the caller of [`Ending::prepare`] retracts the announcement.
     fn prepared_at(prepared: &Self::Prepared) -> Stamp;
 
-    /// The row with this primary key as it was before a prepared transaction, which nobody ends
+    /// The row with this primary key as it was before a prepared transaction, which is not ended
     /// meanwhile, if that transaction keeps the row, or its absence, from transactions that read.
     fn before(
         prepared: &Self::Prepared,
@@ -497,8 +507,8 @@ pub trait Filling<P: Platform>: Parts<P> {
     /// the beginning of the worker's epoch. `key` is the row's primary key. No transaction runs.
     fn fill(cx: &mut Context<'_, '_, P, Self>, header: &Self::Header, table: usize, key: &[u64]);
 
-    /// Whether a row that an index names is present, while no transaction runs: schemes may keep
-    /// deleted rows in indexes.
+    /// Returns true if a row that an index names is present, while no transaction runs: schemes may
+    /// keep deleted rows in indexes.
     fn is_present(_: P::Core, _: &Self::Header) -> bool {
         true
     }
@@ -508,20 +518,20 @@ pub trait Filling<P: Platform>: Parts<P> {
 pub trait Scheme<P: Platform>: Accessing<P> + Ending<P> + Redo<P> + Filling<P> {
     /// The scheme's name on the command line.
     const NAME: &'static str;
-    /// Whether the order of commits agrees with real time: a transaction that begins after another
+    /// True if the order of commits agrees with real time: a transaction that begins after another
     /// has ended comes later. The commits of the other schemes agree with real time from epoch to
     /// epoch only: a transaction may miss one commit and see another that began later, if the two
     /// commits share no data.
     const STRICT: bool = true;
-    /// Whether the scheme locks whole partitions, so that transactions run side by side only if
+    /// True if the scheme locks whole partitions, so that transactions run side by side only if
     /// tables are partitioned.
     const LOCKS_PARTITIONS: bool = false;
-    /// Whether [`Mode::Snapshot`] is different from [`Mode::Single`].
+    /// True if [`Mode::Snapshot`] is different from [`Mode::Single`].
     const SNAPSHOTS: bool = false;
-    /// Whether [`Accessing::enlist`] is of use.
+    /// True if [`Accessing::enlist`] is of use.
     const ENLISTS: bool = false;
-    /// Whether it has branches ([`Mode::Branch`]).
+    /// True if it has branches ([`Mode::Branch`]).
     const BRANCHES: bool = false;
-    /// Whether it locks rows in one of the ways of [`RowLock`](crate::RowLock).
+    /// True if it locks rows in one of the ways of [`RowLock`](crate::RowLock).
     const LOCKS_ROWS: bool = false;
 }

@@ -65,10 +65,10 @@ macro_rules! for_each_scheme {
 
 /// Code that is generic over schemes, to be run under one that is named at run time.
 pub trait SchemeVisitor<P: Platform> {
-    /// What it gives.
+    /// The result.
     type Output;
 
-    /// Whether it can visit all schemes; otherwise the basic ones alone ([`SchemeName::is_basic`]),
+    /// True if it can visit all schemes; otherwise the basic ones alone ([`SchemeName::is_basic`]),
     /// and is not compiled for others.
     const ALL: bool = true;
 
@@ -106,14 +106,14 @@ macro_rules! registry {
                 }
             }
 
-            /// Whether it locks rows in one of the ways of [`RowLock`](crate::RowLock).
+            /// Returns true if it locks rows in one of the ways of [`RowLock`](crate::RowLock).
             pub const fn locks_rows(self) -> bool {
                 match self {
                     $(SchemeName::$scheme => <crate::$scheme as Scheme<Hardware>>::LOCKS_ROWS,)+
                 }
             }
 
-            /// Whether programs that embed the engine are compiled with it in any case.
+            /// Returns true if programs that embed the engine are compiled with it in any case.
             pub const fn is_basic(self) -> bool {
                 match self {
                     $(SchemeName::$scheme => is_basic!($kind),)+

@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use platform::{OutOfMemory, Platform};
 
 use crate::optimistic::{
-    Method, MethodContext, Optimistic, State, Version, lock_at_once, lock_in_order, unchanged,
+    Method, MethodContext, Optimistic, OptimisticState, Version, lock_at_once, lock_in_order, unchanged,
     validate_versions,
 };
 use crate::rules::{Rules, Sound};
@@ -37,7 +37,7 @@ use terms::Mode;
 /// The scheme.
 pub type Silo<R = Sound> = Optimistic<SiloMethod<R>>;
 
-/// What makes `silo` of the optimistic scheme.
+/// The method of `silo`.
 pub struct SiloMethod<R>(PhantomData<R>);
 
 impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
@@ -45,8 +45,8 @@ impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
     const REMEMBERS_VERSIONS: bool = true;
     type Rules = R;
     type Header = Version<P>;
-    type Shared = ();
-    type Worker = ();
+    type SharedState = ();
+    type WorkerState = ();
     type Own = ();
 
     fn shared(_: P::Core, _: usize, _: TimestampSource) -> Result<(), OutOfMemory> {
@@ -60,7 +60,7 @@ impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
 
     #[inline]
     fn lock(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         _: Mode,
     ) -> Result<(), Conflict> {
@@ -72,13 +72,16 @@ impl<P: Platform, R: Rules> Method<P> for SiloMethod<R> {
 
     #[inline]
     fn validate(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         validate_versions(state, cx)
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
+    fn check(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
         unchanged(state, cx)
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
-/// Where timestamps come from.
+/// The source of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimestampSource {
     /// One counter for all workers.
@@ -27,7 +27,7 @@ pub enum TimestampSource {
 
 /// Nanoseconds of a step of rough timestamps from the clock, as a power of two.
 const ROUGH_STEP_BITS: u32 = 10;
-/// Bits of those that tell workers apart.
+/// Bits of those that distinguish workers.
 const ROUGH_WORKER_BITS: u32 = 10;
 
 /// A moment in the order of some scheme. No two calls of [`Timestamps::next`] give the same; none
@@ -35,7 +35,7 @@ const ROUGH_WORKER_BITS: u32 = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
-/// What one worker needs to take timestamps.
+/// State with which a worker takes timestamps.
 #[derive(Clone, Copy, Debug)]
 pub struct TimestampWorker {
     number: u64,
@@ -44,7 +44,7 @@ pub struct TimestampWorker {
 }
 
 impl TimestampWorker {
-    /// Worker number `number`, as in [`Parts::worker`](crate::Parts::worker).
+    /// WorkerState number `number`, as in [`Parts::worker`](crate::Parts::worker).
     pub fn new(number: usize) -> Self {
         TimestampWorker { number: number as u64, ticks: 0 }
     }
@@ -81,7 +81,7 @@ impl<P: Platform> Timestamps<P> {
     #[inline]
     pub fn next(&self, c: P::Core, worker: &mut TimestampWorker) -> Timestamp {
         match &self.0 {
-            // SeqCst: timestamps order transactions that meet in no other word.
+            // SeqCst: timestamps order transactions that share no other word.
             Source::Counter(region) => {
                 Timestamp(P::fetch_add(c, P::word_of(region, 0), 1, Ordering::SeqCst) + 1)
             }
@@ -109,7 +109,7 @@ impl<P: Platform> Timestamps<P> {
         }
     }
 
-    /// Whether a rough timestamp is further away from new ones than `distance`.
+    /// Returns true if a rough timestamp is further away from new ones than `distance`.
     pub(crate) fn has_passed(&self, c: P::Core, Timestamp(past): Timestamp, distance: u64) -> bool {
         let now = match &self.0 {
             // Relaxed: how far about.

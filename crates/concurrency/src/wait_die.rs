@@ -50,7 +50,7 @@ const COURTESY_NANOS: u64 = 500;
 /// it.
 const DRAIN_ATTEMPTS: u32 = 8;
 
-/// Whether `left` began before `right`.
+/// Returns true if `left` began before `right`.
 #[inline(always)]
 fn is_older(left: u64, right: u64) -> bool {
     ((left.wrapping_sub(right) << (64 - TAG_BITS)) as i64) < 0
@@ -61,12 +61,12 @@ fn older_of(left: u64, right: u64) -> u64 {
     if is_older(left, right) { left } else { right }
 }
 
-/// What a worker knows of its transactions.
+/// The ages of a worker's transactions.
 pub struct Ages {
     timestamps: TimestampWorker,
-    /// That of the last transaction.
+    /// The age of the last transaction.
     age: Timestamp,
-    /// Attempts of the last transaction that met another; 0 if it was not one of them.
+    /// Attempts of the last transaction if it conflicted; 0 otherwise.
     attempts: u32,
 }
 
@@ -88,8 +88,8 @@ impl Tagging for ByAge {
 
 impl WaitPolicy for ByAge {
     const NAME: &'static str = "wait-die";
-    type Shared<P: Platform> = Timestamps<P>;
-    type Worker<P: Platform> = Ages;
+    type SharedState<P: Platform> = Timestamps<P>;
+    type WorkerState<P: Platform> = Ages;
 
     fn shared<P: Platform>(
         c: P::Core,
@@ -146,13 +146,13 @@ impl WaitPolicy for ByAge {
 /// One wait for a lock.
 struct Wait<'a, P: Platform> {
     seeker: Seeker<'a, P>,
-    /// What the word said last.
+    /// The lock word as it was read last.
     seen: LockState,
     /// When the wait began.
     now: Nanos,
     deadline: Option<Nanos>,
     attempts: u32,
-    /// Whether the transaction does not let itself be overtaken any more.
+    /// True if the transaction does not let itself be overtaken any more.
     claims: bool,
     polite_until: Option<Nanos>,
 }
@@ -170,7 +170,8 @@ impl<P: Platform> Wait<'_, P> {
         }
     }
 
-    /// Whether an older transaction waits for the lock, which this transaction would overtake.
+    /// Returns true if an older transaction waits for the lock, which this transaction would
+    /// overtake.
     fn overtakes(&self) -> bool {
         let newcomer = matches!(
             self.seeker.want,

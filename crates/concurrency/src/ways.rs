@@ -9,7 +9,7 @@
 pub struct Ways {
     /// How rows are locked, by schemes that lock rows.
     pub row_lock: RowLock,
-    /// What of a row is copied.
+    /// The part of a row that is copied.
     pub row_copies: RowCopies,
     /// How optimistic schemes lock what they have written.
     pub commit_locks: CommitLocks,
@@ -28,7 +28,7 @@ pub enum RowLock {
     Latch,
 }
 
-/// What of a row is copied when a transaction uses it.
+/// The part of a row that is copied when a transaction uses the row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowCopies {
     /// The fields that are read or written.
@@ -42,7 +42,7 @@ pub enum RowCopies {
 /// How a transaction that commits locks what it has written, under optimistic schemes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitLocks {
-    /// In one order for all transactions. A transaction that meets a locked row aborts if it writes
+    /// In one order for all transactions. A transaction that finds a row locked aborts if it writes
     /// the row, and waits for a bounded time if it has only read the row.
     #[default]
     Ordered,

@@ -1,4 +1,4 @@
-//! What a transaction will write into rows when it commits: changed bytes only.
+//! The bytes that a transaction will write into rows when it commits: changed bytes only.
 //!
 //! Each write is a chunk: a header word (offset and length in bytes, place of the row's next
 //! chunk), then the bytes, shifted so that they lie in words as they will in the row. Applying a
@@ -238,7 +238,7 @@ pub struct RowChanges<'a> {
 }
 
 impl RowChanges<'_> {
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.next == NONE
     }

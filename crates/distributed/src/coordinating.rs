@@ -329,7 +329,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         is_committed
     }
 
-    /// Whether others have to hear of its decision, also after a crash.
+    /// Returns true if others have to hear of its decision, also after a crash.
     fn leaves_decision(&self, flight: &Flight<'d, Q, T>) -> bool {
         let (changing, _) = flight.coordinator.counts();
         self.setting.durable && self.setting.rules.records_decisions && changing > 0
@@ -377,7 +377,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 }
 
-/// Whether another number of the same incarnation comes after this one.
+/// Returns true if another number of the same incarnation comes after this one.
 fn has_number_after(sequence: u64) -> bool {
     (sequence + 1) >> SEQUENCE_BITS == sequence >> SEQUENCE_BITS
 }

@@ -73,7 +73,7 @@ pub struct DeploymentDirectory<P: Files> {
     path: PathBuf,
     /// Locked as long as this lives.
     directory: P::Directory,
-    /// Whether the deployment was there, with all of its instances.
+    /// True if the deployment was there, with all of its instances.
     pub existed: bool,
 }
 

@@ -135,9 +135,9 @@ pub(crate) struct Held<'d> {
 /// Whose turn it is, where own transactions and parts for others take turns.
 #[derive(Default)]
 pub(crate) struct OwnTurn {
-    /// Whether own transactions wait.
+    /// True if own transactions wait.
     pub waits: bool,
-    /// Whether a part for another worker was prepared since the last own transaction began.
+    /// True if a part for another worker was prepared since the last own transaction began.
     pub is_next: bool,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Waiting<A> {
 /// The coordinator's own part, prepared.
 pub(crate) struct OwnPart<'d> {
     pub prepared: AnyPrepared<'d>,
-    /// Whether it was prepared only to learn that what it has read was true: its procedure rolls
+    /// True if it was prepared only to learn that what it has read was true: its procedure rolls
     /// back.
     pub rolls_back: bool,
     /// The epoch that has to be durable before anybody hears what the procedure concludes from what
@@ -288,7 +288,7 @@ impl<Q: Procedure, T> Flight<'_, Q, T> {
         self.parts.iter().position(|part| instance(part.peer) == of)
     }
 
-    /// Whether its own part has locked already.
+    /// Returns true if its own part has locked already.
     pub(crate) fn is_last(&self) -> bool {
         self.coordinator.flow() == Flow::Last
     }

@@ -13,7 +13,7 @@ use platform::{LINE_BYTES, OutOfMemory, Platform};
 pub struct Gate<P: Platform> {
     greeted: Arc<P::Region>,
     workers: u64,
-    /// Whether the worker that has this clone has been greeted.
+    /// True if the worker that has this clone has been greeted.
     is_greeted: bool,
 }
 
@@ -37,13 +37,13 @@ impl<P: Platform> Gate<P> {
         P::word_of(&self.greeted, 0)
     }
 
-    /// Whether it is open.
+    /// Returns true if it is open.
     pub fn has_opened(&self, c: P::Core) -> bool {
         // Relaxed: what has to be known is known to others.
         P::load(c, self.word(), Ordering::Relaxed) >= self.workers
     }
 
-    /// Whether all have been greeted; `is_greeted`: whether this worker has.
+    /// Returns true if all have been greeted; `is_greeted`: whether this worker has.
     pub(crate) fn is_open(&mut self, c: P::Core, is_greeted: impl FnOnce() -> bool) -> bool {
         if !self.is_greeted && is_greeted() {
             self.is_greeted = true;

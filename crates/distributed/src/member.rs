@@ -62,7 +62,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     buffer: Vec<u8>,
     pub(crate) routes: Routes,
     pub(crate) actions: Vec<Q::Action>,
-    /// Whether it has said goodbye.
+    /// True if it has said goodbye.
     pub(crate) leaving: bool,
     echoes: Echoes<Q::Action, Q::Output>,
     /// Decisions that were told to it, of parts that another worker here holds: acknowledged when
@@ -72,9 +72,9 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     pub(crate) gate: Option<Gate<P>>,
     pub(crate) act: Vec<Action>,
     pub(crate) answers: Vec<Answer>,
-    /// Whether all links ring the bell.
+    /// True if all links ring the bell.
     pub(crate) all_ring: bool,
-    /// Whether a look at links is a system call.
+    /// True if a look at links is a system call.
     looks_call: bool,
     /// Looks at all links in one call, where there are several.
     watch: Option<Watch<P>>,
@@ -82,11 +82,11 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     watched: Vec<usize>,
     /// Places of links that may have something: empty but within a look.
     found: Vec<usize>,
-    /// Whether there may be something that no bell rings for again.
+    /// True if there may be something that no bell rings for again.
     more: bool,
     /// Turns since something has come, or was waited for.
     pub(crate) quiet_turns: u32,
-    /// Whether something is to be sent.
+    /// True if something is to be sent.
     pub(crate) unsent: bool,
 }
 
@@ -209,14 +209,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
     }
 
-    /// Whether it has nothing to do until something comes: nothing is under way, nor to be sent,
+    /// Returns true if it has nothing to do until something comes: nothing is under way, nor to be sent,
     /// nor to become durable.
     pub fn is_idle(&self) -> bool {
         let holds = !self.held.is_empty() || !self.queue.is_empty();
         self.flights.is_empty() && !holds && self.waiting.is_empty() && !self.unsent
     }
 
-    /// Whether another worker has said goodbye.
+    /// Returns true if another worker has said goodbye.
     pub fn misses_somebody(&self) -> bool {
         self.peers.iter().any(|peer| peer.left)
     }
@@ -325,7 +325,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.unsent = true;
     }
 
-    /// Whether it is time to look at the links: something has come, or may have.
+    /// Returns true if it is time to look at the links: something has come, or may have.
     #[inline]
     fn is_to_look(&mut self, c: P::Core) -> bool {
         self.quiet_turns = self.quiet_turns.wrapping_add(1);

@@ -108,9 +108,9 @@ pub enum Message<A, O> {
     Request {
         /// Of this attempt.
         id: GlobalId,
-        /// Whether the part is the last to lock ([`crate::protocol::Flow::Last`]).
+        /// True if the part is the last to lock ([`crate::protocol::Flow::Last`]).
         is_last: bool,
-        /// Whether it changes nothing.
+        /// True if it changes nothing.
         only_reads: bool,
         /// All of its actions.
         actions: Vec<A>,

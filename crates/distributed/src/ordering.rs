@@ -28,7 +28,7 @@ use crate::setting::MemberError;
 const WAIT_NANOS_MAX: u64 = 50_000_000;
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
-    /// Whether it holds a part of another worker, which keeps its rows.
+    /// Returns true if it holds a part of another worker, which keeps its rows.
     pub fn holds_part(&self) -> bool {
         self.held.iter().any(|held| held.prepared.is_some())
     }
@@ -38,14 +38,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.released
     }
 
-    /// Whether a transaction over several instances can be submitted that will not have to give up
+    /// Returns true if a transaction over several instances can be submitted that will not have to give up
     /// soon: always, unless parts are prepared in order.
     pub fn can_ask(&self) -> bool {
         let is_next = self.queue.is_empty() || self.own_turn.is_next;
         !self.setting.in_order || is_next && !self.holds_part() && !self.is_asking()
     }
 
-    /// Whether an own transaction is under way whose decision is not told.
+    /// Returns true if an own transaction is under way whose decision is not told.
     fn is_asking(&self) -> bool {
         self.flights.iter().any(|flight| flight.coordinator.is_open())
     }
@@ -56,7 +56,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.own_turn.waits = waits;
     }
 
-    /// Whether what this worker has is taken: by a part of another worker, or for its own part of a
+    /// Returns true if what this worker has is taken: by a part of another worker, or for its own part of a
     /// transaction that asks a later instance.
     fn is_taken(&self) -> bool {
         let me = self.setting.me.instance;

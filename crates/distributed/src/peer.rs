@@ -36,22 +36,22 @@ pub(crate) struct Peer<P: Links> {
     /// are said.
     mark: usize,
     pub inbox: Inbox,
-    /// Whether the peer has said who it is.
+    /// True if the peer has said who it is.
     pub greeted: bool,
-    /// Whether the peer's instance was down when this worker began, so that it cannot have relied
+    /// True if the peer's instance was down when this worker began, so that it cannot have relied
     /// on what was read here before.
     pub is_new: bool,
-    /// Whether the peer has said goodbye.
+    /// True if the peer has said goodbye.
     pub left: bool,
-    /// Whether the peer's end is closed.
+    /// True if the peer's end is closed.
     pub closed: bool,
-    /// Whether the peer takes nothing any more: what it has sent before is heard still.
+    /// True if the peer takes nothing any more: what it has sent before is heard still.
     mute: bool,
     /// Messages of the protocol that were said to it.
     pub messages: u64,
-    /// Whether it is to be looked at in this turn.
+    /// True if it is to be looked at in this turn.
     pub ready: bool,
-    /// Whether there may be more than was taken, which nothing tells of again.
+    /// True if there may be more than was taken, which nothing tells of again.
     pub more: bool,
     bytes_max: usize,
 }
@@ -91,7 +91,7 @@ impl<P: Links> Peer<P> {
         self.end.is_none()
     }
 
-    /// Whether what is said to it goes anywhere.
+    /// Returns true if what is said to it goes anywhere.
     pub(crate) fn hears(&self) -> bool {
         self.end.is_some() && !self.mute
     }
@@ -106,7 +106,7 @@ impl<P: Links> Peer<P> {
         self.end.as_ref().map(|end| &end.receiver)
     }
 
-    /// Whether something is not sent yet.
+    /// Returns true if something is not sent yet.
     pub(crate) fn has_more(&self) -> bool {
         self.sent < self.out.len()
     }

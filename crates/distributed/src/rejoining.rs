@@ -198,7 +198,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.peer(worker).is_ok_and(|peer| self.peers[peer].is_lost())
     }
 
-    /// Whether it may run transactions: not before all others know that its instance was gone.
+    /// Returns true if it may run transactions: not before all others know that its instance was gone.
     pub fn is_open(&self) -> bool {
         self.gate.is_none()
     }

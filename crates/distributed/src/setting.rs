@@ -28,9 +28,9 @@ pub struct Setting<'d, Q: Procedure> {
     /// A number that this instance had at no earlier start, below
     /// [`crate::messages::INCARNATIONS_MAX`].
     pub incarnation: u64,
-    /// Whether the instance is durable: then a peer whose link closes is lost, and may come back.
+    /// True if the instance is durable: then a peer whose link closes is lost, and may come back.
     pub durable: bool,
-    /// Whether a part locks all that its worker has, or partitions as wholes: then parts are
+    /// True if a part locks all that its worker has, or partitions as wholes: then parts are
     /// prepared one after the other, and transactions take what they need in the order of the
     /// instances.
     pub in_order: bool,

@@ -66,7 +66,7 @@ pub(crate) struct Central<P: Platform> {
 pub(crate) struct Seat<P: Platform> {
     worker: usize,
     latch: LatchSeat<P>,
-    /// Whether the worker has announced that transactions may be active.
+    /// True if the worker has announced that transactions may be active.
     is_announced: bool,
     /// Workers that have had no transaction since the lock was claimed, from the first one on.
     idle: usize,
@@ -203,7 +203,7 @@ impl<P: Platform> Central<P> {
         true
     }
 
-    /// Whether no transaction is active. Pre: this worker has claimed the lock.
+    /// Returns true if no transaction is active. Pre: this worker has claimed the lock.
     pub(crate) fn is_drained(&self, c: P::Core, seat: &mut Seat<P>) -> bool {
         if let Some(list) = &self.list {
             // Acquire: pairs with the release of the last transaction.

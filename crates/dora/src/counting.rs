@@ -57,7 +57,7 @@ pub(crate) fn class(home: &Route, whose: For) -> usize {
     2 * home.table + whose as usize
 }
 
-/// Whether it is the turn of one in [`SAMPLE`].
+/// Returns true if it is the turn of one in [`SAMPLE`].
 #[inline]
 pub(crate) fn is_due(until: &mut u64) -> bool {
     let due = *until == 0;

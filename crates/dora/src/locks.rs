@@ -53,7 +53,7 @@ pub(crate) struct Locks {
     wishes: VecDeque<Wish>,
 }
 
-/// Whether two routes exclude each other.
+/// Returns true if two routes exclude each other.
 #[inline]
 fn exclude(one: &Route, other: &Route) -> bool {
     one.table == other.table
@@ -66,7 +66,7 @@ fn meet(some: &[Route], others: &[Route]) -> bool {
 }
 
 impl Locks {
-    /// Whether nobody has or wants anything.
+    /// Returns true if nobody has or wants anything.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty() && self.wishes.is_empty()
@@ -77,7 +77,7 @@ impl Locks {
         routes * (self.held.len() + self.wishes.iter().map(|wish| wish.routes.len()).sum::<usize>())
     }
 
-    /// Whether nobody else has locked, nor waits for, what excludes these routes: a transaction
+    /// Returns true if nobody else has locked, nor waits for, what excludes these routes: a transaction
     /// that ends before anybody else is served may use them as they are.
     pub(crate) fn is_free(&self, whose: Coordinator, routes: &[Route]) -> bool {
         let is_held =

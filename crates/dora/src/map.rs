@@ -54,7 +54,7 @@ impl Columns {
         self.places[place.min(self.places.len() - 1)]
     }
 
-    /// Whether these leading columns have one owner.
+    /// Returns true if these leading columns have one owner.
     fn has_one_owner(&self, low: u16, high: u16) -> bool {
         let owner = self.place(low).owner;
         let last = self.first + (self.places.len() - 1) as u16;
@@ -222,7 +222,7 @@ impl Map {
         self.columns.get(division)
     }
 
-    /// Whether a table has owners.
+    /// Returns true if a table has owners.
     #[inline]
     pub fn is_owned(&self, table: usize) -> bool {
         self.columns_of(table).is_some()

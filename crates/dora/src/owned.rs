@@ -35,7 +35,7 @@ impl Owned {
         Owned { places, locks: Locks::default() }
     }
 
-    /// Whether nothing is locked.
+    /// Returns true if nothing is locked.
     #[inline]
     pub(crate) fn is_unlocked(&self) -> bool {
         self.locks.is_empty()

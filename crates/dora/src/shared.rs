@@ -109,7 +109,7 @@ impl<P: Platform> Shared<P> {
         P::fetch_add(c, self.word(LEAVING), 1, Ordering::AcqRel);
     }
 
-    /// Whether no worker begins a transaction any more.
+    /// Returns true if no worker begins a transaction any more.
     pub(crate) fn have_all_left(&self, c: P::Core) -> bool {
         P::load(c, self.word(LEAVING), Ordering::Acquire) == self.workers() as u64
     }
@@ -120,7 +120,7 @@ impl<P: Platform> Shared<P> {
         P::store(c, self.word(GONE), 1, Ordering::Relaxed);
     }
 
-    /// Whether a worker is gone.
+    /// Returns true if a worker is gone.
     pub(crate) fn has_lost(&self, c: P::Core) -> bool {
         P::load(c, self.word(GONE), Ordering::Relaxed) != 0
     }

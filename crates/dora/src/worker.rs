@@ -60,7 +60,7 @@ pub(crate) struct Attempt {
     pub ends: Vec<usize>,
     /// By action of this phase: who owns what it touches.
     pub owners: Vec<u16>,
-    /// Whether others are served within the transaction, which has locked what it touches.
+    /// True if others are served within the transaction, which has locked what it touches.
     pub is_among: bool,
     /// Other workers that have a branch, or may have, each with the name of what it has changed.
     pub others: Vec<(u16, Option<BranchName>)>,
@@ -68,9 +68,9 @@ pub(crate) struct Attempt {
     pub pending: usize,
     /// Why it fails, when all answers are there.
     pub failed: Option<Abort>,
-    /// Whether it was refused by this worker's own table.
+    /// True if it was refused by this worker's own table.
     pub is_refused_here: bool,
-    /// Whether the own actions of the phase may run that have waited.
+    /// True if the own actions of the phase may run that have waited.
     pub is_granted: bool,
 }
 

@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: u32 = 8;
 
 /// A session's work on checkpoints.
 pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
-    session: &'s mut concurrency::Session<'d, P, S>,
+    session: &'s mut concurrency::WorkerContext<'d, P, S>,
     tables: &'d TableList<P>,
     scratch: &'s mut Scratch<'d, P>,
     redo: &'s mut RedoWriter<'d, P>,
@@ -38,7 +38,7 @@ pub(crate) struct RowCopier<'s, 'd, P: Platform, S: Scheme<P>> {
 
 impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
     pub(crate) fn new(
-        (session, tables): (&'s mut concurrency::Session<'d, P, S>, &'d TableList<P>),
+        (session, tables): (&'s mut concurrency::WorkerContext<'d, P, S>, &'d TableList<P>),
         scratch: &'s mut Scratch<'d, P>,
         redo: &'s mut RedoWriter<'d, P>,
         undecided: &'d Undecided<P, S>,

@@ -3,7 +3,7 @@
 //!
 //! Some names stand for a thing of this crate, and for the same thing one layer below. A
 //! [`Session`] runs the transactions of one worker until they end, with waiting, log and
-//! checkpoints; a `concurrency::Session` is the worker's place in an instance: core, epoch, measurements. A
+//! checkpoints; a `concurrency::WorkerContext` is the worker's place in an instance: core, epoch, measurements. A
 //! [`Transaction`] is one attempt with verbs over typed rows; a `Scheme::Transaction` of `concurrency` is
 //! what the scheme keeps for the attempt. [`Table`] and [`Index`] are typed names, small values
 //! without data; `storage::Table` and `storage::Index` are the structures that hold rows and keys.

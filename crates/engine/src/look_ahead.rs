@@ -10,7 +10,7 @@ use schema::{ColumnSet, Index, Key, Row};
 
 /// The look-ahead of a session, which is inside an epoch.
 pub(crate) struct Ahead<'s, 'd, P: Platform, S: Scheme<P>> {
-    pub(crate) session: &'s mut concurrency::Session<'d, P, S>,
+    pub(crate) session: &'s mut concurrency::WorkerContext<'d, P, S>,
     pub(crate) look_ahead: &'s mut concurrency::LookAhead<'d, P>,
 }
 

@@ -7,7 +7,7 @@
 
 use boundary::{Outcome, Vote};
 use concurrency::mutants::Rule;
-use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, Session};
+use concurrency::{Context, Instance, RedoSink, RowChanges, Scheme, WorkerContext};
 use platform::{OutOfMemory, Platform};
 use redo_log::Spares;
 use terms::Epoch;
@@ -94,7 +94,7 @@ impl<P: Platform> RedoSink<P> for Changes<'_, P> {
 
 /// What a session has, as far as parts need it.
 pub(crate) struct PartKeeper<'s, 'd, P: Platform, S: Scheme<P>> {
-    pub session: &'s mut Session<'d, P, S>,
+    pub session: &'s mut WorkerContext<'d, P, S>,
     pub tables: &'d TableList<P>,
     /// The way into the log and the parts of the database, if it is durable.
     pub durable: Option<(&'s mut RedoWriter<'d, P>, &'d Undecided<P, S>)>,
@@ -341,7 +341,7 @@ fn log_part<P: Platform, S: Scheme<P>>(
 /// Leaves a record of one item: of the epoch that is announced here, or of that of `least`, if that
 /// is later. The caller calls [`end_commit`].
 fn leave<P: Platform, S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
+    session: &mut WorkerContext<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
     undecided: &Undecided<P, S>,
     least: Stamp,

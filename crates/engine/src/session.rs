@@ -28,7 +28,7 @@ type Body<'b, 'd, P, S> = dyn FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<()
 
 /// One worker's use of a database.
 pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
-    pub(crate) inner: concurrency::Session<'d, P, S>,
+    pub(crate) inner: concurrency::WorkerContext<'d, P, S>,
     pub(crate) redo: Option<RedoWriter<'d, P>>,
     /// There if the database is durable.
     undecided: Option<&'d Undecided<P, S>>,
@@ -45,7 +45,7 @@ pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
 
 impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
     pub(crate) fn new(
-        inner: concurrency::Session<'d, P, S>,
+        inner: concurrency::WorkerContext<'d, P, S>,
         (redo, undecided): (Option<RedoWriter<'d, P>>, Option<&'d Undecided<P, S>>),
         scratch: Scratch<'d, P>,
         (elder, tables): (&'d Elder<P>, &'d TableList<P>),

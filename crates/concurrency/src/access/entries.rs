@@ -44,7 +44,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
     }
 
     /// Takes the linked entries of the row out of the table's indexes, and retires the row and its
-    /// tail. A row that an index does not name under the key that the transaction was told stays
+    /// tail. A row that an index does not name under the key that the caller gave stays
     /// where it is: another entry may go on naming it. Whether the row is retired.
     ///
     /// # Safety
@@ -134,9 +134,9 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.with_same_key(table, (number, position), |successor| successor.inherits)
     }
 
-    /// Whether row `number`, which is to be inserted, takes over the entry that index number
-    /// `position` has for row `own` of the same transaction, when the transaction commits. If not,
-    /// `own` stays.
+    /// Returns true if row `number`, which is to be inserted, takes over the entry that index
+    /// number `position` has for row `own` of the same transaction, when the transaction commits.
+    /// If not, `own` stays.
     pub(crate) fn pass_entry(&mut self, own: u32, number: u32, position: usize) -> bool {
         let bit = 1 << position;
         let before = &mut self.list[own as usize];

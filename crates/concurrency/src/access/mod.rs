@@ -55,13 +55,13 @@ pub(crate) use unnamed::UnnamedRow;
 /// Rows that a scan asks for ahead of the one it visits.
 const SCAN_AHEAD: usize = 4;
 
-/// Whether rows are brought closer before they are needed.
+/// Returns true if rows are brought closer before they are needed.
 #[inline(always)]
 pub(crate) fn prefetches<P: Platform>(local: &Local<P>) -> bool {
     local.optimisations().has(Optimisation::Prefetch)
 }
 
-/// Starts to bring the first `bytes` of the rows (named as in indexes) that a scan will visit soon
+/// Prefetches the first `bytes` of the rows (named as in indexes) that a scan will visit soon
 /// after number `place`.
 #[inline]
 pub(crate) fn prefetch_ahead<P: Platform>(c: P::Core, values: &[u64], place: usize, bytes: usize) {
@@ -83,11 +83,11 @@ pub(crate) struct Accesses<P: Platform, H> {
     /// At least the largest stamp with which a key was removed from what the transaction has
     /// scanned; `u64::MAX` if the transaction has seen otherwise that keys are absent.
     pub removed: u64,
-    /// Whether some entry passes from a deleted row to an inserted one at commit.
+    /// True if some entry passes from a deleted row to an inserted one at commit.
     pub passes_on: bool,
     /// Numbers of the rows to lock, in order.
     pub order: Vec<u32>,
-    /// Whether the scheme holds all rows that were there before, and their stamps are seen: there
+    /// True if the scheme holds all rows that were there before, and their stamps are seen: there
     /// is none that was only read.
     pub holds_all: bool,
     /// Largest stamp seen: the commit's stamp is larger.
@@ -175,13 +175,13 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.places.find(place, &self.list)
     }
 
-    /// Whether the transaction holds the row at this place.
+    /// Returns true if the transaction holds the row at this place.
     pub(crate) fn holds(&self, place: Address) -> bool {
         self.find(place).is_some_and(|number| self.list[number as usize].flags & HELD != 0)
     }
 
-    /// Whether one more row fits: to be asked before anything is taken that a row's entry has to
-    /// give back.
+    /// Checks that one more row fits: to be called before anything is taken that a row's entry has
+    /// to give back.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<(), Abort> {
         self.check_room_for(1)
@@ -300,7 +300,7 @@ impl<P: Platform, H: RecordHeader<P>> Accesses<P, H> {
         self.list.get_mut(number as usize).ok_or(NO_SUCH_ROW)
     }
 
-    /// Starts to bring words of a row closer.
+    /// Prefetches words of a row.
     #[inline]
     pub(crate) fn prefetch(&self, c: P::Core, number: u32, first: usize, words: usize, intent: Intent) {
         if let Some(span) =

@@ -41,7 +41,7 @@ pub(crate) struct Access<P: Platform, H> {
     pub row: RecordRef<P, H>,
     /// The row's place, for a global order.
     pub place: Address,
-    /// What the scheme saw in the header.
+    /// The header as the scheme read it.
     pub seen: u64,
     pub table: u32,
     pub flags: u8,
@@ -62,14 +62,14 @@ pub(crate) struct Access<P: Platform, H> {
 }
 
 impl<P: Platform, H> Access<P, H> {
-    /// Whether nothing is to be done for the row when the transaction commits but to store what was
-    /// written into the row, if anything.
+    /// Returns true if nothing is to be done for the row when the transaction commits but to store
+    /// what was written into the row, if anything.
     #[inline(always)]
     pub(crate) fn is_plainly_written(&self) -> bool {
         self.flags & (WRITTEN | DELETED | NEW_TAIL) == WRITTEN && self.inherits == 0
     }
 
-    /// Whether the transaction has made the row and entered it in no index.
+    /// Returns true if the transaction has made the row and entered it in no index.
     pub(crate) fn is_unindexed(&self) -> bool {
         self.flags & (INSERTED | DELETED) == INSERTED && self.linked == 0 && self.inherits == 0
     }

@@ -1,5 +1,5 @@
-//! Whether what a caller hands over is as long as the table says. Later readers of the row would
-//! read rows, keys and tails of another length beyond their ends: so verbs refuse them.
+//! Checks that the rows and keys of a caller are as long as the table says. Later readers of the
+//! row would read rows, keys and tails of another length beyond their ends: so verbs refuse them.
 
 use platform::Platform;
 use storage::Table;
@@ -15,7 +15,7 @@ const SPAN: Abort = Abort::Misuse("bytes that rows of the table do not have");
 const LOOSE_TAIL: Abort = Abort::Misuse("a tail is not read without concurrency control");
 const TAIL: Abort = Abort::Misuse("rows of the table have no tail");
 
-/// Whether a new row of the table may look like this.
+/// Checks the shape of a new row of the table.
 #[inline(always)]
 pub(crate) fn check_row<P: Platform>(
     table: &Table<P>,
@@ -32,7 +32,7 @@ pub(crate) fn check_row<P: Platform>(
     check_keys(table, keys)
 }
 
-/// Whether new rows of the table may look like these.
+/// Checks the shapes of new rows of the table.
 pub(crate) fn check_rows<P: Platform>(table: &Table<P>, rows: NewRows<'_>) -> Result<(), Abort> {
     if rows.fixed.len() != rows.count * table.fixed_bytes() {
         return Err(LENGTH);
@@ -43,7 +43,7 @@ pub(crate) fn check_rows<P: Platform>(table: &Table<P>, rows: NewRows<'_>) -> Re
     if rows.keys.len() != rows.count * table.key_words() { Err(KEYS) } else { Ok(()) }
 }
 
-/// Whether a row with keys like these, one an index, may enter the table or leave it.
+/// Checks that a row with keys like these, one an index, may enter the table or leave it.
 #[inline(always)]
 pub(crate) fn check_keys<P: Platform>(table: &Table<P>, keys: &[&[u64]]) -> Result<(), Abort> {
     if table.closed {
@@ -53,13 +53,13 @@ pub(crate) fn check_keys<P: Platform>(table: &Table<P>, keys: &[&[u64]]) -> Resu
     if table.indexes.len() == keys.len() && as_long() { Ok(()) } else { Err(KEYS) }
 }
 
-/// Whether a row of `words` words has those from number `first` on.
+/// Checks that a row of `words` words has the words from number `first` on.
 #[inline(always)]
 pub(crate) fn check_read(words: usize, first: usize, count: usize) -> Result<(), Abort> {
     if first <= words && count <= words - first { Ok(()) } else { Err(SPAN) }
 }
 
-/// Whether rows of the table have bytes from `offset` on that a transaction may write.
+/// Checks that a transaction may write the bytes from `offset` on of the table's rows.
 #[inline(always)]
 pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: usize) -> Result<(), Abort> {
     let fixed = table.fixed_bytes();
@@ -69,15 +69,15 @@ pub(crate) fn check_write<P: Platform>(table: &Table<P>, offset: usize, bytes: u
     if table.has_constant(offset, bytes) { Err(CONSTANT) } else { Ok(()) }
 }
 
-/// Whether the tail of a row of the table can be read, which is `free` of concurrency control or
-/// not: a tail is found through a word of the row, which nothing holds still where writers are not
-/// kept out.
+/// Checks that the tail of a row of the table can be read, which is `free` of concurrency control
+/// or not: a tail is found through a word of the row, which nothing holds still where writers are
+/// not kept out.
 #[inline(always)]
 pub(crate) fn check_tail_read<P: Platform>(table: &Table<P>, free: bool) -> Result<(), Abort> {
     if free && !table.read_only { Err(LOOSE_TAIL) } else { check_tail(table) }
 }
 
-/// Whether rows of the table have a tail.
+/// Checks that rows of the table have a tail.
 #[inline(always)]
 pub(crate) fn check_tail<P: Platform>(table: &Table<P>) -> Result<(), Abort> {
     if table.has_tail { Ok(()) } else { Err(TAIL) }

@@ -15,7 +15,7 @@ impl WholeRows {
         self.starts.clear();
     }
 
-    /// Where the copy of a row begins.
+    /// The beginning of a row's copy.
     pub(super) fn start(&self, number: u32) -> Option<usize> {
         self.starts.get(number as usize).and_then(|start| start.checked_sub(1))
     }

@@ -13,9 +13,9 @@
 //! those before it and of the owners, as far as they exclude it. When it has waited for 1 us it
 //! adds them to its worker's list, and from then on it searches without a pause. A search goes
 //! along the lists, depth first: it copies one list after the other, each with its latch held (a
-//! queue latch), and looks at the number of each transaction's worker to see whether the dependency
+//! queue latch), and reads the number of each transaction's worker to see whether the dependency
 //! is out of date. The first circle that it comes to ends it: of the circle's transactions the one
-//! with the fewest locks is told to give up, by a word that it looks at while it waits. A list is
+//! with the fewest locks is chosen to give up, by a word that it reads while it waits. A list is
 //! emptied when its transaction has ended, not when the wait has. Each search adds to two sums that
 //! all workers share (`INC_GLOB_STATS`).
 //!
@@ -42,8 +42,8 @@ const QUIET_NANOS: u64 = 1_000;
 #[repr(C, align(256))]
 struct Slot<P: Platform> {
     list: List<P>,
-    own: Own<P>,
-    told: Told<P>,
+    own: OwnTransaction<P>,
+    verdict: Verdict<P>,
 }
 
 /// `DepThd`. Zeroed memory is an empty list.
@@ -52,8 +52,8 @@ struct List<P: Platform> {
     latch: QueueLatch<P>,
     /// The transaction that waits; 0: none. Written with the list latched, read without.
     transaction: P::Word,
-    /// What follows is used with the list latched: how many locks the transaction holds, the
-    /// addresses of the first and the last dependency, and how many there are.
+    /// The following words are used with the list latched: how many locks the transaction holds,
+    /// the addresses of the first and the last dependency, and how many there are.
     locks: P::Word,
     first: P::Word,
     last: P::Word,
@@ -62,13 +62,13 @@ struct List<P: Platform> {
 
 /// `txn_man::txn_id`.
 #[repr(C, align(64))]
-struct Own<P: Platform> {
+struct OwnTransaction<P: Platform> {
     transaction: P::Word,
 }
 
 /// `txn_man::lock_abort`.
 #[repr(C, align(64))]
-struct Told<P: Platform> {
+struct Verdict<P: Platform> {
     give_up: P::Word,
 }
 
@@ -94,40 +94,40 @@ pub(super) struct Lists<P: Platform> {
     workers: usize,
 }
 
-/// What a worker keeps for its waits, reused.
+/// State of a worker for its waits, reused.
 #[derive(Default)]
 pub(super) struct Waits {
     /// Transactions that the worker has begun.
     begun: u64,
     /// The transactions that the present wait is for.
     noted: Vec<u64>,
-    marks: Vec<Mark>,
+    marks: Vec<WorkerMark>,
     /// The transactions of all lists on the path, one list after the other.
     copied: Vec<u64>,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
 }
 
-/// What a search knows of a worker.
+/// The marks of a worker in a search.
 #[derive(Clone, Copy, Default)]
-struct Mark {
+struct WorkerMark {
     visited: bool,
     on_path: bool,
 }
 
 /// A transaction on the path of a search.
-struct Step {
+struct PathStep {
     worker: usize,
     transaction: u64,
     locks: u64,
-    /// Where its dependencies lie, and the next one to follow.
+    /// The place of its dependencies, and the next one to follow.
     copied: usize,
     next: usize,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Default)]
 struct Circle {
-    /// Whether there is a circle, and whether the path is still on it, going back.
+    /// True if there is a circle, and whether the path is still on it, going back.
     found: bool,
     on_it: bool,
     /// The worker in which it closes.
@@ -235,7 +235,7 @@ impl<P: Platform> Lists<P> {
         }
     }
 
-    /// Waits in the queue of a row until the transaction is told something, or gives up.
+    /// Waits in the queue of a row until the transaction has an answer, or gives up.
     pub(super) fn wait(
         &self,
         worker: usize,
@@ -245,8 +245,8 @@ impl<P: Platform> Lists<P> {
         rules: impl Rules,
     ) -> Result<(), Refusal> {
         let Queued { c, answer, now: began, deadline, .. } = *queued;
-        let give_up = &self.slot(worker).told.give_up;
-        // Relaxed: to be told to give up for a wait that is over does no harm.
+        let give_up = &self.slot(worker).verdict.give_up;
+        // Relaxed: giving up for a wait that is over does no harm.
         P::store(c, give_up, 0, Ordering::Relaxed);
         let looks = rules.keeps(Rule::DeadlocksEnd);
         let quiet = began.plus(QUIET_NANOS);
@@ -274,11 +274,11 @@ impl<P: Platform> Lists<P> {
         }
     }
 
-    /// `detect_cycle`: looks for a circle that the worker's transaction comes to, and tells one of
-    /// its transactions to give up.
+    /// `detect_cycle`: searches for a circle that the worker's transaction comes to, and makes one
+    /// of its transactions to give up.
     fn detect(&self, c: P::Core, worker: usize, node: u64, waits: &mut Waits) {
         let (sums, began) = (self.sums(), P::now(c));
-        // Relaxed, all: nobody depends on the sums, which lose what two workers add at a time, as
+        // Relaxed, all: nothing depends on the sums, which lose what two workers add at a time, as
         // in the source.
         let add = |sum: &P::Word, more: u64| {
             let before = P::load(c, sum, Ordering::Relaxed);
@@ -286,7 +286,7 @@ impl<P: Platform> Lists<P> {
         };
         add(&sums.searches, 1);
         waits.marks.clear();
-        waits.marks.resize(self.workers, Mark::default());
+        waits.marks.resize(self.workers, WorkerMark::default());
         P::work(c, Work::CopyWord, 2 * self.workers.div_ceil(8) as u32);
         let own = P::load(c, &self.slot(worker).own.transaction, Ordering::Relaxed);
         let circle = self.search(c, own, node, waits);
@@ -295,7 +295,7 @@ impl<P: Platform> Lists<P> {
             if let Some((_, victim)) = circle.fewest {
                 let slot = self.slot(self.worker_of(victim));
                 if P::load(c, &slot.list.transaction, Ordering::Relaxed) == victim {
-                    P::store(c, &slot.told.give_up, 1, Ordering::Relaxed);
+                    P::store(c, &slot.verdict.give_up, 1, Ordering::Relaxed);
                 }
             }
         }
@@ -323,7 +323,7 @@ impl<P: Platform> Lists<P> {
                 }
                 continue;
             }
-            let Step { worker, transaction, locks, copied, .. } = *step;
+            let PathStep { worker, transaction, locks, copied, .. } = *step;
             waits.path.pop();
             waits.copied.truncate(copied);
             waits.marks[worker].on_path = false;
@@ -337,7 +337,7 @@ impl<P: Platform> Lists<P> {
         circle
     }
 
-    /// Copies the dependencies of a transaction, if it waits still, and goes on from it.
+    /// Copies the dependencies of a transaction, if it waits still, and continues from it.
     fn step(&self, c: P::Core, transaction: u64, node: u64, waits: &mut Waits) {
         let worker = self.worker_of(transaction);
         let Waits { marks, copied, path, .. } = waits;
@@ -356,7 +356,7 @@ impl<P: Platform> Lists<P> {
         };
         if let Some(locks) = locks {
             marks[worker].on_path = true;
-            path.push(Step { worker, transaction, locks, copied: start, next: start });
+            path.push(PathStep { worker, transaction, locks, copied: start, next: start });
         }
     }
 }
@@ -372,7 +372,7 @@ impl<P: Platform> List<P> {
     fn push(&self, c: P::Core, local: &mut Local<P>, transaction: u64) -> Result<(), OutOfMemory> {
         let bytes = size_of::<Dependency<P>>();
         let at = local.allocate(c, bytes)?;
-        // SAFETY: a fresh block, aligned to 8, which no other core knows.
+        // SAFETY: a fresh block, aligned to 8, which no other core can reach.
         unsafe { storage::arena::zero_words::<P>(at, bytes / 8) };
         let address = at.as_ptr().expose_provenance() as u64;
         let (node, last) = (Self::node(address), P::load(c, &self.last, Ordering::Relaxed));
@@ -447,14 +447,14 @@ mod tests {
             lists.clear(c, *worker, node, &mut local);
         }
         lists.detect(c, 0, node, &mut waits[0]);
-        let told = (0..3).find(|worker| Hardware::peek(&lists.slot(*worker).told.give_up) != 0);
+        let chosen = (0..3).find(|worker| Hardware::peek(&lists.slot(*worker).verdict.give_up) != 0);
         assert_eq!(Hardware::peek(&lists.sums().searches), 1);
-        assert_eq!(Hardware::peek(&lists.sums().circles), u64::from(told.is_some()));
+        assert_eq!(Hardware::peek(&lists.sums().circles), u64::from(chosen.is_some()));
         for worker in 0..3 {
             lists.clear(c, worker, node, &mut local);
             assert_eq!(Hardware::peek(&lists.slot(worker).list.length), 0);
         }
-        told
+        chosen
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! `dl-detect`: two-phase locking in which transactions wait, and look for deadlocks while waiting.
+//! `dl-detect`: two-phase locking in which transactions wait, and search for deadlocks while
+//! waiting.
 //!
 //! Source: Yu et al., "Staring into the abyss", PVLDB 2014, sections 2.2 and 4.2: the waits-for
 //! graph is partitioned by worker and has no latch; a worker adds what it waits for to its own
 //! slot, and searches the graph for a circle through itself, again and again while it waits.
 //! Waiting is bounded as well.
 //!
-//! A transaction that finds itself the youngest of a circle aborts; every other member goes on
-//! waiting, since the youngest looks for circles too. Age is the timestamp of a transaction's first
-//! wait, kept over its retries: the oldest of all is never chosen.
+//! A transaction that finds itself the youngest of a circle aborts; every other one continues
+//! waiting, since the youngest searches for circles too. Age is the timestamp of a transaction's
+//! first wait, kept over its retries: the oldest of all is never chosen.
 //!
 //! Deviations: what a transaction holds becomes visible when it waits, and not when it takes a
 //! lock, so that locks without waiters cost what they cost in `no-wait` (see [`waits_for`]). The
@@ -39,27 +40,27 @@ use waits_for::{Search, WaitsFor};
 /// Two-phase locking that detects deadlocks.
 pub type DlDetect<R = Sound> = TwoPhase<Detecting, R>;
 
-/// Waits, and looks for circles.
+/// Waits, and searches for circles.
 pub struct Detecting;
 
-/// How long a transaction waits before it looks for a deadlock; doubles from look to look.
+/// How long a transaction waits before it searches for a deadlock; doubles from search to search.
 const LOOK_NANOS_FIRST: u64 = 2_000;
-/// Longest time between two looks.
+/// Longest time between two searches.
 const LOOK_NANOS_MAX: u64 = 64_000;
 /// How long a newcomer holds back from a lock that another transaction waits for.
 const COURTESY_NANOS: u64 = 500;
 /// The same while others share the lock.
 const COURTESY_NANOS_SHARED: u64 = 20_000;
 
-/// What all workers share.
-pub struct Shared<P: Platform> {
+/// State that all workers share.
+pub struct DetectionState<P: Platform> {
     graph: WaitsFor<P>,
     ages: Timestamps<P>,
     /// Instead of the graph, if rows have managers and [`Deadlocks::Lists`] is the way.
     lists: Option<Lists<P>>,
 }
 
-/// What a worker knows of its transactions.
+/// The ages of a worker's transactions.
 pub struct WaitingWorker {
     number: usize,
     timestamps: TimestampWorker,
@@ -71,22 +72,23 @@ pub struct WaitingWorker {
 
 impl WaitingWorker {
     /// Dates the transaction, if it has not waited before.
-    fn draw_age<P: Platform>(&mut self, c: P::Core, shared: &Shared<P>) {
+    fn draw_age<P: Platform>(&mut self, c: P::Core, shared: &DetectionState<P>) {
         if self.age.is_none() {
             self.age = Some(shared.ages.next(c, &mut self.timestamps));
         }
     }
 }
 
-/// When a transaction that waits looks for a deadlock: soon, and then more and more seldom.
-struct Looks {
+/// The times at which a waiting transaction searches for a deadlock: soon, and then more and more
+/// seldom.
+struct SearchTimes {
     next: Nanos,
     nanos: u64,
 }
 
-impl Looks {
+impl SearchTimes {
     fn from(began: Nanos) -> Self {
-        Looks { next: began.plus(LOOK_NANOS_FIRST), nanos: LOOK_NANOS_FIRST }
+        SearchTimes { next: began.plus(LOOK_NANOS_FIRST), nanos: LOOK_NANOS_FIRST }
     }
 
     fn is_due(&self, now: Nanos) -> bool {
@@ -112,16 +114,16 @@ impl Tagging for Detecting {
 
 impl WaitPolicy for Detecting {
     const NAME: &'static str = "dl-detect";
-    type Shared<P: Platform> = Shared<P>;
-    type Worker<P: Platform> = WaitingWorker;
+    type SharedState<P: Platform> = DetectionState<P>;
+    type WorkerState<P: Platform> = WaitingWorker;
 
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
         options: &InstanceOptions,
-    ) -> Result<Shared<P>, OutOfMemory> {
+    ) -> Result<DetectionState<P>, OutOfMemory> {
         let listed = options.ways.deadlocks == Deadlocks::Lists && options.ways.row_lock == RowLock::Latch;
-        Ok(Shared {
+        Ok(DetectionState {
             graph: WaitsFor::new(c, workers)?,
             ages: Timestamps::new(c, options.timestamps, workers)?,
             lists: listed.then(|| Lists::new(c, workers)).transpose()?,
@@ -139,7 +141,12 @@ impl WaitPolicy for Detecting {
     }
 
     #[inline(always)]
-    fn begin<P: Platform>(c: P::Core, shared: &Shared<P>, worker: &mut WaitingWorker, _: &mut Meter) -> u64 {
+    fn begin<P: Platform>(
+        c: P::Core,
+        shared: &DetectionState<P>,
+        worker: &mut WaitingWorker,
+        _: &mut Meter,
+    ) -> u64 {
         if let Some(lists) = &shared.lists {
             lists.begin(c, worker.number, &mut worker.waits);
         }
@@ -154,7 +161,7 @@ impl WaitPolicy for Detecting {
     }
 
     fn contend<P: Platform, R: Rules>(
-        shared: &Shared<P>,
+        shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
         seeker: Seeker<'_, P>,
         rules: R,
@@ -185,13 +192,13 @@ impl WaitPolicy for Detecting {
         true
     }
 
-    fn notes_waits<P: Platform>(shared: &Shared<P>) -> bool {
+    fn notes_waits<P: Platform>(shared: &DetectionState<P>) -> bool {
         shared.lists.is_some()
     }
 
     fn joined_queue<P: Platform>(
         c: P::Core,
-        shared: &Shared<P>,
+        shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
         tags: impl Iterator<Item = u64>,
     ) {
@@ -201,7 +208,7 @@ impl WaitPolicy for Detecting {
     }
 
     fn wait_in_queue<P: Platform, R: Rules>(
-        shared: &Shared<P>,
+        shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
         queued: Queued<'_, P>,
         local: &mut Local<P>,
@@ -222,7 +229,7 @@ impl WaitPolicy for Detecting {
 
     fn gave_back<P: Platform>(
         c: P::Core,
-        shared: &Shared<P>,
+        shared: &DetectionState<P>,
         worker: &mut WaitingWorker,
         node: u64,
         local: &mut Local<P>,
@@ -233,9 +240,9 @@ impl WaitPolicy for Detecting {
     }
 }
 
-/// Waits in the queue of a row, and looks for deadlocks meanwhile. Whoever waits there waits for
-/// the row's owners, or for a transaction that does: so the circles that go through the row are
-/// those through its owners. `shown`: whether others see that the worker waits.
+/// Waits in the queue of a row, and searches for deadlocks meanwhile. A transaction that waits
+/// there waits for the row's owners, or for a transaction that does: so the circles that go through
+/// the row are those through its owners. `shown`: whether others see that the worker waits.
 fn wait_in_queue<P: Platform>(
     graph: &WaitsFor<P>,
     worker: &mut WaitingWorker,
@@ -245,7 +252,7 @@ fn wait_in_queue<P: Platform>(
 ) -> Result<(), Refusal> {
     let Queued { c, state, name, answer, now, deadline, .. } = *queued;
     let looks = rules.keeps(Rule::DeadlocksEnd);
-    let mut look = Looks::from(now);
+    let mut look = SearchTimes::from(now);
     loop {
         let until = if looks { Some(earlier(look.next, deadline)) } else { deadline };
         if P::spin_while(c, answer, 0, until) != 0 {
@@ -276,7 +283,7 @@ struct Wait<'a, P: Platform> {
     seeker: Seeker<'a, P>,
     graph: &'a WaitsFor<P>,
     worker: &'a mut WaitingWorker,
-    /// What the word said last.
+    /// The lock word as it was read last.
     seen: LockState,
     /// Until when the transaction does not overtake others.
     polite_until: Nanos,
@@ -288,7 +295,7 @@ struct Wait<'a, P: Platform> {
 impl<P: Platform> Wait<'_, P> {
     fn run(&mut self, began: Nanos, rules: impl Rules) -> Result<(), Refusal> {
         let Seeker { c, lock, want, .. } = self.seeker;
-        let mut look = Looks::from(began);
+        let mut look = SearchTimes::from(began);
         let mut came_to_wait = false;
         loop {
             let until = match want.grant(self.seen) {
@@ -333,7 +340,8 @@ impl<P: Platform> Wait<'_, P> {
         }
     }
 
-    /// Whether another transaction waits for the lock, which this transaction would overtake.
+    /// Returns true if another transaction waits for the lock, which this transaction would
+    /// overtake.
     fn holds_back(&self) -> bool {
         let newcomer = matches!(
             self.seeker.want,
@@ -357,7 +365,7 @@ impl<P: Platform> Wait<'_, P> {
         }
     }
 
-    /// Shows that the worker waits, and looks for a deadlock that is its turn to end.
+    /// Shows that the worker waits, and searches for a deadlock that is its turn to end.
     fn is_victim(&mut self) -> bool {
         let (c, number) = (self.seeker.c, self.worker.number);
         if self.shown.is_none() {

@@ -2,7 +2,7 @@
 //!
 //! Each worker writes its own slot only, and only when it begins and ends to wait, so the graph has
 //! no latch and nothing central. An edge is not stored but found: from a waiting worker to the
-//! waiting workers that hold its lock. A worker that does not wait has no slot to look at, and no
+//! waiting workers that hold its lock. A worker that does not wait has no slot to read, and no
 //! part in a deadlock.
 //!
 //! Concurrency: a slot begins with a turn, odd while its worker waits, which says whether what was
@@ -17,7 +17,7 @@ use platform::{OutOfMemory, Platform, RegionBytes};
 /// Words of a slot.
 const SLOT_WORDS: usize = 512;
 const SLOT_BYTES: usize = SLOT_WORDS * 8;
-/// Where the words of a slot are: its turn, then four of its wait: the lock, the worker that holds
+/// Places of the words of a slot: its turn, then four of its wait: the lock, the worker that holds
 /// it alone (plus 1; 0: unknown), the age of the transaction, and how many names of locks follow.
 const TURN: usize = 0;
 const WAIT: usize = 1;
@@ -42,7 +42,7 @@ struct Waiter {
     lock: u64,
     owner: u64,
     age: u64,
-    /// The next worker to ask whether it holds the lock.
+    /// The next worker to check as a holder of the lock.
     next: usize,
 }
 
@@ -142,8 +142,8 @@ impl<P: Platform> WaitsFor<P> {
         P::load(c, self.word(worker, TURN), Ordering::Relaxed) == turn
     }
 
-    /// Whether `worker`, which shows that it waits, is the youngest of a circle of workers that
-    /// wait for each other.
+    /// Returns true if `worker`, which shows that it waits, is the youngest of a circle of workers
+    /// that wait for each other.
     pub(super) fn is_victim(&self, c: P::Core, worker: usize, search: &mut Search) -> bool {
         let Search { path, visited, names } = search;
         visited.clear();

@@ -4,18 +4,18 @@ use platform::Platform;
 use storage::Table;
 
 use super::row::Row;
-use super::state::State;
-use super::steps::Step;
+use super::state::HstoreState;
+use super::steps::UndoStep;
 use crate::redo::Before;
 
-impl<P: Platform> State<P> {
+impl<P: Platform> HstoreState<P> {
     /// The row with this primary key, whose site the transaction holds, as it was before the
     /// transaction.
     pub(super) fn before(&self, c: P::Core, tables: &[Table<P>], table: usize, key: &[u64]) -> Before {
         let schema = &tables[table];
         // The first row that had to leave its entry to another one had it before.
         let passed = self.steps.iter().find_map(|step| match *step {
-            Step::Pass { before, keys, position: 0 } if keys.table as usize == table => {
+            UndoStep::Pass { before, keys, position: 0 } if keys.table as usize == table => {
                 (self.words[keys.at as usize..][..key.len()] == *key).then_some(before)
             }
             _ => None,
@@ -23,7 +23,7 @@ impl<P: Platform> State<P> {
         let Some(bits) = passed.or_else(|| schema.indexes[0].partition(key).get(c, key).value) else {
             return Before::Absent;
         };
-        let inserts = |step: &Step| matches!(step, Step::Insert { row, .. } if *row == bits);
+        let inserts = |step: &UndoStep| matches!(step, UndoStep::Insert { row, .. } if *row == bits);
         if self.steps.iter().any(inserts) {
             return Before::Absent;
         }
@@ -33,7 +33,7 @@ impl<P: Platform> State<P> {
         let mut words = vec![0; row.words().len()];
         P::read_words(c, row.words(), &mut words);
         for step in self.steps.iter().rev() {
-            if let Step::Write { row: number, first, count, at } = *step
+            if let UndoStep::Write { row: number, first, count, at } = *step
                 && self.rows[number as usize].row.to_bits() == bits
             {
                 let (first, count, at) = (first as usize, count as usize, at as usize);

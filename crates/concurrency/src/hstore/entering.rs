@@ -4,7 +4,7 @@ use platform::Platform;
 use storage::Table;
 
 use super::sites::Site;
-use super::state::{Cx, State};
+use super::state::{Cx, HstoreState};
 use crate::options::WAIT_NANOS_MAX_PARTICIPANT;
 use crate::rules::Rules;
 use terms::Category;
@@ -23,7 +23,7 @@ pub(super) fn site_of<P: Platform>(tables: &[Table<P>], table: usize, index: usi
 /// Makes sure that the site is held.
 #[inline(always)]
 pub(super) fn enter<P: Platform, R: Rules>(
-    state: &mut State<P>,
+    state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
 ) -> Result<(), Abort> {
@@ -33,7 +33,7 @@ pub(super) fn enter<P: Platform, R: Rules>(
 /// Locks the site, and all that are wanted, in order.
 #[inline(never)]
 pub(super) fn lock<P: Platform, R: Rules>(
-    state: &mut State<P>,
+    state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P, R>,
     site: Site,
 ) -> Result<(), Abort> {
@@ -43,7 +43,7 @@ pub(super) fn lock<P: Platform, R: Rules>(
     }
     let (c, sites) = (cx.c, &cx.shared.own);
     let before = cx.worker.meter.enter::<P>(c, Category::Cc);
-    let State { held, stamps, wanted, mode, .. } = state;
+    let HstoreState { held, stamps, wanted, mode, .. } = state;
     if !wanted.contains(&site) {
         wanted.push(site);
     }
@@ -95,7 +95,7 @@ fn wait<P: Platform, R: Rules>(cx: &mut Cx<'_, '_, P, R>, mode: Mode, site: Site
 /// Makes sure that the sites of all these keys, one an index, are held. Gives that of the first.
 #[inline]
 pub(super) fn enter_all<'k, P: Platform, R: Rules>(
-    state: &mut State<P>,
+    state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P, R>,
     table: usize,
     keys: impl Iterator<Item = &'k [u64]>,

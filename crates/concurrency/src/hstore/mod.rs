@@ -15,7 +15,7 @@
 //! Procedures announce the partitions of their first phase before they begin
 //! ([`Accessing::enlist`]). Sites that were not announced are locked at the first touch. For a site
 //! above all held ones the transaction waits. A lower site is locked only if it is free; otherwise
-//! the transaction starts again and begins with all sites that it knows of, in order.
+//! the transaction starts again and begins with all sites that it has named, in order.
 //!
 //! A branch ([`Mode::Branch`]) does the same without sites: whoever runs it keeps what it touches
 //! from others. Where it is said below that a transaction has its partition to itself, a branch has
@@ -28,9 +28,8 @@
 //!   for long.
 //! - There is no order of transactions by timestamp; each lock is a queue.
 //!
-//! Files, each of which uses only those before it: `sites` (the locks), `row` (what is in front of
-//! a row), `steps` (what can be undone), `scratch`, `state` (what a transaction keeps), `entering`
-//! (how it gets its sites), `undo`, `redo`, `before`, and here the verbs.
+//! Files, each of which uses only those before it: `sites`, `row`, `steps` (the undo list),
+//! `scratch`, `state`, `entering` (locking of sites), `undo`, `redo`, `before`, and here the verbs.
 
 mod before;
 mod entering;
@@ -43,17 +42,16 @@ mod steps;
 mod undo;
 
 use platform::{Intent, OutOfMemory, Platform, Work};
-use storage::Table;
 use storage::index::{Open, Visit};
-use storage::record::tail;
 use storage::tree::{Direction, Insert, Lookup};
+use storage::{Table, record::tail};
 
 use entering::{enter, enter_all, lock, site_of};
 use row::{FoundRow, Home, Row, last_word};
 use scratch::Scratch;
 use sites::{Site, Sites};
-use state::{Cx, HstoreWorker, State};
-use steps::{Keys, Step};
+use state::{Cx, HstoreState, HstoreWorker};
+use steps::{Keys, UndoStep};
 use undo::{finish, undo};
 
 pub use state::Hstore;
@@ -67,19 +65,19 @@ use crate::options::InstanceOptions;
 use crate::redo::{Before, DropsUpdates, RedoSink};
 use crate::rules::{Rule, Ruled, Rules};
 use crate::scan::{walk_leaves, walk_rows};
-use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, Worker};
-use terms::Category;
-use terms::{Abort, Conflict};
-use terms::{Mode, Stamp};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
+};
+use terms::{Abort, Category, Conflict, Mode, Stamp};
 
 /// A running transaction.
 pub struct HstoreTransaction<P: Platform> {
-    state: Box<State<P>>,
+    state: Box<HstoreState<P>>,
 }
 
 /// A transaction that has done everything and still holds its sites.
 pub struct HstorePrepared<P: Platform> {
-    state: Box<State<P>>,
+    state: Box<HstoreState<P>>,
     stamp: u64,
 }
 
@@ -87,7 +85,7 @@ pub struct HstorePrepared<P: Platform> {
 /// transaction has deleted the row.
 #[inline]
 fn add_named_row<P: Platform, R: Rules>(
-    state: &mut State<P>,
+    state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, index): (usize, usize),
     bits: u64,
@@ -110,16 +108,20 @@ fn add_named_row<P: Platform, R: Rules>(
 
 impl<P: Platform, R: Rules> Parts<P> for Hstore<R> {
     type Header = Home<P>;
-    type Shared = Ruled<R, Sites<P>>;
-    type Worker = HstoreWorker<P>;
+    type SharedState = Ruled<R, Sites<P>>;
+    type WorkerState = HstoreWorker<P>;
     type Transaction = HstoreTransaction<P>;
     type Prepared = HstorePrepared<P>;
 
-    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        options: &InstanceOptions,
+    ) -> Result<Ruled<R, Sites<P>>, OutOfMemory> {
         Ok(Ruled { rules: R::without(options.broken), own: Sites::new(c, workers)? })
     }
 
-    fn worker(_: &Self::Shared, number: usize) -> HstoreWorker<P> {
+    fn worker(_: &Self::SharedState, number: usize) -> HstoreWorker<P> {
         HstoreWorker { number, last: 0, free: Vec::new(), wanted: Vec::new(), redo: Scratch::default() }
     }
 }
@@ -128,7 +130,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> HstoreTransaction<P> {
         let worker = &mut cx.worker.state;
-        let mut state = worker.free.pop().unwrap_or_else(State::new);
+        let mut state = worker.free.pop().unwrap_or_else(HstoreState::new);
         (state.mode, state.epoch) = (mode, cx.worker.local.epoch());
         if !worker.wanted.is_empty() {
             state.wanted.append(&mut worker.wanted);
@@ -136,7 +138,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         HstoreTransaction { state }
     }
 
-    fn turn_to_another(worker: &mut Worker<P, Self>, _: bool) {
+    fn turn_to_another(worker: &mut WorkerState<P, Self>, _: bool) {
         worker.state.wanted.clear();
     }
 
@@ -265,7 +267,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let new = tail::allocate(c, &mut cx.worker.local, bytes)?;
         let old = last_word(c, row);
         state.write(c, number, (row.words().len() - 1) * 8, &new.to_le_bytes());
-        state.steps.push(Step::Tail { old, new });
+        state.steps.push(UndoStep::Tail { old, new });
         state.leaves_waste = true;
         Ok(())
     }
@@ -283,7 +285,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         let home = enter_all(state, cx, table, keys.iter().copied())?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(home);
-        let number = state.remember(row, table, keys, |row, keys| Step::Insert { row, keys, linked: 0 });
+        let number = state.remember(row, table, keys, |row, keys| UndoStep::Insert { row, keys, linked: 0 });
         state.push(row, table, false)?;
         let before = cx.worker.meter.enter::<P>(c, Category::Index);
         for (position, key) in keys.iter().enumerate() {
@@ -320,7 +322,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         new_rows(c, &mut cx.worker.local, schema, new.fixed, |row: Row<P>| {
             let key = || &new.keys[number * width..][..width];
             row.header().set_site(home.unwrap_or_else(|| site_of(cx.tables, table, 0, key())));
-            state.steps.push(Step::Insert { row: row.to_bits(), keys, linked: 0 });
+            state.steps.push(UndoStep::Insert { row: row.to_bits(), keys, linked: 0 });
             keys.at += width as u32;
             number += 1;
             state.add(row, table, false);
@@ -337,9 +339,9 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
                 link(state, cx, (table, position), row, step, key)
             },
             |(state, _), number, keys| {
-                let State { steps, witnesses, .. } = &mut **state;
+                let HstoreState { steps, witnesses, .. } = &mut **state;
                 let steps = &mut steps[first + number..];
-                let names = steps.iter().map(Step::inserted);
+                let names = steps.iter().map(UndoStep::inserted);
                 // SAFETY: rows of this table, which the transaction inserts.
                 let run =
                     unsafe { enter_run(c, &schema.indexes[0], keys, names, &mut Open, witnesses) }.inserted;
@@ -363,7 +365,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         check_row(schema, keys, fixed, tail)?;
         let row: Row<P> = new_row(c, &mut cx.worker.local, schema, fixed, tail)?;
         row.header().set_site(site_of(cx.tables, table, 0, keys[0]));
-        state.remember(row, table, keys, |row, keys| Step::InsertUnindexed { row, keys });
+        state.remember(row, table, keys, |row, keys| UndoStep::InsertUnindexed { row, keys });
         Ok(())
     }
 
@@ -379,7 +381,7 @@ impl<P: Platform, R: Rules> Accessing<P> for Hstore<R> {
         check_keys(&cx.tables[table], keys)?;
         enter_all(state, cx, table, keys.iter().copied())?;
         let linked = all_linked(&cx.tables[table]);
-        state.remember(row, table, keys, |row, keys| Step::Delete { row, keys, linked });
+        state.remember(row, table, keys, |row, keys| UndoStep::Delete { row, keys, linked });
         row.header().set_deleted(cx.c, true);
         state.deletions += 1;
         state.leaves_waste = true;
@@ -558,7 +560,7 @@ impl<P: Platform, R: Rules> Scheme<P> for Hstore<R> {
 
 /// Puts the new row, which step number `step` inserts, into one index.
 fn link<P: Platform, R: Rules>(
-    state: &mut State<P>,
+    state: &mut HstoreState<P>,
     cx: &mut Cx<'_, '_, P, R>,
     (table, position): (usize, usize),
     row: Row<P>,

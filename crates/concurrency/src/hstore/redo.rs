@@ -1,27 +1,28 @@
-//! What a transaction of `hstore` tells a log: its steps, in their order, with rows as they are
-//! now.
+//! The changes that a transaction of `hstore` hands to the log: its steps, in their order, with
+//! rows as they are now.
 //!
 //! Its writes are in the rows already, and the words that were there before in its steps. Of each
-//! write the bytes from the first to the last that differ are told; so of a place that was written
-//! twice what was there before the first write is compared with what is there after the last,
-//! whatever the second adds. Writes of one row that follow each other are one change.
+//! write the bytes from the first to the last that differ are handed over; so of a place that was
+//! written twice what was there before the first write is compared with what is there after the
+//! last, whatever the second adds. Writes of one row that follow each other are one change.
 
 use platform::Platform;
 use storage::Table;
 
 use super::row::Row;
 use super::scratch::Scratch;
-use super::state::State;
-use super::steps::{Keys, Step};
+use super::state::HstoreState;
+use super::steps::{Keys, UndoStep};
 use crate::redo::RedoSink;
 use crate::writes::Chain;
 
-impl Step {
-    /// Whether it goes on with writes of row `number`: a tail follows the write of its pointer.
+impl UndoStep {
+    /// Returns true if it goes on with writes of row `number`: a tail follows the write of its
+    /// pointer.
     fn belongs_to(&self, number: u32) -> bool {
         match self {
-            Step::Write { row, .. } => *row == number,
-            Step::Tail { .. } => true,
+            UndoStep::Write { row, .. } => *row == number,
+            UndoStep::Tail { .. } => true,
             _ => false,
         }
     }
@@ -35,7 +36,7 @@ fn value<'r, P: Platform>(table: &Table<P>, row: Row<P>) -> &'r [P::Word] {
     }
 }
 
-impl<P: Platform> State<P> {
+impl<P: Platform> HstoreState<P> {
     /// Hands everything that the transaction has changed to the sink.
     pub(super) fn redo<K: RedoSink<P>>(
         &self,
@@ -51,15 +52,15 @@ impl<P: Platform> State<P> {
         };
         let mut rest = &self.steps[..];
         while let [step, others @ ..] = rest {
-            let mut told = 1;
+            let mut taken = 1;
             match *step {
-                Step::Write { row, .. } => {
-                    told += others.iter().take_while(|step| step.belongs_to(row)).count();
-                    self.redo_writes(c, tables, row, &rest[..told], scratch, sink);
+                UndoStep::Write { row, .. } => {
+                    taken += others.iter().take_while(|step| step.belongs_to(row)).count();
+                    self.redo_writes(c, tables, row, &rest[..taken], scratch, sink);
                 }
-                // It is told with the write that made the row's last word point to it.
-                Step::Tail { .. } | Step::Pass { .. } | Step::InsertUnindexed { .. } => {}
-                Step::Insert { row, keys, .. } => {
+                // The tail is handed over with the write that made the row's last word point to it.
+                UndoStep::Tail { .. } | UndoStep::Pass { .. } | UndoStep::InsertUnindexed { .. } => {}
+                UndoStep::Insert { row, keys, .. } => {
                     let (number, table, row) = named(row, keys);
                     if table.has_tail {
                         scratch.read_tail(c, row);
@@ -67,12 +68,12 @@ impl<P: Platform> State<P> {
                     let tail = if table.has_tail { &scratch.tail[..] } else { &[] };
                     sink.insert(number, value(table, row), tail);
                 }
-                Step::Delete { row, keys, .. } => {
+                UndoStep::Delete { row, keys, .. } => {
                     let (number, table, row) = named(row, keys);
                     sink.delete(number, value(table, row));
                 }
             }
-            rest = &rest[told..];
+            rest = &rest[taken..];
         }
     }
 
@@ -82,7 +83,7 @@ impl<P: Platform> State<P> {
         c: P::Core,
         tables: &[Table<P>],
         row: u32,
-        run: &[Step],
+        run: &[UndoStep],
         scratch: &mut Scratch,
         sink: &mut K,
     ) {
@@ -93,7 +94,7 @@ impl<P: Platform> State<P> {
         scratch.writes.clear();
         for step in run {
             match *step {
-                Step::Write { first, count, at, .. } => {
+                UndoStep::Write { first, count, at, .. } => {
                     let (first, count, at) = (first as usize, count as usize, at as usize);
                     // Its last word is a pointer if the row has a tail, which is no part of its
                     // value.

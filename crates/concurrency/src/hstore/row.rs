@@ -26,7 +26,7 @@ impl<P: Platform> Home<P> {
         Site((P::load(c, &self.0, Ordering::Relaxed) >> 1) as u32)
     }
 
-    /// Of a new row, whose lines were declared written.
+    /// The header of a new row, whose lines were declared written.
     pub(super) fn set_site(&self, Site(site): Site) {
         P::poke(&self.0, u64::from(site) << 1);
     }

@@ -1,4 +1,4 @@
-//! Buffers for what a transaction of `hstore` tells a log.
+//! Buffers for the changes that a transaction of `hstore` hands to the log.
 
 use platform::Platform;
 use storage::record::tail;

@@ -39,7 +39,7 @@ const STAMP: usize = 2;
 const NEXT: usize = 0;
 const STATE: usize = 1;
 
-/// What is locked: the partitions with one number, of all tables, or one table.
+/// The unit of locking: the partitions with one number, of all tables, or one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Site(pub u32);
 
@@ -189,7 +189,7 @@ impl<P: Platform> Sites<P> {
         }
     }
 
-    /// What a waiter that has entered the queue is about to link to `word`.
+    /// The link that a waiter that has entered the queue is about to write to `word`.
     fn linked(&self, c: P::Core, word: &P::Word) -> u64 {
         let node = P::load(c, word, Ordering::Acquire);
         if node != 0 { node } else { P::spin_while(c, word, 0, None) }

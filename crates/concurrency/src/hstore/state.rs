@@ -1,4 +1,4 @@
-//! What a transaction and a worker of `hstore` keep.
+//! The state of a transaction and of a worker of `hstore`.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use terms::Epoch;
 use super::row::{FoundRow, Row};
 use super::scratch::Scratch;
 use super::sites::Site;
-use super::steps::{Keys, Step};
+use super::steps::{Keys, UndoStep};
 use crate::access::{DELETED_BEFORE, NO_SUCH_ROW, READ_ONLY, ROWS_MAX};
 use crate::rules::Sound;
 use crate::scheme::{Context, RowNumber};
@@ -22,21 +22,21 @@ pub struct Hstore<R = Sound>(PhantomData<R>);
 
 pub(super) type Cx<'w, 'i, P, R> = Context<'w, 'i, P, Hstore<R>>;
 
-/// What a transaction keeps: reused from transaction to transaction.
-pub(super) struct State<P: Platform> {
+/// State of a transaction, reused from transaction to transaction.
+pub(super) struct HstoreState<P: Platform> {
     pub(super) rows: Vec<FoundRow<P>>,
     /// Locked sites, and the stamps of their last holders.
     pub(super) held: Vec<Site>,
     pub(super) stamps: Vec<u64>,
     /// Sites to lock as soon as anything is touched.
     pub(super) wanted: Vec<Site>,
-    /// What to take back, in order.
-    pub(super) steps: Vec<Step>,
+    /// The changes to take back, in order.
+    pub(super) steps: Vec<UndoStep>,
     /// Keys and former words that the steps speak of.
     pub(super) words: Vec<u64>,
     /// Rows that the transaction has deleted: their entries stay until it commits.
     pub(super) deletions: u32,
-    /// Whether something has to be done when it commits.
+    /// True if the commit has entries or rows to remove.
     pub(super) leaves_waste: bool,
     /// Never filled: nothing appears in a locked partition.
     pub(super) witnesses: Witnesses,
@@ -45,23 +45,23 @@ pub(super) struct State<P: Platform> {
     pub(super) epoch: Epoch,
 }
 
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the last one
+/// State of a worker: its last stamp, the memory of finished transactions, and what the last one
 /// learned.
 pub struct HstoreWorker<P: Platform> {
     pub(super) number: usize,
     pub(super) last: u64,
     // Boxed, so that beginning, preparing and committing move a pointer.
     #[allow(clippy::vec_box)]
-    pub(super) free: Vec<Box<State<P>>>,
+    pub(super) free: Vec<Box<HstoreState<P>>>,
     /// Sites that an attempt should have begun with: the next transaction, most likely another
     /// attempt, does.
     pub(super) wanted: Vec<Site>,
     pub(super) redo: Scratch,
 }
 
-impl<P: Platform> State<P> {
+impl<P: Platform> HstoreState<P> {
     pub(super) fn new() -> Box<Self> {
-        Box::new(State {
+        Box::new(HstoreState {
             rows: Vec::new(),
             held: Vec::new(),
             stamps: Vec::new(),
@@ -76,28 +76,29 @@ impl<P: Platform> State<P> {
         })
     }
 
-    /// Whether others keep what it touches for it, so that it locks no sites.
+    /// Returns true if the transaction is a branch, whose callers lock what it touches: it locks no
+    /// sites.
     #[inline(always)]
     pub(super) fn is_branch(&self) -> bool {
         self.mode == Mode::Branch
     }
 
-    /// Whether the transaction has deleted the row that indexes name so.
+    /// Returns true if the transaction has deleted the row that indexes name so.
     pub(super) fn has_deleted(&self, bits: u64) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Delete { row, .. } if *row == bits))
+        self.steps.iter().any(|step| matches!(step, UndoStep::Delete { row, .. } if *row == bits))
     }
 
     /// Forgets the rows that were found and not written: nothing keeps them where they are from
     /// here on.
     pub(super) fn forget_read(&mut self) {
         let written = self.steps.iter().filter_map(|step| match step {
-            Step::Write { row, .. } => Some(*row as usize + 1),
+            UndoStep::Write { row, .. } => Some(*row as usize + 1),
             _ => None,
         });
         self.rows.truncate(written.max().unwrap_or(0));
     }
 
-    /// Whether the site is held: most transactions hold one.
+    /// Returns true if the site is held: most transactions hold one.
     #[inline(always)]
     pub(super) fn holds(&self, site: Site) -> bool {
         match self.held[..] {
@@ -113,7 +114,7 @@ impl<P: Platform> State<P> {
         Ok(self.add(row, table, read_only))
     }
 
-    /// Whether so many more rows fit.
+    /// Checks that this number of further rows fits.
     #[inline(always)]
     pub(super) fn check_room_for(&self, rows: usize) -> Result<(), Abort> {
         if self.rows.len() + rows > ROWS_MAX { Err(Abort::TooLarge { limit: ROWS_MAX }) } else { Ok(()) }
@@ -154,7 +155,12 @@ impl<P: Platform> State<P> {
             2 => self.words.extend_from_slice(&exchange::<P, 2>(c, span, offset, bytes)),
             _ => self.write_words(c, span, offset, bytes),
         }
-        self.steps.push(Step::Write { row: number, first: first as u32, count: count as u32, at: at as u32 });
+        self.steps.push(UndoStep::Write {
+            row: number,
+            first: first as u32,
+            count: count as u32,
+            at: at as u32,
+        });
     }
 
     /// Overwrites words, and remembers what was there.
@@ -184,7 +190,7 @@ impl<P: Platform> State<P> {
         row: Row<P>,
         table: usize,
         keys: &[&[u64]],
-        step: impl FnOnce(u64, Keys) -> Step,
+        step: impl FnOnce(u64, Keys) -> UndoStep,
     ) -> usize {
         let at = self.words.len() as u32;
         for word in keys.iter().copied().flatten() {

@@ -1,6 +1,7 @@
-//! What a transaction of `hstore` has done, step by step.
+//! The steps of a transaction of `hstore`, to take them back.
 
-/// Where the keys of a row begin in [`State::words`](super::state::State), one behind the other.
+/// The place of a row's keys in [`HstoreState::words`](super::state::HstoreState), one behind the
+/// other.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
     pub(super) table: u32,
@@ -9,9 +10,9 @@ pub(super) struct Keys {
 
 /// One thing done. Rows are named as in indexes, or by their number.
 #[derive(Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum UndoStep {
     /// Words of a row were overwritten; what was there begins at `at` of
-    /// [`State::words`](super::state::State).
+    /// [`HstoreState::words`](super::state::HstoreState).
     Write { row: u32, first: u32, count: u32, at: u32 },
     /// A row has another tail; its last word was written by a step of its own.
     Tail { old: u64, new: u64 },
@@ -26,15 +27,15 @@ pub(super) enum Step {
     Delete { row: u64, keys: Keys, linked: u16 },
 }
 
-impl Step {
+impl UndoStep {
     /// The name of the row that is new; 0 if none is.
     #[inline]
     pub(super) fn inserted(&self) -> u64 {
-        if let Step::Insert { row, .. } = self { *row } else { 0 }
+        if let UndoStep::Insert { row, .. } = self { *row } else { 0 }
     }
 
     pub(super) fn mark_linked(&mut self, position: usize) {
-        if let Step::Insert { linked, .. } = self {
+        if let UndoStep::Insert { linked, .. } = self {
             *linked |= 1 << position;
         }
     }

@@ -5,13 +5,13 @@ use storage::record::tail;
 use storage::{Local, Table};
 
 use super::row::Row;
-use super::state::{Cx, State};
-use super::steps::{Keys, Step};
+use super::state::{Cx, HstoreState};
+use super::steps::{Keys, UndoStep};
 use crate::access::retire_row;
 use crate::rules::{Rule, Rules};
 
-impl<P: Platform> State<P> {
-    /// Where the row's key in an index lies in [`State::words`].
+impl<P: Platform> HstoreState<P> {
+    /// The place of the row's key in an index in [`HstoreState::words`].
     fn key_of(&self, tables: &[Table<P>], keys: Keys, position: usize) -> (usize, usize) {
         let indexes = &tables[keys.table as usize].indexes;
         let before: usize = indexes[..position].iter().map(|index| index.words).sum();
@@ -23,13 +23,13 @@ impl<P: Platform> State<P> {
     pub(super) fn pass_on(&mut self, before: u64, table: usize, position: usize, key: &[u64]) {
         for step in &mut self.steps {
             match step {
-                Step::Delete { row, linked, .. } if *row == before => *linked &= !(1 << position),
+                UndoStep::Delete { row, linked, .. } if *row == before => *linked &= !(1 << position),
                 _ => {}
             }
         }
         let keys = Keys { table: table as u32, at: self.words.len() as u32 };
         self.words.extend_from_slice(key);
-        self.steps.push(Step::Pass { before, keys, position: position as u8 });
+        self.steps.push(UndoStep::Pass { before, keys, position: position as u8 });
     }
 
     /// The row that has taken the place of row `bits` in an index after the transaction has deleted
@@ -41,7 +41,7 @@ impl<P: Platform> State<P> {
         bits: u64,
     ) -> Option<u64> {
         let keys = self.steps.iter().rev().find_map(|step| match step {
-            Step::Delete { row, keys, .. } if *row == bits => Some(*keys),
+            UndoStep::Delete { row, keys, .. } if *row == bits => Some(*keys),
             _ => None,
         })?;
         let (from, to) = self.key_of(cx.tables, keys, index);
@@ -51,7 +51,7 @@ impl<P: Platform> State<P> {
     }
 
     /// Takes a row out of the indexes of these bits, and gives it back. A row that an index does
-    /// not name under the key that the transaction was told stays where it is: another entry may go
+    /// not name under the key that the caller gave stays where it is: another entry may
     /// on naming it.
     fn remove_row(
         &self,
@@ -80,12 +80,12 @@ impl<P: Platform> State<P> {
 }
 
 /// Takes everything back, and lets the sites go.
-pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
+pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P, R>) {
     let (c, tables) = (cx.c, cx.tables);
     let local = &mut cx.worker.local;
     while let Some(step) = state.steps.pop() {
         match step {
-            Step::Write { row, first, count, at } => {
+            UndoStep::Write { row, first, count, at } => {
                 let (first, end) = (first as usize, (first + count) as usize);
                 let old = &state.words[at as usize..(at + count) as usize];
                 // A tail's pointer is restored even by the mutant: it must not dangle.
@@ -96,52 +96,56 @@ pub(super) fn undo<P: Platform, R: Rules>(mut state: Box<State<P>>, cx: &mut Cx<
                 }
             }
             // SAFETY: the row has its former tail again, or is about to; made by this transaction.
-            Step::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
-            Step::Insert { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
-            Step::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, (row, keys, 0)),
-            Step::Pass { before, keys, position, .. } => {
+            UndoStep::Tail { new, .. } => unsafe { tail::retire(c, local, new) },
+            UndoStep::Insert { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
+            UndoStep::InsertUnindexed { row, keys } => state.remove_row(c, local, tables, (row, keys, 0)),
+            UndoStep::Pass { before, keys, position, .. } => {
                 let index = &tables[keys.table as usize].indexes[usize::from(position)];
                 let key = &state.words[keys.at as usize..keys.at as usize + index.words];
                 // SAFETY: the row had the entry before, and its deletion is taken back.
                 unsafe { index.partition(key).replace(c, key, before) };
             }
-            Step::Delete { row, keys, .. } => {
+            UndoStep::Delete { row, keys, .. } => {
                 // SAFETY: the row was found in this transaction, which has its partition to itself.
                 let row = unsafe { Row::<P>::from_bits(row, tables[keys.table as usize].row_words) };
                 row.header().set_deleted(c, false);
             }
         }
     }
-    let_go(state, cx);
+    release(state, cx);
 }
 
 /// Removes what was deleted, and lets the sites go.
 #[inline]
-pub(super) fn finish<P: Platform, R: Rules>(state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>, stamp: u64) {
+pub(super) fn finish<P: Platform, R: Rules>(
+    state: Box<HstoreState<P>>,
+    cx: &mut Cx<'_, '_, P, R>,
+    stamp: u64,
+) {
     if state.leaves_waste {
         remove_waste(&state, cx);
     }
     for site in &state.held {
         cx.shared.own.set_stamp(cx.c, *site, stamp);
     }
-    let_go(state, cx);
+    release(state, cx);
 }
 
-fn remove_waste<P: Platform, R: Rules>(state: &State<P>, cx: &mut Cx<'_, '_, P, R>) {
+fn remove_waste<P: Platform, R: Rules>(state: &HstoreState<P>, cx: &mut Cx<'_, '_, P, R>) {
     let (c, tables) = (cx.c, cx.tables);
     let local = &mut cx.worker.local;
     for step in &state.steps {
         match *step {
-            Step::Delete { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
+            UndoStep::Delete { row, keys, linked } => state.remove_row(c, local, tables, (row, keys, linked)),
             // SAFETY: the row has another tail; within the worker's epoch, once.
-            Step::Tail { old, .. } => unsafe { tail::retire(c, local, old) },
+            UndoStep::Tail { old, .. } => unsafe { tail::retire(c, local, old) },
             _ => {}
         }
     }
 }
 
 #[inline]
-fn let_go<P: Platform, R: Rules>(mut state: Box<State<P>>, cx: &mut Cx<'_, '_, P, R>) {
+fn release<P: Platform, R: Rules>(mut state: Box<HstoreState<P>>, cx: &mut Cx<'_, '_, P, R>) {
     for site in state.held.drain(..) {
         cx.shared.own.release(cx.c, site);
     }

@@ -77,7 +77,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
     }
 }
 
-/// What lies somewhere, for reports.
+/// The structure at an address, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     /// A row of the table with this number.
@@ -86,7 +86,7 @@ pub enum Structure {
     Index(usize, usize, IndexPart),
 }
 
-/// What rows and entries of indexes take by themselves, without anything around them.
+/// Bytes of rows and index entries themselves, without anything around them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// Headers and words of rows.
@@ -137,7 +137,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         }
     }
 
-    /// What rows and entries of indexes take by themselves, but for rows' variable-length parts,
+    /// Bytes of rows and index entries themselves, but for rows' variable-length parts,
     /// and for tables whose keys are dense, which never grow. No transaction runs.
     pub fn content(&self, c: P::Core) -> Content {
         let _pin = self.pin(c);

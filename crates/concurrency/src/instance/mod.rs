@@ -17,7 +17,7 @@ use crate::catalog::{
 };
 use crate::meter::Meter;
 use crate::options::InstanceOptions;
-use crate::scheme::{Context, Filling, Parts, Worker};
+use crate::scheme::{Context, Filling, Parts, WorkerState};
 use crate::ways::RowLock;
 use crate::writes::ROW_BYTES_MAX;
 
@@ -33,7 +33,7 @@ pub struct IndexShape {
     pub words: usize,
     /// Leading key column of partition 0; `None` if keys do not say which partition they belong to.
     pub first: Option<u16>,
-    /// What each partition is made as, and on which node.
+    /// Shape and node of each partition.
     pub partitions: Vec<(Shape, Option<Node>)>,
 }
 
@@ -43,7 +43,7 @@ pub struct IndexShape {
 pub struct TableShape {
     /// Words of a row, the pointer to its tail included.
     pub row_words: u32,
-    /// Whether rows have a tail.
+    /// True if rows have a tail.
     pub has_tail: bool,
     /// Never written after [`Instance::loaded`].
     pub read_only: bool,
@@ -66,7 +66,7 @@ pub struct TooManySessions(pub usize);
 struct IdleWorker<P: Platform, S: Parts<P>> {
     node: Option<Node>,
     local: Local<P>,
-    state: Option<S::Worker>,
+    state: Option<S::WorkerState>,
     /// Attempts of transactions so far.
     attempts: u32,
 }
@@ -89,10 +89,10 @@ impl<P: Platform, S: Parts<P>> WorkerPool<P, S> {
     }
 }
 
-/// What is to become of a table when all are filled.
+/// The use of a table when all are filled.
 struct Outlook {
     read_only: bool,
-    /// Words of its rows that nobody writes then.
+    /// Words of its rows that no transaction writes then.
     constant: u64,
     /// The node of all its partitions, if they are on one.
     node: Option<Node>,
@@ -119,7 +119,7 @@ pub struct Instance<P: Platform, S: Parts<P>> {
     optimisations: Optimisations,
     row_lock: RowLock,
     loaded: bool,
-    shared: S::Shared,
+    shared: S::SharedState,
     workers: Latched<P, WorkerPool<P, S>>,
     sessions_max: usize,
     wait_nanos_max: u64,
@@ -166,7 +166,7 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         };
         let drafts = shapes.iter().map(|shape| draft(shape, &mut partition)).collect::<Result<_, _>>()?;
         // SAFETY: catalogs are dropped before the memory.
-        let tables = unsafe { lay_out(c, &instance.memory, None, (drafts, instance.spare_tables))? };
+        let tables = unsafe { lay_out(c, &instance.memory, None, drafts, instance.spare_tables)? };
         instance.catalogs.push(Catalog { node: None, tables });
         Ok(instance)
     }
@@ -249,7 +249,7 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
             }
             let place = node.filter(|_| !shares);
             // SAFETY: catalogs are dropped before the memory.
-            let tables = unsafe { lay_out(c, &self.memory, place, (drafts, self.spare_tables))? };
+            let tables = unsafe { lay_out(c, &self.memory, place, drafts, self.spare_tables)? };
             catalogs.push(Catalog { node, tables });
         }
         self.catalogs = catalogs;
@@ -257,9 +257,9 @@ impl<P: Platform, S: Filling<P>> Instance<P, S> {
         Ok(())
     }
 
-    /// Whether the table will have always the same rows, and all rows that its indexes name are
-    /// present. A row that was deleted but is still in the indexes would be unlinked from one of
-    /// the copies only, and readers without concurrency control would find it there.
+    /// Returns true if the table will have always the same rows, and all rows that its indexes name
+    /// are present. A row that was deleted but is still in the indexes would be unlinked from one
+    /// of the copies only, and readers without concurrency control would find it there.
     fn is_fixed(&self, c: P::Core, table: &Table<P>, outlook: &Outlook) -> bool {
         let mut all_present = outlook.read_only || outlook.constant != 0;
         if all_present {
@@ -369,15 +369,15 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
         c: P::Core,
         node: Option<Node>,
         measure: bool,
-    ) -> Result<Session<'_, P, S>, TooManySessions> {
+    ) -> Result<WorkerContext<'_, P, S>, TooManySessions> {
         let idle = self.begin_session(c, node).ok_or(TooManySessions(self.sessions_max))?;
         let IdleWorker { node, local, state, attempts } = idle;
         let state = state.unwrap_or_else(|| S::worker(&self.shared, local.worker()));
         let brand = self.memory.address(c).0 ^ (local.worker() as u64) << 40;
         let brand = (brand.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let (meter, wait_nanos_max) = (Meter::new(measure), self.wait_nanos_max);
-        let worker = Worker { local, meter, state, lookups: Vec::new(), wait_nanos_max };
-        Ok(Session {
+        let worker = WorkerState { local, meter, state, lookups: Vec::new(), wait_nanos_max };
+        Ok(WorkerContext {
             instance: self,
             tables: self.tables(c, node),
             grows: self.spare_tables > 0,
@@ -390,23 +390,23 @@ impl<P: Platform, S: Parts<P>> Instance<P, S> {
     }
 }
 
-/// One worker's use of an instance. Ends when dropped.
-pub struct Session<'i, P: Platform, S: Parts<P>> {
+/// A worker's place in an instance: core, epoch, measurements. Ends when dropped.
+pub struct WorkerContext<'i, P: Platform, S: Parts<P>> {
     instance: &'i Instance<P, S>,
     tables: &'i [Table<P>],
-    /// Whether there may be more of them before the next transaction.
+    /// True if there may be more of them before the next transaction.
     grows: bool,
     c: P::Core,
     node: Option<Node>,
-    /// What tells its attempts from those of other sessions.
+    /// Distinguishes its attempts from those of other sessions.
     brand: u32,
     /// Attempts of this session's worker so far.
     attempts: u32,
     /// There until the session is dropped.
-    worker: Option<Worker<P, S>>,
+    worker: Option<WorkerState<P, S>>,
 }
 
-impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
+impl<'i, P: Platform, S: Parts<P>> WorkerContext<'i, P, S> {
     /// The core it runs on.
     #[inline(always)]
     pub fn core(&self) -> P::Core {
@@ -426,7 +426,7 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
     }
 
     /// Adds a table, empty, which transactions can use that begin after this; its number. `agree`
-    /// hears the number when all is made that can fail for want of memory; if `agree` refuses,
+    /// receives the number when all is made that can fail for want of memory; if `agree` refuses,
     /// there is no such table. `None`: there is no place left. One core at a time adds tables.
     ///
     /// # Errors
@@ -458,21 +458,21 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
         Ok(Some(number))
     }
 
-    /// Where its new rows lie.
+    /// The node of its new rows.
     pub fn node(&self) -> Option<Node> {
         self.node
     }
 
     /// The worker.
     #[inline(always)]
-    pub fn worker(&mut self) -> &mut Worker<P, S> {
+    pub fn worker(&mut self) -> &mut WorkerState<P, S> {
         self.worker.as_mut().expect("a session has its worker until it is dropped")
     }
 
-    /// What verbs need.
+    /// The context of the verbs.
     #[inline(always)]
     pub fn context(&mut self) -> Context<'_, 'i, P, S> {
-        let Session { instance, tables, c, .. } = *self;
+        let WorkerContext { instance, tables, c, .. } = *self;
         Context { c, tables, shared: &instance.shared, worker: self.worker() }
     }
 
@@ -501,12 +501,12 @@ impl<'i, P: Platform, S: Parts<P>> Session<'i, P, S> {
     }
 }
 
-impl<P: Platform, S: Parts<P>> Drop for Session<'_, P, S> {
+impl<P: Platform, S: Parts<P>> Drop for WorkerContext<'_, P, S> {
     fn drop(&mut self) {
         if let Some(mut worker) = self.worker.take() {
             worker.local.leave(self.c);
-            let Worker { local, state, .. } = worker;
-            let Session { node, attempts, .. } = *self;
+            let WorkerState { local, state, .. } = worker;
+            let WorkerContext { node, attempts, .. } = *self;
             self.instance.end_session(self.c, IdleWorker { node, local, state: Some(state), attempts });
         }
     }

@@ -5,7 +5,7 @@ use platform::Platform;
 use super::latched;
 use super::parts::TwoPhase;
 use super::policy::{Refusal, Seeker, WaitPolicy};
-use super::state::{EXCLUSIVE, State};
+use super::state::{EXCLUSIVE, LockingState};
 use crate::access::{HELD, INSERTED};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::rules::Rules;
@@ -13,11 +13,11 @@ use crate::scheme::{Context, RowNumber};
 use terms::Category;
 use terms::{Abort, Conflict};
 
-/// Takes a lock, or does about it what the policy says; `conflict` is what the transaction collided
+/// Takes a lock, or acts as the policy says; `conflict` is the reason if the transaction conflicts
 /// on if it fails.
 #[inline(always)]
 pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
     want: Want,
@@ -32,7 +32,7 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
 #[cold]
 #[inline(never)]
 pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
     want: Want,
@@ -55,7 +55,7 @@ pub(super) fn contend<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Ends sharing a row before the transaction ends.
 pub(super) fn release_shared<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &State<P>,
+    state: &LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
 ) {
@@ -67,7 +67,7 @@ pub(super) fn release_shared<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Keeps a copy of a row that the transaction holds exclusively, as it was.
 #[cold]
-pub(super) fn copy_row<P: Platform>(state: &mut State<P>, c: P::Core, number: RowNumber) {
+pub(super) fn copy_row<P: Platform>(state: &mut LockingState<P>, c: P::Core, number: RowNumber) {
     let copied: Result<(), std::convert::Infallible> = state.rows.copy_whole(c, number, |rows, words| {
         P::read_words(c, rows.list[number as usize].row.words(), words);
         Ok(())
@@ -78,7 +78,7 @@ pub(super) fn copy_row<P: Platform>(state: &mut State<P>, c: P::Core, number: Ro
 /// Makes sure that the row is held exclusively.
 #[inline]
 pub(super) fn upgrade<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,
 ) -> Result<(), Abort> {

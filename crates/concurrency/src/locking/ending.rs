@@ -8,7 +8,7 @@ use platform::Platform;
 use super::latched::{end_ownership, gave_back, release_gone};
 use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
-use super::state::{EXCLUSIVE, LockHeader, State};
+use super::state::{EXCLUSIVE, LockHeader, LockingState};
 use crate::access::{Accesses, DELETED, HELD, INSERTED, WRITTEN};
 use crate::lock_word::LockWord;
 use crate::rules::{Rule, Rules};
@@ -16,7 +16,7 @@ use crate::scheme::{Context, RowNumber};
 
 /// Applies the writes if there is a stamp, and gives all locks back.
 pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
-    mut state: Box<State<P>>,
+    mut state: Box<LockingState<P>>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     stamp: Option<u64>,
 ) {
@@ -46,8 +46,8 @@ pub(super) fn end<P: Platform, Q: WaitPolicy, R: Rules>(
     cx.worker.state.free.push(state);
 }
 
-/// Whether a row with these flags leaves its table when the transaction ends, with a stamp or
-/// without.
+/// Returns true if a row with these flags leaves its table when the transaction ends, with a stamp
+/// or without.
 #[inline(always)]
 fn goes(flags: u8, stamp: Option<u64>) -> bool {
     flags & if stamp.is_some() { DELETED } else { INSERTED } != 0
@@ -115,7 +115,7 @@ pub(super) fn end_row<P: Platform, Q: WaitPolicy, R: Rules>(
 /// `system/txn.cpp`).
 #[cold]
 fn end_latched<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     stamp: Option<u64>,
 ) {

@@ -51,7 +51,7 @@ impl Gaps {
         self.names.drain(..)
     }
 
-    /// Where the name is, or has its place.
+    /// The position of the name, or where it would be inserted.
     fn slot(&self, name: u64) -> usize {
         let mask = self.counts.len() - 1;
         let mut slot = ((name >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;

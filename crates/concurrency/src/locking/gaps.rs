@@ -10,7 +10,7 @@ use super::acquire::acquire;
 use super::gap_set::name_of;
 use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
-use super::state::{Row, State};
+use super::state::{LockingState, Row};
 use crate::access::{DELETED, INSERTED};
 use crate::lock_word::{LockWord, Want};
 use crate::rules::{Rule, Rules};
@@ -19,7 +19,7 @@ use terms::{Abort, Conflict};
 
 /// Locks the gap that `gap` names.
 pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     gap: &Gap<'_, P>,
     row_words: u32,
@@ -38,7 +38,7 @@ pub(super) fn lock_gap<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Locks the gap of a lock word; `row` if it is that of a row of the transaction.
 pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     lock: &LockWord<P>,
     name: u64,
@@ -58,7 +58,7 @@ pub(super) fn lock_gap_of<P: Platform, Q: WaitPolicy, R: Rules>(
     Ok(())
 }
 
-/// The lock word that a gap is attached to, and its name in `State::gaps`.
+/// The lock word that a gap is attached to, and its name in `LockingState::gaps`.
 pub(super) fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'a LockWord<P>, u64) {
     let lock = match gap {
         // SAFETY: the index named the row of this table in this epoch.
@@ -70,7 +70,7 @@ pub(super) fn gap_lock<'a, P: Platform>(gap: &Gap<'a, P>, row_words: u32) -> (&'
 
 /// Locks the gap in which `key` would lie, which a lookup did not find.
 pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     table: usize,
     partition: &Partition<P>,
@@ -94,7 +94,7 @@ pub(super) fn lock_absence<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Locks the gap above `key`; the caller then checks the witnesses.
 pub(super) fn lock_gap_above<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     partition: &Partition<P>,
     key: &[u64],

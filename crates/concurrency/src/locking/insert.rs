@@ -11,7 +11,7 @@ use super::gaps::gap_lock;
 use super::latched::{self, own_inserted};
 use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
-use super::state::{Row, State};
+use super::state::{LockingState, Row};
 use crate::lock_word::{LockState, LockWord, Want};
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Context, RowNumber};
@@ -28,7 +28,7 @@ struct OthersGaps<'a, P: Platform, R> {
     /// Times that the transaction itself has locked the gap: if it has, the new row's gap is its
     /// own too.
     own: u64,
-    /// Whether gaps that the transaction has locked may be split.
+    /// True if gaps that the transaction has locked may be split.
     splits_own: bool,
     /// The new row, if there is a gap below it: it inherits the lock of a gap that the transaction
     /// has locked, before others can find the row and insert below it.
@@ -57,7 +57,7 @@ impl<P: Platform, R: Rules> GapGuard<P> for OthersGaps<'_, P, R> {
     }
 }
 
-/// What keeps an insertion from succeeding.
+/// The reason why an insertion does not succeed.
 enum Obstacle {
     /// Others have locked the gap: the lock by its name, what it said, and how often the
     /// transaction has it itself.
@@ -69,7 +69,7 @@ enum Obstacle {
 /// Makes a row that the transaction is about to insert its own.
 #[inline(always)]
 pub(super) fn own<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,
 ) -> Result<(), Abort> {
@@ -87,13 +87,13 @@ pub(super) fn own<P: Platform, Q: WaitPolicy, R: Rules>(
 ///
 /// [`Accesses::link_run`]: crate::access::Accesses::link_run
 pub(super) fn link_run<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &Context<'_, '_, P, TwoPhase<Q, R>>,
     table: &Table<P>,
     first: RowNumber,
 ) -> usize {
     let (c, row_words, rules) = (cx.c, table.row_words, cx.shared.rules);
-    let State { gaps, rows, .. } = state;
+    let LockingState { gaps, rows, .. } = state;
     let mut guard =
         OthersGaps { c, gaps, row_words, own: 0, splits_own: false, heir: None, refused: None, rules };
     rows.link_run(c, table, first, &mut guard).inserted
@@ -190,9 +190,9 @@ fn overcome<P: Platform, Q: WaitPolicy, R: Rules>(
     Err(transaction.state.conflict(Conflict::Phantom))
 }
 
-/// Whether the row that has the key of the new row is gone by now. If the transaction itself has
-/// deleted that row, the new row takes over its entry, and the result is false; if the row stays,
-/// the result is an error.
+/// Checks that the row that has the key of the new row is gone by now. If the transaction itself
+/// has deleted that row, the new row takes over its entry, and the result is false; if the row
+/// stays, the result is an error.
 fn is_going_away<P: Platform, Q: WaitPolicy, R: Rules>(
     transaction: &mut LockingTransaction<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,

@@ -13,7 +13,7 @@ use super::gap_set::name_of;
 use super::manager::{Answer, Asker, GRANTED, Kind, LockEntry, RowManager, new_node};
 use super::parts::TwoPhase;
 use super::policy::{Queued, Refusal, WaitPolicy, longest_wait};
-use super::state::{Row, State};
+use super::state::{LockingState, Row};
 use crate::access::HELD;
 use crate::lock_word::{LockWord, Want};
 use crate::rules::Rules;
@@ -55,7 +55,7 @@ fn manager<'m, P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Takes a lock as the word would give it, or does about it what the policy says.
 pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Cx<'_, '_, P, Q, R>,
     lock: &LockWord<P>,
     want: Want,
@@ -87,7 +87,7 @@ pub(super) fn acquire<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Takes a row.
 fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Cx<'_, '_, P, Q, R>,
     lock: &LockWord<P>,
     kind: Kind,
@@ -138,7 +138,7 @@ fn acquire_row<P: Platform, Q: WaitPolicy, R: Rules>(
 
 /// Gives a row back that the transaction holds.
 pub(super) fn release<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &State<P>,
+    state: &LockingState<P>,
     cx: &mut Cx<'_, '_, P, Q, R>,
     lock: &LockWord<P>,
 ) {
@@ -195,9 +195,9 @@ pub(super) fn end_ownership<P: Platform, Q: WaitPolicy, R: Rules>(
     }
 }
 
-/// Makes the transaction the owner of a row that it inserts, and that no other knows yet.
+/// Makes the transaction the owner of a row that it inserts, and that no other can reach yet.
 pub(super) fn own_inserted<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &State<P>,
+    state: &LockingState<P>,
     cx: &mut Cx<'_, '_, P, Q, R>,
     lock: &LockWord<P>,
 ) -> Result<(), OutOfMemory> {
@@ -215,7 +215,7 @@ pub(super) fn own_inserted<P: Platform, Q: WaitPolicy, R: Rules>(
     owned
 }
 
-/// Whether the row is gone for good.
+/// Returns true if the row is gone for good.
 pub(super) fn is_gone<P: Platform, Q: WaitPolicy, R: Rules>(
     cx: &mut Cx<'_, '_, P, Q, R>,
     lock: &LockWord<P>,
@@ -225,7 +225,7 @@ pub(super) fn is_gone<P: Platform, Q: WaitPolicy, R: Rules>(
     address != 0 && unsafe { RowManager::<P>::at(address).with(cx.c, node, |latched| latched.is_gone()) }
 }
 
-/// Starts to bring the managers of rows closer that lookups have found.
+/// Prefetches the managers of rows that lookups have found.
 #[cold]
 pub(super) fn bring_managers<P: Platform>(c: P::Core, row_words: u32, found: &[Lookup]) {
     for bits in found.iter().filter_map(|lookup| lookup.value) {

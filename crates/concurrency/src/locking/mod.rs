@@ -26,8 +26,8 @@
 //! stamp per row orders commits as in `silo`, for logs and checkers.
 //!
 //! With [`RowLock::Latch`](crate::RowLock) the word of a row names a manager, and gives the row to
-//! nobody itself: so what takes a free lock in the word finds it refused, and asks the manager
-//! instead.
+//! no transaction itself: so code that takes a free lock in the word finds it refused, and uses the
+//! manager instead.
 //!
 //! Files, each of which uses only those before it: `gap_set` and `state` (what a transaction
 //! keeps), `policy` (the port), `parts` (what workers keep), `manager` and `latched` (rows with
@@ -61,7 +61,7 @@ use latched::bring_managers;
 use parts::{LockingShared, LockingTransaction, LockingWorker};
 use rows::{lock_named_row, writable};
 use scan::{ScanOrder, scan_partition};
-use state::{LockHeader, State};
+use state::{LockHeader, LockingState};
 
 #[cfg(test)]
 pub(crate) use manager::new_node;
@@ -77,7 +77,9 @@ use crate::new_rows::NewRows;
 use crate::options::InstanceOptions;
 use crate::redo::{Before, RedoSink};
 use crate::rules::{Rule, Rules};
-use crate::scheme::{Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, Worker};
+use crate::scheme::{
+    Accessing, Context, Ending, Filling, Holder, Parts, Redo, RowNumber, Scheme, WorkerState,
+};
 use crate::ways::RowLock;
 use terms::Category;
 use terms::{Abort, Conflict};
@@ -85,18 +87,22 @@ use terms::{Mode, Stamp};
 
 /// A transaction that holds all its locks.
 pub struct LockingPrepared<P: Platform> {
-    state: Box<State<P>>,
+    state: Box<LockingState<P>>,
     stamp: u64,
 }
 
 impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
     type Header = LockHeader<P>;
-    type Shared = LockingShared<P, R, Q::Shared<P>>;
-    type Worker = LockingWorker<P, Q>;
+    type SharedState = LockingShared<P, R, Q::SharedState<P>>;
+    type WorkerState = LockingWorker<P, Q>;
     type Transaction = LockingTransaction<P>;
     type Prepared = LockingPrepared<P>;
 
-    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        options: &InstanceOptions,
+    ) -> Result<Self::SharedState, OutOfMemory> {
         let nodes = || P::region(c, None, workers * LINE_BYTES, "nodes of row latches");
         Ok(LockingShared {
             rules: R::without(options.broken),
@@ -107,7 +113,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Parts<P> for TwoPhase<Q, R> {
         })
     }
 
-    fn worker(_: &Self::Shared, number: usize) -> LockingWorker<P, Q> {
+    fn worker(_: &Self::SharedState, number: usize) -> LockingWorker<P, Q> {
         LockingWorker { last: 0, policy: Q::worker::<P>(number), free: Vec::new(), node: 0 }
     }
 }
@@ -116,7 +122,7 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
     #[inline]
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> LockingTransaction<P> {
         let worker = &mut cx.worker.state;
-        let mut state = worker.free.pop().unwrap_or_else(|| Box::new(State::new()));
+        let mut state = worker.free.pop().unwrap_or_else(|| Box::new(LockingState::new()));
         state.tag = Q::begin(cx.c, &cx.shared.own, &mut worker.policy, &mut cx.worker.meter);
         (state.mode, state.conflicted) = (mode, false);
         let bounded = cx.worker.local.optimisations().has(Optimisation::BoundedSpin);
@@ -124,12 +130,12 @@ impl<P: Platform, Q: WaitPolicy, R: Rules> Accessing<P> for TwoPhase<Q, R> {
         LockingTransaction { state }
     }
 
-    fn turn_to_another(worker: &mut Worker<P, Self>, again: bool) {
+    fn turn_to_another(worker: &mut WorkerState<P, Self>, again: bool) {
         Q::ended(&mut worker.state.policy, again);
     }
 
     #[inline(always)]
-    fn bring_locks(cx: &mut Context<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
+    fn prefetch_locks(cx: &mut Context<'_, '_, P, Self>, table: usize, found: &[Lookup]) {
         if cx.shared.is_latched() && !cx.tables[table].read_only {
             bring_managers::<P>(cx.c, cx.tables[table].row_words, found);
         }

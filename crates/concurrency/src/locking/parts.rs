@@ -1,12 +1,12 @@
-//! What the family of schemes that lock consists of: the scheme, and what its workers and
-//! transactions keep.
+//! The types of the schemes that lock: the scheme, and the state of its workers and
+//! transactions.
 
 use std::marker::PhantomData;
 
 use platform::{LINE_BYTES, Platform, RegionBytes};
 
 use super::policy::WaitPolicy;
-use super::state::State;
+use super::state::LockingState;
 use crate::options::Lockers;
 use crate::rules::Sound;
 use crate::ways::{RowCopies, RowLock, Ways};
@@ -14,7 +14,7 @@ use crate::ways::{RowCopies, RowLock, Ways};
 /// A scheme that locks, and does what `Q` says when a lock is not free.
 pub struct TwoPhase<Q, R = Sound>(PhantomData<(Q, R)>);
 
-/// What all workers share: the rules, the ways, and what is the policy's own.
+/// State that all workers share: the rules, the ways, and the policy's own state.
 pub struct LockingShared<P: Platform, R, T> {
     pub(super) rules: R,
     pub(super) own: T,
@@ -27,13 +27,13 @@ pub struct LockingShared<P: Platform, R, T> {
 }
 
 impl<P: Platform, R, T> LockingShared<P, R, T> {
-    /// Whether the locks of rows are managers.
+    /// Returns true if the locks of rows are managers.
     #[inline(always)]
     pub(super) fn is_latched(&self) -> bool {
         self.ways.row_lock == RowLock::Latch
     }
 
-    /// Whether a row that is locked for writing is copied.
+    /// Returns true if a row that is locked for writing is copied.
     #[inline(always)]
     pub(super) fn copies_rows(&self) -> bool {
         self.ways.row_copies == RowCopies::Rows
@@ -48,19 +48,19 @@ impl<P: Platform, R, T> LockingShared<P, R, T> {
     }
 }
 
-/// What a worker keeps: its last stamp, the memory of finished transactions, and what the policy
+/// State of a worker: its last stamp, the memory of finished transactions, and what the policy
 /// needs.
 pub struct LockingWorker<P: Platform, Q: WaitPolicy> {
     pub(super) last: u64,
-    pub(super) policy: Q::Worker<P>,
+    pub(super) policy: Q::WorkerState<P>,
     // Boxed, so that beginning, preparing and committing move a pointer.
     #[allow(clippy::vec_box)]
-    pub(super) free: Vec<Box<State<P>>>,
+    pub(super) free: Vec<Box<LockingState<P>>>,
     /// The address of the worker's node for the queues of managers; 0: not needed yet.
     pub(super) node: u64,
 }
 
 /// A running transaction.
 pub struct LockingTransaction<P: Platform> {
-    pub(super) state: Box<State<P>>,
+    pub(super) state: Box<LockingState<P>>,
 }

@@ -1,9 +1,9 @@
-//! What a transaction does when a lock is not free: schemes that lock differ in this alone.
+//! The behaviour of a transaction when a lock is not free: schemes that lock differ in this alone.
 
 use platform::{Nanos, OutOfMemory, Platform};
 use storage::Local;
 
-use super::state::State;
+use super::state::LockingState;
 use crate::lock_word::{LockState, LockWord, Tagging, Want};
 use crate::meter::Meter;
 use crate::options::{InstanceOptions, WAIT_NANOS_MAX_PARTICIPANT};
@@ -22,11 +22,11 @@ pub enum Refusal {
 /// A transaction that does not get a lock at once.
 pub struct Seeker<'a, P: Platform> {
     pub(crate) c: P::Core,
-    /// What the transaction holds.
-    pub(crate) state: &'a State<P>,
+    /// The state of the transaction, with its locks.
+    pub(crate) state: &'a LockingState<P>,
     pub(crate) lock: &'a LockWord<P>,
     pub(crate) want: Want,
-    /// What the lock said when it was refused.
+    /// The lock word when it was refused.
     pub(crate) seen: LockState,
 }
 
@@ -36,14 +36,14 @@ impl<P: Platform> Seeker<'_, P> {
         longest_wait(self.state, rules).map(|nanos| now.plus(nanos))
     }
 
-    /// What the transaction leaves in the locks that it takes.
+    /// The tag that the transaction leaves in the locks that it takes.
     pub(crate) fn tag(&self) -> u64 {
         self.state.tag
     }
 }
 
 /// How long a transaction waits for a lock at most.
-pub(super) fn longest_wait<P: Platform>(state: &State<P>, rules: impl Rules) -> Option<u64> {
+pub(super) fn longest_wait<P: Platform>(state: &LockingState<P>, rules: impl Rules) -> Option<u64> {
     let nanos = match state.mode {
         Mode::Single | Mode::Snapshot | Mode::Branch => state.waits?,
         Mode::Participant => state.waits.unwrap_or(u64::MAX).min(WAIT_NANOS_MAX_PARTICIPANT),
@@ -54,11 +54,11 @@ pub(super) fn longest_wait<P: Platform>(state: &State<P>, rules: impl Rules) -> 
 /// A transaction in the queue of a row whose lock is a manager.
 pub struct Queued<'a, P: Platform> {
     pub(crate) c: P::Core,
-    /// What the transaction holds.
-    pub(crate) state: &'a State<P>,
+    /// The state of the transaction, with its locks.
+    pub(crate) state: &'a LockingState<P>,
     /// The name of the row's lock.
     pub(crate) name: u64,
-    /// 0 until the transaction is told something.
+    /// 0 until the transaction has an answer.
     pub(crate) answer: &'a P::Word,
     /// How many rows the transaction holds.
     pub(crate) held: usize,
@@ -75,66 +75,66 @@ pub(crate) fn earlier(left: Nanos, right: Option<Nanos>) -> Nanos {
     right.map_or(left, |right| left.min(right))
 }
 
-/// What a transaction does when a lock is not free.
+/// The behaviour of a transaction when a lock is not free.
 ///
 /// A policy may leave a tag in the words of the locks that a transaction takes ([`Tagging`]).
 pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     /// The scheme's name.
     const NAME: &'static str;
-    /// What all workers share.
-    type Shared<P: Platform>: Send + Sync;
-    /// What each worker keeps from transaction to transaction.
-    type Worker<P: Platform>: Send;
+    /// State that all workers share.
+    type SharedState<P: Platform>: Send + Sync;
+    /// State that each worker keeps from transaction to transaction.
+    type WorkerState<P: Platform>: Send;
 
     /// The shared state of a database for up to `workers` workers.
     fn shared<P: Platform>(
         c: P::Core,
         workers: usize,
         options: &InstanceOptions,
-    ) -> Result<Self::Shared<P>, OutOfMemory>;
+    ) -> Result<Self::SharedState<P>, OutOfMemory>;
 
     /// The state of one worker.
-    fn worker<P: Platform>(number: usize) -> Self::Worker<P>;
+    fn worker<P: Platform>(number: usize) -> Self::WorkerState<P>;
 
     /// A transaction begins: its tag.
     fn begin<P: Platform>(
         c: P::Core,
-        shared: &Self::Shared<P>,
-        worker: &mut Self::Worker<P>,
+        shared: &Self::SharedState<P>,
+        worker: &mut Self::WorkerState<P>,
         meter: &mut Meter,
     ) -> u64;
 
-    /// A transaction can no longer fail, or has ended; `again` if it met another, so that the next
+    /// A transaction can no longer fail, or has ended; `again` if it conflicted, so that the next
     /// one is probably the same.
-    fn ended<P: Platform>(worker: &mut Self::Worker<P>, again: bool);
+    fn ended<P: Platform>(worker: &mut Self::WorkerState<P>, again: bool);
 
     /// Takes a lock that was not free, when it becomes free, or refuses.
     fn contend<P: Platform, R: Rules>(
-        shared: &Self::Shared<P>,
-        worker: &mut Self::Worker<P>,
+        shared: &Self::SharedState<P>,
+        worker: &mut Self::WorkerState<P>,
         seeker: Seeker<'_, P>,
         rules: R,
     ) -> Result<(), Refusal>;
 
-    // What follows is asked where the locks of rows are managers.
+    // The following methods are called where the locks of rows are managers.
 
-    /// Whether a transaction with this tag may wait for an owner with the other tag.
+    /// Returns true if a transaction with this tag may wait for an owner with the other tag.
     fn may_wait(_tag: u64, _owner: u64) -> bool {
         false
     }
 
-    /// Whether a transaction that could have the row lets the first of those who wait pass.
+    /// Returns true if a transaction that could have the row lets the first of those who wait pass.
     fn lets_pass(_tag: u64, _first: u64) -> bool {
         false
     }
 
-    /// Whether a transaction is served after another one that waits already.
+    /// Returns true if a transaction is served after another one that waits already.
     fn goes_behind(_tag: u64, _other: u64) -> bool {
         true
     }
 
-    /// Whether the policy is told who waits for whom, and when transactions have ended.
-    fn notes_waits<P: Platform>(_shared: &Self::Shared<P>) -> bool {
+    /// Returns true if the policy records the waits of transactions, and their ends.
+    fn notes_waits<P: Platform>(_shared: &Self::SharedState<P>) -> bool {
         false
     }
 
@@ -142,16 +142,16 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     /// of those that it waits for.
     fn joined_queue<P: Platform>(
         _c: P::Core,
-        _shared: &Self::Shared<P>,
-        _worker: &mut Self::Worker<P>,
+        _shared: &Self::SharedState<P>,
+        _worker: &mut Self::WorkerState<P>,
         _for: impl Iterator<Item = u64>,
     ) {
     }
 
-    /// Waits until the transaction is told something; an error if it gives up before.
+    /// Waits until the transaction has an answer; an error if it gives up before.
     fn wait_in_queue<P: Platform, R: Rules>(
-        _shared: &Self::Shared<P>,
-        _worker: &mut Self::Worker<P>,
+        _shared: &Self::SharedState<P>,
+        _worker: &mut Self::WorkerState<P>,
         queued: Queued<'_, P>,
         _local: &mut Local<P>,
         _rules: R,
@@ -163,8 +163,8 @@ pub trait WaitPolicy: Tagging + Send + Sync + 'static {
     /// A transaction of the worker has ended, and has given back all rows; `node` as in [`Queued`].
     fn gave_back<P: Platform>(
         _c: P::Core,
-        _shared: &Self::Shared<P>,
-        _worker: &mut Self::Worker<P>,
+        _shared: &Self::SharedState<P>,
+        _worker: &mut Self::WorkerState<P>,
         _node: u64,
         _local: &mut Local<P>,
     ) {

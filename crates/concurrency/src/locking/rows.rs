@@ -9,7 +9,7 @@ use super::gap_set::name_of;
 use super::gaps::lock_gap_of;
 use super::parts::{LockingTransaction, TwoPhase};
 use super::policy::WaitPolicy;
-use super::state::{EXCLUSIVE, Row, State};
+use super::state::{EXCLUSIVE, LockingState, Row};
 use crate::access::{Access, DELETED, DELETED_BEFORE, HELD};
 use crate::lock_word::Want;
 use crate::rules::{Rule, Rules};
@@ -83,7 +83,7 @@ pub(super) fn lock_named_row<P: Platform, Q: WaitPolicy, R: Rules>(
 /// Makes sure that the transaction may write the row; the number of its table.
 #[inline]
 pub(super) fn writable<P: Platform, Q: WaitPolicy, R: Rules>(
-    state: &mut State<P>,
+    state: &mut LockingState<P>,
     cx: &mut Context<'_, '_, P, TwoPhase<Q, R>>,
     number: RowNumber,
 ) -> Result<usize, Abort> {

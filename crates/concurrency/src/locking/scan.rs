@@ -16,14 +16,14 @@ use super::gaps::{lock_gap, lock_gap_above};
 use super::parts::TwoPhase;
 use super::policy::WaitPolicy;
 use super::rows::lock_named_row;
-use super::state::State;
+use super::state::LockingState;
 use crate::access::{prefetch_ahead, prefetches};
 use crate::rules::{Rule, Rules};
 use crate::scheme::{Holder, RowNumber};
 use terms::Category;
 use terms::{Abort, Conflict};
 
-/// What a scan is asked for.
+/// The order and range of a scan.
 pub(super) struct ScanOrder<'k> {
     pub(super) table: usize,
     pub(super) index: usize,
@@ -32,7 +32,7 @@ pub(super) struct ScanOrder<'k> {
     pub(super) intent: Intent,
 }
 
-impl<P: Platform> State<P> {
+impl<P: Platform> LockingState<P> {
     /// The scan has locked a row of the leaf whose witness is at `leaf`: where the witnesses begin
     /// that it still needs.
     fn move_edge(&mut self, leaf: Mark) -> Mark {

@@ -1,4 +1,4 @@
-//! What the schemes that lock keep of a row and of a transaction.
+//! The state of rows and transactions under the schemes that lock.
 
 use platform::{Platform, SharedWord};
 use storage::index::Mark;
@@ -28,27 +28,27 @@ impl<P: Platform> RecordHeader<P> for LockHeader<P> {
     }
 }
 
-pub(crate) struct State<P: Platform> {
+pub(crate) struct LockingState<P: Platform> {
     pub(super) rows: Accesses<P, LockHeader<P>>,
     pub(super) gaps: Gaps,
     /// Scans that are under way, one in the visitor of the other: the witnesses serve all of them.
     pub(super) scans: u32,
-    /// What the transaction leaves in the locks that it takes.
+    /// The tag that the transaction leaves in the locks that it takes.
     pub(super) tag: u64,
     pub(super) mode: Mode,
     /// After how many nanoseconds the transaction gives up waiting, if it does.
     pub(super) waits: Option<u64>,
-    /// Whether the transaction met another one and has to give up.
+    /// True if the transaction conflicted and has to give up.
     pub(super) conflicted: bool,
 }
 
 pub(super) type Row<P> = RecordRef<P, LockHeader<P>>;
 
-impl<P: Platform> State<P> {
+impl<P: Platform> LockingState<P> {
     pub(super) fn new() -> Self {
         let rows = Accesses::new();
         let mode = Mode::Single;
-        State { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, waits: None, conflicted: false }
+        LockingState { rows, gaps: Gaps::default(), scans: 0, tag: 0, mode, waits: None, conflicted: false }
     }
 
     /// Names of the locks that the transaction holds: those of gaps are odd.
@@ -64,7 +64,7 @@ impl<P: Platform> State<P> {
         std::ptr::from_ref(self).addr() as u64
     }
 
-    /// The transaction has met another one: the reason why it aborts.
+    /// The transaction conflicted: the reason why it aborts.
     #[cold]
     pub(super) fn conflict(&mut self, conflict: Conflict) -> Abort {
         self.conflicted = true;
@@ -81,7 +81,7 @@ impl<P: Platform> State<P> {
         }
     }
 
-    /// Whether the witnesses from the mark on are current.
+    /// Returns true if the witnesses from the mark on are current.
     pub(super) fn is_unchanged_from(&self, c: P::Core, mark: Mark) -> bool {
         // SAFETY: all come from indexes of this database, and from the epoch of the transaction,
         // which has not ended.

@@ -87,7 +87,7 @@ impl<P: Platform> DeadRows<P> {
     }
 }
 
-/// What a worker remembers of its sweeps.
+/// State of a worker's sweeps.
 pub struct Sweeper {
     number: usize,
     /// The horizon at the worker's last sweep, and the number of its sweeps.
@@ -101,7 +101,7 @@ impl Sweeper {
         Sweeper { number, swept: 0, rounds: 0, scratch: Vec::new() }
     }
 
-    /// Whether dead rows may be old enough now that were not at the last sweep.
+    /// Returns true if dead rows may be old enough now that were not at the last sweep.
     #[inline]
     pub(super) fn is_due(&self, horizon: u64) -> bool {
         self.swept != horizon

@@ -4,15 +4,15 @@ use std::marker::PhantomData;
 
 use crate::scheme::RowNumber;
 
-/// What makes `mvcc` of the optimistic scheme.
+/// The method of `mvcc`.
 pub struct MvccMethod<R>(PhantomData<R>);
 
-/// What a transaction keeps besides its rows.
+/// State of a transaction besides its rows.
 #[derive(Default)]
 pub struct MvccOwn {
     /// The last epoch that the transaction sees, if it reads a snapshot.
     pub(super) snapshot: Option<u64>,
-    /// Whether the transaction is a participant of a transaction over several databases.
+    /// True if the transaction is a participant of a transaction over several databases.
     pub(super) is_participant: bool,
     /// From `prepare` to `commit`: numbers of rows, in order, and copies of their versions.
     pub(super) copies: Vec<(RowNumber, u64)>,

@@ -17,7 +17,7 @@
 //! its worker has entered in. All commits of that epoch have finished writing: the global epoch was
 //! two ahead when the worker entered, so that all of those commits were over
 //! ([`Local::announce_commit`](storage::Local)). A participant that is prepared and waits takes the
-//! epoch of its commit, not of its preparation. So a snapshot meets no unfinished change of an
+//! epoch of its commit, not of its preparation. So a snapshot sees no unfinished change of an
 //! epoch that it shows, waits for no transaction, and validates nothing.
 //!
 //! A deletion copies nothing where no snapshot is older than the version that it deletes: the row
@@ -60,8 +60,8 @@ pub use method::MvccMethod;
 
 use crate::access::{DELETED, HELD, INSERTED, NEW_TAIL, UNKNOWN_KEYS, WRITTEN, all_linked};
 use crate::optimistic::{
-    ABSENT, FLAGS, Method, MethodContext, Optimistic, State, lock_in_order, read_in_place, stable_version,
-    unchanged, validate_versions,
+    ABSENT, FLAGS, Method, MethodContext, Optimistic, OptimisticState, lock_in_order, read_in_place,
+    stable_version, unchanged, validate_versions,
 };
 use crate::rules::{Rule, Rules, Sound};
 use crate::scheme::RowNumber;
@@ -80,8 +80,8 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     const VERSIONS: bool = true;
     type Rules = R;
     type Header = Versioned<P>;
-    type Shared = DeadRows<P>;
-    type Worker = Sweeper;
+    type SharedState = DeadRows<P>;
+    type WorkerState = Sweeper;
     type Own = MvccOwn;
 
     fn shared(c: P::Core, workers: usize, _: TimestampSource) -> Result<DeadRows<P>, OutOfMemory> {
@@ -112,8 +112,8 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     }
 
     #[inline]
-    fn meet(
-        state: &mut State<P, Self>,
+    fn add_versioned(
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         (table, index): (usize, usize),
         row: Row<P>,
@@ -143,7 +143,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
 
     #[inline(always)]
     fn read(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         c: P::Core,
         number: RowNumber,
         first: usize,
@@ -160,7 +160,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
 
     #[inline]
     fn lock(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         _: Mode,
     ) -> Result<(), Conflict> {
@@ -169,7 +169,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
 
     #[inline]
     fn validate(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         match state.own.snapshot {
@@ -180,7 +180,10 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         }
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
+    fn check(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
         if let Some(epoch) = state.own.snapshot {
             return Ok(Epoch(epoch).last_stamp());
         }
@@ -194,12 +197,12 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
 
     /// Copies the versions that the commit will overwrite.
     fn ready(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         stamp: u64,
     ) -> Result<(), Abort> {
         let (c, oldest) = (cx.c, oldest_snapshot(&cx.worker.local));
-        let State { rows, own, rules, .. } = state;
+        let OptimisticState { rows, own, rules, .. } = state;
         for number in 0..rows.list.len() {
             let access = &rows.list[number];
             if access.flags & WRITTEN == 0 {
@@ -231,9 +234,9 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     }
 
     /// Lets snapshots find the copies, and cuts off what none of them needs.
-    fn publish(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
+    fn publish(state: &mut OptimisticState<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
         let oldest = oldest_snapshot(&cx.worker.local);
-        let State { rows, own, .. } = state;
+        let OptimisticState { rows, own, .. } = state;
         for number in &own.in_place {
             rows.list[*number as usize].row.header().stay_in_place(cx.c);
         }
@@ -249,7 +252,7 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
     }
 
     fn finish(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         number: RowNumber,
         stamp: u64,
@@ -272,8 +275,8 @@ impl<P: Platform, R: Rules> Method<P> for MvccMethod<R> {
         P::store(c, row.header().version(), version, Ordering::Release);
     }
 
-    fn undo(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
-        let State { rows, own, .. } = state;
+    fn undo(state: &mut OptimisticState<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) {
+        let OptimisticState { rows, own, .. } = state;
         for (number, copy) in own.copies.drain(..) {
             let access = &rows.list[number as usize];
             // SAFETY: made in `ready`, and no index or row names the copy; the tail stays the
@@ -297,12 +300,12 @@ fn with_number(list: &[(RowNumber, u64)], number: RowNumber) -> Option<u64> {
 
 /// Applies what the transaction wrote into a row, which it may have inserted.
 fn write<P: Platform, R: Rules>(
-    state: &mut State<P, MvccMethod<R>>,
+    state: &mut OptimisticState<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     number: RowNumber,
 ) {
     let (c, local) = (cx.c, &mut cx.worker.local);
-    let State { rows, own, .. } = state;
+    let OptimisticState { rows, own, .. } = state;
     let access = &mut rows.list[number as usize];
     if access.flags & INSERTED != 0 {
         rows.apply(c, local, number);
@@ -328,7 +331,7 @@ fn write<P: Platform, R: Rules>(
 
 /// Makes a row absent; its version.
 fn delete<P: Platform, R: Rules>(
-    state: &mut State<P, MvccMethod<R>>,
+    state: &mut OptimisticState<P, MvccMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, MvccMethod<R>>,
     number: RowNumber,
     stamp: u64,

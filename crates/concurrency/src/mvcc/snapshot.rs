@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::optimistic::{ABSENT, FLAGS, LOCKED};
 use terms::Abort;
 
-/// Where the version of an epoch lies that is older than the one a row or copy has, and whether it
+/// The place of the version of an epoch that is older than that of a row or copy, and whether it
 /// is that of a deletion.
 fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P>, bool)> {
     let words = row.words().len() as u32;
@@ -40,8 +40,8 @@ fn before<P: Platform>(c: P::Core, mut row: Row<P>, epoch: u64) -> Option<(Row<P
     }
 }
 
-/// Where the version lies that a snapshot of `epoch` sees of what index number `index` names by
-/// `row`.
+/// The place of the version that a snapshot of `epoch` sees of the row that index number `index`
+/// names by `row`.
 pub(super) fn visible<P: Platform>(c: P::Core, mut row: Row<P>, index: usize, epoch: u64) -> Option<Row<P>> {
     let words = row.words().len() as u32;
     loop {
@@ -112,7 +112,7 @@ pub(super) fn read<P: Platform>(
     }
 }
 
-/// Whether the holder of a locked row has put a copy of this very version into the chain.
+/// Returns true if the holder of a locked row has put a copy of this very version into the chain.
 fn is_copied<P: Platform>(c: P::Core, row: Row<P>, version: u64, older: u64) -> bool {
     if version & LOCKED == 0 || older == 0 {
         return false;

@@ -24,7 +24,7 @@ use crate::scheme::RowNumber;
 /// from before this one. Copies are aligned to more.
 const IN_PLACE: u64 = 1;
 
-/// What is in front of a row, or of a copy of an older version.
+/// The header of a row, or of a copy of an older version.
 #[repr(C)]
 pub struct Versioned<P: Platform> {
     /// The version word ([`crate::optimistic`]): the stamp of the writer.
@@ -73,8 +73,8 @@ impl<P: Platform> Versioned<P> {
         P::load(c, &self.older, Ordering::Acquire) & !IN_PLACE
     }
 
-    /// Whether this is the version of a deletion, behind which the words are still those of the
-    /// version before.
+    /// Returns true if this is the version of a deletion, behind which the words are still those of
+    /// the version before.
     #[inline]
     pub(super) fn is_in_place(&self, c: P::Core) -> bool {
         // Acquire: read behind the version, which is stored with release behind the mark.

@@ -1,4 +1,4 @@
-//! Where a transaction saw that keys are absent: the partitions of indexes in whose words it leaves
+//! The absent keys that a transaction saw: the partitions of indexes in whose words it leaves
 //! a trace.
 
 use std::sync::atomic::Ordering;
@@ -99,7 +99,7 @@ pub(super) fn raise<P: Platform>(c: P::Core, word: &P::Word, least: u64, new: u6
 pub(super) struct Frozen<'a, P: Platform> {
     pub(super) c: P::Core,
     pub(super) words: &'a GapWords<P>,
-    /// Whether traces matter.
+    /// True if traces matter.
     pub(super) traces: bool,
     /// Largest stamp at which the key was seen to be absent.
     pub(super) absent: u64,

@@ -7,8 +7,8 @@ use platform::{Platform, Work};
 
 use super::header::{ABSENT, FLAGS, LOCKED, UNSEEN, VersionHeader};
 use super::keeping::remove_marks;
-use super::method::{Method, MethodContext, State};
-use super::reading::{look, wait_unlocked};
+use super::method::{Method, MethodContext, OptimisticState};
+use super::reading::{read_version, wait_unlocked};
 use crate::access::{Access, Accesses, DELETED, HELD, INSERTED, UnnamedRow, WRITTEN};
 use crate::options::Lockers;
 use crate::rules::{Rule, Rules};
@@ -17,25 +17,26 @@ use terms::Category;
 use terms::Conflict;
 use terms::Stamp;
 
-/// Whether a commit locks a row with these flags: one that it writes, or has read, if `all` are.
+/// Returns true if a commit locks a row with these flags: one that it writes, or has read, if `all`
+/// are.
 #[inline(always)]
 fn is_locked_to_commit(flags: u8, all: bool) -> bool {
     (flags & WRITTEN != 0 || all) && flags & INSERTED == 0
 }
 
-/// Locks the rows to write in the order of their places (in any, where nobody else locks rows), and
-/// those that were read if `all`. No transaction waits for ever: a transaction that holds rows
-/// waits for larger places only, and every wait has a limit.
+/// Locks the rows to write in the order of their places (in any order, where no other session locks
+/// rows), and those that were read if `all`. No transaction waits for ever: a transaction that
+/// holds rows waits for larger places only, and every wait has a limit.
 ///
 /// A transaction does not wait for a row that it writes. The row's holder has all but committed a
 /// change to the row: the wait would nearly always end with [`Conflict::ReadChanged`], while the
-/// rows that the transaction holds keep others waiting, and each of its looks takes the line from
+/// rows that the transaction holds keep others waiting, and each of its reads takes the line from
 /// the holder, which has still to write it. A row that the transaction has only read is waited for:
-/// its holder may have only read it as well. (A scheme that knows no other way than this one waits
+/// its holder may have only read it as well. (A scheme that has no other way than this one waits
 /// under [`CommitLocks::NoWait`] for both: that way is there to compare with, and stays as the
 /// comparison was made.)
 pub(crate) fn lock_in_order<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     all: bool,
 ) -> Result<(), Conflict> {
@@ -69,7 +70,7 @@ fn lock_row<P: Platform, M: Method<P>>(
 ) -> Result<u64, Conflict> {
     let c = cx.c;
     if access.seen == UNSEEN {
-        look(access, c, wait_nanos).map_err(|_| Conflict::KeyInUse)?;
+        read_version(access, c, wait_nanos).map_err(|_| Conflict::KeyInUse)?;
     }
     let word = access.row.header().word();
     while let Err(version) = lock_seen::<P>(c, cx.shared.lockers, word, access.seen) {
@@ -98,7 +99,7 @@ fn lock_seen<P: Platform>(c: P::Core, lockers: Lockers, word: &P::Word, seen: u6
         // marks ([`super::marks`]).
         Lockers::Several => P::cas(c, word, seen, seen | LOCKED, Ordering::SeqCst).map(drop),
         Lockers::One => {
-            // Relaxed, twice: nobody else changes the word. Readers of other cores, who only
+            // Relaxed, twice: no other session changes the word. Readers of other cores, who only
             // inspect, see in the version that it has changed: the fence before what is written
             // orders both, as it does after an exchange.
             let version = P::load(c, word, Ordering::Relaxed);
@@ -125,7 +126,7 @@ pub(crate) const PAUSES_NANOS: [u64; 4] = [56, 168, 392, 840];
 /// "no-wait", `PRE_ABORT` and `BOUNDED_SPINNING` of `variant_config/28skt/config-2optimised.h`.
 #[cold]
 pub(crate) fn lock_at_once<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     all: bool,
 ) -> Result<(), Conflict> {
@@ -165,7 +166,7 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
         }
         if access.seen == UNSEEN {
             // Without a wait, since the transaction may hold others.
-            match look(access, c, 0) {
+            match read_version(access, c, 0) {
                 Ok(()) => {}
                 Err(terms::Abort::Conflict(Conflict::Locked)) => return Ok(false),
                 Err(_) => return Err(Conflict::KeyInUse),
@@ -185,7 +186,7 @@ fn try_lock<P: Platform, H: VersionHeader<P>>(
 /// The serialization point: reads the epoch, checks that everything read is as it was, and gives
 /// the commit's stamp, which is larger than all that were seen. For version words that are stamps.
 pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) -> Result<u64, Conflict> {
     let c = cx.c;
@@ -197,15 +198,15 @@ pub(crate) fn validate_versions<P: Platform, M: Method<P>>(
     Ok(stamp)
 }
 
-/// Whether all rows have the version seen, and all leaves and buckets, at a moment within this
-/// call; the largest stamp seen. Where nobody else writes, nothing can have changed, and only rows
-/// of which no version was seen are looked at.
+/// Checks that all rows have the version seen, and all leaves and buckets, at a moment within this
+/// call; the largest stamp seen. Where no other session writes, nothing can have changed, and only
+/// rows of which no version was seen are looked at.
 #[inline]
 pub(crate) fn unchanged<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &MethodContext<'_, '_, P, M>,
 ) -> Result<u64, Conflict> {
-    let State { rows, rules, .. } = state;
+    let OptimisticState { rows, rules, .. } = state;
     let (c, is_alone) = (cx.c, cx.shared.lockers == Lockers::One);
     let mut largest = 0;
     // Nothing has changed of rows that the transaction holds, and their stamps were seen when they
@@ -248,15 +249,15 @@ pub(crate) fn unchanged<P: Platform, M: Method<P>>(
     Ok(largest)
 }
 
-/// Whether a row that was read without a number has another version only because the transaction
-/// itself holds the row.
+/// Returns true if a row that was read without a number has another version only because the
+/// transaction itself holds the row.
 #[cold]
 fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
     rows: &Accesses<P, H>,
     c: P::Core,
     unnamed: &UnnamedRow<P, H>,
 ) -> bool {
-    // Relaxed: if the transaction holds the row, nobody else writes the word.
+    // Relaxed: if the transaction holds the row, no other transaction writes the word.
     let version = P::load(c, unnamed.row.header().word(), Ordering::Relaxed);
     version == unnamed.seen | LOCKED && rows.holds(unnamed.place(c))
 }
@@ -264,8 +265,8 @@ fn is_locked_as_seen<P: Platform, H: VersionHeader<P>>(
 /// The largest stamp of the rows that were read and of those that were missing where was scanned,
 /// if nothing else was done; see [`Redo::reads_until`]. Where deleted rows stay in indexes for a
 /// while, those that are missing say nothing of their stamps.
-pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Option<Stamp> {
-    let State { rows, own, rules, .. } = state;
+pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &OptimisticState<P, M>) -> Option<Stamp> {
+    let OptimisticState { rows, own, rules, .. } = state;
     if !rules.keeps(Rule::ReadersWait) {
         return Some(Stamp(0));
     }
@@ -285,7 +286,7 @@ pub(super) fn depends_on<P: Platform, M: Method<P>>(state: &State<P, M>) -> Opti
 
 /// Unlocks what is locked, unlinks what was inserted.
 pub(super) fn undo<P: Platform, M: Method<P>>(
-    mut state: Box<State<P, M>>,
+    mut state: Box<OptimisticState<P, M>>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) {
     let c = cx.c;
@@ -320,7 +321,7 @@ pub(crate) fn restore<P: Platform, H: VersionHeader<P>>(rows: &mut Accesses<P, H
 }
 
 pub(super) fn recycle<P: Platform, M: Method<P>>(
-    mut state: Box<State<P, M>>,
+    mut state: Box<OptimisticState<P, M>>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) {
     remove_marks(&mut state, cx);

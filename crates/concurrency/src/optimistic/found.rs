@@ -6,7 +6,7 @@ use storage::index::Visit;
 use storage::tree::Direction;
 
 use super::header::UNSEEN;
-use super::method::{Method, MethodContext, Optimistic, Running, State};
+use super::method::{Method, MethodContext, Optimistic, OptimisticState, Running};
 use super::reading::read_at_once;
 use crate::access::{WHOLE, check_read, prefetch_ahead, prefetches};
 use crate::row_words::RowWords;
@@ -22,7 +22,7 @@ const PORTION_FIRST: usize = 4;
 /// number. `None`: the transaction has deleted the row.
 #[inline(always)]
 pub(super) fn add_named_row<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     (table, index): (usize, usize),
     bits: u64,
@@ -41,7 +41,7 @@ pub(super) fn add_named_row<P: Platform, M: Method<P>>(
         return Ok(state.rows.named_row(&cx.tables[table], number, index));
     }
     if M::VERSIONS {
-        return M::meet(state, cx, (table, index), row);
+        return M::add_versioned(state, cx, (table, index), row);
     }
     let number = state.rows.push(row, place, table, UNSEEN, 0)?;
     if M::COPIES {
@@ -56,7 +56,7 @@ pub(super) fn add_named_row<P: Platform, M: Method<P>>(
 /// Copies the row to where the transaction reads it from.
 #[cold]
 fn copy_row<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     c: P::Core,
     number: RowNumber,
 ) -> Result<(), Abort> {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use platform::Platform;
 
 use super::header::{ABSENT, LOCKED, UNSEEN, VersionHeader};
-use super::method::{Method, MethodContext, State};
+use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::wait_unlocked;
 use crate::access::{HELD, INSERTED, MARKED, WRITTEN};
 use crate::rules::{Rule, Rules};
@@ -16,18 +16,18 @@ use terms::Conflict;
 /// not ended.
 #[inline(always)]
 pub(super) fn heed_marks<P: Platform, M: Method<P>>(
-    state: &State<P, M>,
+    state: &OptimisticState<P, M>,
     cx: &MethodContext<'_, '_, P, M>,
 ) -> Result<(), Conflict> {
     match cx.shared.marks.are_used(cx.c) {
-        true => look_for_marks(state, cx),
+        true => find_marks(state, cx),
         false => Ok(()),
     }
 }
 
 #[inline(never)]
-fn look_for_marks<P: Platform, M: Method<P>>(
-    state: &State<P, M>,
+fn find_marks<P: Platform, M: Method<P>>(
+    state: &OptimisticState<P, M>,
     cx: &MethodContext<'_, '_, P, M>,
 ) -> Result<(), Conflict> {
     let written = |flags: u8| flags & (WRITTEN | HELD) == WRITTEN | HELD;
@@ -42,7 +42,7 @@ fn look_for_marks<P: Platform, M: Method<P>>(
 ///
 /// Pre: the rows to write are locked.
 pub(super) fn mark_rows_read<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
 ) -> Result<(), Conflict> {
     let (c, checks) = (cx.c, state.rules.keeps(Rule::Reads));
@@ -82,7 +82,7 @@ pub(super) fn mark_rows_read<P: Platform, M: Method<P>>(
 /// Takes all marks of the transaction back.
 #[inline(always)]
 pub(super) fn remove_marks<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &MethodContext<'_, '_, P, M>,
 ) {
     if state.has_marks {
@@ -91,7 +91,10 @@ pub(super) fn remove_marks<P: Platform, M: Method<P>>(
 }
 
 #[inline(never)]
-fn remove_all<P: Platform, M: Method<P>>(state: &mut State<P, M>, cx: &MethodContext<'_, '_, P, M>) {
+fn remove_all<P: Platform, M: Method<P>>(
+    state: &mut OptimisticState<P, M>,
+    cx: &MethodContext<'_, '_, P, M>,
+) {
     state.has_marks = false;
     for access in state.rows.list.iter_mut().filter(|access| access.flags & MARKED != 0) {
         access.flags &= !MARKED;

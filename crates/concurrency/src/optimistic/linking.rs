@@ -6,7 +6,7 @@ use storage::{Index, RecordRef, Table};
 
 use super::absences::Frozen;
 use super::header::{ABSENT, FLAGS, VersionHeader};
-use super::method::{Method, MethodContext, State};
+use super::method::{Method, MethodContext, OptimisticState};
 use super::reading::stable_version;
 use crate::scheme::RowNumber;
 use terms::{Abort, Conflict};
@@ -19,7 +19,7 @@ const INSERT_ATTEMPTS: u32 = 8;
 ///
 /// [`Accesses::link_run`]: crate::access::Accesses::link_run
 pub(super) fn link_run<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     c: P::Core,
     (table, index): (&Table<P>, &Index<P>),
     first: RowNumber,
@@ -34,7 +34,7 @@ pub(super) fn link_run<P: Platform, M: Method<P>>(
 
 /// Puts the new row into one index.
 pub(super) fn link<P: Platform, M: Method<P>>(
-    state: &mut State<P, M>,
+    state: &mut OptimisticState<P, M>,
     cx: &mut MethodContext<'_, '_, P, M>,
     table: usize,
     number: RowNumber,
@@ -78,7 +78,7 @@ pub(super) fn link<P: Platform, M: Method<P>>(
                     return Err(Abort::duplicate(table, position));
                 }
                 let dead = M::VERSIONS && version & !FLAGS != 0;
-                if dead && M::meet(state, cx, (table, position), row)?.is_some() {
+                if dead && M::add_versioned(state, cx, (table, position), row)?.is_some() {
                     // Another transaction has inserted the key meanwhile: this transaction has read
                     // the row now.
                     return Err(Abort::duplicate(table, position));

@@ -1,5 +1,5 @@
-//! Marks of rows that prepared participants have read: until such a participant ends, nobody
-//! changes the row, and everybody reads it.
+//! Marks of rows that prepared participants have read: until such a participant ends, no
+//! transaction changes the row, and everybody reads it.
 //!
 //! A participant of a transaction over several databases has to keep what it has read as it was
 //! until the decision comes, long after its vote. A lock would do that, but would keep out others
@@ -62,7 +62,7 @@ impl<P: Platform> ReadMarks<P> {
         }
     }
 
-    /// Whether anything was ever marked.
+    /// Returns true if anything was ever marked.
     #[inline(always)]
     pub(super) fn are_used(&self, c: P::Core) -> bool {
         // SeqCst: see above.
@@ -87,7 +87,7 @@ impl<P: Platform> ReadMarks<P> {
         P::fetch_add(c, word, (1u64 << shift).wrapping_neg(), Ordering::SeqCst);
     }
 
-    /// Whether the place may be marked.
+    /// Returns true if the place may be marked.
     pub(crate) fn has(&self, c: P::Core, place: Address) -> bool {
         let (word, shift) = self.count(place);
         // SeqCst: see above.

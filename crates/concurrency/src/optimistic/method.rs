@@ -1,4 +1,4 @@
-//! What an optimistic scheme does its own way: the port that `silo`, `tictoc`, `occ` and `mvcc`
+//! The differences between the optimistic schemes: the port that `silo`, `tictoc`, `occ` and `mvcc`
 //! implement.
 
 use std::marker::PhantomData;
@@ -25,62 +25,62 @@ use terms::{Mode, Stamp};
 /// The scheme that a method makes.
 pub struct Optimistic<M>(PhantomData<M>);
 
-/// What a method's verbs need.
+/// The context of a method's verbs.
 pub type MethodContext<'w, 'i, P, M> = Context<'w, 'i, P, Optimistic<M>>;
 
-/// What all workers share: the rules, the ways, and what is the method's own.
+/// State that all workers share: the rules, the ways, and the method's own state.
 pub struct OptimisticShared<P: Platform, R, T> {
     pub(crate) rules: R,
     pub(crate) own: T,
     pub(crate) ways: Ways,
     /// How many sessions lock rows at the same time.
     pub(crate) lockers: Lockers,
-    /// Of rows that prepared participants have read.
+    /// Marks of rows that prepared participants have read.
     pub(crate) marks: ReadMarks<P>,
 }
 
-/// What a transaction keeps: reused from transaction to transaction.
-pub struct State<P: Platform, M: Method<P>> {
+/// State of a transaction, reused from transaction to transaction.
+pub struct OptimisticState<P: Platform, M: Method<P>> {
     pub(crate) rows: Accesses<P, M::Header>,
-    /// Where the transaction saw that keys were absent: noted for participants, and for all if the
-    /// method is `BY_DATA`.
+    /// Partitions in which the transaction saw that keys were absent: noted for participants, and
+    /// for all if the method is `BY_DATA`.
     pub(crate) absences: Absences,
     pub(crate) own: M::Own,
     pub(crate) rules: M::Rules,
-    /// Whether rows are marked, those with the flag [`MARKED`].
+    /// True if rows are marked, those with the flag [`MARKED`].
     pub(super) has_marks: bool,
-    /// Whether the line of a row that will be written is taken to write when it is prefetched. The
+    /// True if the line of a row that will be written is taken to write when it is prefetched. The
     /// line is written when the transaction commits, if it ever does; until then it would have been
     /// taken from the transactions that read the row, and from the one that holds it. Only where
     /// whole rows are copied, to compare with, it is taken all the same.
-    pub(super) brings_to_write: bool,
+    pub(super) prefetches_to_write: bool,
 }
 
 /// A running transaction.
 pub struct Running<P: Platform, M: Method<P>> {
-    pub(super) state: Box<State<P, M>>,
+    pub(super) state: Box<OptimisticState<P, M>>,
     pub(super) mode: Mode,
-    /// Whether of rows without a number the version alone is remembered.
+    /// True if of rows without a number the version alone is remembered.
     pub(super) remembers_versions: bool,
 }
 
 /// A transaction whose rows are locked and whose reads were valid.
 pub struct Validated<P: Platform, M: Method<P>> {
-    pub(super) state: Box<State<P, M>>,
+    pub(super) state: Box<OptimisticState<P, M>>,
     pub(super) mode: Mode,
     pub(super) stamp: u64,
 }
 
-/// What a worker keeps: its last stamp, and the memory of finished transactions.
+/// State of a worker: its last stamp, and the memory of finished transactions.
 pub struct OptimisticWorker<P: Platform, M: Method<P>> {
     pub(crate) last: u64,
     // Boxed, so that beginning, preparing and committing move a pointer.
     #[allow(clippy::vec_box)]
-    pub(super) free: Vec<Box<State<P, M>>>,
-    pub(crate) own: M::Worker,
+    pub(super) free: Vec<Box<OptimisticState<P, M>>>,
+    pub(crate) own: M::WorkerState,
 }
 
-impl<P: Platform, M: Method<P>> State<P, M> {
+impl<P: Platform, M: Method<P>> OptimisticState<P, M> {
     /// Remembers that keys of the partition were seen to be absent.
     #[inline]
     pub(super) fn note_absence(&mut self, mode: Mode, partition: &Partition<P>) {
@@ -90,7 +90,7 @@ impl<P: Platform, M: Method<P>> State<P, M> {
     }
 }
 
-/// What one optimistic scheme does its own way.
+/// The methods in which the optimistic schemes differ.
 ///
 /// Stamps are numbers that ascend along the order of commits; how they lie in version words is up
 /// to the method.
@@ -103,31 +103,31 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     const LOCKS_ROWS: bool = false;
     /// Bits of version words that stay the same as long as the row is not written.
     const VERSION_BITS: u64 = u64::MAX;
-    /// Whether commits are ordered by their data alone: then absences of keys have stamps too.
+    /// True if commits are ordered by their data alone: then absences of keys have stamps too.
     const BY_DATA: bool = false;
-    /// Whether each access takes memory for a copy of the row, where all workers have one heap.
+    /// True if each access takes memory for a copy of the row, where all workers have one heap.
     const COPIES: bool = false;
-    /// Whether of rows that are read as they are found, and not named, the version alone is
+    /// True if of rows that are read as they are found, and not named, the version alone is
     /// remembered, which [`unchanged`](super::unchanged) validates.
     const REMEMBERS_VERSIONS: bool = false;
-    /// Whether transactions lock rows that they only read when they commit.
+    /// True if transactions lock rows that they only read when they commit.
     const READERS_LOCK: bool = false;
-    /// What is checked.
+    /// The rules of the scheme.
     type Rules: Rules;
-    /// What the method keeps in front of each row.
+    /// The header that the method keeps in front of each row.
     type Header: VersionHeader<P>;
-    /// What all workers share.
-    type Shared: Send + Sync;
-    /// What a worker keeps besides the memory of transactions.
-    type Worker: Send;
-    /// What a transaction keeps besides its rows; reused.
+    /// State that all workers share.
+    type SharedState: Send + Sync;
+    /// State of a worker besides the memory of transactions.
+    type WorkerState: Send;
+    /// State of a transaction besides its rows; reused.
     type Own: Default + Send;
 
     /// As [`Parts::shared`](crate::Parts::shared).
-    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::Shared, OutOfMemory>;
+    fn shared(c: P::Core, workers: usize, source: TimestampSource) -> Result<Self::SharedState, OutOfMemory>;
 
     /// As [`Parts::worker`](crate::Parts::worker).
-    fn worker(number: usize) -> Self::Worker;
+    fn worker(number: usize) -> Self::WorkerState;
 
     /// A transaction begins; `own` is as another left it.
     fn begin(cx: &mut MethodContext<'_, '_, P, Self>, own: &mut Self::Own, mode: Mode);
@@ -137,7 +137,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// copy.
     #[inline(always)]
     fn read(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         c: P::Core,
         number: RowNumber,
         first: usize,
@@ -148,31 +148,36 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
 
     /// Copies all of a row, which the transaction has just found, to where [`Self::read_copy`]
     /// reads.
-    fn copy(state: &mut State<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
+    fn copy(state: &mut OptimisticState<P, Self>, c: P::Core, number: RowNumber) -> Result<(), Abort> {
         state
             .rows
             .copy_whole(c, number, |rows, words| read_in_place(rows, c, number, 0, words, Self::VERSION_BITS))
     }
 
     /// Reads words of a row's copy.
-    fn read_copy(state: &mut State<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
+    fn read_copy(state: &mut OptimisticState<P, Self>, number: RowNumber, first: usize, out: &mut [u64]) {
         state.rows.read_whole(number, first, out);
     }
 
     /// Locks what `prepare` has to lock, and marks it as held.
     fn lock(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         mode: Mode,
     ) -> Result<(), Conflict>;
 
     /// Checks everything that was read, with the rows locked; the stamp of the commit.
-    fn validate(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>)
-    -> Result<u64, Conflict>;
+    fn validate(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict>;
 
     /// Checks everything that was read, with nothing locked and nothing to write; the largest stamp
     /// seen, or a later one.
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict>;
+    fn check(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict>;
 
     /// The version of a row that was written at this stamp.
     fn version_at(stamp: u64) -> u64;
@@ -202,20 +207,20 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
         Stamp(stamp)
     }
 
-    /// Whether rows have versions: deleted ones stay in indexes for a while, unlocked and absent.
+    /// True if rows have versions: deleted ones stay in indexes for a while, unlocked and absent.
     const VERSIONS: bool = false;
 
-    /// Whether the transaction reads a snapshot, in which nothing can change.
+    /// Returns true if the transaction reads a snapshot, in which nothing can change.
     #[inline(always)]
     fn is_snapshot(_own: &Self::Own) -> bool {
         false
     }
 
-    /// Adds a row with versions, which the transaction has not met yet, to the transaction's rows.
-    /// `None`: there is no such row for the transaction; the caller protects that with the witness
-    /// of the entry that named the row.
-    fn meet(
-        _: &mut State<P, Self>,
+    /// Adds a row with versions, which the transaction has not found yet, to the transaction's
+    /// rows. `None`: there is no such row for the transaction; the caller protects that with the
+    /// witness of the entry that named the row.
+    fn add_versioned(
+        _: &mut OptimisticState<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,
         _of: (usize, usize),
         _: RecordRef<P, Self::Header>,
@@ -226,7 +231,7 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
     /// Takes what a commit at `stamp` needs, which cannot fail.
     #[inline(always)]
     fn ready(
-        _: &mut State<P, Self>,
+        _: &mut OptimisticState<P, Self>,
         _: &mut MethodContext<'_, '_, P, Self>,
         _stamp: u64,
     ) -> Result<(), Abort> {
@@ -235,24 +240,24 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
 
     /// The stamp with which a participant of a transaction over several databases commits that was
     /// prepared at `stamp`: not smaller, and not of an earlier epoch than the current one.
-    fn renew(_: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+    fn renew(_: &mut OptimisticState<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
         Stamp::after(stamp, cx.worker.local.announce_commit(cx.c)).0
     }
 
     /// Before the first row is changed by a commit.
     #[inline(always)]
-    fn publish(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
+    fn publish(_: &mut OptimisticState<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 
     /// Applies what the transaction did to one row, and unlocks it.
     #[inline(always)]
     fn finish(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         number: RowNumber,
         stamp: u64,
     ) {
         let (c, local) = (cx.c, &mut cx.worker.local);
-        let State { rows, own, .. } = state;
+        let OptimisticState { rows, own, .. } = state;
         let access = &rows.list[number as usize];
         let (row, flags) = (access.row, access.flags);
         let version = if access.is_plainly_written() && flags & WHOLE == 0 {
@@ -296,5 +301,5 @@ pub trait Method<P: Platform>: Sized + Send + Sync + 'static {
 
     /// Gives back what [`Self::ready`] took.
     #[inline(always)]
-    fn undo(_: &mut State<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
+    fn undo(_: &mut OptimisticState<P, Self>, _: &mut MethodContext<'_, '_, P, Self>) {}
 }

@@ -1,5 +1,5 @@
-//! What the optimistic schemes share: transactions that read without leaving a trace, keep their
-//! writes aside, and check in the end that what they read still holds.
+//! The part that the optimistic schemes share: transactions that read without leaving a trace, keep
+//! their writes aside, and check in the end that what they read still holds.
 //!
 //! A row's header has a version word: bit 0 says locked, bit 1 absent (the row's transaction has
 //! not committed yet, or the row was deleted); the other bits change with every write, and each
@@ -8,9 +8,9 @@
 //! where keys were absent or ranges were scanned. `commit` applies the writes and unlocks.
 //!
 //! A participant of a transaction over several databases ([`Mode::Participant`]) also marks the
-//! rows that it only read ([`marks`]), which nobody writes until it has ended, and freezes the
-//! partitions of indexes in which it saw that keys were absent: nothing is inserted there until
-//! then.
+//! rows that it only read ([`marks`]), which no transaction writes until the participant has ended,
+//! and freezes the partitions of indexes in which it saw that keys were absent: nothing is inserted
+//! there until then.
 //!
 //! Rows of tables that are never written need no validation.
 //!
@@ -63,23 +63,27 @@ use terms::{Mode, Stamp};
 pub(crate) use ending::{PAUSES_NANOS, lock_at_once, lock_in_order, restore, unchanged, validate_versions};
 pub(crate) use header::{ABSENT, FLAGS, LOCKED, UNSEEN};
 pub use header::{Version, VersionHeader};
-pub use method::{Method, MethodContext, Optimistic, OptimisticShared, State};
+pub use method::{Method, MethodContext, Optimistic, OptimisticShared, OptimisticState};
 pub(crate) use reading::{read_in_place, stable_version};
 
 /// Longest wait for a row that another transaction has locked: several times what applying a large
 /// write set takes. In an instance without bounded spinning ([`Optimisation::BoundedSpin`]) a
-/// transaction that meets a locked row aborts at once.
+/// transaction that finds a row locked aborts at once.
 const LOCK_WAIT_NANOS: u64 = 5_000;
 const READS_ONLY: Abort = Abort::Misuse("a transaction on a snapshot writes");
 
 impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
     type Header = M::Header;
-    type Shared = OptimisticShared<P, M::Rules, M::Shared>;
-    type Worker = OptimisticWorker<P, M>;
+    type SharedState = OptimisticShared<P, M::Rules, M::SharedState>;
+    type WorkerState = OptimisticWorker<P, M>;
     type Transaction = Running<P, M>;
     type Prepared = Validated<P, M>;
 
-    fn shared(c: P::Core, workers: usize, options: &InstanceOptions) -> Result<Self::Shared, OutOfMemory> {
+    fn shared(
+        c: P::Core,
+        workers: usize,
+        options: &InstanceOptions,
+    ) -> Result<Self::SharedState, OutOfMemory> {
         Ok(OptimisticShared {
             rules: M::Rules::without(options.broken),
             own: M::shared(c, workers, options.timestamps)?,
@@ -89,7 +93,7 @@ impl<P: Platform, M: Method<P>> Parts<P> for Optimistic<M> {
         })
     }
 
-    fn worker(_: &Self::Shared, number: usize) -> OptimisticWorker<P, M> {
+    fn worker(_: &Self::SharedState, number: usize) -> OptimisticWorker<P, M> {
         OptimisticWorker { last: 0, free: Vec::new(), own: M::worker(number) }
     }
 }
@@ -99,14 +103,14 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
     fn begin(cx: &mut Context<'_, '_, P, Self>, mode: Mode) -> Running<P, M> {
         let fresh = || {
             let (rows, absences) = (Accesses::new(), Absences::default());
-            let brings_to_write = cx.shared.ways.row_copies == RowCopies::Rows;
-            Box::new(State {
+            let prefetches_to_write = cx.shared.ways.row_copies == RowCopies::Rows;
+            Box::new(OptimisticState {
                 rows,
                 absences,
                 own: M::Own::default(),
                 rules: cx.shared.rules,
                 has_marks: false,
-                brings_to_write,
+                prefetches_to_write,
             })
         };
         let mut state = cx.worker.state.free.pop().unwrap_or_else(fresh);
@@ -409,7 +413,13 @@ impl<P: Platform, M: Method<P>> Accessing<P> for Optimistic<M> {
         intent: Intent,
     ) {
         let state = &transaction.state;
-        state.rows.prefetch(c, row, first, words, if state.brings_to_write { intent } else { Intent::Read });
+        state.rows.prefetch(
+            c,
+            row,
+            first,
+            words,
+            if state.prefetches_to_write { intent } else { Intent::Read },
+        );
     }
 }
 
@@ -530,13 +540,13 @@ impl<P: Platform, M: Method<P>> Scheme<P> for Optimistic<M> {
     const LOCKS_ROWS: bool = M::LOCKS_ROWS;
 }
 
-/// Whether a row of a prepared transaction was there before. Rows with versions may have been
-/// absent: the transaction has found that they are, or uses their entries.
+/// Returns true if a row of a prepared transaction was there before. Rows with versions may have
+/// been absent: the transaction has found that they are, or uses their entries.
 fn was_there<P: Platform, M: Method<P>>(access: &Access<P, M::Header>) -> bool {
     !M::VERSIONS || access.flags & INSERTED != 0 || access.seen & ABSENT == 0
 }
 
-/// Whether the transaction may write the row; the number of its table.
+/// Checks that the transaction may write the row; returns the number of its table.
 #[inline(always)]
 fn writable<P: Platform, M: Method<P>>(
     transaction: &mut Running<P, M>,

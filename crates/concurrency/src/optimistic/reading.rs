@@ -56,7 +56,7 @@ pub(crate) fn read_in_place<P: Platform, H: VersionHeader<P>>(
     let access = rows.get(number)?;
     let row = access.row;
     if access.seen == UNSEEN {
-        look(access, c, wait_nanos)?;
+        read_version(access, c, wait_nanos)?;
     }
     P::read_words(c, &row.words()[first..first + out.len()], out);
     // Acquire: the version is read after the words; pairs with the release fence in `commit`.
@@ -98,7 +98,7 @@ pub(super) fn read_at_once<P: Platform, H: VersionHeader<P>>(
 
 /// Sees the row's version.
 #[inline(always)]
-pub(super) fn look<P: Platform, H: VersionHeader<P>>(
+pub(super) fn read_version<P: Platform, H: VersionHeader<P>>(
     access: &mut Access<P, H>,
     c: P::Core,
     wait_nanos: u64,
@@ -128,7 +128,7 @@ fn read_again<P: Platform, H: VersionHeader<P>>(
     }
     while (version ^ access.seen) & version_bits != 0 {
         // Nothing was copied yet: the newer version is as good.
-        look(access, c, wait_nanos)?;
+        read_version(access, c, wait_nanos)?;
         P::read_words(c, &row.words()[first..first + out.len()], out);
         // Acquire: as in `read`.
         P::fence(c, Ordering::Acquire);

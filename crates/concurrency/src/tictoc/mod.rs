@@ -55,7 +55,7 @@ use validation::{agree, lock_all, postpone, prolong};
 pub use shared::TicTocMethod;
 
 use crate::access::{DELETED, INSERTED, WRITTEN};
-use crate::optimistic::{Method, MethodContext, Optimistic, State, Version, VersionHeader};
+use crate::optimistic::{Method, MethodContext, Optimistic, OptimisticState, Version, VersionHeader};
 use crate::rules::{Rules, Sound};
 use crate::timestamps::TimestampSource;
 use terms::Conflict;
@@ -71,8 +71,8 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
     const BY_DATA: bool = true;
     type Rules = R;
     type Header = Version<P>;
-    type Shared = Participants<P>;
-    type Worker = ();
+    type SharedState = Participants<P>;
+    type WorkerState = ();
     type Own = ();
 
     fn shared(c: P::Core, _: usize, _: TimestampSource) -> Result<Participants<P>, OutOfMemory> {
@@ -90,7 +90,7 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
 
     #[inline]
     fn lock(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
         _: Mode,
     ) -> Result<(), Conflict> {
@@ -99,7 +99,7 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
 
     #[inline]
     fn validate(
-        state: &mut State<P, Self>,
+        state: &mut OptimisticState<P, Self>,
         cx: &mut MethodContext<'_, '_, P, Self>,
     ) -> Result<u64, Conflict> {
         let changes = WRITTEN | INSERTED | DELETED;
@@ -107,7 +107,10 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
         agree(state, cx, commits)
     }
 
-    fn check(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>) -> Result<u64, Conflict> {
+    fn check(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+    ) -> Result<u64, Conflict> {
         // Without locks: as for a transaction that only read.
         agree(state, cx, false)
     }
@@ -129,7 +132,11 @@ impl<P: Platform, R: Rules> Method<P> for TicTocMethod<R> {
         prolong::<P>(c, header.word(), stamp);
     }
 
-    fn renew(state: &mut State<P, Self>, cx: &mut MethodContext<'_, '_, P, Self>, stamp: u64) -> u64 {
+    fn renew(
+        state: &mut OptimisticState<P, Self>,
+        cx: &mut MethodContext<'_, '_, P, Self>,
+        stamp: u64,
+    ) -> u64 {
         postpone(state, cx, stamp)
     }
 

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use platform::{LINE_BYTES, OutOfMemory, Platform};
 
-/// What makes `tictoc` of the optimistic scheme.
+/// The method of `tictoc`.
 pub struct TicTocMethod<R>(PhantomData<R>);
 
-/// What all workers share: one word, 1 once there was a participant of a transaction over several
-/// databases.
+/// State that all workers share: one word, 1 once there was a participant of a transaction over
+/// several databases.
 pub struct Participants<P: Platform>(P::Region);
 
 impl<P: Platform> Participants<P> {
@@ -17,7 +17,7 @@ impl<P: Platform> Participants<P> {
         P::region(c, None, LINE_BYTES, "participants").map(Participants)
     }
 
-    /// Whether commits must keep the order of real time.
+    /// Returns true if commits must keep the order of real time.
     ///
     /// Concurrency: a transaction that locks rows and then sees no participant has locked them
     /// before any participant reads its first row.

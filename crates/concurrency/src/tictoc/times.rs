@@ -71,7 +71,7 @@ pub(super) fn word_until(word: u64, time: u64) -> u64 {
     wts << TIME_SHIFT | (rts - wts) << FLAG_BITS
 }
 
-/// Whether two words are of one version of a row, locked or not.
+/// Returns true if two words are of one version of a row, locked or not.
 #[inline(always)]
 pub(super) fn same_version(one: u64, other: u64) -> bool {
     (one ^ other) & !(DELTA_BITS | LOCKED) == 0

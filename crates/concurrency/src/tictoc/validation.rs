@@ -8,7 +8,7 @@ use super::shared::TicTocMethod;
 use super::times::{epoch_of, first_of, rts, same_version, word_until, wts};
 use crate::access::{Access, COPIED, HELD, INSERTED, WRITTEN};
 use crate::optimistic::{
-    ABSENT, FLAGS, LOCKED, MethodContext, PAUSES_NANOS, State, UNSEEN, Version, restore,
+    ABSENT, FLAGS, LOCKED, MethodContext, OptimisticState, PAUSES_NANOS, UNSEEN, Version, restore,
 };
 use crate::rules::{Rule, Rules};
 use crate::ways::CommitLocks;
@@ -22,11 +22,11 @@ const LOCK_PAUSE_NANOS: u64 = 1_000;
 /// partition's word.
 const AHEAD: u64 = 64;
 
-/// Locks the rows to write. A transaction that meets a lock gives its own locks back, waits a
+/// Locks the rows to write. A transaction that finds a row locked gives its own locks back, waits a
 /// little and tries again, unless it would abort anyway, or may not wait.
 #[inline]
 pub(super) fn lock_all<P: Platform, R: Rules>(
-    state: &mut State<P, TicTocMethod<R>>,
+    state: &mut OptimisticState<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
 ) -> Result<(), Conflict> {
     if state.rows.lock_wait_nanos == 0 {
@@ -47,7 +47,7 @@ pub(super) fn lock_all<P: Platform, R: Rules>(
 
 #[inline]
 fn try_lock_all<P: Platform, R: Rules>(
-    state: &mut State<P, TicTocMethod<R>>,
+    state: &mut OptimisticState<P, TicTocMethod<R>>,
     c: P::Core,
 ) -> Result<(), Conflict> {
     for access in &mut state.rows.list {
@@ -90,7 +90,7 @@ fn lock<P: Platform>(access: &mut Access<P, Version<P>>, c: P::Core) -> Result<(
 /// than it was.
 #[cold]
 fn retreat<P: Platform, R: Rules>(
-    state: &mut State<P, TicTocMethod<R>>,
+    state: &mut OptimisticState<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     nanos: u64,
 ) -> Result<(), Conflict> {
@@ -129,7 +129,7 @@ fn least_time<P: Platform, R: Rules>(access: &Access<P, Version<P>>, rules: R) -
 /// word. What the partitions of indexes need is described at `Absences`.
 #[inline]
 pub(super) fn agree<P: Platform, R: Rules>(
-    state: &mut State<P, TicTocMethod<R>>,
+    state: &mut OptimisticState<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     commits: bool,
 ) -> Result<u64, Conflict> {
@@ -137,7 +137,7 @@ pub(super) fn agree<P: Platform, R: Rules>(
     let in_real_time = cx.shared.own.seen(c);
     let epoch =
         if commits { cx.worker.local.announce_commit(c) } else { cx.worker.local.epochs_shared().current(c) };
-    let State { rows, absences, rules, .. } = state;
+    let OptimisticState { rows, absences, rules, .. } = state;
     let rules = *rules;
     let removed = if rules.keeps(Rule::Removals) { absences.removed::<P>(c) } else { 0 };
     let mut time = first_of(epoch).max(rows.stamp_seen + 1).max(removed + 1);
@@ -179,7 +179,7 @@ pub(super) fn agree<P: Platform, R: Rules>(
 /// The time at which a participant commits that has agreed on `time` some epochs ago: no other
 /// transaction has used its rows since, nor the keys that it saw to be absent.
 pub(super) fn postpone<P: Platform, R: Rules>(
-    state: &mut State<P, TicTocMethod<R>>,
+    state: &mut OptimisticState<P, TicTocMethod<R>>,
     cx: &mut MethodContext<'_, '_, P, TicTocMethod<R>>,
     time: u64,
 ) -> u64 {
@@ -193,9 +193,9 @@ pub(super) fn postpone<P: Platform, R: Rules>(
 
 /// Makes a row valid until `time` that a participant has read, and still marks.
 ///
-/// Concurrency: nobody writes the row. A transaction that has locked the row to write sees the mark
-/// and unlocks it as it was, so that the time has to wait for that; one that locks it later sees
-/// the time.
+/// Concurrency: no transaction writes the row. A transaction that has locked the row to write sees
+/// the mark and unlocks it as it was, so that the time has to wait for that; one that locks it
+/// later sees the time.
 pub(super) fn prolong<P: Platform>(c: P::Core, word: &P::Word, time: u64) {
     // Relaxed: the compare and swap decides.
     let mut seen = P::load(c, word, Ordering::Relaxed);

@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{
-    Context, Filler, Holder, IndexShape, Instance, InstanceOptions, Parts, Scheme, Session, TableShape,
+    Context, Filler, Holder, IndexShape, Instance, InstanceOptions, Parts, Scheme, TableShape, WorkerContext,
 };
 use platform::{HardwareThread, Intent, Nanos, Place, Platform};
 use sim::{Config, Shape, VirtualCore, VirtualMachine};
@@ -104,7 +104,7 @@ struct Event {
 
 /// An open transaction.
 struct OpenTransaction<'t, 'i, S: Scheme<P>> {
-    session: &'t mut Session<'i, P, S>,
+    session: &'t mut WorkerContext<'i, P, S>,
     transaction: &'t mut S::Transaction,
 }
 
@@ -171,7 +171,7 @@ impl<S: Scheme<P>> OpenTransaction<'_, '_, S> {
 
 /// Executes one operation of a transaction: its text, and the stamp if it commits.
 fn execute_one<S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
+    session: &mut WorkerContext<'_, P, S>,
     progress: &mut Progress<S>,
     operation: Operation,
 ) -> Option<(String, Option<Stamp>)> {

@@ -19,7 +19,7 @@ pub enum Event {
     Voted {
         /// Which.
         from: usize,
-        /// Whether its part is prepared.
+        /// True if its part is prepared.
         yes: bool,
     },
     /// The turn of the coordinator's own part has come ([`Coordinator::waits_for_own`]): what it
@@ -27,7 +27,7 @@ pub enum Event {
     Kept,
     /// The coordinator's own part has ended.
     Ran {
-        /// Whether it committed.
+        /// True if it committed.
         committed: bool,
     },
     /// What [`Action::AwaitDurable`] waited for is durable.
@@ -71,7 +71,7 @@ pub enum Action {
     },
     /// The attempt has this outcome.
     End {
-        /// Whether all of it is committed.
+        /// True if all of it is committed.
         committed: bool,
     },
     /// Nobody will ask for the attempt any more.
@@ -211,12 +211,12 @@ impl Coordinator {
         self.asked
     }
 
-    /// Whether it is the turn of the own part: nobody else is asked before [`Event::Kept`].
+    /// Returns true if it is the turn of the own part: nobody else is asked before [`Event::Kept`].
     pub fn waits_for_own(&self) -> bool {
         self.state == Asking && self.own_after == Some(self.asked) && self.yes() == self.asked as u64
     }
 
-    /// Whether no decision was told yet: some part may be prepared, or will be.
+    /// Returns true if no decision was told yet: some part may be prepared, or will be.
     pub fn is_open(&self) -> bool {
         !matches!(self.state, Committed | Over)
     }

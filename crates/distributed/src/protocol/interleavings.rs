@@ -41,7 +41,7 @@ enum Record {
 struct Log {
     records: Vec<Record>,
     durable: usize,
-    /// Whether a state machine waits for what is there to be durable.
+    /// True if a state machine waits for what is there to be durable.
     awaited: bool,
 }
 
@@ -64,13 +64,13 @@ impl Log {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Side {
     machine: Participant,
-    /// Whether its rows are locked.
+    /// True if its rows are locked.
     locked: bool,
     log: Log,
     /// Messages to it and back, each in order.
     to: Vec<Letter>,
     back: Vec<Letter>,
-    /// Whether the coordinator, or the participant, has not heard yet that the other one was lost:
+    /// True if the coordinator, or the participant, has not heard yet that the other one was lost:
     /// what it says goes nowhere.
     coordinator_unaware: bool,
     participant_unaware: bool,
@@ -84,7 +84,7 @@ pub(super) struct Case<'a> {
     pub own_after: Option<usize>,
     pub only_reads: &'a [bool],
     pub rules: Rules,
-    /// Whether a message may come twice.
+    /// True if a message may come twice.
     pub twice: bool,
     /// Crashes, at most.
     pub crashes: u32,

@@ -35,7 +35,7 @@ pub enum Answer {
     },
     /// The coordinator hears the vote.
     Vote {
-        /// Whether the part is prepared, or finished already.
+        /// True if the part is prepared, or finished already.
         yes: bool,
     },
     /// The part's record, and what it has read, or the record of its commit: [`Heard::Durable`]
@@ -102,7 +102,7 @@ const LEGAL: &[Row<State, Kind>] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Participant {
     state: State,
-    /// Whether its part is the last to lock, and lets go at its vote.
+    /// True if its part is the last to lock, and lets go at its vote.
     is_last: bool,
     only_reads: bool,
     rules: Rules,
@@ -183,7 +183,7 @@ impl Participant {
         }
     }
 
-    /// Whether its rows are free before the coordinator decides.
+    /// Returns true if its rows are free before the coordinator decides.
     fn lets_go(&self) -> bool {
         self.is_last || (self.only_reads && !self.rules.keeps_reads)
     }

@@ -57,7 +57,7 @@ impl Rules {
         echo_one_in: 0,
     };
 
-    /// Whether the protocol itself is whole: transitions are checked then.
+    /// Returns true if the protocol itself is whole: transitions are checked then.
     pub(super) fn is_sound(self) -> bool {
         Rules { tells_once: true, echo_one_in: 0, ..self } == Rules::SOUND
     }

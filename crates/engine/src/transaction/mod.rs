@@ -19,7 +19,7 @@ pub(crate) mod object;
 mod told;
 mod typed;
 
-use concurrency::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, Session};
+use concurrency::{Ahead, Context, Holder, Keys, LookAhead, RowCopies, Scheme, WorkerContext};
 use platform::{Intent, Nanos, Platform, Work};
 use storage::{Optimisation, Optimisations};
 use terms::Epoch;
@@ -80,13 +80,13 @@ impl<'i, P: Platform> Scratch<'i, P> {
     /// Asks for a little of what later transactions need.
     #[inline(always)]
     fn go_on(&mut self, c: P::Core) {
-        self.look_ahead.go_on(c);
+        self.look_ahead.advance(c);
     }
 
     /// Whether it was told before the transaction began what it will use.
     #[inline(always)]
     fn knows_current(&self) -> bool {
-        self.look_ahead.knows_current()
+        self.look_ahead.has_announced_current()
     }
 
     /// What later transactions need, if the instance looks ahead.
@@ -123,7 +123,7 @@ impl<'i, P: Platform> Scratch<'i, P> {
 
 /// One attempt of a transaction in one session. Dropping it without committing aborts it.
 pub struct Transaction<'s, 'i, P: Platform, S: Scheme<P>> {
-    session: &'s mut Session<'i, P, S>,
+    session: &'s mut WorkerContext<'i, P, S>,
     scratch: &'s mut Scratch<'i, P>,
     /// The way into the log, if the database has one.
     redo: Option<&'s mut RedoWriter<'i, P>>,
@@ -150,7 +150,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// Begins an attempt; the session enters the current epoch.
     #[inline]
     pub(crate) fn begin(
-        session: &'s mut Session<'i, P, S>,
+        session: &'s mut WorkerContext<'i, P, S>,
         scratch: &'s mut Scratch<'i, P>,
         redo: Option<&'s mut RedoWriter<'i, P>>,
         mode: Mode,
@@ -165,7 +165,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// An attempt with its own marks of rows.
     #[inline]
     fn of(
-        session: &'s mut Session<'i, P, S>,
+        session: &'s mut WorkerContext<'i, P, S>,
         scratch: &'s mut Scratch<'i, P>,
         inner: S::Transaction,
         (redo, deadline): (Option<&'s mut RedoWriter<'i, P>>, Option<Nanos>),
@@ -179,7 +179,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     }
 
     /// Begins what a worker does for a transaction of several, in the current epoch.
-    pub(crate) fn begin_branch(session: &mut Session<'i, P, S>) -> S::Transaction {
+    pub(crate) fn begin_branch(session: &mut WorkerContext<'i, P, S>) -> S::Transaction {
         session.enter();
         P::work(session.core(), Work::Transaction, 1);
         S::begin(&mut session.context(), Mode::Branch)
@@ -188,7 +188,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
     /// Goes on with a branch, in the current epoch: rows of earlier acts are those of other
     /// attempts.
     pub(crate) fn resume(
-        session: &'s mut Session<'i, P, S>,
+        session: &'s mut WorkerContext<'i, P, S>,
         scratch: &'s mut Scratch<'i, P>,
         inner: S::Transaction,
         deadline: Option<Nanos>,
@@ -481,7 +481,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
 /// Retracts the commit that the session has announced, if any: by now the log has what the commit
 /// changed, if the log is ever to have it.
 #[inline]
-pub(crate) fn end_commit<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>) {
+pub(crate) fn end_commit<P: Platform, S: Scheme<P>>(session: &mut WorkerContext<'_, P, S>) {
     let c = session.core();
     session.worker().local.retract_commit(c);
 }
@@ -498,7 +498,7 @@ fn depends_on_nothing(conflict: Abort) -> (Abort, Epoch) {
 /// table which has ended meanwhile is undone, and one for whose record there is no memory; the
 /// error is as [`Transaction::explain`] gives it.
 fn commit_logged<P: Platform, S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
+    session: &mut WorkerContext<'_, P, S>,
     redo: &mut RedoWriter<'_, P>,
     prepared: S::Prepared,
 ) -> Result<Commit, (Abort, Epoch)> {

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use concurrency::mutants::{Broken, Rule};
 use concurrency::{
-    Hstore, IndexShape, Instance, InstanceOptions, Parts, RowNumber, Scheme, Session, Silo, TableShape,
-    TicToc,
+    Hstore, IndexShape, Instance, InstanceOptions, Parts, RowNumber, Scheme, Silo, TableShape, TicToc,
+    WorkerContext,
 };
 use platform::{Hardware, Intent, Place, Platform};
 use sim::{Config, VirtualCore, VirtualMachine};
@@ -41,11 +41,11 @@ fn instance<P: Platform, S: Scheme<P>>(c: P::Core, broken: &[Rule]) -> Instance<
 }
 
 type Body<'b, 'i, P, S, T> =
-    &'b mut dyn FnMut(&mut <S as Parts<P>>::Transaction, &mut Session<'i, P, S>) -> Result<T, Abort>;
+    &'b mut dyn FnMut(&mut <S as Parts<P>>::Transaction, &mut WorkerContext<'i, P, S>) -> Result<T, Abort>;
 
 /// One attempt of a transaction.
 fn transact<'i, P: Platform, S: Scheme<P>, T>(
-    session: &mut Session<'i, P, S>,
+    session: &mut WorkerContext<'i, P, S>,
     mode: Mode,
     body: Body<'_, 'i, P, S, T>,
 ) -> Result<(T, Stamp), Abort> {
@@ -65,7 +65,7 @@ fn transact<'i, P: Platform, S: Scheme<P>, T>(
 
 fn find<P: Platform, S: Scheme<P>>(
     transaction: &mut S::Transaction,
-    session: &mut Session<'_, P, S>,
+    session: &mut WorkerContext<'_, P, S>,
     (table, key): (usize, u64),
     intent: Intent,
 ) -> Result<RowNumber, Abort> {
@@ -77,7 +77,7 @@ fn find<P: Platform, S: Scheme<P>>(
 /// The value of a row, and the stamp that the transaction sees.
 fn read<P: Platform, S: Scheme<P>>(
     transaction: &mut S::Transaction,
-    session: &mut Session<'_, P, S>,
+    session: &mut WorkerContext<'_, P, S>,
     row: RowNumber,
 ) -> Result<(u64, Stamp), Abort> {
     let mut words = [0; 2];
@@ -86,7 +86,7 @@ fn read<P: Platform, S: Scheme<P>>(
 }
 
 fn insert<P: Platform, S: Scheme<P>>(
-    session: &mut Session<'_, P, S>,
+    session: &mut WorkerContext<'_, P, S>,
     (table, key): (usize, u64),
     value: u64,
 ) -> Stamp {
@@ -98,7 +98,10 @@ fn insert<P: Platform, S: Scheme<P>>(
 }
 
 /// Adds one to a row's value: what it is now, and the commit's stamp.
-fn add<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>, key: u64) -> Result<(u64, Stamp), Abort> {
+fn add<P: Platform, S: Scheme<P>>(
+    session: &mut WorkerContext<'_, P, S>,
+    key: u64,
+) -> Result<(u64, Stamp), Abort> {
     transact(session, Mode::Single, &mut |transaction, session| {
         let row = find::<P, S>(transaction, session, (0, key), Intent::Write)?;
         let (value, _) = read::<P, S>(transaction, session, row)?;
@@ -108,7 +111,7 @@ fn add<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>, key: u64) -> 
 }
 
 /// What one transaction, which ends without a trace, sees of a row.
-fn look<P: Platform, S: Scheme<P>>(session: &mut Session<'_, P, S>, at: (usize, u64)) -> (u64, Stamp) {
+fn look<P: Platform, S: Scheme<P>>(session: &mut WorkerContext<'_, P, S>, at: (usize, u64)) -> (u64, Stamp) {
     let mut seen = None;
     let ended = transact(session, Mode::Single, &mut |transaction, session| {
         let row = find::<P, S>(transaction, session, at, Intent::Read)?;
@@ -205,7 +208,7 @@ struct Sights {
 
 fn work<S: Scheme<VirtualMachine>>(
     c: VirtualCore,
-    session: &mut Session<'_, VirtualMachine, S>,
+    session: &mut WorkerContext<'_, VirtualMachine, S>,
     mut choices: u64,
     sights: &Mutex<Sights>,
 ) {

@@ -27,13 +27,13 @@ use storage::latch::{QueueLatch, QueueNode};
 use super::policy::WaitPolicy;
 use crate::rules::{Rule, Rules};
 
-/// What the owners of a row have: how many they are, in steps of [`OWNER`], and whether one has it
-/// for itself; bit 0 says nothing that these do not say.
+/// The locks of a row's owners: how many they are, in steps of [`OWNER`], and whether one has it
+/// for itself; bit 0 adds nothing to that.
 const EXCLUSIVE: u64 = 2;
 const GONE: u64 = 4;
 const OWNER: u64 = 8;
 
-/// What a waiting transaction is told.
+/// Answers to a waiting transaction.
 pub(super) const GRANTED: u64 = 1;
 pub(super) const REFUSED: u64 = 2;
 
@@ -48,17 +48,17 @@ pub(super) enum Kind {
     Upgrade = 3,
 }
 
-/// Who asks for a row, and how.
+/// A request for a row's lock.
 #[derive(Clone, Copy)]
 pub(super) struct Asker {
     /// No other transaction that is under way has this number.
     pub(super) identity: u64,
-    /// What the transaction leaves in the locks that it takes.
+    /// The tag that the transaction leaves in the locks that it takes.
     pub(super) tag: u64,
     pub(super) kind: Kind,
 }
 
-/// What a transaction that asks is told.
+/// The answer to a request.
 pub(super) enum Answer<'m, P: Platform> {
     Granted,
     Refused,
@@ -89,11 +89,11 @@ pub(super) struct RowManager<P: Platform> {
     last: P::Word,
 }
 
-/// A zeroed line, which no other core knows.
+/// A zeroed line, which no other core can reach.
 fn line<P: Platform>(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
     let at = local.allocate_lines(c, LINE_BYTES)?;
     P::touch(c, at.as_ptr(), LINE_BYTES, Intent::Write);
-    // SAFETY: a fresh block of a line, aligned to 8, which no other core knows.
+    // SAFETY: a fresh block of a line, aligned to 8, which no other core can reach.
     unsafe { storage::arena::zero_words::<P>(at, LINE_BYTES / 8) };
     Ok(at.as_ptr().expose_provenance() as u64)
 }
@@ -170,7 +170,7 @@ pub(super) struct Latched<'m, P: Platform> {
 }
 
 impl<P: Platform> RowManager<P> {
-    /// A free manager, which no other core knows: its address.
+    /// A free manager, which no other core can reach: its address.
     pub(super) fn make(c: P::Core, local: &mut Local<P>) -> Result<u64, OutOfMemory> {
         line(c, local)
     }
@@ -315,7 +315,7 @@ impl<'m, P: Platform> Latched<'m, P> {
         ahead.into_iter().chain(owners.map(move |owner| owner.get(c, &owner.tag)))
     }
 
-    /// Makes the transaction the owner of a new row, whose manager no other core knows.
+    /// Makes the transaction the owner of a new row, whose manager no other core can reach.
     pub(super) fn own(&mut self, local: &mut Local<P>, asker: Asker) -> Result<(), OutOfMemory> {
         let entry = LockEntry::<P>::make(self.c, local, asker)?;
         self.add_owner(entry, EXCLUSIVE);
@@ -422,7 +422,7 @@ impl<'m, P: Platform> Latched<'m, P> {
         }
     }
 
-    /// The transaction waits no longer: what it was told, or 0 if it was told nothing, and has left
+    /// The transaction waits no longer: its answer, or 0 if there is none, and it has left
     /// the queue.
     pub(super) fn leave(&mut self, entry: &LockEntry<P>) -> u64 {
         let (c, manager) = (self.c, self.manager);
@@ -452,7 +452,7 @@ impl<'m, P: Platform> Latched<'m, P> {
         }
     }
 
-    /// Whether the row is gone for good.
+    /// Returns true if the row is gone for good.
     pub(super) fn is_gone(&self) -> bool {
         self.get(&self.manager.held) & GONE != 0
     }

@@ -24,8 +24,8 @@ impl Tagging for Older {
 
 impl WaitPolicy for Older {
     const NAME: &'static str = "older";
-    type Shared<P: Platform> = ();
-    type Worker<P: Platform> = ();
+    type SharedState<P: Platform> = ();
+    type WorkerState<P: Platform> = ();
     fn shared<P: Platform>(_: P::Core, _: usize, _: &InstanceOptions) -> Result<(), OutOfMemory> {
         Ok(())
     }
