@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use platform::{OutOfMemory, Place};
 use redo_log::{LogError, LogOptions};
 
-use crate::directory::description::{DescriptionError, TABLE_IDS_MAX};
+use crate::directory::description::{Description, DescriptionError, TABLE_IDS_MAX};
 use crate::directory::wire::Unreadable;
 use crate::participants::GlobalId;
 
@@ -139,6 +139,19 @@ pub enum SchemaError {
         "the directory has seen {TABLE_IDS_MAX} tables, and can have no more: copy the rows to a new one"
     )]
     TooManyTables,
+}
+
+impl Description {
+    /// An id that no table has had.
+    pub fn new_id(&mut self) -> Result<u32, SchemaError> {
+        match self.next_id {
+            TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
+            id => {
+                self.next_id += 1;
+                Ok(id)
+            }
+        }
+    }
 }
 
 /// Why a durable database cannot be opened.

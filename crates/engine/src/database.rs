@@ -9,13 +9,13 @@ use storage::{index::Shape, last_complete};
 use terms::Abort;
 use terms::Epoch;
 
-use crate::columns::Columns;
 use crate::durable::{Durable, RedoWriter, not_durable};
-use crate::parts::{KeptPart, Prepared};
+use crate::participants::parts::{KeptPart, Prepared};
+use crate::participants::undecided::Undecided;
 use crate::session::MemorySession;
-use crate::table_list::TableList;
+use crate::tables::table_list::TableList;
 use crate::transaction::Scratch;
-use crate::undecided::Undecided;
+use crate::transaction::columns::Columns;
 use boundary::Elder;
 use boundary::SchemaBuilder;
 use boundary::{Decision, PartOf};

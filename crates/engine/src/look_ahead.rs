@@ -1,5 +1,5 @@
-//! What a procedure tells before it begins, so that its worker can look ahead (`concurrency::look_ahead`
-//! says how, and why that is safe).
+//! What a procedure tells before it begins, so that its worker can look ahead
+//! (`concurrency::look_ahead` says how, and why that is safe).
 
 use boundary::LookAhead;
 use concurrency::Scheme;

@@ -23,7 +23,6 @@
 //! before them.
 
 use super::wire::{Bytes, read_bytes, read_number, read_size};
-use crate::opening::SchemaError;
 use schema::description::{Place, TailForm};
 use schema::{ColumnDescription, Datum, StoredIndex, StoredTable, TableDescription, ValueType};
 
@@ -284,19 +283,6 @@ fn read_rest_of_column(rest: &mut &[u8], column: &mut ColumnDescription) -> Opti
         column.default = Some(default);
     }
     Some(())
-}
-
-impl Description {
-    /// An id that no table has had.
-    pub fn new_id(&mut self) -> Result<u32, SchemaError> {
-        match self.next_id {
-            TABLE_IDS_MAX => Err(SchemaError::TooManyTables),
-            id => {
-                self.next_id += 1;
-                Ok(id)
-            }
-        }
-    }
 }
 
 #[cfg(test)]

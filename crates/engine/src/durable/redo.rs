@@ -10,7 +10,7 @@ use super::checkpoint::Checkpoints;
 use super::codec::{Encoder, TableCodec};
 use super::global::Item;
 use super::journal::Journal;
-use crate::table_list::{End, TableList};
+use crate::tables::table_list::{End, TableList};
 
 /// Bytes of an item with which a part ends, at most, as far as memory is set aside for it.
 const ITEM_BYTES: usize = 1 << 10;

@@ -13,7 +13,7 @@ use terms::Epoch;
 use terms::{Abort, Conflict, Stamp};
 
 use crate::session::MemorySession;
-use crate::table_list::Changes;
+use crate::tables::table_list::Changes;
 use crate::transaction::Transaction;
 use boundary::{Body, BranchName, Branches};
 use boundary::{Commit, Stats};

@@ -9,11 +9,11 @@ use storage::last_complete;
 use terms::Epoch;
 use terms::{Abort, Category, Mode};
 
-use crate::following::Following;
-use crate::parts::{KeptPart, Prepared};
+use crate::participants::parts::{KeptPart, Prepared};
 use crate::session::MemorySession;
-use crate::table_list::Changes;
+use crate::tables::table_list::Changes;
 use crate::transaction::Transaction;
+use crate::transaction::following::Following;
 use boundary::AnyAttempt;
 use boundary::Branches;
 use boundary::Pauses;

@@ -16,7 +16,7 @@ use crate::durable::Durable;
 use crate::durable::checkpoint::Checkpoints;
 use crate::durable::codec::TableCodec;
 use crate::durable::tables::Tables;
-use crate::undecided::Undecided;
+use crate::participants::undecided::Undecided;
 use boundary::SchemaBuilder;
 use boundary::SchemaError;
 use boundary::directory::description::Description;

@@ -45,8 +45,8 @@ impl Shuffle {
     }
 }
 
-/// Runs a stored procedure as [`crate::MemorySession::run`] does, until it commits or fails for good, but
-/// shuffled.
+/// Runs a stored procedure as [`crate::MemorySession::run`] does, until it commits or fails for
+/// good, but shuffled.
 ///
 /// # Panics
 /// If the procedure breaks its contract: a value that does not survive the way through bytes, a

@@ -9,7 +9,7 @@ use platform::{Platform, Work};
 use terms::Abort;
 
 use super::Transaction;
-use crate::columns::{Columns, copy_value};
+use crate::transaction::columns::{Columns, copy_value};
 
 /// Declares the copy of one value.
 fn declare<P: Platform>(c: P::Core, bytes: usize) {

@@ -13,7 +13,9 @@ macro_rules! call {
     }};
 }
 
+pub(crate) mod columns;
 mod erased;
+pub(crate) mod following;
 mod interpreted;
 pub(crate) mod object;
 mod told;
@@ -25,8 +27,8 @@ use storage::{Optimisation, Optimisations};
 use terms::Epoch;
 use terms::{Abort, Category, Mode};
 
-use crate::columns::Columns;
 use crate::durable::RedoWriter;
+use crate::transaction::columns::Columns;
 use boundary::Commit;
 use boundary::RowBatch;
 use schema::{KeyBuffer, KeyRange, Routes, RowId, TAIL_BYTES_MAX, extent};

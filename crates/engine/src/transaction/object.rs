@@ -8,8 +8,8 @@ use terms::Abort;
 use terms::Epoch;
 
 use super::Transaction;
-use crate::following::Following;
-use crate::table_list::TableList;
+use crate::tables::table_list::TableList;
+use crate::transaction::following::Following;
 use boundary::AnyAttempt;
 use boundary::AnyVerbs;
 use boundary::{Commit, Stats};

@@ -6,7 +6,7 @@ use platform::{Intent, Platform, Work};
 use storage::tree::Direction;
 use terms::{Abort, Conflict};
 
-use crate::conversion::{Conversion, Reads};
+use crate::tables::conversion::{Conversion, Reads};
 use crate::transaction::Transaction;
 use boundary::{AnyVerbs, RowVisitor as Visitor, Span};
 use schema::{Routes, RowId};

@@ -9,7 +9,7 @@ use storage::{Latched, Places, Walk};
 use terms::Epoch;
 use terms::{Abort, Conflict};
 
-use crate::conversion::{Conversion, Reads};
+use crate::tables::conversion::{Conversion, Reads};
 use boundary::directory::description::Description;
 use schema::TableDescription;
 

@@ -1,7 +1,7 @@
 //! How a table gets rows of another form, or other indexes, while it is in use.
 //!
 //! The form to come is a table of its own that nobody knows, with the same primary keys
-//! ([`crate::conversion`]). In this order:
+//! ([`crate::tables::conversion`]). In this order:
 //!
 //! 1. The table to come is made. To the directory it is one that was dropped: a crash leaves the
 //!    table as it was.
@@ -28,9 +28,9 @@ use storage::Walk;
 use terms::Abort;
 use terms::Epoch;
 
-use crate::conversion::{Conversion, Reads, RowImage};
 use crate::session::MemorySession;
-use crate::table_list::{Changes, End};
+use crate::tables::conversion::{Conversion, Reads, RowImage};
+use crate::tables::table_list::{Changes, End};
 use boundary::SchemaBuilder;
 use boundary::directory::description::NOT_COUNTED;
 use boundary::{AnyVerbs, Span};

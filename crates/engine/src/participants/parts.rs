@@ -16,9 +16,9 @@ use terms::{Abort, Stamp};
 use crate::durable::RedoWriter;
 use crate::durable::checkpoint::Phase;
 use crate::durable::global::Item;
-use crate::table_list::{End, TableList};
+use crate::participants::undecided::{PartRecord, TakenPart, Undecided};
+use crate::tables::table_list::{End, TableList};
 use crate::transaction::end_commit;
-use crate::undecided::{PartRecord, TakenPart, Undecided};
 use boundary::Commit;
 use boundary::{Decision, GlobalId, PartOf};
 
@@ -34,9 +34,9 @@ pub(crate) enum KeptPart<T> {
 }
 
 /// A part of a transaction over several databases that can no longer fail, and holds its rows until
-/// a session of its database finishes the part: [`crate::MemorySession::finish`]. If the part is dropped
-/// instead, its rows stay locked, and what it has inserted stays invisible, as long as the database
-/// lives: the database cannot know whether the transaction committed.
+/// a session of its database finishes the part: [`crate::MemorySession::finish`]. If the part is
+/// dropped instead, its rows stay locked, and what it has inserted stays invisible, as long as the
+/// database lives: the database cannot know whether the transaction committed.
 #[must_use = "a prepared part keeps its rows locked until it is finished"]
 pub struct Prepared<'d, P: Platform, S: Scheme<P>> {
     part: KeptPart<S::Prepared>,

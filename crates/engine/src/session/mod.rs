@@ -1,21 +1,24 @@
 //! Sessions: a session runs the transactions of one worker, and tries each of them again until it
 //! ends.
 
+mod copying;
+mod durability;
+
 use concurrency::{Scheme, Use};
 use platform::{Nanos, Platform};
-use redo_log::{LogError, Spares, Target};
+use redo_log::{LogError, Spares};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 
-use crate::copying::RowCopier;
+use self::copying::RowCopier;
 use crate::durable::{RedoWriter, not_durable};
 use crate::look_ahead::Ahead;
-use crate::open_branches::OpenBranches;
-use crate::parts::{PartKeeper, Prepared};
-use crate::table_list::{Changes, TableList};
+use crate::participants::open_branches::OpenBranches;
+use crate::participants::parts::{PartKeeper, Prepared};
+use crate::participants::undecided::{PartRecord, Undecided};
+use crate::tables::table_list::{Changes, TableList};
 use crate::transaction::object::Attempt;
 use crate::transaction::{Scratch, Transaction, end_commit};
-use crate::undecided::{PartRecord, Undecided};
 use boundary::Procedure;
 use boundary::run_inline;
 use boundary::{ATTEMPTS_OF_AN_ELDER, Backoff, Elder, Pauses};
@@ -195,57 +198,6 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         if now >= rests_until && copier.is_wanted() {
             self.rests_until = copier.work(now);
         }
-    }
-
-    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens.
-    /// Always true in a database that is not durable.
-    pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
-        let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));
-        durable.is_none_or(|durable| durable >= outcome.into().0)
-    }
-
-    /// Waits until a commit, or what a decision to roll back depends on, is durable. The session is
-    /// idle meanwhile.
-    ///
-    /// # Errors
-    /// The log has stopped: the commit is not to be acknowledged.
-    pub fn wait_durable(&mut self, outcome: impl Into<Epoch>) -> Result<(), Abort> {
-        self.wait_durable_until(outcome, None).map(drop)
-    }
-
-    /// As [`Self::wait_durable`], but no longer than until the deadline, if there is one; tells
-    /// whether the outcome is durable. If not, nothing is known yet: a commit has happened, and
-    /// other transactions may see it, but a crash may lose it.
-    ///
-    /// # Errors
-    /// As [`Self::wait_durable`].
-    pub fn wait_durable_until(
-        &mut self,
-        outcome: impl Into<Epoch>,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, Abort> {
-        self.wait_for(Target { epoch: outcome.into().0, deadline, by_epoch: true })
-    }
-
-    /// As [`Self::wait_durable_until`], for a caller that does not ask again: the outcome is on
-    /// disk when this is true, and [`Self::is_durable`] may find that out later only. Sessions that
-    /// all wait like this draw no epochs.
-    ///
-    /// # Errors
-    /// As [`Self::wait_durable`].
-    pub fn wait_written_until(
-        &mut self,
-        outcome: impl Into<Epoch>,
-        deadline: Option<Nanos>,
-    ) -> Result<bool, Abort> {
-        self.wait_for(Target { epoch: outcome.into().0, deadline, by_epoch: false })
-    }
-
-    fn wait_for(&mut self, target: Target) -> Result<bool, Abort> {
-        self.inner.leave();
-        let Some(redo) = &self.redo else { return Ok(true) };
-        let waited = redo.journal().wait(self.inner.core(), self.inner.instance().epochs(), target);
-        waited.map_err(|error| not_durable(&error))
     }
 
     /// Waits until the failure of a transaction may be told, and gives what is told: like a commit
@@ -462,10 +414,10 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         self.transact_as(mode, bounds, |transaction| run_inline(tables, procedure, actions, transaction))
     }
 
-    /// Tells of the procedure that the session will run as number [`concurrency::LOOK_AHEAD`] from here:
-    /// number 1 is the next. `None`: it is not known. The caller calls this between transactions,
-    /// and either before each transaction or never. The session is inside an epoch afterwards: a
-    /// caller that waits before it runs a transaction calls [`Self::idle`] first.
+    /// Tells of the procedure that the session will run as number [`concurrency::LOOK_AHEAD`] from
+    /// here: number 1 is the next. `None`: it is not known. The caller calls this between
+    /// transactions, and either before each transaction or never. The session is inside an epoch
+    /// afterwards: a caller that waits before it runs a transaction calls [`Self::idle`] first.
     #[inline]
     pub fn look_ahead<Q: Procedure>(&mut self, tables: &Q::Tables, procedure: Option<&Q>) {
         if let (Some(mut ahead), Some(procedure)) = (self.step_ahead(), procedure) {

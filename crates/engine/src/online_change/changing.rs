@@ -20,10 +20,10 @@ use storage::{Optimisation, last_complete};
 use terms::Epoch;
 use terms::{Abort, Mode};
 
-use crate::conversion::{Conversion, Reads};
 use crate::durable::codec::TableCodec;
 use crate::session::MemorySession;
-use crate::table_list::{Changes, End, Leaving, Turn};
+use crate::tables::conversion::{Conversion, Reads};
+use crate::tables::table_list::{Changes, End, Leaving, Turn};
 use crate::transaction::Transaction;
 use boundary::directory::description::{DirectoryTable, NOT_COUNTED};
 use boundary::{AnyVerbs, Span};

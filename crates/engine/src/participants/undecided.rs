@@ -2,9 +2,10 @@
 //! that are not forgotten.
 //!
 //! A durable database keeps prepared parts itself, and their callers have numbers of them: so a
-//! checkpoint can copy the rows that a part holds as they were before it ([`concurrency::Redo::before`]),
-//! with the latch held, without which no part is finished. And it can carry the records of parts
-//! and decisions along: they are left in the log again, behind the checkpoint's cut.
+//! checkpoint can copy the rows that a part holds as they were before it
+//! ([`concurrency::Redo::before`]), with the latch held, without which no part is finished. And it
+//! can carry the records of parts and decisions along: they are left in the log again, behind the
+//! checkpoint's cut.
 //!
 //! What a checkpoint has to carry, which stands for all records up to some epoch: of parts whose
 //! record of being prepared may be of that epoch or an earlier one, those whose end will have a

@@ -12,9 +12,9 @@ use crate::durable::codec::{Encoder, TableCodec};
 use crate::durable::global::Item;
 use crate::durable::journal::CheckpointWriter;
 use crate::durable::{Durable, RedoWriter};
-use crate::table_list::TableList;
+use crate::participants::undecided::{Carried, Undecided};
+use crate::tables::table_list::TableList;
 use crate::transaction::{Scratch, Transaction};
-use crate::undecided::{Carried, Undecided};
 use boundary::AnyVerbs;
 use schema::RowId;
 
