@@ -128,7 +128,7 @@ impl Segments {
             let mut is_full = false;
             for first in behind.iter().rev() {
                 let is_last = first == newest;
-                let fills = self.copy_one((from, to), *first, is_last)?;
+                let fills = self.copy_one(from, to, *first, is_last)?;
                 copied += usize::from(fills.is_some());
                 is_full |= is_last && fills == Some(true);
             }
@@ -139,7 +139,7 @@ impl Segments {
     }
 
     /// Copies one, unless it is the last one and is being made; whether it is full.
-    fn copy_one(&self, (from, to): (&Path, &Path), first: u64, is_last: bool) -> Copied<Option<bool>> {
+    fn copy_one(&self, from: &Path, to: &Path, first: u64, is_last: bool) -> Copied<Option<bool>> {
         let name = segments::name(Lsn(first));
         let path = from.join(&name);
         let mut bytes = read_backwards(&self.0[&first]).map_err(of_file(&path))?;

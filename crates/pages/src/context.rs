@@ -34,7 +34,7 @@ pub(crate) struct FoundRow {
 impl FoundRow {
     /// A row that was just found.
     #[inline]
-    pub(crate) fn of(table: usize, (key, hint): (KeyWords, EntryHint), is_locked: bool) -> Self {
+    pub(crate) fn of(table: usize, key: KeyWords, hint: EntryHint, is_locked: bool) -> Self {
         FoundRow { table, key, hint: Some(hint), is_locked, is_gone: false }
     }
 
@@ -213,7 +213,7 @@ impl<'d, P: Files> Context<'d, P> {
 
     /// Gives back what the session has.
     pub(crate) fn end_session(&mut self, number: usize) {
-        self.shared.end_session(self.worker.c, number, (&mut self.owner, &mut self.spare));
+        self.shared.end_session(self.worker.c, number, &mut self.owner, &mut self.spare);
     }
 
     /// Commits: changes are there already. With a log its locks are released before the commit is

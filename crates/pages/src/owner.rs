@@ -97,7 +97,8 @@ impl<P: Files> Owners<P> {
     pub(crate) fn new(
         c: P::Core,
         manager: &LockManager<P>,
-        (sessions, parts): (usize, usize),
+        sessions: usize,
+        parts: usize,
     ) -> Result<Self, OutOfMemory> {
         let owners =
             (0..sessions + parts).rev().map(|number| Box::new(Owner::new(manager, number, 0))).collect();
@@ -123,12 +124,7 @@ impl<P: Files> Owners<P> {
     }
 
     /// Takes an owner back; of a part, or of a session. Its transaction is over.
-    pub(crate) fn give_back(
-        &self,
-        c: P::Core,
-        (owner, of_part): (&mut Owner, bool),
-        manager: &LockManager<P>,
-    ) {
+    pub(crate) fn give_back(&self, c: P::Core, owner: &mut Owner, of_part: bool, manager: &LockManager<P>) {
         owner.locks.end((manager, c));
         let fresh = Box::new(Owner::new(manager, owner.number, owner.transactions));
         self.free.with(c, |free| {

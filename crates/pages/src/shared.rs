@@ -53,11 +53,13 @@ impl<P: Files> SharedState<P> {
     pub(crate) fn new(
         c: P::Core,
         options: &PagedOptions,
-        (pool, locks, tables): (Pool<P>, LockManager<P>, Vec<Table>),
+        pool: Pool<P>,
+        locks: LockManager<P>,
+        tables: Vec<Table>,
         checkpoints: Option<Checkpoints<P>>,
     ) -> Result<Self, PagedError> {
         let sessions_max = options.sessions_max.max(1);
-        let owners = Owners::new(c, &locks, (sessions_max, options.parts_max))?;
+        let owners = Owners::new(c, &locks, sessions_max, options.parts_max)?;
         Ok(SharedState {
             pool,
             locks,
@@ -96,11 +98,12 @@ impl<P: Files> SharedState<P> {
         &self,
         c: P::Core,
         number: usize,
-        (owner, spare): (&mut Owner, &mut Option<Box<Owner>>),
+        owner: &mut Owner,
+        spare: &mut Option<Box<Owner>>,
     ) {
-        self.owners.give_back(c, (owner, false), &self.locks);
+        self.owners.give_back(c, owner, false, &self.locks);
         if let Some(spare) = spare {
-            self.owners.give_back(c, (spare, true), &self.locks);
+            self.owners.give_back(c, spare, true, &self.locks);
         }
         // Release: pairs with the acquire of the next session with the number.
         P::store(c, P::word_of(&self.sessions, number * LINE_BYTES), 0, Ordering::Release);

@@ -43,7 +43,7 @@ pub(crate) struct Undo {
 impl Undo {
     /// Remembers a change; `first` is where words were written.
     #[inline]
-    pub(crate) fn push(&mut self, (tree, key): (Tree, &[u64]), first: usize, takeback: Takeback<'_>) {
+    pub(crate) fn push(&mut self, tree: Tree, key: &[u64], first: usize, takeback: Takeback<'_>) {
         let (key, at) = (KeyWords::of(key), self.before.len());
         let what = match takeback {
             Takeback::None => return,
@@ -94,7 +94,7 @@ impl Undo {
         while !words.is_empty() {
             let StepWords { tree, key, first, takeback } = StepWords::take(&mut words)?;
             let tree = *trees.get(tree as usize).filter(|tree| tree.width == key.len())?;
-            undo.push((tree, key), first, takeback);
+            undo.push(tree, key, first, takeback);
         }
         Some(undo)
     }
@@ -206,10 +206,10 @@ mod tests {
         let trees = [Tree::of(0, 1, 2), Tree::of(1, 2, 1)];
         let parts = RecordParts { words: &[7, 8, 9], tail_bytes: 11 };
         let mut undo = Undo::default();
-        undo.push((trees[0], &[1, 2]), 0, Takeback::Mark { ghost: true });
-        undo.push((trees[1], &[3]), 0, Takeback::Mark { ghost: false });
-        undo.push((trees[1], &[4]), 0, Takeback::Put { parts, ghost: true });
-        undo.push((trees[0], &[5, 6]), 4, Takeback::Write { words: &[10] });
+        undo.push(trees[0], &[1, 2], 0, Takeback::Mark { ghost: true });
+        undo.push(trees[1], &[3], 0, Takeback::Mark { ghost: false });
+        undo.push(trees[1], &[4], 0, Takeback::Put { parts, ghost: true });
+        undo.push(trees[0], &[5, 6], 4, Takeback::Write { words: &[10] });
         let mut words = Vec::new();
         undo.encode(&mut words);
         let mut again = Undo::decode(&words, &trees).expect("all of it");

@@ -33,7 +33,7 @@ pub(crate) fn step_bytes(length: usize) -> usize {
 }
 
 /// Memory of a chunk that no block was cut from yet.
-pub(crate) struct Fresh {
+pub(crate) struct FreshChunk {
     pub base: NonNull<u8>,
     pub bytes: usize,
     /// Bytes at the end that the machine has not been asked to provide yet.
@@ -65,17 +65,17 @@ impl MemoryUse {
 }
 
 /// Free blocks of one class and one node that an arena gave back.
-pub(crate) struct Batch {
+pub(crate) struct BlockBatch {
     pub class: usize,
     pub node: Option<Node>,
     pub blocks: Vec<NonNull<u8>>,
 }
 
 /// Data that the latch protects.
-struct Pool<P: Platform> {
+struct ChunkPool<P: Platform> {
     chunks: Vec<P::Region>,
-    batches: Vec<Batch>,
-    spares: Vec<(Option<Node>, Fresh)>,
+    batches: Vec<BlockBatch>,
+    spares: Vec<(Option<Node>, FreshChunk)>,
 }
 
 /// Lines before those of the workers.
@@ -95,7 +95,7 @@ pub(crate) struct Chunks<P: Platform> {
     /// and not got back.
     shared: P::Region,
     workers: usize,
-    pool: UnsafeCell<Pool<P>>,
+    pool: UnsafeCell<ChunkPool<P>>,
 }
 
 // SAFETY: `pool` is touched only while the latch is held; the rest is immutable.
@@ -107,7 +107,7 @@ impl<P: Platform> Chunks<P> {
     /// No chunk yet, and at most `bytes_max` bytes of them, for arenas of `workers` workers.
     pub(crate) fn new(c: P::Core, bytes_max: u64, workers: usize) -> Result<Self, OutOfMemory> {
         let shared = P::region(c, None, (SHARED_LINES + workers) * LINE_BYTES, "memory limit")?;
-        let pool = Pool { chunks: Vec::new(), batches: Vec::new(), spares: Vec::new() };
+        let pool = ChunkPool { chunks: Vec::new(), batches: Vec::new(), spares: Vec::new() };
         Ok(Chunks { bytes_max, shared, workers, pool: UnsafeCell::new(pool) })
     }
 
@@ -125,7 +125,7 @@ impl<P: Platform> Chunks<P> {
     }
 
     /// Publishes the bytes that the arena of a worker has cut, and the bytes in use.
-    pub(crate) fn publish(&self, worker: usize, (touched, used): (u64, u64)) {
+    pub(crate) fn publish(&self, worker: usize, touched: u64, used: u64) {
         if worker < self.workers {
             P::poke(self.word_at(SHARED_LINES + worker, 0), touched);
             P::poke(self.word_at(SHARED_LINES + worker, 1), used);
@@ -145,7 +145,7 @@ impl<P: Platform> Chunks<P> {
         MemoryUse { reserved, touched: sum(0), used: sum(1) }
     }
 
-    fn with_pool<T>(&self, c: P::Core, body: impl FnOnce(&mut Pool<P>) -> T) -> T {
+    fn with_pool<T>(&self, c: P::Core, body: impl FnOnce(&mut ChunkPool<P>) -> T) -> T {
         // Acquire: pairs with the release store below.
         while P::cas(c, self.word(0), 0, 1, Ordering::Acquire).is_err() {
             P::spin_while(c, self.word(0), 1, None);
@@ -165,7 +165,7 @@ impl<P: Platform> Chunks<P> {
     }
 
     /// Takes free blocks that another arena may use.
-    pub(crate) fn give_batch(&self, c: P::Core, batch: Batch) {
+    pub(crate) fn give_batch(&self, c: P::Core, batch: BlockBatch) {
         let batches = self.with_pool(c, |pool| {
             pool.batches.push(batch);
             pool.batches.len()
@@ -189,7 +189,7 @@ impl<P: Platform> Chunks<P> {
         node: Option<Node>,
     ) -> Option<Vec<NonNull<u8>>> {
         let (batch, left) = self.with_pool(c, |pool| {
-            let of_class = |batch: &Batch| batch.class == class;
+            let of_class = |batch: &BlockBatch| batch.class == class;
             let near = pool.batches.iter().rposition(|batch| of_class(batch) && batch.node == node);
             let found = near.or_else(|| pool.batches.iter().rposition(of_class));
             (found.map(|place| pool.batches.swap_remove(place)), pool.batches.len())
@@ -240,7 +240,7 @@ impl<P: Platform> Chunks<P> {
         node: Option<Node>,
         wanted: usize,
         bytes: usize,
-    ) -> Result<Fresh, OutOfMemory> {
+    ) -> Result<FreshChunk, OutOfMemory> {
         if let Some(spare) = self.take_spare(c, bytes, |of| of == node) {
             return Ok(spare);
         }
@@ -250,7 +250,7 @@ impl<P: Platform> Chunks<P> {
                 // Near the limit a smaller chunk may still fit.
                 Err(_) if length / 2 >= bytes.max(LINE_BYTES) => length /= 2,
                 Err(error) => return self.take_spare(c, bytes, |_| true).ok_or(error),
-                Ok(base) => return Ok(Fresh { base, bytes: length, unready: length }),
+                Ok(base) => return Ok(FreshChunk { base, bytes: length, unready: length }),
             }
         }
     }
@@ -263,23 +263,23 @@ impl<P: Platform> Chunks<P> {
     }
 
     /// A chunk that no arena needs yet; `None` near the limit, or if the machine refuses.
-    pub(crate) fn chunk_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize) -> Option<Fresh> {
+    pub(crate) fn chunk_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize) -> Option<FreshChunk> {
         let most = self.bytes_max - self.bytes_max / NOT_AHEAD_PART;
         if self.bytes_used(c).saturating_add(bytes as u64) > most {
             return None;
         }
         let base = self.chunk_to_cut(c, node, bytes).ok()?;
-        Some(Fresh { base, bytes, unready: bytes })
+        Some(FreshChunk { base, bytes, unready: bytes })
     }
 
     /// Takes a spare chunk and has `ready` of its bytes provided, or a step. Nothing happens near
     /// the limit, or if the machine refuses: false.
     pub(crate) fn take_ahead(&self, c: P::Core, node: Option<Node>, bytes: usize, ready: usize) -> bool {
-        let Some(Fresh { base, .. }) = self.chunk_ahead(c, node, bytes) else { return false };
+        let Some(FreshChunk { base, .. }) = self.chunk_ahead(c, node, bytes) else { return false };
         let ready = ready.next_multiple_of(step_bytes(bytes)).min(bytes);
         P::populate(c, base.as_ptr(), ready);
         let spares = self.with_pool(c, |pool| {
-            pool.spares.push((node, Fresh { base, bytes, unready: bytes - ready }));
+            pool.spares.push((node, FreshChunk { base, bytes, unready: bytes - ready }));
             pool.spares.len()
         });
         // Relaxed: a hint for `take_spare`.
@@ -288,7 +288,7 @@ impl<P: Platform> Chunks<P> {
     }
 
     /// A spare of at least this many bytes on an acceptable node.
-    fn take_spare(&self, c: P::Core, bytes: usize, on: impl Fn(Option<Node>) -> bool) -> Option<Fresh> {
+    fn take_spare(&self, c: P::Core, bytes: usize, on: impl Fn(Option<Node>) -> bool) -> Option<FreshChunk> {
         // Relaxed: a hint; an arena that misses a spare takes a chunk.
         if P::load(c, self.word(3), Ordering::Relaxed) == 0 {
             return None;

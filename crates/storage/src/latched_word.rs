@@ -41,13 +41,13 @@ pub struct LatchSeat<P: Platform> {
 }
 
 /// A latch that is held, and is released however its holder ends.
-struct Held<'a, P: Platform> {
+struct HeldWord<'a, P: Platform> {
     core: P::Core,
     latch: &'a QueueLatch<P>,
     node: &'a QueueNode<P>,
 }
 
-impl<P: Platform> Drop for Held<'_, P> {
+impl<P: Platform> Drop for HeldWord<'_, P> {
     #[inline]
     fn drop(&mut self) {
         if !P::is_gone(self.core) {
@@ -86,7 +86,7 @@ impl<P: Platform> LatchedLines<P> {
         // SAFETY: the seat is borrowed until `held` has released the latch, also if `body` panics,
         // so it is used for nothing else, and its region stays.
         unsafe { latch.acquire(c, node) };
-        let _held = Held { core: c, latch, node };
+        let _held = HeldWord { core: c, latch, node };
         body()
     }
 

@@ -15,7 +15,7 @@ use terms::Epoch;
 /// The date of a block that has none yet.
 const UNDATED: Epoch = Epoch(u64::MAX);
 
-struct Retired {
+struct RetiredBlock {
     /// A global epoch that was read after the block was unlinked.
     date: Epoch,
     block: NonNull<u8>,
@@ -39,7 +39,7 @@ pub struct Local<P: Platform> {
     epochs: *const Epochs<P>,
     participant: Participant,
     /// Unlinked blocks in the order of their dates; the last [`Self::undated`] have no date yet.
-    retired: VecDeque<Retired>,
+    retired: VecDeque<RetiredBlock>,
     undated: usize,
     /// The horizon when the worker entered in its epoch.
     horizon: Epoch,
@@ -232,7 +232,7 @@ impl<P: Platform> Local<P> {
     /// As [`Arena::free`], but cores that found the block before it was unlinked may read it until
     /// they leave their epoch.
     pub unsafe fn retire(&mut self, _: P::Core, block: NonNull<u8>, bytes: usize) {
-        self.retired.push_back(Retired { date: UNDATED, block, bytes });
+        self.retired.push_back(RetiredBlock { date: UNDATED, block, bytes });
         self.undated += 1;
     }
 

@@ -118,7 +118,7 @@ impl<P: Files> Checkpoints<P> {
             if maker.job.is_none() {
                 maker.job = Some(Job { begins: log.buffer.begin_checkpoint(c), next_frame: 0 });
             }
-            match self.work(c, maker, (pool, log), FRAMES_PER_TURN) {
+            match self.work(c, maker, pool, log, FRAMES_PER_TURN) {
                 Err(_) if maker.failure.is_none() => {
                     let due = log.buffer.end(c).0 + self.bytes / AGAIN_PART;
                     P::store(c, self.last(), due.saturating_sub(self.bytes), Ordering::Relaxed);
@@ -138,10 +138,10 @@ impl<P: Files> Checkpoints<P> {
         self.maker.with(c, |maker| {
             // One that has begun before says less.
             if maker.job.is_some() {
-                while !self.work(c, maker, (pool, log), usize::MAX)? {}
+                while !self.work(c, maker, pool, log, usize::MAX)? {}
             }
             maker.job = Some(Job { begins: log.buffer.begin_checkpoint(c), next_frame: 0 });
-            while !self.work(c, maker, (pool, log), usize::MAX)? {}
+            while !self.work(c, maker, pool, log, usize::MAX)? {}
             Ok(())
         })
     }
@@ -151,13 +151,14 @@ impl<P: Files> Checkpoints<P> {
         &self,
         c: P::Core,
         maker: &mut CheckpointMaker<P>,
-        (pool, log): (&Pool<P>, &Log<P>),
+        pool: &Pool<P>,
+        log: &Log<P>,
         frames: usize,
     ) -> Result<bool, PagedError> {
         if let Some(failure) = &maker.failure {
             return Err(failure.clone());
         }
-        let result = self.try_work(c, maker, (pool, log), frames);
+        let result = self.try_work(c, maker, pool, log, frames);
         if !matches!(result, Ok(false)) {
             maker.job = None;
         }
@@ -168,7 +169,8 @@ impl<P: Files> Checkpoints<P> {
         &self,
         c: P::Core,
         maker: &mut CheckpointMaker<P>,
-        (pool, log): (&Pool<P>, &Log<P>),
+        pool: &Pool<P>,
+        log: &Log<P>,
         frames: usize,
     ) -> Result<bool, PagedError> {
         let waits = frames == usize::MAX;

@@ -68,7 +68,7 @@ impl<P: Files> Undecided<P> {
     }
 
     /// The end of a part is in the log, there; the log is durable up to `durable`.
-    pub(crate) fn ended(&self, c: P::Core, transaction: u64, (at, durable): (Lsn, Lsn)) {
+    pub(crate) fn ended(&self, c: P::Core, transaction: u64, at: Lsn, durable: Lsn) {
         self.state.with(c, |state| {
             if state.ended.len() >= state.forget_at {
                 state.ended.retain(|(at, _)| *at > durable);

@@ -109,7 +109,7 @@ impl<P: Files> PageFile<P> {
     ) -> Result<(), PagedError> {
         let PageFileAttributes { page_bytes, identity, lives } = &self.about;
         let bytes = &bytes[..bytes.len().min(*page_bytes)];
-        let verified = page::verify(bytes, (*page_bytes, *identity), (number, oldest));
+        let verified = page::verify(bytes, *page_bytes, *identity, number, oldest);
         let verified = verified.and_then(|lsn| match life::is_lost(lives, lsn) {
             true => Err(PageFault::Ahead),
             false => Ok(()),

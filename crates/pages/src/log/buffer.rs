@@ -47,9 +47,12 @@ impl<P: Files> LogBuffer<P> {
     /// `begins`.
     pub(super) fn new(
         c: P::Core,
-        (bytes, apart): (u64, bool),
-        (workers, owners): (usize, usize),
-        (plan, begins): (SegmentPlan, Lsn),
+        bytes: u64,
+        apart: bool,
+        workers: usize,
+        owners: usize,
+        plan: SegmentPlan,
+        begins: Lsn,
     ) -> Result<Self, OutOfMemory> {
         let ring_bytes = bytes.next_multiple_of(BLOCK_BYTES as u64);
         let filling = match apart {
@@ -290,8 +293,7 @@ mod tests {
         let names = SegmentNames { life: 1, ..SegmentNames::default() };
         let plan = SegmentPlan { bytes: segment_blocks * block, names, generation: 1, continues: Lsn(0) };
         let begins = plan.first_in_segment(Lsn(0));
-        let buffer =
-            LogBuffer::<Hardware>::new(c, (4 * block, true), (1, 1), (plan, begins)).expect("memory");
+        let buffer = LogBuffer::<Hardware>::new(c, 4 * block, true, 1, 1, plan, begins).expect("memory");
         let window = buffer.open(c, 0, None);
         let fits = records.iter().map(|count| {
             let mut record = vec![count << 8 | 0xff; *count as usize];

@@ -91,7 +91,7 @@ impl<P: Files> Log<P> {
     /// Begins a generation of the log, whose first segment is made here.
     pub(crate) fn begin(c: P::Core, directory: &P::Directory, plan: LogPlan) -> Result<Self, PagedError> {
         let LogPlan { segments, buffer_bytes, workers, owners, begins, fills_apart } = plan;
-        let buffer = LogBuffer::new(c, (buffer_bytes, fills_apart), (workers, owners), (segments, begins))?;
+        let buffer = LogBuffer::new(c, buffer_bytes, fills_apart, workers, owners, segments, begins)?;
         let mut driver = LogDriver::new(P::queue(c, directory)?, segments, begins);
         driver.begin(c, begins)?;
         Ok(Log {

@@ -110,7 +110,7 @@ fn pool_with<P: Files>(
         pages_max: master.states.len() as u64 + frames,
         ..PagedOptions::with_pool(frames * page_bytes as u64)
     };
-    Pool::new(c, &options, (Some(file), None))
+    Pool::new(c, &options, Some(file), None)
 }
 
 /// Returns true if a directory holds rows in pages.

@@ -28,8 +28,10 @@ use crate::page::{self, PageFault};
 pub(crate) fn check<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
-    (path, master): (&Path, &Master),
-    (files, tail): (&LogFiles, &LogTail),
+    path: &Path,
+    master: &Master,
+    files: &LogFiles,
+    tail: &LogTail,
 ) -> Result<(), PagedError> {
     if !tail.is_torn() {
         return Ok(());
@@ -44,7 +46,6 @@ pub(crate) fn check<P: Files>(
     let (name, existence) = (head::NAME.to_owned(), Existence::Old);
     let open = Operation::Open { name, existence, access: Access::Cached };
     let file = P::perform(c, queue, open).into_file()?;
-    let about = (master.page_bytes, master.identity);
     let stride = channel::stride(master.page_bytes);
     let mut buffer = Buffer::new(c, None, stride.max(BLOCK_BYTES), "page that is looked at")?;
     for number in numbers {
@@ -54,8 +55,8 @@ pub(crate) fn check<P: Files>(
         let bytes = (completion.bytes()? as usize).min(master.page_bytes);
         buffer = completion.buffers.pop().ok_or_else(FileError::stopped)?;
         buffer.set_len(bytes);
-        // A page that is torn, or not there, knows nothing.
-        if let Ok(lsn) = page::verify(buffer.bytes(), about, (number, Lsn(0)))
+        // A page that is torn, or not there, proves nothing.
+        if let Ok(lsn) = page::verify(buffer.bytes(), master.page_bytes, master.identity, number, Lsn(0))
             && lsn > tail.lsn
         {
             return Err(PagedError::Page { number, path: path.to_path_buf(), fault: PageFault::Ahead });

@@ -59,21 +59,23 @@ impl<P: Files> PagedDatabase<P> {
             }
             None => None,
         };
-        let pool = Pool::new(c, options, (file, None))?;
+        let pool = Pool::new(c, options, file, None)?;
         let mut worker = pool.worker(c, 0);
         let (tables, descriptions) = make_tables(&mut worker, schema.into_tables(), &[])?;
         drop(worker);
-        PagedDatabase::new(c, options, (pool, tables, descriptions), None)
+        PagedDatabase::new(c, options, pool, tables, descriptions, None)
     }
 
     fn new(
         c: P::Core,
         options: &PagedOptions,
-        (pool, tables, descriptions): (Pool<P>, Vec<Table>, Vec<TableDescription>),
+        pool: Pool<P>,
+        tables: Vec<Table>,
+        descriptions: Vec<TableDescription>,
         checkpoints: Option<Checkpoints<P>>,
     ) -> Result<Self, PagedError> {
         let locks = LockManager::new(c, options, tables.len())?;
-        let shared = SharedState::new(c, options, (pool, locks, tables), checkpoints)?;
+        let shared = SharedState::new(c, options, pool, locks, tables, checkpoints)?;
         Ok(PagedDatabase { shared, descriptions })
     }
 
@@ -97,10 +99,10 @@ impl<P: Files> PagedDatabase<P> {
         let directory = P::open_directory(c, path, true)?;
         let mut queue = P::queue(c, &directory)?;
         let entries = P::perform(c, &mut queue, Operation::List).into_entries()?;
-        let exists = exists::<P>(c, &mut queue, (path, &entries))?;
+        let exists = exists::<P>(c, &mut queue, path, &entries)?;
         let declared = schema.into_tables();
         let found = match exists {
-            true => FoundDirectory::read::<P>(c, &mut queue, (&entries, &declared))?,
+            true => FoundDirectory::read::<P>(c, &mut queue, &entries, &declared)?,
             false => {
                 begin_making::<P>(c, &mut queue, &entries)?;
                 let identity = P::fresh_identity(c, &directory)?;
@@ -113,7 +115,7 @@ impl<P: Files> PagedDatabase<P> {
         }
         let (analysis, tail) = found.analyse::<P>(c, &mut queue, &mut listener)?;
         if let Some(files) = &found.files {
-            lost_end::check::<P>(c, &mut queue, (path, &found.master), (files, &tail))?;
+            lost_end::check::<P>(c, &mut queue, path, &found.master, files, &tail)?;
         }
         let life = P::fresh_identity(c, &directory)?;
         let opening = Opening { c, options, log, found, analysis, tail, life };
@@ -133,7 +135,8 @@ impl<P: Files> PagedDatabase<P> {
 fn exists<P: Files>(
     c: P::Core,
     queue: &mut P::Queue,
-    (path, entries): (&Path, &[Entry]),
+    path: &Path,
+    entries: &[Entry],
 ) -> Result<bool, PagedError> {
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
     if has(master::NAME) {
@@ -184,7 +187,7 @@ fn make_tables<P: Files>(
     let (mut tables, mut descriptions) = (Vec::new(), Vec::new());
     for (description, shape) in declared {
         let trees = known.iter().find(|(name, _)| name == description.name()).map(|(_, trees)| &trees[..]);
-        let table = Table::create(worker, (&description, shape), (first, trees))?;
+        let table = Table::create(worker, &description, shape, first, trees)?;
         if trees.is_none() {
             first += table.all_trees().count() as u32;
         }
@@ -215,7 +218,8 @@ impl FoundDirectory {
     fn read<P: Files>(
         c: P::Core,
         queue: &mut P::Queue,
-        (entries, declared): (&[Entry], &Declared),
+        entries: &[Entry],
+        declared: &Declared,
     ) -> Result<Self, PagedError> {
         let master = Master::read::<P>(c, queue)?;
         let pages = entries.iter().find(|entry| entry.name == head::NAME);
@@ -331,7 +335,7 @@ impl<P: Files> Opening<'_, P> {
         let (page_bytes, identity) = (options.page_bytes, self.found.master.identity);
         let about = PageFileAttributes { page_bytes, identity, lives: self.lives(begins) };
         let file = PageFile::open(c, (&path, directory), existence, about)?;
-        let pool = Pool::new(c, &options, (Some(file), Some(log)))?;
+        let pool = Pool::new(c, &options, Some(file), Some(log))?;
         pool.set_states(c, &self.analysis.states)?;
         pool.find_free(c);
         let restarted = self.restart(&mut pool.worker(c, options.sessions_max.max(1)), queue, listener);
@@ -342,7 +346,7 @@ impl<P: Files> Opening<'_, P> {
         let mut worker = pool.worker(c, options.sessions_max.max(1));
         let (tables, descriptions) = make_tables(&mut worker, declared, &self.found.by_table)?;
         drop(worker);
-        let fixed = self.fixed((&tables, &descriptions), self.lives(begins));
+        let fixed = self.fixed(&tables, &descriptions, self.lives(begins));
         let carried =
             UndecidedContent { parts: known(&doubted), decisions: self.analysis.analysis.decisions() };
         let checkpoints = Checkpoints::new(c, &pool, self.log.checkpoint_bytes, fixed, carried)?;
@@ -362,7 +366,7 @@ impl<P: Files> Opening<'_, P> {
             in_doubt: doubted.len() as u64,
             ..Recovered::default()
         };
-        let database = PagedDatabase::new(c, &options, (pool, tables, descriptions), checkpoints)?;
+        let database = PagedDatabase::new(c, &options, pool, tables, descriptions, checkpoints)?;
         doubted.into_iter().try_for_each(|doubted| database.shared.adopt(c, doubted))?;
         Ok((database, recovered))
     }
@@ -439,11 +443,7 @@ impl<P: Files> Opening<'_, P> {
     }
 
     /// The content of checkpoints from now on.
-    fn fixed(
-        &self,
-        (tables, descriptions): (&[Table], &[TableDescription]),
-        lives: Vec<Life>,
-    ) -> FixedContent {
+    fn fixed(&self, tables: &[Table], descriptions: &[TableDescription], lives: Vec<Life>) -> FixedContent {
         let mut description = self.found.description.clone();
         let mut trees: Vec<Tree> = tables.iter().flat_map(Table::all_trees).collect();
         trees.sort_by_key(|tree| tree.number);

@@ -121,7 +121,7 @@ impl Analysis {
                 Change::Write { key, first, .. } => (key, first),
                 _ => return Err(unknown()),
             };
-            undo.push((tree, key), first, logged.takeback);
+            undo.push(tree, key, first, logged.takeback);
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ impl<P: Platform> Page<'_, P> {
         // A root covers all keys: no key is less than that of its first entry.
         let first = crate::key::KeyWords::from_fn(self.width, |_| 0);
         let lsn = self.lsn();
-        self.format(c, (number, tree, level));
+        self.format(c, number, tree, level);
         self.set_lsn(lsn);
         self.insert(c, 0, &first, NewEntry::Child(left));
         self.insert(c, 1, separator, NewEntry::Child(right));

@@ -41,8 +41,10 @@ pub enum PageFault {
 /// `oldest`. Returns the end of the record of its last change.
 pub(crate) fn verify(
     bytes: &[u8],
-    (page_bytes, identity): (usize, u64),
-    (number, oldest): (u64, Lsn),
+    page_bytes: usize,
+    identity: u64,
+    number: u64,
+    oldest: Lsn,
 ) -> Result<Lsn, PageFault> {
     if bytes.len() < page_bytes {
         return Err(PageFault::Short);

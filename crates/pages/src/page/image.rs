@@ -126,9 +126,9 @@ impl<P: Platform> Page<'_, P> {
     ///
     /// Pre: the page is latched.
     #[must_use]
-    pub(crate) fn become_child(self, c: P::Core, (number, tree): (u64, u32), image: &[u64]) -> bool {
+    pub(crate) fn become_child(self, c: P::Core, number: u64, tree: u32, image: &[u64]) -> bool {
         let (Some(level), lsn) = (level_of(image), self.lsn()) else { return false };
-        self.format(c, (number, tree, level));
+        self.format(c, number, tree, level);
         self.set_lsn(lsn);
         self.absorb(c, image)
     }
@@ -146,7 +146,7 @@ mod tests {
     /// Pages that lie one behind the other.
     fn pages(region: &<Hardware as Platform>::Region, number: usize) -> Page<'_, Hardware> {
         let page = Page::new(Hardware::words_of(region, number * WORDS * 8, WORDS), 1);
-        page.format(Hardware::core(), (number as u64 + 1, 3, 0));
+        page.format(Hardware::core(), number as u64 + 1, 3, 0);
         page
     }
 
@@ -209,13 +209,13 @@ mod tests {
         let mut image = Vec::new();
         right.append_image(c, &mut image);
         assert!(!left.absorb(c, &image) && content(left) == before);
-        right.format(c, (2, 3, 0));
+        right.format(c, 2, 3, 0);
         for bit in 0..image.len() * 64 {
             let mut flipped = image.clone();
             flipped[bit / 64] ^= 1 << (bit % 64);
             // Nonsense harms nobody but the page.
             let _ = right.absorb(c, &flipped);
-            right.format(c, (2, 3, 0));
+            right.format(c, 2, 3, 0);
         }
         assert!((0..image.len()).all(|words| !right.absorb(c, &image[..words])));
     }

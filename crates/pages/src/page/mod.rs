@@ -311,7 +311,7 @@ impl<'p, P: Platform> Page<'p, P> {
     }
 
     /// Makes an empty page.
-    pub(crate) fn format(self, c: P::Core, (number, tree, level): (u64, u32, usize)) {
+    pub(crate) fn format(self, c: P::Core, number: u64, tree: u32, level: usize) {
         self.touch_header(c, Intent::Write);
         for word in &self.words[..HEADER] {
             P::poke(word, 0);

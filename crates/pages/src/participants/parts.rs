@@ -130,7 +130,7 @@ impl<'d, P: Files> Context<'d, P> {
             }
             if is_known {
                 let durable = self.worker.pool.log().map_or(Lsn(0), |log| log.buffer.durable(c));
-                undecided.ended(c, owner.writing.transaction(), (lsn, durable));
+                undecided.ended(c, owner.writing.transaction(), lsn, durable);
             }
         }
         self.worker.rests();
@@ -139,7 +139,7 @@ impl<'d, P: Files> Context<'d, P> {
         self.count(false);
         match &self.spare {
             None => self.spare = Some(owner),
-            Some(_) => shared.owners.give_back(c, (&mut owner, true), &shared.locks),
+            Some(_) => shared.owners.give_back(c, &mut owner, true, &shared.locks),
         }
         commits.then_some(Commit { stamp, durable_with: Epoch(lsn.0) })
     }

@@ -83,9 +83,10 @@ impl<P: Files> Pool<P> {
     pub(crate) fn new(
         c: P::Core,
         options: &PagedOptions,
-        below: (Option<PageFile<P>>, Option<Log<P>>),
+        file: Option<PageFile<P>>,
+        log: Option<Log<P>>,
     ) -> Result<Self, PagedError> {
-        let store = Store::new(c, options, below)?;
+        let store = Store::new(c, options, file, log)?;
         let words = store.pages_max as usize + 1;
         let translation = P::region(c, None, words * 8, "frames of pages")?;
         let counters = P::region(c, None, (1 + store.parts()) * 2 * LINE_BYTES, "counters of the pool")?;

@@ -106,7 +106,7 @@ impl<'p, P: Files> PoolWorker<'p, P> {
                 page.become_root(c, own, separator, (number(1), number(2)));
                 true
             }
-            (Change::MergeRoot { child }, _) => page.become_child(c, (number(0), logged.tree), child),
+            (Change::MergeRoot { child }, _) => page.become_child(c, number(0), logged.tree, child),
             _ => return None,
         })
     }

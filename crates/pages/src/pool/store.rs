@@ -51,7 +51,8 @@ impl<P: Files> Store<P> {
     pub(super) fn new(
         c: P::Core,
         options: &PagedOptions,
-        (file, log): (Option<PageFile<P>>, Option<Log<P>>),
+        file: Option<PageFile<P>>,
+        log: Option<Log<P>>,
     ) -> Result<Self, PagedError> {
         options.check()?;
         let mut nodes: Vec<Option<Node>> = options.nodes.iter().copied().map(Some).collect();

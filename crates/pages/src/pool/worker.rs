@@ -248,7 +248,7 @@ mod tests {
         let config = Config { time_limit: Some(Nanos(1_000_000_000)), ..Config::new(Shape::new(1, 2, 1)) };
         let ran = VirtualMachine::run(&config, |c| {
             let options = PagedOptions::with_pool(8 << 20);
-            let pool = Pool::<VirtualMachine>::new(c, &options, (None, None)).expect("a pool");
+            let pool = Pool::<VirtualMachine>::new(c, &options, None, None).expect("a pool");
             let worker = |c, number: usize| {
                 let mut worker = pool.worker(c, number);
                 if number == 0 {

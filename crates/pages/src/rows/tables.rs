@@ -46,8 +46,10 @@ impl Table {
     /// one then.
     pub(crate) fn create<P: Files>(
         worker: &mut PoolWorker<'_, P>,
-        (description, shape): (&TableDescription, TableShape),
-        (first, known): (u32, Option<&[Tree]>),
+        description: &TableDescription,
+        shape: TableShape,
+        first: u32,
+        known: Option<&[Tree]>,
     ) -> Result<Self, PagedError> {
         let fixed_words = description.row_bytes() / 8;
         let primary = shape.indexes[0].words;

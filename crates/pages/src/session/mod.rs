@@ -1,4 +1,4 @@
-//! Sessions: a session tries each transaction of one worker until it ends.
+//! Sessions: a session attempts each transaction of one worker until it ends.
 
 mod roaming;
 
@@ -18,16 +18,16 @@ use crate::participants::branches::{OpenBranches, commit};
 use crate::running::run;
 use crate::shared::SharedState;
 
-/// One worker's use of a database.
+/// A worker's session in a database.
 pub(crate) struct PagesSession<'d, P: Files> {
     context: Context<'d, P>,
     number: usize,
     backoff: Backoff,
     stats: Stats,
     branches: OpenBranches,
-    /// Longest wait for a lock that the caller wants.
+    /// Longest wait for a lock, as the caller has set it.
     wait_nanos_max: Option<u64>,
-    /// What the last transaction that was undone has read may end here in the log.
+    /// A bound in the log of all that the last undone transaction has read.
     rolled_back_at: Lsn,
 }
 
@@ -45,8 +45,7 @@ impl<'d, P: Files> PagesSession<'d, P> {
         PagesSession { context, number, backoff, stats, branches, wait_nanos_max, rolled_back_at }
     }
 
-    /// Runs one attempt, up to where it commits or is prepared as a part; what has failed is
-    /// undone.
+    /// Runs one attempt, up to its commit or its preparation as a part; a failed attempt is undone.
     fn attempt(&mut self, bounds: &Bounds, body: &mut Body<'_>, is_part: bool) -> Result<(), Abort> {
         self.context.give_up();
         self.context.begin(bounds.deadline, is_part, self.wait_nanos_max);
@@ -86,12 +85,13 @@ impl<'d, P: Files> PagesSession<'d, P> {
         self.context.meter.leave::<P>(c, before);
         prepared.map_err(|abort| match abort.is_conflict() {
             true => abort,
-            false => self.wait_and_tell(abort, bounds),
+            false => self.wait_for_reads(abort, bounds),
         })
     }
 
-    /// An error follows from what a part has read, and is told when that is durable.
-    fn wait_and_tell(&mut self, abort: Abort, bounds: &Bounds) -> Abort {
+    /// Waits until the rows that a part has read are durable, and returns the error that follows
+    /// from them.
+    fn wait_for_reads(&mut self, abort: Abort, bounds: &Bounds) -> Abort {
         match self.wait_durable_until(Epoch(self.rolled_back_at.0), bounds.deadline) {
             Ok(true) => abort,
             Ok(false) => Abort::DurabilityUnknown { committed: false },
@@ -99,7 +99,7 @@ impl<'d, P: Files> PagesSession<'d, P> {
         }
     }
 
-    /// Where the parts of this database are told from those of others.
+    /// An address that distinguishes the parts of this database from those of others.
     fn database(&self) -> usize {
         self.context.shared.address()
     }
@@ -107,7 +107,7 @@ impl<'d, P: Files> PagesSession<'d, P> {
     fn back_off(&mut self, attempts: u32) {
         let c = self.context.worker.c;
         self.context.meter.attempt_failed::<P>(c);
-        // Who was refused a lock waits for that lock.
+        // A transaction that was refused a lock waits for that lock.
         if self.context.owner.locks.refused().is_none() {
             let before = self.context.meter.enter::<P>(c, Category::Backoff);
             self.backoff.pause::<P>(c, attempts, false);
@@ -118,7 +118,7 @@ impl<'d, P: Files> PagesSession<'d, P> {
 
     fn try_all(&mut self, bounds: &Bounds, body: &mut Body<'_>) -> Result<Ending<()>, Abort> {
         let c = self.context.worker.c;
-        // Whoever repeats attempts of its own may have given up the one before.
+        // A caller that repeats attempts of its own may have given up the one before.
         self.context.owner.locks.forget_refused();
         let mut attempts = 0;
         let result = loop {
@@ -136,7 +136,7 @@ impl<'d, P: Files> PagesSession<'d, P> {
                 Err(abort) if !abort.is_conflict() => break Err(abort),
                 Err(abort) => {
                     self.stats.aborts += 1;
-                    // Locks of a database that has stopped are never given back.
+                    // Locks of a database that has stopped are never released.
                     if let Some(failure) = self.context.shared.failure(c) {
                         break Err(failure.into());
                     }
@@ -248,7 +248,7 @@ impl<P: Files> Upkeep for PagesSession<'_, P> {
     }
 }
 
-/// Why a part is refused that nobody would finish.
+/// The error for a part that no session would finish.
 const NO_PART: Abort = Abort::Misuse("a part of a transaction over several databases is prepared, not run");
 
 impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
@@ -309,12 +309,12 @@ impl<'d, P: Files> AnySession<'d> for PagesSession<'d, P> {
 
     fn decide(&mut self, global: GlobalId, participants: &[u16]) -> Epoch {
         let decision = Decision { global, participants: participants.to_vec() };
-        // Where the log has stopped nothing that comes is durable.
+        // After the log has stopped nothing becomes durable.
         self.context.decide(decision).map_or(Epoch(u64::MAX), |lsn| Epoch(lsn.0))
     }
 
     fn forget(&mut self, global: GlobalId) -> bool {
-        // Where the log has stopped, the next life forgets.
+        // After the log has stopped, the next generation forgets.
         self.context.forget(global).unwrap_or(true)
     }
 

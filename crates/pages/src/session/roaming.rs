@@ -1,4 +1,4 @@
-//! Attempts of transactions as objects, which may go to other threads with what they have locked.
+//! Attempts of transactions as objects, which may move to other threads with their locks.
 
 use boundary::{AnyAttempt, AnyVerbs, RoamingSession};
 use boundary::{Bounds, Commit};
@@ -10,25 +10,25 @@ use terms::{Abort, Mode};
 use super::{NO_PART, PagesSession};
 use crate::transaction::Transaction;
 
-/// Longest wait for a lock of an attempt that its caller ends: who has the lock may be another
-/// object of the same thread, or a task that waits for this one. As in memory.
+/// Longest wait for a lock of an attempt that its caller ends: the holder of the lock may be
+/// another object of the same thread, or a task that waits for this one. As in memory.
 const WAIT_NANOS_MAX: u64 = 1_000_000;
 
 /// An attempt that its caller ends.
-struct Attempt<'s, 'd, P: Files> {
+struct RoamingAttempt<'s, 'd, P: Files> {
     transaction: Transaction<'s, 'd, P>,
     deadline: Option<Nanos>,
     has_ended: bool,
 }
 
-impl<P: Files> Attempt<'_, '_, P> {
-    /// Undoes all changes; what this follows from is durable with the epoch. `why` the attempt has
-    /// failed, unless undoing fails, too.
+impl<P: Files> RoamingAttempt<'_, '_, P> {
+    /// Undoes all changes; the rows that the error follows from are durable with the epoch. Returns
+    /// `why` the attempt has failed, unless undoing fails, too.
     fn undo(&mut self, why: Abort) -> (Abort, Epoch) {
         self.has_ended = true;
         let session = &mut *self.transaction.session;
         let undone = session.roll_back();
-        // An attempt that met others is tried again with its age.
+        // An attempt that conflicted is tried again with its age.
         if !why.is_conflict() {
             session.owner.age = 0;
         }
@@ -39,7 +39,7 @@ impl<P: Files> Attempt<'_, '_, P> {
     }
 }
 
-impl<P: Files> AnyAttempt for Attempt<'_, '_, P> {
+impl<P: Files> AnyAttempt for RoamingAttempt<'_, '_, P> {
     fn verbs(&mut self) -> &mut dyn AnyVerbs {
         &mut self.transaction
     }
@@ -59,7 +59,7 @@ impl<P: Files> AnyAttempt for Attempt<'_, '_, P> {
     }
 
     fn roll_back(mut self: Box<Self>) -> (Abort, Epoch) {
-        // What has been read was locked: it was there at one moment.
+        // All rows that were read are locked: they were there at one moment.
         match self.transaction.failed.take() {
             Some(failed) if failed.is_conflict() => self.undo(failed),
             _ => self.undo(Abort::RollBack),
@@ -67,7 +67,7 @@ impl<P: Files> AnyAttempt for Attempt<'_, '_, P> {
     }
 }
 
-impl<P: Files> Drop for Attempt<'_, '_, P> {
+impl<P: Files> Drop for RoamingAttempt<'_, '_, P> {
     fn drop(&mut self) {
         if !self.has_ended && !P::is_gone(self.transaction.session.worker.c) {
             // A database that cannot undo has stopped, and says so.
@@ -92,6 +92,6 @@ impl<'d, P: Files<Core: Send>> RoamingSession<'d> for PagesSession<'d, P> {
         session.give_up();
         session.begin(bounds.deadline, false, Some(WAIT_NANOS_MAX));
         let transaction = Transaction { session, failed: None };
-        Ok(Box::new(Attempt { transaction, deadline: bounds.deadline, has_ended: false }))
+        Ok(Box::new(RoamingAttempt { transaction, deadline: bounds.deadline, has_ended: false }))
     }
 }

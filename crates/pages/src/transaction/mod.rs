@@ -83,11 +83,11 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
 
     /// Remembers a row that was found.
     #[inline]
-    fn add_row(&mut self, table: usize, (key, hint): (KeyWords, EntryHint), is_locked: bool) -> RowId {
+    fn add_row(&mut self, table: usize, key: KeyWords, hint: EntryHint, is_locked: bool) -> RowId {
         P::work(self.core(), Work::Access, 1);
         let is_locked = is_locked && !self.session.shared.broken.read_locks;
         let Context { rows, attempt, .. } = &mut *self.session;
-        FoundRow::of(table, (key, hint), is_locked).enter(rows, *attempt)
+        FoundRow::of(table, key, hint, is_locked).enter(rows, *attempt)
     }
 
     /// The number of a row that this attempt has found, and not deleted.

@@ -131,7 +131,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             None if ghost => Takeback::Mark { ghost: true },
             None => return Err(Abort::Storage(LOST.into())),
         };
-        session.owner.undo.push((tree, key), 0, back);
+        session.owner.undo.push(tree, key, 0, back);
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let session = &mut *self.session;
         match tree.mark(&mut session.worker, (key, None), true)? {
             Some((false, _)) => {
-                session.owner.undo.push((tree, key), 0, Takeback::Mark { ghost: false });
+                session.owner.undo.push(tree, key, 0, Takeback::Mark { ghost: false });
                 Ok(())
             }
             _ => Err(Abort::Storage(LOST.into())),

@@ -82,7 +82,7 @@ impl<P: Files> Transaction<'_, '_, P> {
         let entry = tree.find(&mut self.session.worker, &key);
         self.session.meter.leave::<P>(c, before);
         let entry = entry?;
-        Ok(entry.hint().map(|hint| self.add_row(table, (key, hint), mode.is_some())))
+        Ok(entry.hint().map(|hint| self.add_row(table, key, hint, mode.is_some())))
     }
 
     /// Finds primary keys; their rows are locked in the mode, unless the table never changes.
@@ -109,11 +109,12 @@ impl<P: Files> Transaction<'_, '_, P> {
         let before = self.session.meter.enter::<P>(c, Category::Index);
         let Context { worker, rows, leaves, attempt, .. } = &mut *self.session;
         let first = found.len();
-        let outcome = tree.find_each(worker, keys, words, leaves, |key, entry| {
-            found.push(entry.hint().map(|hint| {
-                FoundRow::of(number, (KeyWords::of(key), hint), is_locked).enter(rows, *attempt)
-            }));
-        });
+        let outcome =
+            tree.find_each(worker, keys, words, leaves, |key, entry| {
+                found.push(entry.hint().map(|hint| {
+                    FoundRow::of(number, KeyWords::of(key), hint, is_locked).enter(rows, *attempt)
+                }));
+            });
         P::work(c, Work::Access, found[first..].iter().flatten().count() as u32);
         self.session.meter.leave::<P>(c, before);
         Ok(outcome?)

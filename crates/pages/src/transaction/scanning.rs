@@ -200,7 +200,7 @@ impl<P: Files> Transaction<'_, '_, P> {
             return Ok(ScanStep::Row(None));
         }
         if scan.index == 0 {
-            return Ok(ScanStep::Row(Some(self.add_row(scan.table, (look.key, look.hint), scan.locks))));
+            return Ok(ScanStep::Row(Some(self.add_row(scan.table, look.key, look.hint, scan.locks))));
         }
         let width = self.table(scan.table)?.trees[0].width;
         match self.primary_key(tree, (&look.key, Some(look.hint)), width)? {

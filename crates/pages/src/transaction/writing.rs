@@ -90,7 +90,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                         Some(before) => Takeback::Put { parts: before.parts(), ghost: true },
                         None => Takeback::Mark { ghost: true },
                     };
-                    session.owner.undo.push((tree, key), 0, back);
+                    session.owner.undo.push(tree, key, 0, back);
                     return Ok(true);
                 }
                 Inserted::Exists => return Ok(false),
@@ -176,7 +176,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
                 if piece.is_none() {
                     row.hint = Some(hint);
                 }
-                session.owner.undo.push((tree, &key), first, Takeback::Write { words: &before });
+                session.owner.undo.push(tree, &key, first, Takeback::Write { words: &before });
                 Ok(())
             }
             None if changes_key => {
@@ -214,7 +214,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
         let Some(before) = tree.replace(&mut session.worker, &key, (parts, false))? else {
             return Err(self.missing(number));
         };
-        session.owner.undo.push((tree, &key), 0, Takeback::Put { parts: before.parts(), ghost: false });
+        session.owner.undo.push(tree, &key, 0, Takeback::Put { parts: before.parts(), ghost: false });
         self.put_pieces(table, &key, (pieces, &record))
     }
 
@@ -238,7 +238,7 @@ impl<'d, P: Files> Transaction<'_, 'd, P> {
             let marked = tree.mark(&mut session.worker, (key, None), true);
             session.meter.leave::<P>(c, before);
             match marked? {
-                Some((false, _)) => session.owner.undo.push((*tree, key), 0, Takeback::Mark { ghost: false }),
+                Some((false, _)) => session.owner.undo.push(*tree, key, 0, Takeback::Mark { ghost: false }),
                 _ => return Err(Abort::Misuse("keys that the row does not have")),
             }
         }

@@ -166,7 +166,7 @@ impl Tree {
             unlatch(c, [child, root]);
             return Err(error);
         }
-        let is_made = root.page(self.width).become_child(c, (root.number, self.number), &image);
+        let is_made = root.page(self.width).become_child(c, root.number, self.number, &image);
         assert!(is_made, "pages of a tree are of one size");
         worker.free_page(child);
         root.changed(c);

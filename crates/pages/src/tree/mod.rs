@@ -70,7 +70,7 @@ impl Tree {
     ) -> Result<Self, PagedError> {
         worker.reserve(1)?;
         let root = worker.new_page();
-        root.page(width).format(worker.c, (root.number, number, 0));
+        root.page(width).format(worker.c, root.number, number, 0);
         worker.pool.is_in_use(worker.c, &root);
         let tree = Tree { number, root: root.number, width };
         root.changed(worker.c);

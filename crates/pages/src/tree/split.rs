@@ -118,7 +118,7 @@ impl Tree {
     ) -> LatchedPage<'p, P> {
         let level = of.page(self.width).level();
         let new = worker.new_page();
-        new.page(self.width).format(worker.c, (new.number, self.number, level));
+        new.page(self.width).format(worker.c, new.number, self.number, level);
         new
     }
 

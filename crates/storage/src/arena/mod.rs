@@ -21,7 +21,9 @@ use std::ptr::NonNull;
 
 use platform::{Address, LINE_BYTES, Node, OutOfMemory, Platform, SharedWord};
 
-use crate::chunks::{Batch, CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks, Fresh, MemoryUse, step_bytes};
+use crate::chunks::{
+    BlockBatch, CHUNK_BYTES_FIRST, CHUNK_BYTES_MAX, Chunks, FreshChunk, MemoryUse, step_bytes,
+};
 use crate::heap::Heap;
 use crate::optimisations::{Optimisation, Optimisations};
 
@@ -384,14 +386,14 @@ impl<P: Platform> Arena<P> {
         {
             let ready = step_bytes(fresh.bytes);
             P::populate(c, fresh.base.as_ptr(), ready);
-            self.begin(Fresh { unready: fresh.unready - ready, ..fresh });
+            self.begin(FreshChunk { unready: fresh.unready - ready, ..fresh });
         }
     }
 
     /// Leaves the current chunk for another one.
-    fn begin(&mut self, fresh: Fresh) {
+    fn begin(&mut self, fresh: FreshChunk) {
         self.cut_before += (self.current - self.left) as u64;
-        let Fresh { base, bytes, unready } = fresh;
+        let FreshChunk { base, bytes, unready } = fresh;
         (self.next, self.left, self.current, self.unready) = (base.as_ptr(), bytes, bytes, unready);
         let late = (self.cut_before / CHUNK_PART).min(CHUNK_BYTES_LATE) as usize;
         let doubled = (self.chunk_bytes * 2).min(CHUNK_BYTES_MAX);
@@ -449,7 +451,7 @@ impl<P: Platform> Arena<P> {
 
     /// Publishes the bytes that the arena has cut and has handed out.
     pub(crate) fn publish(&self) {
-        self.memory().chunks.publish(self.worker, (self.bytes_cut(), self.bytes_live));
+        self.memory().chunks.publish(self.worker, self.bytes_cut(), self.bytes_live);
     }
 
     /// Takes a block back at once.
@@ -470,7 +472,7 @@ impl<P: Platform> Arena<P> {
         let kept = (FREE_BYTES_MAX / rounded).max(2);
         if self.free[class].len() > kept {
             let blocks = self.free[class].split_off(kept / 2);
-            self.memory().chunks.give_batch(c, Batch { class, node: self.node, blocks });
+            self.memory().chunks.give_batch(c, BlockBatch { class, node: self.node, blocks });
         }
     }
 

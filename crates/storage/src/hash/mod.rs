@@ -111,12 +111,12 @@ impl<P: Platform> Bucket<P> {
         if here.is_some() && self.latch.validate(c, version) {
             return self.said(here, version);
         }
-        self.look_on(c, key, (here, version))
+        self.continue_lookup(c, key, here, version)
     }
 
     /// Continues a lookup for which [`Self::get`] found no valid entry in the first bucket.
     #[inline(never)]
-    fn look_on(&self, c: P::Core, key: u64, (here, mut version): (Option<u64>, u64)) -> Lookup {
+    fn continue_lookup(&self, c: P::Core, key: u64, here: Option<u64>, mut version: u64) -> Lookup {
         let value_of = |found: Option<(_, u64)>| found.map(|(_, value)| value);
         if here.is_none() {
             let value = value_of(self.next().and_then(|next| next.find(c, key)));

@@ -37,12 +37,12 @@ impl<P: Platform> GapGuard<P> for Open {
 /// A gap guard behind an object. Insertion is compiled twice, for guards that need the gap and for
 /// those that do not, and not for each guard: the call costs about ten instructions an insertion.
 /// Compiled once, insertion would cost sixty more where the gap is not needed.
-pub(super) trait Question<P: Platform> {
+pub(super) trait ErasedGapGuard<P: Platform> {
     /// The same as [`GapGuard::allow`], as an object's method.
     fn ask(&mut self, gap: Option<Gap<'_, P>>) -> bool;
 }
 
-impl<P: Platform, G: GapGuard<P>> Question<P> for G {
+impl<P: Platform, G: GapGuard<P>> ErasedGapGuard<P> for G {
     #[inline]
     fn ask(&mut self, gap: Option<Gap<'_, P>>) -> bool {
         self.allow(gap)
@@ -51,7 +51,7 @@ impl<P: Platform, G: GapGuard<P>> Question<P> for G {
 
 /// Passes a tree's question to a gap guard, which needs the gap or not.
 pub(super) struct TreeGuard<'a, 'g, P: Platform, const GAP: bool> {
-    pub(super) guard: &'g mut dyn Question<P>,
+    pub(super) guard: &'g mut dyn ErasedGapGuard<P>,
     pub(super) end: &'a P::Word,
 }
 

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use platform::{Intent, LINE_BYTES, OutOfMemory, Platform};
 
-use super::gaps::{Gap, GapGuard, GapWords, Question, TreeGuard};
+use super::gaps::{ErasedGapGuard, Gap, GapGuard, GapWords, TreeGuard};
 use super::kind::{Kind, Rename, Shape, array, by_kind};
 use super::witnesses::Witnesses;
 use crate::arena::zero_words;
@@ -164,7 +164,7 @@ impl<P: Platform> Partition<P> {
         local: &mut Local<P>,
         key: &[u64],
         value: u64,
-        guard: &mut dyn Question<P>,
+        guard: &mut dyn ErasedGapGuard<P>,
         witnesses: &mut Witnesses,
     ) -> Result<Insert, OutOfMemory> {
         self.touch(c);
@@ -214,7 +214,7 @@ impl<P: Platform> Partition<P> {
         c: P::Core,
         keys: &[u64],
         values: &[u64],
-        guard: &mut dyn Question<P>,
+        guard: &mut dyn ErasedGapGuard<P>,
         witnesses: &mut Witnesses,
     ) -> Run {
         self.touch(c);

@@ -63,7 +63,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> ReadNode<P, S, W> {
 }
 
 /// Receives the inner nodes that a descent passes.
-pub(super) trait Trace<P: Platform, S, const W: usize> {
+pub(super) trait DescentTrace<P: Platform, S, const W: usize> {
     /// The descent goes to child `index` of `found`, which has `separators` of them. Nothing is
     /// validated yet: if it turns out to be wrong, the whole descent fails.
     fn pass(&mut self, c: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize);
@@ -72,13 +72,13 @@ pub(super) trait Trace<P: Platform, S, const W: usize> {
 /// Keeps nothing.
 pub(super) struct NoTrace;
 
-impl<P: Platform, S, const W: usize> Trace<P, S, W> for NoTrace {
+impl<P: Platform, S, const W: usize> DescentTrace<P, S, W> for NoTrace {
     #[inline(always)]
     fn pass(&mut self, _: P::Core, _: &ReadNode<P, S, W>, _: usize, _: usize) {}
 }
 
 /// An inner node on the path.
-pub(super) struct Step<P: Platform, S, const W: usize> {
+pub(super) struct DescentStep<P: Platform, S, const W: usize> {
     pub(super) found: ReadNode<P, S, W>,
     /// The child to which the path continues.
     pub(super) index: usize,
@@ -88,7 +88,7 @@ pub(super) struct Step<P: Platform, S, const W: usize> {
 /// Keeps the whole way, for operations that change inner nodes.
 pub(super) struct Path<P: Platform, S, const W: usize> {
     /// The first `length` are initialised.
-    steps: [MaybeUninit<Step<P, S, W>>; HEIGHT_MAX],
+    steps: [MaybeUninit<DescentStep<P, S, W>>; HEIGHT_MAX],
     length: usize,
 }
 
@@ -103,26 +103,26 @@ impl<P: Platform, S, const W: usize> Path<P, S, W> {
     }
 
     /// Inner node number `depth`; the root is number 0.
-    pub(super) fn step(&self, depth: usize) -> &Step<P, S, W> {
+    pub(super) fn step(&self, depth: usize) -> &DescentStep<P, S, W> {
         // SAFETY: `pass` initialised the steps up to the length.
         unsafe { self.steps[..self.length][depth].assume_init_ref() }
     }
 
     /// The last inner node: the leaf's parent.
-    pub(super) fn last(&self) -> Option<&Step<P, S, W>> {
+    pub(super) fn last(&self) -> Option<&DescentStep<P, S, W>> {
         self.length.checked_sub(1).map(|depth| self.step(depth))
     }
 
     /// The steps, from the root on.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Step<P, S, W>> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &DescentStep<P, S, W>> {
         (0..self.length).map(|depth| self.step(depth))
     }
 }
 
-impl<P: Platform, S, const W: usize> Trace<P, S, W> for Path<P, S, W> {
+impl<P: Platform, S, const W: usize> DescentTrace<P, S, W> for Path<P, S, W> {
     fn pass(&mut self, _: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize) {
         assert!(self.length < HEIGHT_MAX, "the tree is higher than any sequence of splits can make it");
-        self.steps[self.length].write(Step { found: *found, index, separators });
+        self.steps[self.length].write(DescentStep { found: *found, index, separators });
         self.length += 1;
     }
 }
@@ -144,7 +144,7 @@ impl<const W: usize> Fences<W> {
     }
 }
 
-impl<P: Platform, S: NodeStore<P>, const W: usize> Trace<P, S, W> for Fences<W> {
+impl<P: Platform, S: NodeStore<P>, const W: usize> DescentTrace<P, S, W> for Fences<W> {
     fn pass(&mut self, c: P::Core, found: &ReadNode<P, S, W>, index: usize, separators: usize) {
         found.node.touch_fences(c, index, separators);
         self.removed = self.removed.max(found.node.stamp());
@@ -164,7 +164,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         &self,
         c: P::Core,
         target: Target<'_, W>,
-        trace: &mut impl Trace<P, S, W>,
+        trace: &mut impl DescentTrace<P, S, W>,
     ) -> Result<ReadNode<P, S, W>, Restart> {
         self.descend_to::<0>(c, target, trace)
     }
@@ -180,7 +180,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         &self,
         c: P::Core,
         target: Target<'_, W>,
-        trace: &mut impl Trace<P, S, W>,
+        trace: &mut impl DescentTrace<P, S, W>,
     ) -> Result<ReadNode<P, S, W>, Restart> {
         let id = self.root(c);
         let node = self.resolve(c, id)?;

@@ -8,28 +8,28 @@ use super::descend::{Path, ReadNode, Target};
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{
-    Guard, Hint, Insert, KEY_WORDS_MAX, LeafChange, LeafChanges, Next, Restart, Run, Witness,
+    Guard, Insert, InsertHint, KEY_WORDS_MAX, LeafChange, LeafChanges, Next, Restart, Run, Witness,
 };
 use super::{Retry, Tree};
 use crate::Local;
 
 /// The reason why an attempt ended without a result.
-pub(super) enum Stop {
+pub(super) enum AttemptEnd {
     /// Start again.
     Restart,
     /// Give up.
     Memory(OutOfMemory),
 }
 
-impl From<Restart> for Stop {
+impl From<Restart> for AttemptEnd {
     fn from(_: Restart) -> Self {
-        Stop::Restart
+        AttemptEnd::Restart
     }
 }
 
-impl From<OutOfMemory> for Stop {
+impl From<OutOfMemory> for AttemptEnd {
     fn from(error: OutOfMemory) -> Self {
-        Stop::Memory(error)
+        AttemptEnd::Memory(error)
     }
 }
 
@@ -49,7 +49,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Neighbour<P, S, W> {
 }
 
 /// The entry that an attempt is about to insert, and its position.
-pub(super) struct Place<'a, P: Platform, S, const W: usize> {
+pub(super) struct InsertPosition<'a, P: Platform, S, const W: usize> {
     pub(super) path: &'a Path<P, S, W>,
     pub(super) leaf: ReadNode<P, S, W>,
     pub(super) at: usize,
@@ -86,8 +86,8 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         loop {
             match self.try_insert(c, local, key, value, &mut guard, changes) {
                 Ok(insert) => return Ok(insert),
-                Err(Stop::Memory(error)) => return Err(error),
-                Err(Stop::Restart) => retry.again::<P>(c),
+                Err(AttemptEnd::Memory(error)) => return Err(error),
+                Err(AttemptEnd::Restart) => retry.again::<P>(c),
             }
         }
     }
@@ -100,7 +100,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         value: u64,
         guard: &mut G,
         changes: &mut LeafChanges,
-    ) -> Result<Insert, Stop> {
+    ) -> Result<Insert, AttemptEnd> {
         let mut path = Path::new();
         let leaf = self.descend(c, Target::Key(key), &mut path)?;
         let (at, existing) = match leaf.node.place_after_last(c, key) {
@@ -109,23 +109,23 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         };
         if let Some(value) = existing {
             let exists = Insert::Exists { value, witness: leaf.witness() };
-            return if leaf.validate(c) { Ok(exists) } else { Err(Stop::Restart) };
+            return if leaf.validate(c) { Ok(exists) } else { Err(AttemptEnd::Restart) };
         }
         let neighbour = if G::WANTS_NEXT {
             self.neighbour(c, &path, &leaf, at)?
         } else {
             Neighbour { next: Next::Supremum, leaf: None }
         };
-        let place = Place { path: &path, leaf, at, key, value, neighbour };
+        let place = InsertPosition { path: &path, leaf, at, key, value, neighbour };
         if leaf.node.entries() == Node::<P, S, W>::LEAF_CAPACITY {
             return self.insert_into_full(c, local, &place, guard, changes);
         }
         if !leaf.try_latch(c) {
-            return Err(Stop::Restart);
+            return Err(AttemptEnd::Restart);
         }
         if !place.neighbour.holds(c) {
             leaf.unlock_unchanged(c);
-            return Err(Stop::Restart);
+            return Err(AttemptEnd::Restart);
         }
         if !guard.allow(place.neighbour.next) {
             leaf.unlock_unchanged(c);
@@ -141,7 +141,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         if let Some(high) = high {
             let leaf_above = place.neighbour.leaf.as_ref().map(ReadNode::witness);
             let above = (G::WANTS_NEXT && is_last).then_some((place.neighbour.next, leaf_above));
-            changes.set_hint(Hint { tree: self.anchor.addr().get(), after, at, high, stamp_above, above });
+            changes.set_hint(InsertHint {
+                tree: self.anchor.addr().get(),
+                after,
+                at,
+                high,
+                stamp_above,
+                above,
+            });
         }
         Ok(Insert::Inserted { stamp })
     }
@@ -247,7 +254,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     }
 
     /// Largest stamp of a key that was removed where the insertion takes place.
-    pub(super) fn removed_stamp(&self, c: P::Core, place: &Place<'_, P, S, W>) -> u64 {
+    pub(super) fn removed_stamp(&self, c: P::Core, place: &InsertPosition<'_, P, S, W>) -> u64 {
         self.stamp_above(c, place).max(place.leaf.node.stamp())
     }
 
@@ -255,7 +262,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     ///
     /// Concurrency: a stamp moves upwards, and then the version of the ancestor that got it moves
     /// too: an insertion whose path is older finds the leaf obsolete.
-    fn stamp_above(&self, c: P::Core, place: &Place<'_, P, S, W>) -> u64 {
+    fn stamp_above(&self, c: P::Core, place: &InsertPosition<'_, P, S, W>) -> u64 {
         // Relaxed: raised before the root was replaced, whose name was read with acquire.
         let replaced = P::load(c, &self.anchor().stamp, Ordering::Relaxed);
         place.path.iter().map(|step| step.found.node.stamp()).fold(replaced, u64::max)

@@ -41,19 +41,19 @@ impl<const W: usize> Scratch<W> {
 }
 
 /// The key at which a scan continues, or the end of the scan.
-enum Onward<const W: usize> {
+enum ScanContinuation<const W: usize> {
     /// The bound on the side where the scan is.
     From(Bound<[u64; W]>),
     End,
 }
 
 /// The content of a leaf in one reading.
-struct Visit<P: Platform, S, const W: usize> {
+struct LeafVisit<P: Platform, S, const W: usize> {
     leaf: ReadNode<P, S, W>,
     /// The same as [`Leaf::removed`].
     removed: u64,
     beyond: Beyond<W>,
-    onward: Onward<W>,
+    onward: ScanContinuation<W>,
 }
 
 /// Starts again if a leaf has a key outside of the fences of the way to it.
@@ -91,9 +91,9 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             let (witness, removed) = (found.leaf.witness(), found.removed);
             let flow = visit(Leaf { entries, witness, removed, beyond: found.beyond });
             match (flow, found.onward, direction) {
-                (ControlFlow::Break(()), _, _) | (_, Onward::End, _) => return,
-                (_, Onward::From(bound), Direction::Forward) => rest.lower = bound,
-                (_, Onward::From(bound), Direction::Reverse) => rest.upper = bound,
+                (ControlFlow::Break(()), _, _) | (_, ScanContinuation::End, _) => return,
+                (_, ScanContinuation::From(bound), Direction::Forward) => rest.lower = bound,
+                (_, ScanContinuation::From(bound), Direction::Reverse) => rest.upper = bound,
             }
         }
     }
@@ -105,7 +105,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         direction: Direction,
         beyond: bool,
         scratch: &mut Scratch<W>,
-    ) -> Visit<P, S, W> {
+    ) -> LeafVisit<P, S, W> {
         let mut retry = Retry::of(self);
         loop {
             scratch.length = 0;
@@ -126,7 +126,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         range: &Range<W>,
         wants_beyond: bool,
         scratch: &mut Scratch<W>,
-    ) -> Result<Visit<P, S, W>, Restart> {
+    ) -> Result<LeafVisit<P, S, W>, Restart> {
         let start = match &range.lower {
             Bound::Included(key) | Bound::Excluded(key) => key,
             Bound::Unbounded => &[0; W],
@@ -147,25 +147,25 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             scratch.push(leaf.node.entry(index));
         }
         if from + taken < to {
-            let onward = Onward::From(Bound::Excluded(leaf.node.key(from + taken - 1)));
-            return Ok(Visit { leaf, removed, beyond: Beyond::Unknown, onward });
+            let onward = ScanContinuation::From(Bound::Excluded(leaf.node.key(from + taken - 1)));
+            return Ok(LeafVisit { leaf, removed, beyond: Beyond::Unknown, onward });
         }
         let (beyond, onward) = match fences.high {
-            _ if to < entries && wants_beyond => (Beyond::Entry(leaf.node.entry(to)), Onward::End),
-            _ if to < entries => (Beyond::Unknown, Onward::End),
-            None if wants_beyond => (Beyond::Supremum, Onward::End),
-            None => (Beyond::Unknown, Onward::End),
+            _ if to < entries && wants_beyond => (Beyond::Entry(leaf.node.entry(to)), ScanContinuation::End),
+            _ if to < entries => (Beyond::Unknown, ScanContinuation::End),
+            None if wants_beyond => (Beyond::Supremum, ScanContinuation::End),
+            None => (Beyond::Unknown, ScanContinuation::End),
             Some(fence) => {
                 let ended = match &range.upper {
                     Bound::Included(key) => fence > *key,
                     Bound::Excluded(key) => fence >= *key,
                     Bound::Unbounded => false,
                 };
-                let onward = Onward::From(Bound::Included(fence));
-                (Beyond::Unknown, if ended && !wants_beyond { Onward::End } else { onward })
+                let onward = ScanContinuation::From(Bound::Included(fence));
+                (Beyond::Unknown, if ended && !wants_beyond { ScanContinuation::End } else { onward })
             }
         };
-        Ok(Visit { leaf, removed, beyond, onward })
+        Ok(LeafVisit { leaf, removed, beyond, onward })
     }
 
     fn read_reverse(
@@ -174,7 +174,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         range: &Range<W>,
         wants_beyond: bool,
         scratch: &mut Scratch<W>,
-    ) -> Result<Visit<P, S, W>, Restart> {
+    ) -> Result<LeafVisit<P, S, W>, Restart> {
         let target = match &range.upper {
             Bound::Included(key) => Target::Key(key),
             Bound::Excluded(key) => Target::Below(key),
@@ -196,24 +196,26 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
             scratch.push(leaf.node.entry(index));
         }
         if from < to - taken {
-            let onward = Onward::From(Bound::Excluded(leaf.node.key(to - taken)));
-            return Ok(Visit { leaf, removed, beyond: Beyond::Unknown, onward });
+            let onward = ScanContinuation::From(Bound::Excluded(leaf.node.key(to - taken)));
+            return Ok(LeafVisit { leaf, removed, beyond: Beyond::Unknown, onward });
         }
         let (beyond, onward) = match fences.low {
-            _ if from > 0 && wants_beyond => (Beyond::Entry(leaf.node.entry(from - 1)), Onward::End),
-            _ if from > 0 => (Beyond::Unknown, Onward::End),
-            None if wants_beyond => (Beyond::Infimum, Onward::End),
-            None => (Beyond::Unknown, Onward::End),
+            _ if from > 0 && wants_beyond => {
+                (Beyond::Entry(leaf.node.entry(from - 1)), ScanContinuation::End)
+            }
+            _ if from > 0 => (Beyond::Unknown, ScanContinuation::End),
+            None if wants_beyond => (Beyond::Infimum, ScanContinuation::End),
+            None => (Beyond::Unknown, ScanContinuation::End),
             Some(fence) => {
                 let ended = match &range.lower {
                     Bound::Included(key) | Bound::Excluded(key) => fence <= *key,
                     Bound::Unbounded => false,
                 };
-                let onward = Onward::From(Bound::Excluded(fence));
-                (Beyond::Unknown, if ended && !wants_beyond { Onward::End } else { onward })
+                let onward = ScanContinuation::From(Bound::Excluded(fence));
+                (Beyond::Unknown, if ended && !wants_beyond { ScanContinuation::End } else { onward })
             }
         };
-        Ok(Visit { leaf, removed, beyond, onward })
+        Ok(LeafVisit { leaf, removed, beyond, onward })
     }
 
     /// The value of [`Leaf::removed`], once the leaf is validated.

@@ -10,7 +10,7 @@ use platform::{OutOfMemory, Platform};
 
 use super::Tree;
 use super::descend::{Path, ReadNode};
-use super::insert::{Place, Stop};
+use super::insert::{AttemptEnd, InsertPosition};
 use super::node::Node;
 use super::store::NodeStore;
 use super::types::{Guard, Insert, LeafChange, LeafChanges, NodeId, Restart, Witness};
@@ -18,7 +18,7 @@ use crate::Local;
 use crate::latch::VersionLatch;
 
 /// The node into which the new sibling of a node will be linked; latched.
-enum Parent<P: Platform, S, const W: usize> {
+enum SplitParent<P: Platform, S, const W: usize> {
     /// The node is the root: a new root comes above.
     Anchor { version: u64 },
     /// The node is child `index` of an inner node with room.
@@ -38,26 +38,26 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         &self,
         c: P::Core,
         local: &mut Local<P>,
-        place: &Place<'_, P, S, W>,
+        place: &InsertPosition<'_, P, S, W>,
         guard: &mut G,
         changes: &mut LeafChanges,
-    ) -> Result<Insert, Stop> {
+    ) -> Result<Insert, AttemptEnd> {
         let (path, leaf) = (place.path, &place.leaf);
         if path.last().is_some_and(|parent| parent.separators == Node::<P, S, W>::INNER_CAPACITY) {
             self.split_full_ancestor(c, local, path)?;
-            return Err(Stop::Restart);
+            return Err(AttemptEnd::Restart);
         }
         let spares = self.spares(c, local, 0, path.length() == 0)?;
         let Ok(parent) = self.latch_with_parent(c, path, path.length(), leaf) else {
             self.free_spares(c, local, spares);
-            return Err(Stop::Restart);
+            return Err(AttemptEnd::Restart);
         };
         let holds = place.neighbour.holds(c);
         if !holds || !guard.allow(place.neighbour.next) {
             leaf.unlock_unchanged(c);
             self.unlock_parent(c, &parent);
             self.free_spares(c, local, spares);
-            return if holds { Ok(Insert::Refused) } else { Err(Stop::Restart) };
+            return if holds { Ok(Insert::Refused) } else { Err(AttemptEnd::Restart) };
         }
         let stamp = self.removed_stamp(c, place);
         self.split_leaf(c, place, &spares.sibling.1);
@@ -72,7 +72,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
 
     /// Moves the upper part of a full, latched leaf to `sibling` and inserts the entry where it
     /// belongs.
-    fn split_leaf(&self, c: P::Core, place: &Place<'_, P, S, W>, sibling: &Node<P, S, W>) {
+    fn split_leaf(&self, c: P::Core, place: &InsertPosition<'_, P, S, W>, sibling: &Node<P, S, W>) {
         let (leaf, at) = (&place.leaf.node, place.at);
         let capacity = Node::<P, S, W>::LEAF_CAPACITY;
         let score = leaf.score();
@@ -96,7 +96,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         c: P::Core,
         local: &mut Local<P>,
         path: &Path<P, S, W>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), AttemptEnd> {
         let capacity = Node::<P, S, W>::INNER_CAPACITY;
         let full = path.iter().rev().take_while(|step| step.separators == capacity).count();
         let depth = path.length() - full;
@@ -105,7 +105,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         let spares = self.spares(c, local, level, depth == 0)?;
         let Ok(parent) = self.latch_with_parent(c, path, depth, &step.found) else {
             self.free_spares(c, local, spares);
-            return Err(Stop::Restart);
+            return Err(AttemptEnd::Restart);
         };
         let (node, sibling) = (&step.found.node, &spares.sibling.1);
         let score = node.score();
@@ -159,15 +159,15 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         path: &Path<P, S, W>,
         depth: usize,
         node: &ReadNode<P, S, W>,
-    ) -> Result<Parent<P, S, W>, Restart> {
+    ) -> Result<SplitParent<P, S, W>, Restart> {
         let parent = match depth.checked_sub(1) {
-            None => Parent::Anchor { version: self.latch_root(c, node.id).ok_or(Restart)? },
+            None => SplitParent::Anchor { version: self.latch_root(c, node.id).ok_or(Restart)? },
             Some(above) => {
                 let step = path.step(above);
                 if !step.found.try_latch(c) {
                     return Err(Restart);
                 }
-                Parent::Inner { found: step.found, index: step.index }
+                SplitParent::Inner { found: step.found, index: step.index }
             }
         };
         if node.try_latch(c) {
@@ -177,10 +177,10 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
         Err(Restart)
     }
 
-    fn unlock_parent(&self, c: P::Core, parent: &Parent<P, S, W>) {
+    fn unlock_parent(&self, c: P::Core, parent: &SplitParent<P, S, W>) {
         match parent {
-            Parent::Anchor { version } => self.anchor().latch.unlock_unchanged(c, *version),
-            Parent::Inner { found, .. } => found.unlock_unchanged(c),
+            SplitParent::Anchor { version } => self.anchor().latch.unlock_unchanged(c, *version),
+            SplitParent::Inner { found, .. } => found.unlock_unchanged(c),
         }
     }
 
@@ -192,14 +192,14 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
     fn link(
         &self,
         c: P::Core,
-        parent: Parent<P, S, W>,
+        parent: SplitParent<P, S, W>,
         node: &ReadNode<P, S, W>,
         separator: &[u64; W],
         spares: Spares<P, S, W>,
     ) {
         spares.sibling.1.release_new(c);
         match parent {
-            Parent::Anchor { version } => {
+            SplitParent::Anchor { version } => {
                 let (root, inner) = spares.root.expect("allocated for the split of a root");
                 inner.set_first_child(c, node.id);
                 inner.insert_child(c, 0, separator, spares.sibling.0);
@@ -207,7 +207,7 @@ impl<P: Platform, S: NodeStore<P>, const W: usize> Tree<P, S, W> {
                 self.replace_root(c, root);
                 self.anchor().latch.unlock_unchanged(c, version);
             }
-            Parent::Inner { found, index } => {
+            SplitParent::Inner { found, index } => {
                 found.node.insert_child(c, index, separator, spares.sibling.0);
                 found.unlock_changed(c);
             }

@@ -121,7 +121,7 @@ pub(super) const KEY_WORDS_MAX: usize = 8;
 /// The leaf of a transaction's last insertion: valid for the next insertion while the leaf has this
 /// version, within the epoch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hint {
+pub(super) struct InsertHint {
     /// Which tree: the address of its anchor.
     pub(super) tree: usize,
     /// The leaf after the insertion.
@@ -137,7 +137,7 @@ pub(super) struct Hint {
     pub(super) above: Option<(Next, Option<Witness>)>,
 }
 
-impl Hint {
+impl InsertHint {
     /// Returns true if a key above the leaf's last entry still belongs to the leaf.
     pub(super) fn is_below_fence<const W: usize>(&self, key: &[u64; W]) -> bool {
         self.high.is_none_or(|high| key[..] < high[..W])
@@ -149,7 +149,7 @@ impl Hint {
 #[derive(Clone, Debug, Default)]
 pub struct LeafChanges {
     list: Vec<LeafChange>,
-    hint: Option<Hint>,
+    hint: Option<InsertHint>,
 }
 
 impl LeafChanges {
@@ -165,7 +165,7 @@ impl LeafChanges {
         self.hint = None;
     }
 
-    pub(super) fn hint(&self) -> Option<&Hint> {
+    pub(super) fn hint(&self) -> Option<&InsertHint> {
         self.hint.as_ref()
     }
 
@@ -178,7 +178,7 @@ impl LeafChanges {
     }
 
     #[inline]
-    pub(super) fn set_hint(&mut self, hint: Hint) {
+    pub(super) fn set_hint(&mut self, hint: InsertHint) {
         self.hint = Some(hint);
     }
 
