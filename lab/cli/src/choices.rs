@@ -1,34 +1,10 @@
 //! Flags whose values are names.
 
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName, TimestampSource};
-use harness::{CounterGroups, Durability, MemoryPlacement, Peers, Retry, Transport};
-use machine::Placement;
-use serde::{Serialize, Serializer};
-use storage::Optimisation;
-use workloads::lock::{HeldLine, LockKind};
-use workloads::micro::Operation;
-use workloads::tatp::Mix as TatpMix;
-use workloads::ycsb::YcsbWorkload;
+use concurrency::SchemeName;
+use harness::{Choice, Execution, MemoryPlacement};
+use serde::Serialize;
 
 use crate::bad_input::BadInput;
-
-/// A flag with a fixed set of values.
-pub trait Choice: Copy + PartialEq + 'static {
-    /// Names and values that work.
-    const ALL: &'static [(&'static str, Self)];
-
-    /// The name on the command line and in results.
-    fn name(self) -> &'static str {
-        let named = Self::ALL.iter().find(|(_, value)| *value == self);
-        named.map(|(name, _)| *name).expect("every value has a name")
-    }
-
-    /// The names that work, for messages.
-    fn accepted() -> String {
-        let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-        names.join(", ")
-    }
-}
 
 /// The value that `text` names for `flag`, or `default` where the flag was not given.
 pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C, BadInput> {
@@ -37,30 +13,6 @@ pub fn choose<C: Choice>(flag: &str, text: Option<&str>, default: C) -> Result<C
         return Ok(*value);
     }
     Err(BadInput::value(flag, text, "unknown value", C::accepted()))
-}
-
-/// Serialises a value as its name.
-pub fn serialize_name<C: Choice, S: Serializer>(value: &C, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(value.name())
-}
-
-/// Serialises values as their names.
-pub fn serialize_names<C: Choice, S: Serializer>(values: &[C], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(values.iter().map(|value| value.name()))
-}
-
-/// Names of the values of a type that stands elsewhere.
-macro_rules! names {
-    ($choice:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
-        impl Choice for $choice {
-            const ALL: &'static [(&'static str, Self)] = &[$(($text, $choice::$variant)),+];
-        }
-
-        // A value without a name does not compile.
-        const _: fn($choice) = |value| match value {
-            $($choice::$variant => ()),+
-        };
-    };
 }
 
 /// A type of this crate with its names.
@@ -120,14 +72,6 @@ macro_rules! workload_names {
 
 for_each_workload!(workload_names);
 
-names! {
-    Placement {
-        Island = "island",
-        Spread = "spread",
-        Os = "os",
-    }
-}
-
 choices! {
     /// The storage engine.
     Engine {
@@ -137,14 +81,6 @@ choices! {
         Paged = "paged",
     }
 }
-
-// Ways that stand beside the default.
-names! { Transport { Shm = "shm", Uds = "uds", Tcp = "tcp" } }
-names! { RowLock { Word = "word", Latch = "latch" } }
-names! { RowCopies { Fields = "fields", Rows = "rows" } }
-names! { CommitLocks { Ordered = "ordered", NoWait = "no-wait" } }
-names! { Deadlocks { Graph = "graph", Lists = "lists" } }
-names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } }
 
 /// The concurrency control of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,27 +147,6 @@ impl ConcurrencyControl {
 }
 
 choices! {
-    /// How the phases of a transaction are executed.
-    Execution {
-        /// By the worker that began the transaction.
-        Inline = "inline",
-        /// By the workers that own what its actions touch; all share the state of transactions.
-        Plp = "plp",
-        /// The same, with the state of transactions divided by sockets.
-        Atrapos = "atrapos",
-    }
-}
-
-names! {
-    Durability {
-        None = "none",
-        Async = "async",
-        Group = "group",
-        Sync = "sync",
-    }
-}
-
-choices! {
     /// The simulated device below the log.
     DiskKind {
         /// Memory that is mapped as a disk.
@@ -240,31 +155,6 @@ choices! {
         Nvme = "nvme",
         /// A turning disk.
         Hdd = "hdd",
-    }
-}
-
-names! {
-    TimestampSource {
-        Clock = "clock",
-        Counter = "counter",
-    }
-}
-
-names! {
-    Optimisation {
-        ThreadAlloc = "thread-alloc",
-        HashIndex = "hash-index",
-        QueueLatch = "queue-latch",
-        Replicate = "replicate",
-        Prefetch = "prefetch",
-        CompiledRows = "compiled-rows",
-        BoundedSpin = "bounded-spin",
-        ReadOnlySkip = "read-only-skip",
-        ReplicateIndex = "replicate-index",
-        PlainLocks = "plain-locks",
-        LookAhead = "lookahead",
-        InheritedLocks = "sli",
-        Aether = "aether",
     }
 }
 
@@ -278,161 +168,11 @@ choices! {
     }
 }
 
-names! {
-    Operation {
-        Read = "read",
-        Update = "update",
-        Mixed = "mixed",
-    }
-}
-
-names! {
-    YcsbWorkload {
-        A = "a",
-        B = "b",
-        C = "c",
-        D = "d",
-        E = "e",
-        F = "f",
-    }
-}
-
-choices! {
-    /// The transactions of TPC-C.
-    TpccMix {
-        /// All five, in the proportions of the specification.
-        Full = "full",
-        /// NewOrder and Payment, half and half.
-        Narrow = "narrow",
-        /// Payment only.
-        Payment = "payment",
-        /// NewOrder only.
-        NewOrder = "new-order",
-        /// OrderStatus only.
-        OrderStatus = "order-status",
-        /// Delivery only.
-        Delivery = "delivery",
-        /// StockLevel only.
-        StockLevel = "stock-level",
-    }
-}
-
-names! {
-    TatpMix {
-        Full = "full",
-        GetSubscriberData = "GetSubscriberData",
-        GetNewDestination = "GetNewDestination",
-        GetAccessData = "GetAccessData",
-        UpdateSubscriberData = "UpdateSubscriberData",
-        UpdateLocation = "UpdateLocation",
-        InsertCallForwarding = "InsertCallForwarding",
-        DeleteCallForwarding = "DeleteCallForwarding",
-    }
-}
-
-choices! {
-    /// The columns of TPC-C's tables.
-    TpccSchema {
-        /// All columns of the specification.
-        Full = "full",
-        /// Only the columns that the transactions need.
-        Small = "small",
-    }
-}
-
-choices! {
-    /// Where TPC-C's warehouses live.
-    TpccLoad {
-        /// On the node of the worker whose home they are.
-        Home = "home",
-        /// Contiguous blocks of warehouses on the nodes of the workers in turn, whichever worker's
-        /// home they are.
-        Block = "block",
-    }
-}
-
-choices! {
-    /// When TPC-C's transactions take the rows that most others want.
-    TpccHotRows {
-        /// After all others.
-        Late = "late",
-        /// Before all others.
-        Early = "early",
-    }
-}
-
-choices! {
-    /// The order in which NewOrder takes stocks.
-    TpccStocks {
-        /// By warehouse and item.
-        Sorted = "sorted",
-        /// As the lines were drawn.
-        Drawn = "drawn",
-    }
-}
-
 choices! {
     /// A program whose ways a run takes over.
     Like {
         /// The program of the study of 1000 cores.
         Dbx1000 = "dbx1000",
-    }
-}
-
-names! {
-    CounterGroups {
-        All = "single",
-        Socket = "socket",
-        None = "core",
-    }
-}
-
-names! {
-    LockKind {
-        TestAndSet = "tas",
-        TestAndTestAndSet = "ttas",
-        Ticket = "ticket",
-        Mcs = "mcs",
-        Clh = "clh",
-        Hierarchical = "hierarchical",
-        CompareAndSwap = "cas",
-        RefusedCompareAndSwap = "cas-refused",
-        FetchAndAdd = "faa",
-        Swap = "swap",
-        Poll = "poll",
-    }
-}
-
-names! {
-    HeldLine {
-        Own = "own",
-        Lock = "lock",
-    }
-}
-
-choices! {
-    /// How messages travel.
-    Mechanism {
-        /// Anonymous pipes.
-        Pipe = "pipe",
-        /// Named pipes.
-        Fifo = "fifo",
-        /// POSIX message queues.
-        MessageQueue = "mq",
-        /// Unix domain sockets.
-        Unix = "uds",
-        /// TCP.
-        Tcp = "tcp",
-        /// A ring in shared memory.
-        SharedMemory = "shm",
-    }
-}
-
-names! {
-    Peers {
-        SameSocket = "same-socket",
-        OtherSocket = "other-socket",
-        OtherMachine = "other-machine",
     }
 }
 
@@ -488,53 +228,30 @@ pub fn choose_memory(text: Option<&str>) -> Result<MemoryPlacement, BadInput> {
     }
 }
 
-/// Serialises a placement of memory as the flag that names it.
-pub fn serialize_memory<S: Serializer>(memory: &MemoryPlacement, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(memory)
-}
-
-/// How the engine is split: the number of instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deploy(usize);
-
-impl Deploy {
-    /// One instance.
-    pub const ONE: Deploy = Deploy(1);
-
-    /// Number of instances.
-    pub fn instances(self) -> usize {
-        self.0
-    }
-
-    /// The deployment that `text` names, of `cores` workers on so many `sockets` of so many
-    /// `machines`.
-    pub fn choose(
-        text: Option<&str>,
-        (cores, sockets, machines): (usize, usize, usize),
-    ) -> Result<Self, BadInput> {
-        let Some(text) = text else { return Ok(Deploy::ONE) };
-        let accepted = || format!("1isl to {cores}isl, core, socket, machine");
-        let refused = |problem: &str| BadInput::value("--deploy", text, problem, accepted());
-        let instances = match text {
-            "machine" => machines,
-            "socket" => sockets,
-            "core" => cores,
-            _ => {
-                let number = text.strip_suffix("isl").filter(|number| !number.starts_with('+'));
-                number.and_then(|number| number.parse().ok()).ok_or_else(|| refused("unknown value"))?
-            }
-        };
-        match instances {
-            0 => Err(refused("unknown value")),
-            instances if instances > cores => Err(refused("more instances than workers")),
-            instances => Ok(Deploy(instances)),
+/// The number of instances that `text` asks for, of `cores` workers on so many `sockets` of so many
+/// `machines`.
+///
+/// # Errors
+/// The text names no number of instances, or more of them than workers.
+pub fn choose_instances(
+    text: Option<&str>,
+    (cores, sockets, machines): (usize, usize, usize),
+) -> Result<usize, BadInput> {
+    let Some(text) = text else { return Ok(1) };
+    let accepted = || format!("1isl to {cores}isl, core, socket, machine");
+    let refused = |problem: &str| BadInput::value("--deploy", text, problem, accepted());
+    let instances = match text {
+        "machine" => machines,
+        "socket" => sockets,
+        "core" => cores,
+        _ => {
+            let number = text.strip_suffix("isl").filter(|number| !number.starts_with('+'));
+            number.and_then(|number| number.parse().ok()).ok_or_else(|| refused("unknown value"))?
         }
-    }
-}
-
-/// Serialises as the name with the number.
-impl Serialize for Deploy {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_args!("{}isl", self.0))
+    };
+    match instances {
+        0 => Err(refused("unknown value")),
+        instances if instances > cores => Err(refused("more instances than workers")),
+        instances => Ok(instances),
     }
 }

@@ -152,8 +152,8 @@ fn asked(flags: &[OsString], file: &RunFile) -> Result<Config, String> {
         host_memory_bytes: None,
     };
     let config = config::resolve(&bench, &machine).map_err(|fault| format!("run: {fault}"))?;
-    match (file.paths.is_empty(), config.durability) {
-        (false, _) if config.path.is_some() => Err("run: --path: the instances have paths".to_owned()),
+    match (file.paths.is_empty(), config.plan.durability) {
+        (false, _) if config.plan.path.is_some() => Err("run: --path: the instances have paths".to_owned()),
         (false, _) if deployment.instances.len() == 1 && file.machines.is_none() => {
             Err("the path of a single instance: run says it with --path".to_owned())
         }

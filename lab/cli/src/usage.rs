@@ -7,8 +7,9 @@ use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
 use crate::arguments::{BENCH_BASIC_FLAGS, INSTANCE_COMMAND};
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, WorkloadName};
+use crate::choices::WorkloadName;
 use crate::commands::Arguments;
+use harness::Choice;
 
 /// The commands that there are.
 pub const COMMANDS: [&str; 13] = [

@@ -9,12 +9,15 @@ pub use concurrency::LOOK_AHEAD;
 use concurrency::TooManySessions;
 use dora::{Sharing, Site};
 use platform::{Node, Platform};
+use serde::Serialize;
 use terms::Abort;
 
 use crate::adapting::Adapting;
+use crate::names::Choice;
 
 /// How the phases and actions of procedures run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Execution {
     /// The worker that began a transaction runs its actions in the order planned.
     #[default]
@@ -27,6 +30,12 @@ pub enum Execution {
     /// The same worker runs the actions of a phase in random order and passes values between phases
     /// as bytes: for tests.
     Shuffled,
+}
+
+/// All but that of tests.
+impl Choice for Execution {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("inline", Execution::Inline), ("plp", Execution::Plp), ("atrapos", Execution::Atrapos)];
 }
 
 impl Execution {

@@ -28,6 +28,7 @@
 //!   process;
 //! - `instances`: instances as processes;
 //! - `counter`, `lock`, `experiments`: experiments without a database;
+//! - `names`: names of values on the command line and in results;
 //! - `counters`: what a platform counts of itself.
 
 #![forbid(unsafe_code)]
@@ -58,6 +59,7 @@ mod machine_use;
 mod measurement;
 mod membership;
 mod memory_figures;
+mod names;
 mod news;
 mod opening;
 mod owners;
@@ -106,6 +108,7 @@ pub use measurement::{
     Simulation, ThreadFigures, abort_ratio,
 };
 pub use memory_figures::MemoryFigures;
+pub use names::{Choice, serialize_name};
 pub use plan::{Durability, Engine, Length, Missing, Plan};
 pub use processes::{OtherProcess, answer_messages};
 pub use retry::{PAUSE_NANOS, PLACES, Retry};

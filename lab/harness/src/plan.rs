@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use concurrency::{InstanceOptions, SchemeName, TimestampSource, Ways};
 use pages::{PagedLogOptions, PagedOptions};
 use platform::Nanos;
-use storage::Optimisations;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use storage::{Optimisation, Optimisations};
 
 use crate::adapting::Adaptation;
 use crate::deployment::Deployment;
 use crate::executor::Execution;
 use crate::failing::Failure;
+use crate::names::{Choice, names, serialize_name};
 use crate::retry::Retry;
 use crate::shifting::Shift;
 use crate::troubles::Troubles;
@@ -31,7 +34,8 @@ const INSERT_BYTES_MAX: usize = 3 << 29;
 const INSERT_BYTES_PER_TRANSACTION: f64 = 1_500.0;
 
 /// When a commit is acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Durability {
     /// At once: nothing is logged.
     #[default]
@@ -42,6 +46,15 @@ pub enum Durability {
     Group,
     /// When its epoch is on disk; the worker waits for it.
     Sync,
+}
+
+names! {
+    Durability {
+        None = "none",
+        Async = "async",
+        Group = "group",
+        Sync = "sync",
+    }
 }
 
 /// What becomes of a transaction that needs an instance which is missing.
@@ -65,6 +78,20 @@ pub enum Engine {
         /// Bytes of the pools of all instances together, which pages are in while they are used.
         pool_bytes: u64,
     },
+}
+
+/// Serialises as `engine` and `pool`.
+impl Serialize for Engine {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (name, pool_bytes) = match *self {
+            Engine::Memory => ("memory", None),
+            Engine::Paged { pool_bytes } => ("paged", Some(pool_bytes)),
+        };
+        let mut map = to.serialize_map(Some(2))?;
+        map.serialize_entry("engine", name)?;
+        map.serialize_entry("pool", &pool_bytes)?;
+        map.end()
+    }
 }
 
 /// How long a run is.
@@ -91,12 +118,53 @@ impl Length {
     }
 }
 
-/// What a run is to do.
-#[derive(Clone, Debug)]
+/// Serialises as `seconds` and `transactions`, one of which is null.
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (seconds, transactions) = match *self {
+            Length::Seconds(seconds) => (Some(seconds), None),
+            Length::Commits(count) | Length::Transactions(count) => (None, Some(count)),
+        };
+        let mut map = to.serialize_map(Some(2))?;
+        map.serialize_entry("seconds", &seconds)?;
+        map.serialize_entry("transactions", &transactions)?;
+        map.end()
+    }
+}
+
+/// The names of the optimisations that are left out.
+fn serialize_without<S: Serializer>(optimisations: &Optimisations, to: S) -> Result<S::Ok, S::Error> {
+    let without = Optimisation::ALL.iter().filter(|(_, one)| !optimisations.has(*one));
+    to.collect_seq(without.map(|(name, _)| name))
+}
+
+fn serialize_ways<S: Serializer>(ways: &Ways, to: S) -> Result<S::Ok, S::Error> {
+    let Ways { row_lock, row_copies, commit_locks, deadlocks } = *ways;
+    let mut map = to.serialize_map(Some(4))?;
+    map.serialize_entry("row_lock", row_lock.name())?;
+    map.serialize_entry("row_copies", row_copies.name())?;
+    map.serialize_entry("commit_locks", commit_locks.name())?;
+    map.serialize_entry("deadlocks", deadlocks.name())?;
+    map.end()
+}
+
+fn serialize_interval<S: Serializer>(adaptation: &Option<Adaptation>, to: S) -> Result<S::Ok, S::Error> {
+    adaptation.as_ref().map(|how| how.settings.interval_seconds).serialize(to)
+}
+
+fn serialize_switch<S: Serializer>(is_on: &bool, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(if *is_on { "on" } else { "off" })
+}
+
+/// What a run is to do. Serialises as the flags of `isles bench`, with their names (`-` as `_`);
+/// concurrency control depends on the engine, and is serialised beside the plan.
+#[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// Where rows lie.
+    #[serde(flatten)]
     pub engine: Engine,
     /// Concurrency control of rows in memory.
+    #[serde(skip)]
     pub scheme: SchemeName,
     /// How procedures run.
     pub execution: Execution,
@@ -106,45 +174,62 @@ pub struct Plan {
     /// or none at all.
     pub path: Option<PathBuf>,
     /// How long the run is.
+    #[serde(flatten)]
     pub length: Length,
     /// Seconds of the platform's time before measuring.
+    #[serde(rename = "warmup")]
     pub warm_up_seconds: f64,
     /// Whether the breakdown of time is recorded.
+    #[serde(serialize_with = "serialize_switch")]
     pub instrument: bool,
     /// Seed of data and transactions.
     pub seed: u64,
     /// Shortest epoch.
+    #[serde(skip)]
     pub epoch_nanos: u64,
     /// Where timestamps come from.
+    #[serde(rename = "timestamp", serialize_with = "serialize_name")]
     pub timestamps: TimestampSource,
     /// The optimisations that the instance has.
+    #[serde(rename = "without", serialize_with = "serialize_without")]
     pub optimisations: Optimisations,
     /// What the instance does in another way than the default.
+    #[serde(flatten, serialize_with = "serialize_ways")]
     pub ways: Ways,
     /// What becomes of a transaction that has met another one.
     pub retry: Retry,
     /// Transactions over several instances that a worker keeps open while it waits for answers.
     pub in_flight: usize,
     /// What becomes of a transaction that needs an instance which is missing, and may come back.
+    #[serde(skip)]
     pub missing: Missing,
     /// What goes wrong between instances of one process, for tests.
+    #[serde(skip)]
     pub troubles: Option<Troubles>,
     /// The rules of the protocol between instances, which tests break.
+    #[serde(skip)]
     pub protocol: distributed::Rules,
     /// How partitions of workers that own them follow the workload; `None`: they stay as they are.
+    #[serde(rename = "adapt_interval", serialize_with = "serialize_interval")]
     pub adaptation: Option<Adaptation>,
     /// When partitions move because somebody wants to see what that costs; then nothing else moves
     /// them.
+    #[serde(skip)]
     pub shifts: Vec<Shift>,
     /// Whether workers change the map of partitions at random, which tests ask for.
+    #[serde(skip)]
     pub restless: bool,
     /// Sockets that fail meanwhile, if there is one instance.
+    #[serde(skip)]
     pub failures: Vec<Failure>,
     /// The rules of workers that own partitions, which tests break.
+    #[serde(skip)]
     pub owners_broken: dora::Broken,
     /// The rules of databases over pages, which tests break.
+    #[serde(skip)]
     pub pages_broken: pages::Broken,
     /// Time after which a transaction must have succeeded; `None`: any.
+    #[serde(skip)]
     pub transaction_nanos_max: Option<u64>,
 }
 

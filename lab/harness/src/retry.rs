@@ -3,10 +3,14 @@
 
 use boundary::Pauses;
 use platform::Nanos;
+use serde::Serialize;
 use terms::random::Random;
 
+use crate::names::names;
+
 /// What a worker does with a transaction whose attempt failed because it met another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Retry {
     /// It tries again after a pause that is random and grows from attempt to attempt.
     #[default]
@@ -23,6 +27,8 @@ pub enum Retry {
     /// `variant_config/28skt/config-2optimised.h`.
     Buffer,
 }
+
+names! { Retry { Exponential = "exponential", Fixed = "fixed", Buffer = "buffer" } }
 
 impl Retry {
     /// How a session pauses that tries a transaction again itself.

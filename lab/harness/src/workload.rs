@@ -12,6 +12,7 @@ use workloads::tpcb::Tpcb;
 use workloads::tpcc::Tpcc;
 use workloads::ycsb::Ycsb;
 
+use crate::names::names;
 use crate::processes::OtherProcess;
 
 /// What runs. A new workload of transactions is an entry here, and a line at the end of `any`; an
@@ -63,4 +64,12 @@ pub enum CounterGroups {
     Socket,
     /// None: each has its own.
     None,
+}
+
+names! {
+    CounterGroups {
+        All = "single",
+        Socket = "socket",
+        None = "core",
+    }
 }

@@ -13,7 +13,8 @@ pub use study::StudyArguments;
 pub use verify::VerifyArguments;
 use workloads::lock::LockKind;
 
-use crate::choices::{Choice, ConcurrencyControl, WorkloadName};
+use crate::choices::{ConcurrencyControl, WorkloadName};
+use harness::Choice;
 
 /// The command that Isles starts its second process with.
 pub const PEER_COMMAND: &str = "ipc-peer";

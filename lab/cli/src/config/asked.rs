@@ -1,10 +1,10 @@
 //! One change of a workload, or a failure, as `--at` asks for it.
 
-use harness::FailureError;
+use harness::{Choice, Execution, FailureError};
 
 use super::hot::Hot;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Execution, choose};
+use crate::choices::choose;
 use crate::values;
 
 const FLAG: &str = "--at";

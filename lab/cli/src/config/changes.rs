@@ -1,14 +1,13 @@
 //! `--at SECONDS=CHANGE`: what a workload changes to while it runs, what fails, and which
 //! partitions move.
 
-use harness::Failure;
+use harness::{Execution, Failure};
 use serde::{Serialize, Serializer};
 
 use super::asked::{Moment, What};
 use super::workloads::Workload;
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
-use crate::choices::Execution;
 
 /// A change at a moment, and the workload from then on. Serialises as the flag was given.
 #[derive(Clone, Debug, PartialEq)]

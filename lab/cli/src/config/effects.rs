@@ -5,13 +5,13 @@
 //! instances, so that sweeps over deployments need no other line for one instance.
 
 use concurrency::RowLock;
-use harness::Durability;
+use harness::{Choice, Durability, Engine};
 use storage::Optimisation;
 
 use super::types::Config;
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, ConcurrencyControl, Engine, WorkloadName};
+use crate::choices::{ConcurrencyControl, WorkloadName};
 
 /// Optimisations that rows in pages can do without; the others are of rows in memory, but for
 /// looking ahead.
@@ -35,7 +35,7 @@ pub(super) fn check(common: &CommonFlags, run: &Config, has_database: bool) -> R
     if !has_database {
         return of_experiment(common, run.workload.name());
     }
-    if run.engine == Engine::Paged {
+    if run.plan.engine != Engine::Memory {
         of_memory(common)?;
     }
     optimisations(common, run)?;
@@ -90,15 +90,17 @@ fn optimisations(common: &CommonFlags, run: &Config) -> Result<(), BadInput> {
     for name in common.without.iter().flat_map(|list| list.split(',')) {
         let Some((_, one)) = Optimisation::ALL.iter().find(|(other, _)| *other == name) else { continue };
         let refused = |problem, accepted| Err(BadInput::value("--without", name, problem, accepted));
-        match run.engine {
+        match run.plan.engine {
             _ if OF_BOTH.contains(one) => {}
             Engine::Memory if OF_PAGES.contains(one) => {
                 return refused("an optimisation of rows in pages", "with --engine paged");
             }
-            Engine::Paged if !OF_PAGES.contains(one) => {
+            Engine::Paged { .. } if !OF_PAGES.contains(one) => {
                 return refused("an optimisation of rows in memory", "with --engine memory");
             }
-            Engine::Paged if *one == Optimisation::Aether && run.durability == Durability::None => {
+            Engine::Paged { .. }
+                if *one == Optimisation::Aether && run.plan.durability == Durability::None =>
+            {
                 return refused("nothing is logged", "with --durability async, group, sync");
             }
             _ => {}

@@ -5,12 +5,13 @@
 //! list against that page.
 
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock};
-use harness::{Durability, Retry};
+use harness::{Durability, Partitioning, Retry};
 use storage::Optimisation;
+use workloads::tpcc::{HotRows, Stocks};
 
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
-use crate::choices::{Like, Switch, TpccHotRows, TpccLoad, TpccStocks, choose};
+use crate::choices::{Like, Switch, choose};
 
 /// Defaults of the flags that differ from program to program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,11 +29,11 @@ pub struct Ways {
     /// `--deadlocks`, where the locks of rows are managers.
     pub deadlocks: Deadlocks,
     /// `--hot-rows`.
-    pub hot_rows: TpccHotRows,
+    pub hot_rows: HotRows,
     /// `--stocks`.
-    pub stocks: TpccStocks,
+    pub stocks: Stocks,
     /// `--load`.
-    pub load: TpccLoad,
+    pub load: Partitioning,
     /// `--index-inserts`, for mixes that look for no inserted rows.
     pub index_inserts: Switch,
     /// `--unvalidated-reads`.
@@ -49,9 +50,9 @@ const OWN: Ways = Ways {
     row_copies: RowCopies::Fields,
     commit_locks: CommitLocks::Ordered,
     deadlocks: Deadlocks::Graph,
-    hot_rows: TpccHotRows::Late,
-    stocks: TpccStocks::Sorted,
-    load: TpccLoad::Home,
+    hot_rows: HotRows::Late,
+    stocks: Stocks::Sorted,
+    load: Partitioning::RoundRobin,
     index_inserts: Switch::On,
     unvalidated_reads: Switch::Off,
     without: &[],
@@ -65,9 +66,9 @@ const DBX1000: Ways = Ways {
     row_copies: RowCopies::Rows,
     commit_locks: CommitLocks::NoWait,
     deadlocks: Deadlocks::Lists,
-    hot_rows: TpccHotRows::Early,
-    stocks: TpccStocks::Drawn,
-    load: TpccLoad::Block,
+    hot_rows: HotRows::Early,
+    stocks: Stocks::Drawn,
+    load: Partitioning::Blocks,
     index_inserts: Switch::Off,
     unvalidated_reads: Switch::On,
     without: &[Optimisation::PlainLocks, Optimisation::LookAhead],

@@ -20,7 +20,7 @@ pub use asked::{Asked, Change};
 pub use changes::At;
 pub use hot::Hot;
 pub use resolve::resolve;
-pub use types::{Config, Length};
+pub use types::Config;
 pub use workloads::{
     BenchWorkload, Counter, Dependent, Ipc, Lock, Memory, Micro, RowCount, Split, Tatp, Tpcb, Tpcc, Workload,
     Ycsb,

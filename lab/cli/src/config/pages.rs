@@ -1,10 +1,11 @@
 //! What `--engine paged` asks for.
 
-use super::types::Length;
+use harness::{Choice, Length};
+
 use super::workloads::{PAGE_BYTES_PER_BYTE, Workload};
 use crate::arguments::CommonFlags;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Engine, WorkloadName};
+use crate::choices::{Engine, WorkloadName};
 use crate::machine_facts::{MachineFacts, NATIVE};
 use crate::values;
 
@@ -57,8 +58,7 @@ pub(super) fn pool_default(
     if let Some(bytes) = machine.host_memory_bytes.filter(|_| machine.name == NATIVE) {
         return bytes / 2;
     }
-    let each =
-        if workload.grows() { harness::Length::from(length).inserted_bytes(warmup_seconds) } else { 0.0 };
+    let each = if workload.grows() { length.inserted_bytes(warmup_seconds) } else { 0.0 };
     let inserted = each * cores as f64;
     let (least, most) = POOL_BYTES_VIRTUAL;
     // Memory nodes have equal parts of the pool, whatever is loaded on them.

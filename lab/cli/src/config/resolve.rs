@@ -1,22 +1,23 @@
 //! From the command line as typed to a configuration.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use concurrency::{Deadlocks, RowLock, TimestampSource};
-use harness::{Durability, Transport};
+use harness::{Adaptation, Choice, DeploymentRequest, Durability, Execution, Length, Plan, Transport};
 use machine::Placement;
-use storage::Optimisation;
+use storage::{Optimisation, Optimisations};
 
-use super::changes::changes;
+use super::changes::{At, changes};
 use super::effects;
 use super::like::{Ways, like};
 use super::pages;
-use super::types::{Config, Length};
+use super::types::Config;
 use super::workloads::{RowCount, Workload};
 use crate::arguments::{BenchArguments, CommonFlags, WorkloadFlag};
 use crate::bad_input::BadInput;
 use crate::choices::{
-    Choice, Commit, ConcurrencyControl, Deploy, DiskKind, Engine, Execution, Switch, WorkloadName, choose,
+    Commit, ConcurrencyControl, DiskKind, Engine, Switch, WorkloadName, choose, choose_instances,
     choose_memory,
 };
 use crate::machine_facts::{MachineFacts, NATIVE};
@@ -78,7 +79,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let smt = smt(common, machine)?;
     let cores = cores(arguments, machine, smt)?;
     let units = (cores, machine.sockets(cores, smt, placement), machine.machines_in_use(cores, smt));
-    let deploy = Deploy::choose(common.deploy.as_deref(), units)?;
+    let instances = choose_instances(common.deploy.as_deref(), units)?;
     let durability_default = if logs { ways.durability } else { Durability::None };
     let durability = choose("--durability", common.durability.as_deref(), durability_default)?;
     if durability != Durability::None && !has_database {
@@ -89,8 +90,8 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
             "none",
         ));
     }
-    divides(common, deploy, has_database)?;
-    owns(execution, (deploy, has_database))?;
+    divides(common, instances, has_database)?;
+    owns(execution, (instances, has_database))?;
     if owns_memory && durability != Durability::None {
         let problem = "workers that own partitions of rows in memory log nothing yet";
         let accepted = "none; others with --engine paged, or --execution inline";
@@ -102,7 +103,7 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let stores = uses_pages || durability != Durability::None;
     let disk = disk(common, stores, native)?;
     let path = path(common, durability, native)?;
-    let timestamp = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
+    let timestamps = choose("--timestamp", common.timestamp.as_deref(), TimestampSource::Clock)?;
     let without = without(common, ways.without)?;
     let row_lock = choose("--row-lock", common.row_lock.as_deref(), ways.row_lock)?;
     let retry = choose("--retry", common.retry.as_deref(), ways.retry)?;
@@ -111,61 +112,70 @@ pub fn resolve(arguments: &BenchArguments, machine: &MachineFacts) -> Result<Con
     let deadlocks = deadlocks(common, row_lock, ways.deadlocks)?;
     let instrument = choose("--instrument", common.instrument.as_deref(), Switch::On)?;
     let workload = Workload::resolve(workload_name, arguments, cores)?;
-    divisible(common, deploy, &workload)?;
+    divisible(common, instances, &workload)?;
     let scale_caches = scale_caches(common, native, &workload)?;
     let length = length(common, native)?;
     let warmup_default = if native { WARMUP_SECONDS_NATIVE } else { WARMUP_SECONDS_VIRTUAL };
-    let warmup_seconds = values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
+    let warm_up_seconds = values::number("--warmup", common.warmup.as_deref(), 0.0..=WARMUP_SECONDS_MAX)?
         .unwrap_or(warmup_default);
-    let pool_default = || pages::pool_default((&workload, cores), (length, warmup_seconds), machine);
+    let pool_default = || pages::pool_default((&workload, cores), (length, warm_up_seconds), machine);
     let pool = pages::pool(common, engine, pool_default, machine)?;
     let seconds_max = match length {
         Length::Seconds(seconds) => Some(seconds),
-        Length::Transactions(_) => None,
+        Length::Commits(_) | Length::Transactions(_) => None,
     };
     let moves = (execution, adapt_interval_seconds.is_some());
-    let at = changes(common, &workload, seconds_max, ((units.1, deploy.instances()), moves))?;
+    let at = changes(common, &workload, seconds_max, ((units.1, instances), moves))?;
+    let engine = pool.map_or(harness::Engine::Memory, |pool_bytes| harness::Engine::Paged { pool_bytes });
+    let deployment = DeploymentRequest {
+        workers: cores,
+        smt,
+        instances,
+        placement,
+        memory,
+        peers: workload.peers(),
+        partitioning: workload.partitioning(),
+        transport: transport(common, instances, units.2)?,
+    };
+    let failure = |at: &At| Some(harness::Failure { seconds: at.seconds, socket: at.fails? });
+    let shift = |at: &At| Some(harness::Shift { seconds: at.seconds, count: at.shifts? });
+    let plan = Plan {
+        engine,
+        execution,
+        adaptation: adapt_interval_seconds.map(Adaptation::every),
+        failures: at.iter().filter_map(failure).collect(),
+        shifts: at.iter().filter_map(shift).collect(),
+        durability,
+        path: path.map(PathBuf::from),
+        warm_up_seconds,
+        instrument: instrument == Switch::On,
+        seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
+        timestamps,
+        optimisations: without.iter().fold(Optimisations::ALL, |all, one| all.without(*one)),
+        ways: concurrency::Ways { row_lock, row_copies, commit_locks, deadlocks },
+        retry,
+        in_flight: in_flight(common, instances, durability)? as usize,
+        ..Plan::new(cc.scheme(), length)
+    };
     let config = Config {
         workload,
         machine: machine.name.clone(),
-        cores,
-        smt,
-        deploy,
-        placement,
-        transport: transport(common, deploy, units.2)?,
-        in_flight: in_flight(common, deploy, durability)?,
+        deployment,
         commit: choose("--commit", common.commit.as_deref(), Commit::Classic)?,
-        memory,
         scale_caches,
-        engine,
-        pool,
         cc,
-        execution,
         adaptive,
-        adapt_interval_seconds,
-        durability,
         disk,
-        path,
-        timestamp,
-        without,
-        row_lock,
-        retry,
-        row_copies,
-        commit_locks,
-        deadlocks,
         like,
-        length,
         at,
-        warmup_seconds,
-        instrument,
-        seed: values::whole("--seed", common.seed.as_deref(), 0..=u64::MAX)?.unwrap_or(1),
+        plan,
         json: common.json,
         report: common.report.clone(),
     };
     effects::check(common, &config, has_database)?;
     keeps_inserts(&config)?;
     if !uses_pages {
-        fits_memory(&config.workload, config.cores, machine)?;
+        fits_memory(&config.workload, config.deployment.workers, machine)?;
     }
     Ok(config)
 }
@@ -220,23 +230,21 @@ fn adapt_interval(
 }
 
 /// Refuses workers that own partitions where there are none, or where they cannot.
-fn owns(execution: Execution, (deploy, has_database): (Deploy, bool)) -> Result<(), BadInput> {
+fn owns(execution: Execution, (instances, has_database): (usize, bool)) -> Result<(), BadInput> {
     let refused = |problem: &str, accepted: &str| {
         Err(BadInput::value("--execution", execution.name(), problem, accepted))
     };
     match execution {
         Execution::Inline => Ok(()),
         _ if !has_database => refused("this workload has no transactions", "inline"),
-        _ if deploy.instances() > 1 => {
-            refused("workers own partitions of one instance", "inline, or --deploy 1isl")
-        }
+        _ if instances > 1 => refused("workers own partitions of one instance", "inline, or --deploy 1isl"),
         _ => Ok(()),
     }
 }
 
 /// Refuses several instances where there is nothing to divide, and what they cannot do.
-fn divides(common: &CommonFlags, deploy: Deploy, has_database: bool) -> Result<(), BadInput> {
-    if deploy.instances() == 1 {
+fn divides(common: &CommonFlags, instances: usize, has_database: bool) -> Result<(), BadInput> {
+    if instances == 1 {
         return Ok(());
     }
     let text = common.deploy.as_deref().unwrap_or_default();
@@ -255,9 +263,9 @@ fn divides(common: &CommonFlags, deploy: Deploy, has_database: bool) -> Result<(
 }
 
 /// Refuses several instances where the transactions of the workload need all data.
-fn divisible(common: &CommonFlags, deploy: Deploy, workload: &Workload) -> Result<(), BadInput> {
+fn divisible(common: &CommonFlags, instances: usize, workload: &Workload) -> Result<(), BadInput> {
     match (workload.undivided(), common.deploy.as_deref()) {
-        (Some((flag, why)), Some(text)) if deploy.instances() > 1 => {
+        (Some((flag, why)), Some(text)) if instances > 1 => {
             Err(BadInput::value("--deploy", text, why, format!("1isl, or another {flag}")))
         }
         _ => Ok(()),
@@ -276,8 +284,8 @@ fn scale_caches(common: &CommonFlags, native: bool, workload: &Workload) -> Resu
 }
 
 /// How instances on one machine talk. Where each has a machine of its own, there is tcp only.
-fn transport(common: &CommonFlags, deploy: Deploy, machines: usize) -> Result<Transport, BadInput> {
-    let apart = machines > 1 && deploy.instances() == machines;
+fn transport(common: &CommonFlags, instances: usize, machines: usize) -> Result<Transport, BadInput> {
+    let apart = machines > 1 && instances == machines;
     let default = if apart { Transport::Tcp } else { Transport::Shm };
     match choose("--transport", common.transport.as_deref(), default)? {
         Transport::Tcp => Ok(Transport::Tcp),
@@ -308,9 +316,9 @@ fn without(common: &CommonFlags, default: &[Optimisation]) -> Result<Vec<Optimis
 
 /// The transactions over several instances that a worker keeps open: where they wait for a disk,
 /// many.
-fn in_flight(common: &CommonFlags, deploy: Deploy, durability: Durability) -> Result<u64, BadInput> {
+fn in_flight(common: &CommonFlags, instances: usize, durability: Durability) -> Result<u64, BadInput> {
     let given = values::whole("--in-flight", common.in_flight.as_deref(), 1..=IN_FLIGHT_MAX)?;
-    let waits = deploy.instances() > 1 && durability != Durability::None;
+    let waits = instances > 1 && durability != Durability::None;
     let default = if waits { IN_FLIGHT_DURABLE } else { 1 };
     Ok(given.unwrap_or(default))
 }
@@ -415,7 +423,7 @@ fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
             "each gives the length of the run",
             "one of the two",
         )),
-        (None, Some(transactions)) => Ok(Length::Transactions(transactions)),
+        (None, Some(transactions)) => Ok(Length::Commits(transactions)),
         (Some(seconds), None) => Ok(Length::Seconds(seconds)),
         (None, None) => Ok(Length::Seconds(if native { SECONDS_NATIVE } else { SECONDS_VIRTUAL })),
     }
@@ -424,14 +432,16 @@ fn length(common: &CommonFlags, native: bool) -> Result<Length, BadInput> {
 /// Refuses to log rows that are in no index: they would be missing after a restart.
 fn keeps_inserts(config: &Config) -> Result<(), BadInput> {
     match &config.workload {
-        Workload::Tpcc(tpcc) if tpcc.index_inserts == Switch::Off && config.engine == Engine::Paged => {
+        Workload::Tpcc(tpcc)
+            if tpcc.index_inserts == Switch::Off && config.plan.engine != harness::Engine::Memory =>
+        {
             let problem = "a row in no index has no place in a page";
             Err(BadInput::value("--index-inserts", "off", problem, "on, or --engine memory"))
         }
         Workload::Tpcc(tpcc)
-            if tpcc.index_inserts == Switch::Off && config.durability != Durability::None =>
+            if tpcc.index_inserts == Switch::Off && config.plan.durability != Durability::None =>
         {
-            let durability = config.durability.name();
+            let durability = config.plan.durability.name();
             Err(BadInput::new(
                 format!("--index-inserts off with --durability {durability}"),
                 "rows in no index are in no log",

@@ -1,22 +1,17 @@
 //! The resolved configuration as a value.
 
-use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, TimestampSource, Ways};
-use harness::{Durability, MemoryPlacement, Retry, Transport};
-use machine::Placement;
+use harness::{DeploymentRequest, Plan};
 use serde::Serialize;
-use storage::Optimisation;
 
 use super::changes::At;
-use super::workloads::Workload;
-use crate::choices::{
-    Commit, ConcurrencyControl, Deploy, DiskKind, Engine, Execution, Like, Switch, serialize_memory,
-    serialize_name, serialize_names,
-};
+use super::workloads::{Split, Workload};
+use crate::choices::{Commit, ConcurrencyControl, DiskKind, Like, Switch};
+use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
 
 /// A benchmark's configuration. Serialises as the `config` of the result, with the names of the
 /// flags (`-` as `_`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Config {
     /// The workload with its flags, which stand beside the others in the result. The flag
     /// `--workload` of YCSB is `ycsb_workload` there, because `workload` is the workload itself.
@@ -24,139 +19,59 @@ pub struct Config {
     pub workload: Workload,
     /// `native`, or the name of a simulated machine.
     pub machine: String,
-    /// Workers.
-    pub cores: usize,
-    /// Most hardware threads used on a physical core.
-    pub smt: usize,
-    /// How the engine is split into instances.
-    pub deploy: Deploy,
-    /// Where workers run.
-    #[serde(serialize_with = "serialize_name")]
-    pub placement: Placement,
-    /// How instances talk.
-    #[serde(serialize_with = "serialize_name")]
-    pub transport: Transport,
-    /// Transactions over several instances that a worker keeps open.
-    pub in_flight: u64,
-    /// What a transaction does that meets a prepared row.
+    /// Workers and instances, and where they are.
+    #[serde(flatten)]
+    pub deployment: DeploymentRequest,
+    /// How a transaction over several instances commits.
     pub commit: Commit,
-    /// Where rows live.
-    #[serde(serialize_with = "serialize_memory")]
-    pub memory: MemoryPlacement,
-    /// Whether the simulated machine's caches shrink with the data.
+    /// `on` if the simulated machine's caches shrink with the data.
     pub scale_caches: Switch,
-    /// Storage engine.
-    pub engine: Engine,
-    /// Bytes of the pool, where rows lie in pages.
-    pub pool: Option<u64>,
     /// Concurrency control.
-    #[serde(serialize_with = "serialize_name")]
+    #[serde(serialize_with = "harness::serialize_name")]
     pub cc: ConcurrencyControl,
-    /// Execution of transactions.
-    pub execution: Execution,
-    /// Whether partitions follow the workload; `None` where workers own none, or keep what they
-    /// own.
+    /// `on` if partitions follow the workload; `None` where workers own no partitions.
     pub adaptive: Option<Switch>,
-    /// Shortest interval between two measurements; `None` where partitions do not follow the
-    /// workload.
-    #[serde(rename = "adapt_interval")]
-    pub adapt_interval_seconds: Option<f64>,
-    /// When a commit is acknowledged.
-    #[serde(serialize_with = "serialize_name")]
-    pub durability: Durability,
     /// The simulated device below the log; `None` where nothing is logged, or on hardware.
     pub disk: Option<DiskKind>,
-    /// Directory of the database; `None`: a temporary one, or none at all.
-    pub path: Option<String>,
-    /// Where timestamps come from.
-    #[serde(serialize_with = "serialize_name")]
-    pub timestamp: TimestampSource,
-    /// Optimisations that are left out.
-    #[serde(serialize_with = "serialize_names")]
-    pub without: Vec<Optimisation>,
-    /// How rows are locked.
-    #[serde(serialize_with = "serialize_name")]
-    pub row_lock: RowLock,
-    /// What a transaction does that has met another one.
-    #[serde(serialize_with = "serialize_name")]
-    pub retry: Retry,
-    /// What of a row is copied.
-    #[serde(serialize_with = "serialize_name")]
-    pub row_copies: RowCopies,
-    /// How optimistic schemes lock what they commit.
-    #[serde(serialize_with = "serialize_name")]
-    pub commit_locks: CommitLocks,
-    /// How deadlocks are found, under the scheme that detects them.
-    #[serde(serialize_with = "serialize_name")]
-    pub deadlocks: Deadlocks,
     /// The program whose ways are the defaults of the flags that differ from program to program.
     pub like: Option<Like>,
-    /// How long the run is: `seconds` or `transactions`; the other is null in the result.
-    #[serde(flatten)]
-    pub length: Length,
-    /// What the workload changes to, in the order of moments.
+    /// Changes of the workload during the run, in the order of their moments.
     pub at: Vec<At>,
-    /// Seconds of the platform's time before measuring.
-    #[serde(rename = "warmup")]
-    pub warmup_seconds: f64,
-    /// Whether the breakdown and the counters are recorded.
-    pub instrument: Switch,
-    /// Seed of data, transactions and, on a simulated machine, of the schedule.
-    pub seed: u64,
-    /// Whether the result is one JSON object; says nothing of the run and stays out of the result.
+    /// What each instance does.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// True if the result is one JSON object. No property of the run, so not in the result.
     #[serde(skip)]
     pub json: bool,
-    /// Where to write a page with plots, if anywhere; says nothing of the run either.
+    /// The file of a page with plots, if one is to be written. Not in the result either.
     #[serde(skip)]
     pub report: Option<String>,
 }
 
 impl Config {
-    /// The optimisations that are not left out, as the engine wants them.
-    pub fn optimisations(&self) -> storage::Optimisations {
-        self.without.iter().fold(storage::Optimisations::ALL, |all, one| all.without(*one))
-    }
-
-    /// What the engine does in another way than the default.
-    pub fn ways(&self) -> Ways {
-        let Config { row_lock, row_copies, commit_locks, deadlocks, .. } = *self;
-        Ways { row_lock, row_copies, commit_locks, deadlocks }
-    }
-
-    /// Whether the run happens on this machine's own hardware.
+    /// True if the run happens on this machine's own hardware.
     pub fn native(&self) -> bool {
         self.machine == NATIVE
     }
-}
 
-/// How long a run is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Length {
-    /// Seconds of the platform's own time.
-    Seconds(f64),
-    /// Commits of the first worker to finish.
-    Transactions(u64),
-}
-
-impl From<Length> for harness::Length {
-    fn from(length: Length) -> Self {
-        match length {
-            Length::Seconds(seconds) => harness::Length::Seconds(seconds),
-            Length::Transactions(count) => harness::Length::Commits(count),
-        }
-    }
-}
-
-impl Serialize for Length {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let (seconds, transactions) = match *self {
-            Length::Seconds(seconds) => (Some(seconds), None),
-            Length::Transactions(transactions) => (None, Some(transactions)),
+    /// The workload with its changes, as the harness runs it.
+    ///
+    /// # Errors
+    /// The flags do not fit the engine.
+    pub fn harness_workload(&self) -> Result<harness::Workload, Failure> {
+        let split = match (self.deployment.instances, self.plan.execution.sharing()) {
+            (1, None) => Split::Whole,
+            (1, Some(_)) => Split::Workers,
+            _ => Split::Instances,
         };
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("seconds", &seconds)?;
-        map.serialize_entry("transactions", &transactions)?;
-        map.end()
+        let for_driver = |workload: &Workload| workload.for_driver(self.deployment.workers, split);
+        let first = for_driver(&self.workload)?;
+        let changes = self.at.iter().filter(|at| at.fails.is_none() && at.shifts.is_none());
+        let later = changes.map(|at| Ok((at.seconds, for_driver(&at.workload)?)));
+        let later = later.collect::<Result<Vec<_>, Failure>>()?;
+        if later.is_empty() {
+            return Ok(first);
+        }
+        harness::Workload::changing(first, later).map_err(Failure::of)
     }
 }

@@ -3,16 +3,17 @@
 use std::fmt::Write;
 
 use harness::{
-    Breakdown, Check, Durability, Kind, Latency, LogFigures, MemoryFigures, MemoryPlacement, Recovery,
-    RoundTrip, ThreadFigures,
+    Breakdown, Check, Durability, Kind, Latency, Length, LogFigures, MemoryFigures, MemoryPlacement,
+    Recovery, RoundTrip, ThreadFigures,
 };
 
 use super::result::Report;
 use super::timeline::Bin;
 use crate::bad_input::one_line;
-use crate::choices::{Choice, Switch};
-use crate::config::{Config, Length};
+use crate::choices::Switch;
+use crate::config::Config;
 use crate::numbers::{bytes, microseconds, percent, seconds, si, thousands};
+use harness::Choice;
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 40.0;
@@ -97,19 +98,19 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 fn header(text: &mut String, config: &Config, style: Style) {
     let name = config.workload.name().name();
     push(text, format_args!("{}\n", style.heading(&format!("isles bench {name} on {}", config.machine))));
-    let workers = if config.cores == 1 { "worker" } else { "workers" };
-    let length = match config.length {
+    let workers = if config.deployment.workers == 1 { "worker" } else { "workers" };
+    let length = match config.plan.length {
         Length::Seconds(length) => seconds(length),
-        Length::Transactions(count) => format!("{} transactions", thousands(count)),
+        Length::Commits(count) | Length::Transactions(count) => format!("{} transactions", thousands(count)),
     };
     let engine = format!(
         "{} {workers}, {}, {} placement, {length}, seed {}",
-        config.cores,
+        config.deployment.workers,
         config.cc.name(),
-        config.placement.name(),
-        config.seed
+        config.deployment.placement.name(),
+        config.plan.seed
     );
-    let engine = match config.memory {
+    let engine = match config.deployment.memory {
         MemoryPlacement::Local => engine,
         elsewhere => format!("{engine}, memory {elsewhere}"),
     };
@@ -117,12 +118,12 @@ fn header(text: &mut String, config: &Config, style: Style) {
     for at in &config.at {
         line(text, "changes", &format!("after {} to {}", seconds(at.seconds), at.change));
     }
-    if config.deploy.instances() > 1 {
-        let (instances, transport) = (config.deploy.instances(), config.transport.name());
+    if config.deployment.instances > 1 {
+        let (instances, transport) = (config.deployment.instances, config.deployment.transport.name());
         line(
             text,
             "deployment",
-            &format!("{instances} instances over {transport}, {} in flight", config.in_flight),
+            &format!("{instances} instances over {transport}, {} in flight", config.plan.in_flight),
         );
     }
     line(text, "workload", &config.workload.describe());
@@ -219,7 +220,7 @@ fn of_data(text: &mut String, report: &Report) {
         }
     }
     if let Some(LogFigures { bytes_per_commit, groups, group_bytes, group_us, epoch_us }) = report.log {
-        let durability = report.config.durability.name();
+        let durability = report.config.plan.durability.name();
         let epoch = microseconds(Some(epoch_us));
         line(text, "log", &format!("{durability}, {bytes_per_commit:.0} bytes a commit, epochs of {epoch}"));
         let (size, time) = (bytes(group_bytes as u64), microseconds(Some(group_us)));
@@ -241,8 +242,8 @@ fn of_data(text: &mut String, report: &Report) {
 /// Why attempts are aborted, where at least half of them are.
 fn why_many_aborts(report: &Report) -> Option<&'static str> {
     const MANY: f64 = 0.5;
-    let is_over_several = report.config.deploy.instances() > 1 && report.distributed_ratio > 0.0;
-    let why = match (is_over_several, report.config.durability) {
+    let is_over_several = report.config.deployment.instances > 1 && report.distributed_ratio > 0.0;
+    let why = match (is_over_several, report.config.plan.durability) {
         (true, Durability::None) => "many: what parts touch is locked for a round trip",
         (true, _) => "many: what parts touch is locked for two groups of the log",
         (false, _) => "many: transactions meet at the same data",

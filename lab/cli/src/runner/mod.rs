@@ -1,6 +1,6 @@
 //! Runs a configuration: the driver does, on this machine or inside a virtual one.
 
-mod translation;
+mod faults;
 mod virtual_machine;
 
 use std::ffi::OsString;
@@ -80,12 +80,12 @@ fn peak_memory_bytes() -> Option<u64> {
 /// # Errors
 /// The flags do not fit the engine.
 pub fn asked(config: &Config) -> Result<(Workload, Plan), Failure> {
-    Ok((translation::workload(config)?, translation::plan(config)))
+    Ok((config.harness_workload()?, config.plan.clone()))
 }
 
 fn on_hardware(config: &Config, flags: Vec<OsString>, control: Control<'_>) -> Result<Measurement, Failure> {
-    let deployment = Deployment::on_topology(&translation::deployment_request(config), &machines::native()?)
-        .map_err(|error| translation::fault(config, error))?;
+    let deployment = Deployment::on_topology(&config.deployment, &machines::native()?)
+        .map_err(|error| faults::fault(config, error))?;
     on_instances(config, (&deployment, &started(flags, Vec::new())?), control)
 }
 

@@ -7,7 +7,7 @@ use repartitioning::Cores;
 use sim::{CacheSizes, Config as SimConfig, Disk, DiskModel, Faults, VirtualMachine};
 use storage::Optimisation;
 
-use super::translation;
+use super::faults;
 use crate::choices::{DiskKind, Switch};
 use crate::config::Config;
 use crate::errors::Failure;
@@ -26,7 +26,7 @@ fn disk(kind: DiskKind) -> Disk {
 /// Bytes of the copies of tables that are never written, roughly: each instance has them on each of
 /// its memory nodes.
 fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
-    if config.without.contains(&Optimisation::Replicate) {
+    if !config.plan.optimisations.has(Optimisation::Replicate) {
         return 0.0;
     }
     let copies = deployment.instances.iter().map(|instance| instance.nodes_in_use().len().max(1));
@@ -36,7 +36,7 @@ fn copied_bytes(config: &Config, deployment: &Deployment) -> f64 {
 /// Bytes of rows and indexes at the end of the run, roughly: what is loaded, what is copied, and,
 /// where tables grow, some two thirds of what workers may insert.
 fn expected_bytes(config: &Config, plan: &Plan, deployment: &Deployment) -> usize {
-    let loaded = config.workload.rows_loaded(config.cores).bytes;
+    let loaded = config.workload.rows_loaded(config.deployment.workers).bytes;
     let most = deployment.workers() * plan.inserted_bytes(deployment);
     let inserted = if config.workload.grows() { most * 2 / 3 } else { 0 };
     (loaded + copied_bytes(config, deployment)) as usize + inserted
@@ -50,15 +50,14 @@ pub(super) fn run(
 ) -> Result<(Measurement, CacheSizes), Failure> {
     let failed = |error| Failure::Failed(format!("--machine {}: {error}", description.name));
     let host_memory = machines::native()?.memory_bytes();
-    let request = translation::deployment_request(config);
     let topology = description.whole();
-    let deployment = Deployment::on(&request, &topology, &description.hops, host_memory)
-        .map_err(|error| translation::fault(config, error))?;
+    let deployment = Deployment::on(&config.deployment, &topology, &description.hops, host_memory)
+        .map_err(|error| faults::fault(config, error))?;
     // Of a cluster only the machines that anything runs on.
     let machine = |place: Place| place.thread.and_then(|thread| topology.machine_of(thread));
     let machines =
         deployment.places().into_iter().filter_map(machine).max().map_or(1, |last| last as usize + 1);
-    let (workload, mut plan) = (translation::workload(config)?, translation::plan(config));
+    let (workload, mut plan) = (config.harness_workload()?, config.plan.clone());
     if let Some(adaptation) = &mut plan.adaptation {
         let threads: Option<Vec<_>> = deployment.places().into_iter().map(|place| place.thread).collect();
         // Workers without a place are in the sockets of the deployment.
@@ -71,7 +70,7 @@ pub(super) fn run(
     };
     let sim = SimConfig {
         model,
-        seed: config.seed,
+        seed: config.plan.seed,
         expected_bytes: expected_bytes(config, &plan, &deployment),
         disk: config.disk.map(disk),
         more_disks: (1..machines).filter_map(|_| config.disk.map(disk)).collect(),
@@ -104,13 +103,14 @@ mod tests {
         ] {
             let line = format!("{workload} --engine paged --cores 8 --warmup 0 --transactions 1");
             let config = resolved_on(&octo.whole(), &line);
-            let said = config.workload.rows_loaded(config.cores).page_bytes();
+            let said = config.workload.rows_loaded(config.deployment.workers).page_bytes();
             let control = Control { progress: &Progress::hidden(), stop_requested: &|| false };
             let (measured, _) =
                 run(&octo, &config, control).unwrap_or_else(|fault| panic!("{line}: {fault}"));
             let used = measured.memory.expect("a database").used_bytes as f64;
             assert!(used <= said, "{line}: {used} bytes of pages, {said} said");
-            assert!(config.pool >= Some((2.0 * said) as u64), "{line}: {:?}", config.pool);
+            let harness::Engine::Paged { pool_bytes } = config.plan.engine else { panic!("{line}") };
+            assert!(pool_bytes >= (2.0 * said) as u64, "{line}: {pool_bytes}");
         }
     }
 }

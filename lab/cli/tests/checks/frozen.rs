@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use cli::COMMANDS;
-use cli::choices::{Choice, WorkloadName};
+use cli::choices::WorkloadName;
+use harness::Choice;
 use serde_json::Value;
 
 use crate::command_line::isles;

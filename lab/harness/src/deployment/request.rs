@@ -1,33 +1,50 @@
 //! Deployments that follow from a machine.
 
 use machine::{Peers, PlaceError, Placement, Topology, WorkerRequest, place_peers, place_workers};
+use serde::{Serialize, Serializer};
 
 use super::error::DeploymentError;
 use super::memory::{MemoryPlacement, hops_by_distance, memory_nodes};
 use super::value::{Deployment, Instance, MEMORY_BYTES_UNKNOWN, Partitioning, Transport, WorkerPlace};
+use crate::names::serialize_name;
 
 /// Share of the host's memory that rows and indexes may take.
 const MEMORY_SHARE_PERCENT: u64 = 85;
 
 /// What a deployment is made from.
-#[derive(Clone, Copy, Debug)]
+/// Serialises as the flags of `isles bench`.
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct DeploymentRequest {
     /// Number of workers, of all instances together.
+    #[serde(rename = "cores")]
     pub workers: usize,
     /// Most hardware threads used on a physical core.
     pub smt: usize,
     /// Number of instances, whose numbers of workers differ by at most one.
+    #[serde(rename = "deploy", serialize_with = "serialize_instances")]
     pub instances: usize,
     /// Where workers run.
+    #[serde(serialize_with = "serialize_name")]
     pub placement: Placement,
     /// Where rows live.
+    #[serde(serialize_with = "serialize_memory")]
     pub memory: MemoryPlacement,
     /// Two workers that run as peers, wherever `placement` would have them.
+    #[serde(skip)]
     pub peers: Option<Peers>,
     /// How parts of the data are dealt to workers.
+    #[serde(skip)]
     pub partitioning: Partitioning,
     /// How instances on one machine talk.
     pub transport: Transport,
+}
+
+fn serialize_instances<S: Serializer>(instances: &usize, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{instances}isl"))
+}
+
+fn serialize_memory<S: Serializer>(memory: &MemoryPlacement, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(memory)
 }
 
 impl Default for DeploymentRequest {

@@ -8,6 +8,7 @@ use platform::link::{KernelMechanism, Mechanism};
 use serde::{Deserialize, Serialize};
 
 use super::error::DeploymentError;
+use crate::names::names;
 
 /// Limit for rows and indexes where nothing else is known.
 pub(super) const MEMORY_BYTES_UNKNOWN: u64 = 8 << 30;
@@ -65,6 +66,8 @@ pub enum Transport {
     Tcp,
 }
 
+names! { Transport { Shm = "shm", Uds = "uds", Tcp = "tcp" } }
+
 impl Transport {
     /// What links go through.
     pub fn mechanism(self) -> Mechanism {
@@ -95,6 +98,9 @@ pub enum Partitioning {
     /// In contiguous blocks.
     Blocks,
 }
+
+// The names of `--load`: where warehouses are loaded.
+names! { Partitioning { RoundRobin = "home", Blocks = "block" } }
 
 impl Partitioning {
     /// The name in files.

@@ -1,17 +1,17 @@
 use std::ffi::OsString;
 
 use concurrency::{CommitLocks, Deadlocks, RowCopies, RowLock, SchemeName};
-use harness::{Durability, MemoryPlacement, Retry, Transport};
+use harness::{Durability, Length, MemoryPlacement, Partitioning, Retry, Transport};
 use machine::Placement;
-use storage::Optimisation;
 use workloads::lock::{HeldLine, LockKind};
+use workloads::tpcc::{HotRows, Stocks};
 
 use super::hot::Hot;
 use super::resolve::resolve;
 use super::types::*;
 use super::workloads::*;
 use crate::bad_input::BadInput;
-use crate::choices::{DiskKind, Like, Switch, TpccHotRows, TpccLoad, TpccMix, TpccStocks};
+use crate::choices::{DiskKind, Like, Switch};
 use crate::commands::Command;
 use crate::machine_facts::MachineFacts;
 use crate::usage;
@@ -125,9 +125,9 @@ fn a_simulated_machine_runs_shorter() {
         ..machine()
     };
     let config = resolve_on("micro", &machine).unwrap();
-    assert_eq!((config.length, config.warmup_seconds), (Length::Seconds(0.02), 0.005));
-    assert_eq!((config.cores, config.smt, config.native()), (80, 1, false));
-    assert_eq!((config.durability, config.disk), (Durability::None, None));
+    assert_eq!((config.plan.length, config.plan.warm_up_seconds), (Length::Seconds(0.02), 0.005));
+    assert_eq!((config.deployment.workers, config.deployment.smt, config.native()), (80, 1, false));
+    assert_eq!((config.plan.durability, config.disk), (Durability::None, None));
     let disk = |line| resolve_on(line, &machine).unwrap().disk;
     assert_eq!(disk("tpcc --durability group"), Some(DiskKind::Ram));
     assert_eq!(disk("tpcc --durability group --disk hdd"), Some(DiskKind::Hdd));
@@ -138,7 +138,7 @@ fn a_simulated_machine_runs_shorter() {
 
 #[test]
 fn deployments_are_numbers_of_instances() {
-    let instances = |line: &str| resolved(line).deploy.instances();
+    let instances = |line: &str| resolved(line).deployment.instances;
     let all =
         ["tpcc", "tpcc --deploy machine", "tpcc --deploy 4isl", "tpcc --deploy core", "tpcc --deploy socket"];
     assert_eq!(all.map(instances), [1, 1, 4, 8, 2]);
@@ -146,10 +146,10 @@ fn deployments_are_numbers_of_instances() {
     assert_eq!(instances("tpcc --cores 4 --deploy socket --placement spread"), 2);
     let config = resolved("micro --deploy 2isl --transport tcp --in-flight 7");
     assert_eq!(
-        (config.transport, config.in_flight, config.durability),
+        (config.deployment.transport, config.plan.in_flight, config.plan.durability),
         (Transport::Tcp, 7, Durability::Group)
     );
-    let in_flight = |line: &str| resolved(line).in_flight;
+    let in_flight = |line: &str| resolved(line).plan.in_flight;
     assert_eq!(in_flight("micro --deploy 2isl"), 64);
     assert_eq!(in_flight("micro --deploy 2isl --durability none"), 1);
     assert_eq!(serde_json::to_value(config).unwrap()["deploy"], "2isl");
@@ -160,7 +160,7 @@ fn a_cluster_has_instances_on_its_machines() {
     let cluster = machine::Description::shipped("cluster").expect("shipped").whole();
     let instances = |line: &str| {
         let config = resolved_on(&cluster, line);
-        (config.cores, config.deploy.instances())
+        (config.deployment.workers, config.deployment.instances)
     };
     assert_eq!(instances("micro"), (12, 1), "one instance has one machine");
     assert_eq!(instances("counter"), (12, 1));
@@ -171,8 +171,8 @@ fn a_cluster_has_instances_on_its_machines() {
     assert_eq!(instances("micro --deploy socket --cores 15 --placement spread"), (15, 4));
     assert_eq!(instances("micro --deploy core"), (96, 96));
     let config = resolved_on(&cluster, "micro --deploy machine --commit classic");
-    assert_eq!(config.transport, Transport::Tcp, "there is nothing else between machines");
-    assert_eq!(resolved_on(&cluster, "micro --deploy socket").transport, Transport::Shm);
+    assert_eq!(config.deployment.transport, Transport::Tcp, "there is nothing else between machines");
+    assert_eq!(resolved_on(&cluster, "micro --deploy socket").deployment.transport, Transport::Shm);
     let (threads_by_smt, sockets_by_smt) = crate::machine_facts::threads_by_smt(&cluster);
     let facts =
         MachineFacts { name: "cluster".to_owned(), threads_by_smt, sockets_by_smt, machines: 8, ..machine() };
@@ -193,14 +193,14 @@ fn a_cluster_has_instances_on_its_machines() {
 fn flags_are_taken() {
     let config =
         resolved("tpcc --cores 3 --smt 1 --deploy machine --placement os --cc no-wait --transactions 5");
-    assert_eq!((config.cores, config.smt), (3, 1));
-    assert_eq!((config.placement, config.cc.scheme()), (Placement::Os, SchemeName::NoWait));
-    assert_eq!(config.length, Length::Transactions(5));
-    assert_eq!(resolved("micro --smt 1").cores, 4);
-    assert_eq!(resolved("counter --threads 3").cores, 3);
-    assert_eq!(resolved("counter --threads 3 --cores 3").cores, 3);
+    assert_eq!((config.deployment.workers, config.deployment.smt), (3, 1));
+    assert_eq!((config.deployment.placement, config.cc.scheme()), (Placement::Os, SchemeName::NoWait));
+    assert_eq!(config.plan.length, Length::Commits(5));
+    assert_eq!(resolved("micro --smt 1").deployment.workers, 4);
+    assert_eq!(resolved("counter --threads 3").deployment.workers, 3);
+    assert_eq!(resolved("counter --threads 3 --cores 3").deployment.workers, 3);
     assert_eq!(resolved("counter --cores 5").workload, resolved("counter --threads 5").workload);
-    assert_eq!(resolved("lock --threads 3").cores, 3);
+    assert_eq!(resolved("lock --threads 3").deployment.workers, 3);
     let every = "--lock ticket --threads 2 --locks 9 --critical 1 --delay 2 --held-words 6 --held-line lock --backoff 3";
     let Workload::Lock(lock) = resolved(&format!("lock {every}")).workload else { panic!("not lock") };
     let expected = Lock {
@@ -222,22 +222,25 @@ fn flags_are_taken() {
     let every = "--machine native --memory local --engine memory --execution inline --durability none \
                  --timestamp clock --deploy 1isl --warmup 0 --instrument off --seed 18446744073709551615 --json";
     let config = resolved(&format!("ycsb --workload f --records 10 --zipf 0 --seconds 0.5 {every}"));
-    assert_eq!((config.seed, config.json, config.instrument), (u64::MAX, true, Switch::Off));
+    assert_eq!((config.plan.seed, config.json, config.plan.instrument), (u64::MAX, true, false));
     let tpcc = "--warehouses 2 --mix stock-level --remote-payment 0 --remote-items 100 --schema small \
                 --scale 0.02 --inserts off --load block";
     let Workload::Tpcc(tpcc) = resolved(&format!("tpcc {tpcc}")).workload else { panic!("not tpcc") };
-    assert_eq!((tpcc.warehouses, tpcc.mix, tpcc.scale), (2, TpccMix::StockLevel, 0.02));
-    assert_eq!(tpcc.load, TpccLoad::Block);
-    let memory = |value| resolved(&format!("micro --memory {value}")).memory;
+    assert_eq!((tpcc.warehouses, tpcc.mix, tpcc.scale), (2, workloads::tpcc::Mix::StockLevel, 0.02));
+    assert_eq!(tpcc.load, Partitioning::Blocks);
+    let memory = |value| resolved(&format!("micro --memory {value}")).deployment.memory;
     assert_eq!([memory("central"), memory("remote")], [MemoryPlacement::Central, MemoryPlacement::Remote]);
     assert_eq!(memory("hops=2"), MemoryPlacement::Hops(2));
     assert_eq!(serde_json::to_value(resolved("tpcc --memory hops=2")).unwrap()["memory"], "hops=2");
     let durable = resolved("micro --durability sync --path data");
     assert_eq!(
-        (durable.durability, durable.path, durable.disk),
+        (durable.plan.durability, durable.plan.path, durable.disk),
         (Durability::Sync, Some("data".into()), None)
     );
-    assert_eq!((resolved("ipc").cores, resolved("ipc --cores 2 --mechanism mq").cores), (2, 2));
+    assert_eq!(
+        (resolved("ipc").deployment.workers, resolved("ipc --cores 2 --mechanism mq").deployment.workers),
+        (2, 2)
+    );
 }
 
 #[test]
@@ -248,30 +251,36 @@ fn a_program_s_ways_are_defaults() {
         }
         other => panic!("{line}: {other:?}"),
     };
-    let own = (TpccHotRows::Late, TpccStocks::Sorted, TpccLoad::Home, Switch::On, Switch::Off);
+    let own = (HotRows::Late, Stocks::Sorted, Partitioning::RoundRobin, Switch::On, Switch::Off);
     assert_eq!(tpcc("tpcc --mix narrow"), own);
-    let like = (TpccHotRows::Early, TpccStocks::Drawn, TpccLoad::Block, Switch::Off, Switch::On);
+    let like = (HotRows::Early, Stocks::Drawn, Partitioning::Blocks, Switch::Off, Switch::On);
     let narrow = "tpcc --mix narrow --like dbx1000";
-    assert_eq!(resolved(narrow).durability, Durability::None);
+    assert_eq!(resolved(narrow).plan.durability, Durability::None);
     assert!(fault(&format!("{narrow} --durability group")).starts_with("--index-inserts off with"));
     assert_eq!(tpcc(narrow), like);
     let given = "--hot-rows late --stocks sorted --load home --index-inserts on --unvalidated-reads off";
     assert_eq!(tpcc(&format!("{narrow} {given}")), own);
     let engine = |line: &str| {
         let config = resolved(line);
-        (config.row_lock, config.retry, config.row_copies, config.commit_locks, config.deadlocks)
+        (
+            config.plan.ways.row_lock,
+            config.plan.retry,
+            config.plan.ways.row_copies,
+            config.plan.ways.commit_locks,
+            config.plan.ways.deadlocks,
+        )
     };
     let own = (RowLock::Word, Retry::Exponential, RowCopies::Fields, CommitLocks::Ordered, Deadlocks::Graph);
     let like = (RowLock::Latch, Retry::Buffer, RowCopies::Rows, CommitLocks::NoWait, Deadlocks::Lists);
     assert_eq!((engine("ycsb"), engine("ycsb --like dbx1000")), (own, like));
     let given = "--row-lock word --retry exponential --row-copies fields --commit-locks ordered";
     assert_eq!(engine(&format!("ycsb --like dbx1000 {given}")), own);
-    let without = |line: &str| resolved(line).without;
+    let without = |line: &str| serde_json::to_value(resolved(line)).unwrap()["without"].take();
     assert_eq!(
         (without("ycsb"), without("ycsb --like dbx1000")),
-        (vec![], vec![Optimisation::PlainLocks, Optimisation::LookAhead])
+        (serde_json::json!([]), serde_json::json!(["plain-locks", "lookahead"]))
     );
-    assert_eq!(without("ycsb --like dbx1000 --without prefetch"), [Optimisation::Prefetch]);
+    assert_eq!(without("ycsb --like dbx1000 --without prefetch"), serde_json::json!(["prefetch"]));
     // The full mix looks for what it inserts, there as here.
     assert_eq!(tpcc("tpcc --like dbx1000").3, Switch::On);
     assert_eq!(resolved("tpcc --like dbx1000").like, Some(Like::Dbx1000));

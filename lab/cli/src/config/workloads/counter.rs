@@ -6,8 +6,9 @@ use serde::Serialize;
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, choose, serialize_name};
+use crate::choices::choose;
 use crate::errors::Failure;
+use harness::{Choice, serialize_name};
 
 /// Flags of `counter`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

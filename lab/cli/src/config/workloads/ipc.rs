@@ -1,24 +1,27 @@
 //! Flags of `ipc`.
 
-use harness::{OtherProcess, Peers};
-use platform::link;
+use harness::{Choice, OtherProcess, Peers, serialize_name};
+use platform::link::{KernelMechanism, Mechanism};
 use serde::Serialize;
 
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::{BenchArguments, PEER_COMMAND};
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Mechanism, choose, serialize_name};
+use crate::choices::choose;
 use crate::errors::Failure;
 use crate::machine_facts::NATIVE;
 use crate::values;
 
+const UNIX: Mechanism = Mechanism::Kernel(KernelMechanism::Unix);
+const TCP: Mechanism = Mechanism::Kernel(KernelMechanism::Tcp);
 /// What connects processes.
-const BETWEEN_PROCESSES: [Mechanism; 3] = [Mechanism::SharedMemory, Mechanism::Unix, Mechanism::Tcp];
+const BETWEEN_PROCESSES: [Mechanism; 3] = [Mechanism::SharedMemory, UNIX, TCP];
 
 /// Flags of `ipc`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ipc {
     /// How messages travel.
+    #[serde(serialize_with = "serialize_name")]
     pub mechanism: Mechanism,
     /// Where the peers run.
     #[serde(serialize_with = "serialize_name")]
@@ -34,9 +37,9 @@ impl BenchWorkload for Ipc {
     fn resolve(arguments: &BenchArguments, _: usize) -> Result<Self, BadInput> {
         let peers = choose("--peers", arguments.ipc.peers.as_deref(), Peers::SameSocket)?;
         let apart = peers == Peers::OtherMachine;
-        let default = if apart { Mechanism::Tcp } else { Mechanism::Unix };
+        let default = if apart { TCP } else { UNIX };
         let mechanism = choose("--mechanism", arguments.ipc.mechanism.as_deref(), default)?;
-        if apart && mechanism != Mechanism::Tcp {
+        if apart && mechanism != TCP {
             let flag = format!("--mechanism {} with --peers other-machine", mechanism.name());
             return Err(BadInput::new(flag, "two machines share no memory and no kernel", "tcp"));
         }
@@ -65,7 +68,7 @@ impl BenchWorkload for Ipc {
     }
 
     fn for_driver(&self, _: usize, _: Split) -> Result<harness::Workload, Failure> {
-        let mechanism = mechanism(self.mechanism)?;
+        let mechanism = self.mechanism;
         if self.processes == 1 {
             return Ok(harness::Workload::Ipc(mechanism));
         }
@@ -77,12 +80,4 @@ impl BenchWorkload for Ipc {
     fn peers(&self) -> Option<Peers> {
         Some(self.peers)
     }
-}
-
-fn mechanism(choice: Mechanism) -> Result<link::Mechanism, Failure> {
-    let name = choice.name();
-    let known = link::Mechanism::ALL.into_iter().find(|(other, _)| *other == name);
-    known
-        .map(|(_, mechanism)| mechanism)
-        .ok_or_else(|| Failure::Failed(format!("--mechanism {name}: unknown to the platform")))
 }

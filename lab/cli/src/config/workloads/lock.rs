@@ -6,9 +6,10 @@ use workloads::lock::{HELD_WORDS_MAX, HeldLine, LockKind, LockSpec};
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, choose, serialize_name};
+use crate::choices::choose;
 use crate::errors::Failure;
 use crate::values;
+use harness::{Choice, serialize_name};
 
 /// Most locks.
 const LOCKS_MAX: u64 = 1_000_000;

@@ -7,12 +7,13 @@ use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, choose, serialize_name};
+use crate::choices::choose;
 use crate::config::asked::{Asked, Change};
 use crate::config::hot::Hot;
 use crate::errors::Failure;
 use crate::numbers::thousands;
 use crate::values;
+use harness::{Choice, serialize_name};
 
 /// Smallest row: it holds a counter that updates increment.
 const ROW_BYTES_MIN: u64 = 8;

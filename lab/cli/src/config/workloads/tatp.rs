@@ -8,12 +8,13 @@ use super::limits::partitions;
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, choose, serialize_name};
+use crate::choices::choose;
 use crate::config::asked::{Asked, Change};
 use crate::config::hot::Hot;
 use crate::errors::Failure;
 use crate::numbers::thousands;
 use crate::values;
+use harness::{Choice, serialize_name};
 
 /// Most subscribers.
 const SUBSCRIBERS_MAX: u64 = 4_000_000_000;

@@ -1,12 +1,13 @@
 //! Flags of `tpcc`.
 
-use harness::Partitioning;
+use harness::{Partitioning, serialize_name};
 use serde::Serialize;
+use workloads::tpcc::{FullOrSmall, HotRows, Mix, Stocks};
 
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, Switch, TpccHotRows, TpccLoad, TpccMix, TpccSchema, TpccStocks, choose};
+use crate::choices::{Switch, choose};
 use crate::config::asked::{Asked, Change};
 use crate::config::like::{Ways, like};
 use crate::errors::Failure;
@@ -34,7 +35,8 @@ pub struct Tpcc {
     /// Warehouses, at most 65,535.
     pub warehouses: u32,
     /// Which transactions.
-    pub mix: TpccMix,
+    #[serde(serialize_with = "serialize_name")]
+    pub mix: Mix,
     /// Whether something changes while it runs.
     #[serde(skip)]
     pub changes: bool,
@@ -45,17 +47,21 @@ pub struct Tpcc {
     #[serde(rename = "remote_items")]
     pub remote_items_percent: f64,
     /// Columns.
-    pub schema: TpccSchema,
+    #[serde(serialize_with = "serialize_name")]
+    pub schema: FullOrSmall,
     /// Cardinalities per warehouse relative to the specification.
     pub scale: f64,
     /// Whether transactions insert rows.
     pub inserts: Switch,
     /// Where warehouses live.
-    pub load: TpccLoad,
+    #[serde(serialize_with = "serialize_name")]
+    pub load: Partitioning,
     /// When hot rows are taken.
-    pub hot_rows: TpccHotRows,
+    #[serde(serialize_with = "serialize_name")]
+    pub hot_rows: HotRows,
     /// The order in which NewOrder takes stocks.
-    pub stocks: TpccStocks,
+    #[serde(serialize_with = "serialize_name")]
+    pub stocks: Stocks,
     /// Whether inserted rows enter indexes.
     pub index_inserts: Switch,
     /// Whether NewOrder reads warehouse and customer without concurrency control whatever else
@@ -64,12 +70,12 @@ pub struct Tpcc {
 }
 
 /// Whether no transaction looks for inserted rows.
-fn finds_none(mix: TpccMix) -> bool {
-    matches!(mix, TpccMix::Narrow | TpccMix::Payment | TpccMix::NewOrder)
+fn finds_none(mix: Mix) -> bool {
+    matches!(mix, Mix::Narrow | Mix::Payment | Mix::NewOrder)
 }
 
 /// Whether inserted rows enter indexes: they do for mixes that look for them.
-fn index_inserts(arguments: &BenchArguments, mix: TpccMix, default: Switch) -> Result<Switch, BadInput> {
+fn index_inserts(arguments: &BenchArguments, mix: Mix, default: Switch) -> Result<Switch, BadInput> {
     let default = if finds_none(mix) { default } else { Switch::On };
     let chosen = choose("--index-inserts", arguments.tpcc.index_inserts.as_deref(), default)?;
     if chosen == Switch::Off && !finds_none(mix) {
@@ -91,14 +97,14 @@ impl BenchWorkload for Tpcc {
             values::number(flag, text.as_deref(), 0.0..=100.0).map(|given| given.unwrap_or(default))
         };
         let ways = Ways::of(like(&arguments.common)?);
-        let mix = choose("--mix", arguments.tpcc.mix.as_deref(), TpccMix::Full)?;
+        let mix = choose("--mix", arguments.tpcc.mix.as_deref(), Mix::Full)?;
         Ok(Tpcc {
             warehouses: u32::try_from(warehouses).expect("within WAREHOUSES_MAX"),
             mix,
             changes: !arguments.common.at.is_empty(),
             remote_payment_percent: percent("--remote-payment", &arguments.tpcc.remote_payment, 15.0)?,
             remote_items_percent: percent("--remote-items", &arguments.tpcc.remote_items, 1.0)?,
-            schema: choose("--schema", arguments.tpcc.schema.as_deref(), TpccSchema::Full)?,
+            schema: choose("--schema", arguments.tpcc.schema.as_deref(), FullOrSmall::Full)?,
             scale: values::number("--scale", arguments.tpcc.scale.as_deref(), SCALE_MIN..=SCALE_MAX)?
                 .unwrap_or(1.0),
             inserts: choose("--inserts", arguments.tpcc.inserts.as_deref(), Switch::On)?,
@@ -117,7 +123,7 @@ impl BenchWorkload for Tpcc {
     fn rows_loaded(&self, _: usize) -> RowCount {
         let warehouses = u64::from(self.warehouses);
         // The small schema keeps about a third of the bytes.
-        let share = if self.schema == TpccSchema::Small { 0.3 } else { 1.0 };
+        let share = if self.schema == FullOrSmall::Small { 0.3 } else { 1.0 };
         let bytes = warehouses as f64 * WAREHOUSE_BYTES * self.scale * share;
         let rows = warehouses as f64 * WAREHOUSE_ROWS * self.scale;
         RowCount { flag: "--warehouses", count: warehouses, rows, bytes }
@@ -133,16 +139,16 @@ impl BenchWorkload for Tpcc {
         let warehouses = u16::try_from(self.warehouses)
             .map_err(|_| Failure::Failed("--warehouses: at most 65535".to_owned()))?;
         let workload = workloads::tpcc::Tpcc {
-            mix: self.mix.name().parse().map_err(Failure::of)?,
+            mix: self.mix,
             mix_changes: self.changes,
-            schema: self.schema.name().parse().map_err(Failure::of)?,
+            schema: self.schema,
             scale: self.scale,
             remote_payment_percent: self.remote_payment_percent,
             remote_items_percent: self.remote_items_percent,
             inserts: self.inserts == Switch::On,
             ways: workloads::tpcc::Ways {
-                hot_rows: self.hot_rows.name().parse().map_err(Failure::of)?,
-                stocks: self.stocks.name().parse().map_err(Failure::of)?,
+                hot_rows: self.hot_rows,
+                stocks: self.stocks,
                 index_inserts: self.index_inserts == Switch::On,
                 unvalidated_reads: self.unvalidated_reads == Switch::On,
             },
@@ -154,7 +160,7 @@ impl BenchWorkload for Tpcc {
 
     fn changed(&self, asked: &Asked<'_>) -> Result<Self, BadInput> {
         let Change::Mix(name) = asked.change else { return Err(asked.refused("mix=NAME")) };
-        let mix = asked.mix(name, TpccMix::Full)?;
+        let mix = asked.mix(name, Mix::Full)?;
         match self.index_inserts {
             Switch::Off if !finds_none(mix) => {
                 Err(asked.refused("mix=narrow, payment or new-order, or --index-inserts on"))
@@ -165,7 +171,7 @@ impl BenchWorkload for Tpcc {
 
     fn read_only_bytes(&self) -> f64 {
         // The small schema has a tenth of the items.
-        let share = if self.schema == TpccSchema::Small { 0.1 } else { 1.0 };
+        let share = if self.schema == FullOrSmall::Small { 0.1 } else { 1.0 };
         ITEM_BYTES * self.scale * share
     }
 
@@ -178,9 +184,6 @@ impl BenchWorkload for Tpcc {
     }
 
     fn partitioning(&self) -> Partitioning {
-        match self.load {
-            TpccLoad::Home => Partitioning::RoundRobin,
-            TpccLoad::Block => Partitioning::Blocks,
-        }
+        self.load
     }
 }

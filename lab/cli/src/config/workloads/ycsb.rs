@@ -7,10 +7,11 @@ use super::limits::{ROWS_MAX, TABLE_ROWS_MAX, grouping, partitions, rows_fit};
 use super::terms::{BenchWorkload, RowCount, Split};
 use crate::arguments::BenchArguments;
 use crate::bad_input::BadInput;
-use crate::choices::{Choice, choose, serialize_name};
+use crate::choices::choose;
 use crate::errors::Failure;
 use crate::numbers::thousands;
 use crate::values;
+use harness::{Choice, serialize_name};
 
 /// Bytes of a YCSB record.
 const RECORD_BYTES: u64 = 100;

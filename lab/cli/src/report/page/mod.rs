@@ -14,8 +14,8 @@ use harness::{Breakdown, Check, Counters, Kind};
 use serde_json::Value as Json;
 
 use super::result::Report;
-use crate::choices::Choice;
 use crate::numbers::{bytes, microseconds, percent, seconds, si, thousands};
+use harness::Choice;
 
 /// Height of the timeline.
 const TIMELINE_HEIGHT: f64 = 240.0;
