@@ -7,9 +7,9 @@ use platform::Intent;
 use platform::link::Links;
 use terms::Abort;
 
-use crate::flight::{End, Failure, Flight, Own, OwnPart, Part};
+use crate::flight::{End, Failure, Flight, OwnPart, OwnPartRunner, Part};
 use crate::map::WorkerName;
-use crate::member::{Member, Said, Waiter};
+use crate::member::{DurabilityWaiter, Member, ProcedureMessage};
 use crate::messages::{GlobalId, Message, Refusal, SEQUENCE_BITS, encode};
 use crate::protocol::{Action, Attempt, Coordinator, Event, Flow, messages};
 use crate::setting::{Done, MemberError, Setting};
@@ -90,10 +90,10 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.sequence += 1;
         let id = GlobalId { coordinator: self.setting.me, sequence: self.sequence };
         let asked = match in_order && flow == Flow::First {
-            true => self.ask_in_turn(id, parts)?,
-            false => self.ask(c, (id, flow), parts)?,
+            true => self.request_in_turn(id, parts)?,
+            false => self.send_requests(c, (id, flow), parts)?,
         };
-        let Asked { coordinator, parts, requests, act } = match asked {
+        let RequestedParts { coordinator, parts, requests, act } = match asked {
             Ok(asked) => asked,
             Err(failure) => {
                 if let Some(early) = early {
@@ -116,17 +116,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             refused: None,
             decided: None,
         };
-        self.act_for(c, session, Box::new(flight), (act, me))?;
-        self.look_for_own_turns(c, session)
+        self.perform(c, session, Box::new(flight), (act, me))?;
+        self.start_own_turns(c, session)
     }
 
     /// Asks for the first part, in the order of the instances. All requests are made now: so all
     /// others can be asked, or none is.
-    fn ask_in_turn(
+    fn request_in_turn(
         &mut self,
         id: GlobalId,
-        mut parts: Vec<AskedPart<Q::Action>>,
-    ) -> Result<Result<Asked, Failure>, MemberError> {
+        mut parts: Vec<PartRequest<Q::Action>>,
+    ) -> Result<Result<RequestedParts, Failure>, MemberError> {
         let Setting { me, rules, .. } = self.setting;
         parts.sort_unstable_by_key(|part| part.owner.instance);
         let own_after = parts.partition_point(|part| part.owner.instance < me.instance);
@@ -134,33 +134,33 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let only_reads = parts.iter().map(|part| part.only_reads);
         let coordinator = Coordinator::in_turn(only_reads, own_after, rules, &mut act);
         let (mut asked, mut requests) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
-        for AskedPart { owner, only_reads, numbers, actions } in parts {
+        for PartRequest { owner, only_reads, numbers, actions } in parts {
             let mut frame = Vec::new();
-            let request: Said<Q> = Message::Request { id, is_last: false, only_reads, actions };
+            let request: ProcedureMessage<Q> = Message::Request { id, is_last: false, only_reads, actions };
             if let Err(why) = encode(&request, &mut frame) {
                 return Ok(Err(Failure::Unasked { at: owner, why }));
             }
             requests.push(frame);
             asked.push(Part { peer: self.peer(owner)?, actions: numbers });
         }
-        Ok(Ok(Asked { coordinator, parts: asked, requests, act }))
+        Ok(Ok(RequestedParts { coordinator, parts: asked, requests, act }))
     }
 
     /// Asks all others for their parts, or none of them if one cannot be asked.
-    fn ask(
+    fn send_requests(
         &mut self,
         c: P::Core,
         (id, flow): (GlobalId, Flow),
-        parts: Vec<AskedPart<Q::Action>>,
-    ) -> Result<Result<Asked, Failure>, MemberError> {
+        parts: Vec<PartRequest<Q::Action>>,
+    ) -> Result<Result<RequestedParts, Failure>, MemberError> {
         let only_reads = parts.iter().map(|part| part.only_reads);
         let coordinator = Coordinator::new(flow, only_reads, self.setting.rules);
         let mut asked: Vec<Part> = Vec::with_capacity(parts.len());
-        for AskedPart { owner, only_reads, numbers, actions } in parts {
+        for PartRequest { owner, only_reads, numbers, actions } in parts {
             let peer = self.peer(owner)?;
             self.peers[peer].mark();
             let request = Message::Request { id, is_last: flow == Flow::Last, only_reads, actions };
-            if let Err(why) = self.try_say(c, peer, &request) {
+            if let Err(why) = self.try_send(c, peer, &request) {
                 for part in asked {
                     self.counts.messages -= u64::from(self.peers[part.peer].take_back());
                 }
@@ -169,12 +169,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             asked.push(Part { peer, actions: numbers });
         }
         let act = std::mem::take(&mut self.act);
-        Ok(Ok(Asked { coordinator, parts: asked, requests: Vec::new(), act }))
+        Ok(Ok(RequestedParts { coordinator, parts: asked, requests: Vec::new(), act }))
     }
 
-    fn own(&mut self) -> Own<'d, '_, Q> {
+    fn own(&mut self) -> OwnPartRunner<'d, '_, Q> {
         let Setting { me, tables, map, .. } = self.setting;
-        Own { tables, map, me, actions: &mut self.actions, routes: &mut self.routes }
+        OwnPartRunner { tables, map, me, actions: &mut self.actions, routes: &mut self.routes }
     }
 
     /// Which actions run here, and which parts elsewhere.
@@ -190,7 +190,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 continue;
             }
             let only_reads = self.routes.entries().iter().all(|route| route.intent == Intent::Read);
-            let same = |part: &&mut AskedPart<_>| part.owner.instance == owner.instance;
+            let same = |part: &&mut PartRequest<_>| part.owner.instance == owner.instance;
             match divided.parts.iter_mut().find(same) {
                 Some(part) => {
                     part.only_reads &= only_reads;
@@ -199,14 +199,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 }
                 None => {
                     let (numbers, actions) = (vec![number], vec![action]);
-                    divided.parts.push(AskedPart { owner, only_reads, numbers, actions });
+                    divided.parts.push(PartRequest { owner, only_reads, numbers, actions });
                 }
             }
         }
         Ok(divided)
     }
 
-    pub(crate) fn hear_vote(
+    pub(crate) fn receive_vote(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -218,7 +218,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let Some(number) = self.flights.iter().position(|flight| flight.id == id) else {
             // Nothing is known of it, so it is not committed.
             return match result {
-                Ok(_) => self.say(c, peer, &Message::Decision { id, commit: false }),
+                Ok(_) => self.send(c, peer, &Message::Decision { id, commit: false }),
                 Err(_) => Ok(()),
             };
         };
@@ -237,7 +237,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             Err(refusal) => flight.refused = Some(End::refused(refusal, from)),
         }
         self.step(c, session, number, Event::Voted { from: part, yes }, from)?;
-        self.look_for_own_turns(c, session)
+        self.start_own_turns(c, session)
     }
 
     /// Tells a coordinator what has happened, and does what it wants.
@@ -253,11 +253,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let mut flight = self.flights.swap_remove(flight);
         let mut act = std::mem::take(&mut self.act);
         flight.coordinator.step(event, &mut act).map_err(illegal)?;
-        self.act_for(c, session, flight, (act, from))
+        self.perform(c, session, flight, (act, from))
     }
 
     /// Does what a coordinator wants.
-    pub(crate) fn act_for(
+    pub(crate) fn perform(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -271,9 +271,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         while let Some(action) = act.get(next).copied() {
             next += 1;
             match action {
-                Action::Ask { to } => {
+                Action::SendRequest { to } => {
                     let frame = std::mem::take(&mut flight.requests[to]);
-                    self.say_frame(c, flight.parts[to].peer, &frame);
+                    self.send_frame(c, flight.parts[to].peer, &frame);
                 }
                 Action::Run => {
                     let committed = self.run_own(session, &mut flight);
@@ -281,13 +281,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 }
                 Action::AwaitDurable => match flight.decided {
                     Some(epoch) if !session.is_durable(epoch) => {
-                        self.waiting.push_back((epoch, Waiter::Decision(flight.id)));
+                        self.waiting.push_back((epoch, DurabilityWaiter::Decision(flight.id)));
                     }
                     _ => flight.coordinator.step(Event::Durable, &mut act).map_err(illegal)?,
                 },
-                Action::Tell { to, commit } => {
+                Action::SendDecision { to, commit } => {
                     let (id, peer) = (flight.id, flight.parts[to].peer);
-                    self.say(c, peer, &Message::Decision { id, commit })?;
+                    self.send(c, peer, &Message::Decision { id, commit })?;
                 }
                 Action::End { committed } => again = self.end(session, &mut flight, committed),
                 Action::Forget => forget = true,
@@ -406,7 +406,7 @@ fn finished<'d>(
 /// The actions of a first phase.
 struct Divided<A> {
     here: Vec<(usize, A)>,
-    parts: Vec<AskedPart<A>>,
+    parts: Vec<PartRequest<A>>,
 }
 
 impl<A> Default for Divided<A> {
@@ -416,7 +416,7 @@ impl<A> Default for Divided<A> {
 }
 
 /// A transaction whose participants are asked, or are about to be.
-struct Asked {
+struct RequestedParts {
     coordinator: Coordinator,
     parts: Vec<Part>,
     requests: Vec<Vec<u8>>,
@@ -425,7 +425,7 @@ struct Asked {
 }
 
 /// What another instance is asked for.
-struct AskedPart<A> {
+struct PartRequest<A> {
     owner: WorkerName,
     only_reads: bool,
     numbers: Vec<usize>,

@@ -10,7 +10,7 @@ use crate::messages::{
 use terms::random::Xorshift;
 
 /// Actions and outputs of any length.
-type Said = Message<Vec<u8>, String>;
+type ProcedureMessage = Message<Vec<u8>, String>;
 
 fn rounds() -> u64 {
     std::env::var("ISLES_DAMAGE_ROUNDS").map_or(2_000, |rounds| rounds.parse().expect("a number"))
@@ -32,7 +32,7 @@ impl Random {
         (0..length).map(|_| self.next() as u8).collect()
     }
 
-    fn message(&mut self) -> Said {
+    fn message(&mut self) -> ProcedureMessage {
         let name =
             |random: &mut Random| WorkerName { instance: random.next() as u16, worker: random.next() as u16 };
         let id = GlobalId { coordinator: name(self), sequence: self.next() };
@@ -78,7 +78,7 @@ impl Random {
 }
 
 /// What comes out, if the bytes come in pieces.
-fn taken(random: &mut Random, bytes: &[u8]) -> (Vec<Said>, Result<(), MessageError>) {
+fn taken(random: &mut Random, bytes: &[u8]) -> (Vec<ProcedureMessage>, Result<(), MessageError>) {
     let (mut inbox, mut messages, mut rest) = (Inbox::default(), Vec::new(), bytes);
     while !rest.is_empty() {
         let (piece, behind) = rest.split_at(1 + random.below(rest.len()));
@@ -100,7 +100,7 @@ fn nothing_comes_out_that_nobody_has_sent() {
     let (mut refused, mut short) = (0, 0);
     for round in 0..rounds() {
         let mut random = Random(Xorshift::new(round + 1));
-        let sent: Vec<Said> = (0..1 + random.below(6)).map(|_| random.message()).collect();
+        let sent: Vec<ProcedureMessage> = (0..1 + random.below(6)).map(|_| random.message()).collect();
         let (mut stream, mut frames) = (Vec::new(), Vec::new());
         for message in &sent {
             encode(message, &mut stream).expect("short");

@@ -117,7 +117,7 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
 }
 
 /// A part that was prepared for another worker.
-pub(crate) struct Held<'d> {
+pub(crate) struct PreparedPart<'d> {
     pub id: GlobalId,
     /// Number of the peer that asked for it.
     pub peer: usize,
@@ -149,7 +149,7 @@ impl OwnTurn {
 }
 
 /// A request that waits.
-pub(crate) struct Waiting<A> {
+pub(crate) struct WaitingRequest<A> {
     /// Number of the peer.
     pub peer: usize,
     pub id: GlobalId,
@@ -171,7 +171,7 @@ pub(crate) struct OwnPart<'d> {
 }
 
 /// What running the own part needs.
-pub(crate) struct Own<'d, 'm, Q: Procedure> {
+pub(crate) struct OwnPartRunner<'d, 'm, Q: Procedure> {
     pub tables: &'d Q::Tables,
     pub map: &'m Map,
     pub me: WorkerName,
@@ -181,7 +181,7 @@ pub(crate) struct Own<'d, 'm, Q: Procedure> {
     pub routes: &'m mut Routes,
 }
 
-impl<'d, Q: Procedure> Own<'d, '_, Q> {
+impl<'d, Q: Procedure> OwnPartRunner<'d, '_, Q> {
     /// Prepares the own part: its actions of phase 0, and all later phases if the outputs of all
     /// others are there. A procedure that rolls back is prepared, too: its worker does not wait
     /// until what the decision follows from is durable.
@@ -221,11 +221,11 @@ impl<'d, Q: Procedure> Own<'d, '_, Q> {
         }
         let Some(others) = others else { return Ok(()) };
         others.into_iter().for_each(|(number, output)| procedure.absorb(0, number, output));
-        self.go_on(procedure, verbs)
+        self.run_later_phases(procedure, verbs)
     }
 
     /// The phases after phase 0.
-    fn go_on(&mut self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
+    fn run_later_phases(&mut self, procedure: &mut Q, verbs: &mut Transaction<'_>) -> Result<(), Abort> {
         let (actions, routes) = (&mut *self.actions, &mut *self.routes);
         for phase in 1.. {
             actions.clear();

@@ -56,7 +56,7 @@ pub use directory::{DataOwners, DeploymentDirectory, DirectoryError};
 pub use doubt::{DoubtError, Resolved, Undecided, Unfinished, resolve, resolve_apart};
 pub use flight::End;
 pub use gate::Gate;
-pub use map::{Map, MapError, Where, WorkerName};
+pub use map::{HomeInstance, Map, MapError, WorkerName};
 pub use member::Member;
 pub use messages::{GlobalId, MessageError};
 pub use protocol::Rules;

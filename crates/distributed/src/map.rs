@@ -58,7 +58,7 @@ pub enum MapError {
 
 /// Where transactions run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum HomeInstance {
     /// In this instance alone.
     Here,
     /// In others too, or instead.

@@ -18,12 +18,12 @@ use terms::Epoch;
 use terms::{Abort, Category};
 
 use crate::echoes::Echoes;
-use crate::flight::{Flight, Held, OwnTurn, Waiting};
+use crate::flight::{Flight, OwnTurn, PreparedPart, WaitingRequest};
 use crate::gate::Gate;
-use crate::map::{Where, WorkerName};
+use crate::map::{HomeInstance, WorkerName};
 use crate::messages::{GlobalId, Message, MessageError, SEQUENCE_BITS, Unsaid, VERSION, encode};
 use crate::peer::{LINK_BYTES_MAX, Peer};
-use crate::protocol::{Action, Answer, Event};
+use crate::protocol::{Action, Event, ParticipantAction};
 use crate::setting::{Connection, Counts, Done, MemberError, Setting};
 
 /// How soon a worker tries again to send what a full link has left.
@@ -33,10 +33,10 @@ const FULL_NANOS: u64 = 5_000;
 const BUSY_TURNS: u32 = 8;
 /// How often a worker whose bell does not ring looks at its links all the same, in turns: the end
 /// of a process rings no bell.
-const LOOK_TURNS: u32 = 256;
+const POLL_TURNS: u32 = 256;
 
 /// What members tell each other of procedures `Q`.
-pub(crate) type Said<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
+pub(crate) type ProcedureMessage<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
 /// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
 pub struct Member<'d, P: Links, Q: Procedure, T> {
@@ -48,11 +48,11 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     /// In boxes: procedures are long, and what is under way moves from place to place.
     #[allow(clippy::vec_box)]
     pub(crate) flights: Vec<Box<Flight<'d, Q, T>>>,
-    pub(crate) held: Vec<Held<'d>>,
+    pub(crate) held: Vec<PreparedPart<'d>>,
     /// What waits to be durable, in the order in which it will be, or a little later.
-    pub(crate) waiting: VecDeque<(Epoch, Waiter)>,
+    pub(crate) waiting: VecDeque<(Epoch, DurabilityWaiter)>,
     /// Requests that wait for their turn, where parts are prepared in order.
-    pub(crate) queue: VecDeque<Waiting<Q::Action>>,
+    pub(crate) queue: VecDeque<WaitingRequest<Q::Action>>,
     pub(crate) own_turn: OwnTurn,
     /// Parts of others that have let their rows go.
     pub(crate) released: u64,
@@ -71,11 +71,11 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     /// Closed until all have heard that its instance was gone.
     pub(crate) gate: Option<Gate<P>>,
     pub(crate) act: Vec<Action>,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<ParticipantAction>,
     /// True if all links ring the bell.
     pub(crate) all_ring: bool,
     /// True if a look at links is a system call.
-    looks_call: bool,
+    polls_by_call: bool,
     /// Looks at all links in one call, where there are several.
     watch: Option<Watch<P>>,
     /// Numbers of the peers that the watch is for.
@@ -130,7 +130,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             act: Vec::new(),
             answers: Vec::new(),
             all_ring: false,
-            looks_call: false,
+            polls_by_call: false,
             watch: None,
             watched: Vec::new(),
             found: Vec::new(),
@@ -140,7 +140,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         };
         member.links_changed();
         for number in 0..member.peers.len() {
-            member.greet_first(number)?;
+            member.send_hello(number)?;
         }
         Ok(member)
     }
@@ -148,23 +148,24 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// Links have come or gone.
     pub(crate) fn links_changed(&mut self) {
         self.all_ring = self.peers.iter().filter_map(Peer::receiver).all(Receiver::rings);
-        self.looks_call = self.peers.iter().filter_map(Peer::receiver).any(Receiver::calls);
+        self.polls_by_call = self.peers.iter().filter_map(Peer::receiver).any(Receiver::calls);
         self.watch = None;
         self.peers.iter_mut().for_each(|peer| peer.ready = true);
     }
 
     /// Says hello to a peer, which is the first message of a link.
-    pub(crate) fn greet_first(&mut self, peer: usize) -> Result<(), MemberError> {
+    pub(crate) fn send_hello(&mut self, peer: usize) -> Result<(), MemberError> {
         let Setting { me, fingerprint, .. } = self.setting;
         let peer = &mut self.peers[peer];
-        let hello: Said<Q> = Message::Hello { version: VERSION, fingerprint, from: me, to: peer.name };
+        let hello: ProcedureMessage<Q> =
+            Message::Hello { version: VERSION, fingerprint, from: me, to: peer.name };
         encode(&hello, &mut peer.out).map_err(|why| MemberError::Unsaid { to: peer.name, why })
     }
 
     /// Says goodbye to a peer.
-    pub(crate) fn say_goodbye(&mut self, peer: usize) -> Result<(), MemberError> {
+    pub(crate) fn send_goodbye(&mut self, peer: usize) -> Result<(), MemberError> {
         let peer = &mut self.peers[peer];
-        let goodbye = encode(&Said::<Q>::Goodbye, &mut peer.out);
+        let goodbye = encode(&ProcedureMessage::<Q>::Goodbye, &mut peer.out);
         goodbye.map_err(|why| MemberError::Unsaid { to: peer.name, why })
     }
 
@@ -199,7 +200,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             self.leaving = true;
             for number in 0..self.peers.len() {
                 if self.peers[number].hears() {
-                    self.say_goodbye(number)?;
+                    self.send_goodbye(number)?;
                 }
             }
             self.flush(c)?;
@@ -217,23 +218,23 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Returns true if another worker has said goodbye.
-    pub fn misses_somebody(&self) -> bool {
+    pub fn has_departed_peer(&self) -> bool {
         self.peers.iter().any(|peer| peer.left)
     }
 
     /// Where a transaction runs, as far as its procedure says ([`Procedure::homes`]).
     #[inline]
-    pub fn whereabouts(&self, procedure: &impl Procedure) -> Where {
+    pub fn home_instance(&self, procedure: &impl Procedure) -> HomeInstance {
         let Setting { me, map, .. } = self.setting;
         let mut here = true;
         match procedure.homes(&mut |column| here &= map.owner(column).instance == me.instance) {
-            false => Where::Unknown,
-            true if here => Where::Here,
-            true => Where::Elsewhere,
+            false => HomeInstance::Unknown,
+            true if here => HomeInstance::Here,
+            true => HomeInstance::Elsewhere,
         }
     }
 
-    /// As [`Self::whereabouts`], for a procedure that does not say: plans its first phase, which is
+    /// As [`Self::home_instance`], for a procedure that does not say: plans its first phase, which is
     /// forgotten.
     pub fn is_here(&mut self, procedure: &mut impl Procedure<Action = Q::Action>) -> Result<bool, Abort> {
         let mut here = true;
@@ -289,13 +290,23 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Adds a message to what leaves at the end of the turn.
-    pub(crate) fn say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), MemberError> {
+    pub(crate) fn send(
+        &mut self,
+        c: P::Core,
+        peer: usize,
+        message: &ProcedureMessage<Q>,
+    ) -> Result<(), MemberError> {
         let to = self.peers[peer].name;
-        self.try_say(c, peer, message).map_err(|why| MemberError::Unsaid { to, why })
+        self.try_send(c, peer, message).map_err(|why| MemberError::Unsaid { to, why })
     }
 
-    /// As [`Self::say`], of a message that may be too long.
-    pub(crate) fn try_say(&mut self, c: P::Core, peer: usize, message: &Said<Q>) -> Result<(), Unsaid> {
+    /// As [`Self::send`], of a message that may be too long.
+    pub(crate) fn try_send(
+        &mut self,
+        c: P::Core,
+        peer: usize,
+        message: &ProcedureMessage<Q>,
+    ) -> Result<(), Unsaid> {
         let to = &mut self.peers[peer];
         if !to.hears() {
             return Ok(());
@@ -303,21 +314,21 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let before = to.out.len();
         encode(message, &mut to.out)?;
         let bytes = to.out.len() - before;
-        self.said(c, peer, bytes);
+        self.count_message(c, peer, bytes);
         Ok(())
     }
 
-    /// As [`Self::say`], of a message that is a frame already.
-    pub(crate) fn say_frame(&mut self, c: P::Core, peer: usize, frame: &[u8]) {
+    /// As [`Self::send`], of a message that is a frame already.
+    pub(crate) fn send_frame(&mut self, c: P::Core, peer: usize, frame: &[u8]) {
         let to = &mut self.peers[peer];
         if to.hears() {
             to.out.extend_from_slice(frame);
-            self.said(c, peer, frame.len());
+            self.count_message(c, peer, frame.len());
         }
     }
 
     /// A message of so many bytes is to leave.
-    fn said(&mut self, c: P::Core, peer: usize, bytes: usize) {
+    fn count_message(&mut self, c: P::Core, peer: usize, bytes: usize) {
         // It is copied to the stream, and summed.
         P::work(c, Work::CopyWord, 2 * (bytes as u32).div_ceil(8));
         self.peers[peer].messages += 1;
@@ -327,12 +338,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Returns true if it is time to look at the links: something has come, or may have.
     #[inline]
-    fn is_to_look(&mut self, c: P::Core) -> bool {
+    fn is_poll_due(&mut self, c: P::Core) -> bool {
         self.quiet_turns = self.quiet_turns.wrapping_add(1);
-        self.quiet_turns <= BUSY_TURNS && !self.looks_call
+        self.quiet_turns <= BUSY_TURNS && !self.polls_by_call
             || !self.all_ring
             || self.more
-            || self.quiet_turns.is_multiple_of(LOOK_TURNS)
+            || self.quiet_turns.is_multiple_of(POLL_TURNS)
             || self.bell.take_news(c)
     }
 
@@ -347,7 +358,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         session: &mut (dyn AnySession<'d> + 'd),
         done: &mut Vec<Done<Q, T>>,
     ) -> Result<bool, MemberError> {
-        let looks = self.is_to_look(c);
+        let looks = self.is_poll_due(c);
         let mut result = Ok(false);
         let durable = self.waiting.front().is_some_and(|(epoch, _)| session.is_durable(*epoch));
         if looks || self.unsent || durable || !self.late.is_empty() || !self.queue.is_empty() {
@@ -367,7 +378,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ) -> Result<bool, MemberError> {
         let mut some = false;
         if looks {
-            self.look(c);
+            self.poll(c);
         }
         for number in 0..if looks { self.peers.len() } else { 0 } {
             let peer = &mut self.peers[number];
@@ -397,15 +408,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 let one_in = self.setting.rules.echo_one_in;
                 let again =
                     if one_in == 0 { Vec::new() } else { self.echoes.after(number, &message, one_in) };
-                self.hear(c, session, number, message)?;
-                self.hear_again(c, session, number, again)?;
+                self.receive(c, session, number, message)?;
+                self.receive_again(c, session, number, again)?;
             }
         }
-        self.look_for_durable(c, session)?;
-        self.look_for_late(c, session)?;
-        self.look_for_own_turns(c, session)?;
-        self.look_at_queue(c, session)?;
-        self.look_at_gate(c);
+        self.advance_durable(c, session)?;
+        self.acknowledge_late(c, session)?;
+        self.start_own_turns(c, session)?;
+        self.serve_queue(c, session)?;
+        self.check_gate(c);
         if some {
             // There may be more than is taken in one turn.
             self.quiet_turns = 0;
@@ -415,17 +426,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Hears again what tests have heard twice.
-    fn hear_again(
+    fn receive_again(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         peer: usize,
-        again: Vec<Said<Q>>,
+        again: Vec<ProcedureMessage<Q>>,
     ) -> Result<(), MemberError> {
         for message in again {
             // What is answered to it is no message of the protocol's count.
             let said = self.counts.messages;
-            self.hear(c, session, peer, message)?;
+            self.receive(c, session, peer, message)?;
             self.counts.messages = said;
             self.counts.echoes += 1;
         }
@@ -433,9 +444,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 
     /// Finds out which links may have something.
-    fn look(&mut self, c: P::Core) {
+    fn poll(&mut self, c: P::Core) {
         self.more = false;
-        if !self.looks_call || self.peers.len() < 2 {
+        if !self.polls_by_call || self.peers.len() < 2 {
             return;
         }
         let Member { peers, watch, watched, found, .. } = self;
@@ -486,12 +497,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.more = true;
     }
 
-    fn hear(
+    fn receive(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
         peer: usize,
-        message: Said<Q>,
+        message: ProcedureMessage<Q>,
     ) -> Result<(), MemberError> {
         let from = self.peers[peer].name;
         let is_hello = matches!(message, Message::Hello { .. });
@@ -505,16 +516,16 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 result.map_err(|error| MemberError::Message { from, error })
             }
             Message::Request { id, is_last, only_reads, actions } => {
-                let request = Waiting { peer, id, is_last, only_reads, actions, since: P::now(c) };
+                let request = WaitingRequest { peer, id, is_last, only_reads, actions, since: P::now(c) };
                 self.serve_in_order(c, session, request)
             }
-            Message::Vote { id, result } => self.hear_vote(c, session, peer, id, result),
-            Message::Decision { id, commit } => self.hear_decision(c, session, peer, (id, commit)),
+            Message::Vote { id, result } => self.receive_vote(c, session, peer, id, result),
+            Message::Decision { id, commit } => self.receive_decision(c, session, peer, (id, commit)),
             Message::Acknowledgement { id } => {
                 let Some((flight, part)) = self.part_here(id, from.instance) else { return Ok(()) };
                 self.step(c, session, flight, Event::Acknowledged { from: part }, from)
             }
-            Message::Inquiry { id } => self.hear_inquiry(c, session, peer, id),
+            Message::Inquiry { id } => self.receive_inquiry(c, session, peer, id),
             Message::Goodbye => {
                 self.peers[peer].left = true;
                 Ok(())
@@ -546,7 +557,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
 /// What goes on when it is durable.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Waiter {
+pub(crate) enum DurabilityWaiter {
     /// A part: its vote, or the acknowledgement of its commit.
     Part(GlobalId),
     /// A decision.

@@ -1,4 +1,4 @@
-//! Waiting in order, where a part locks all that a worker has:
+//! WaitingRequest in order, where a part locks all that a worker has:
 //! [`Setting::in_order`](crate::Setting::in_order).
 //!
 //! A worker that refused what it cannot prepare at once would hear of it again soon, and nearly
@@ -18,7 +18,7 @@ use boundary::AnySession;
 use boundary::Procedure;
 use platform::link::Links;
 
-use crate::flight::Waiting;
+use crate::flight::WaitingRequest;
 use crate::member::Member;
 use crate::messages::{Message, Refusal};
 use crate::protocol::Event;
@@ -73,7 +73,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
 
     /// Goes on with transactions whose own part has its turn, once this worker holds no part of
     /// another one.
-    pub(crate) fn look_for_own_turns(
+    pub(crate) fn start_own_turns(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -91,7 +91,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        request: Waiting<Q::Action>,
+        request: WaitingRequest<Q::Action>,
     ) -> Result<(), MemberError> {
         if self.queue.iter().any(|waiting| waiting.id == request.id) {
             // It was heard twice.
@@ -103,18 +103,19 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Ok(());
         }
         self.own_turn.is_next = true;
-        let Waiting { peer, id, is_last, only_reads, actions, .. } = request;
+        let WaitingRequest { peer, id, is_last, only_reads, actions, .. } = request;
         self.serve(c, session, peer, (id, is_last, only_reads), &actions)
     }
 
     /// Goes on with requests whose turn has come, and refuses those that have waited too long.
-    pub(crate) fn look_at_queue(
+    pub(crate) fn serve_queue(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
     ) -> Result<(), MemberError> {
         while !self.queue.is_empty() && !self.is_taken() {
-            let Some(Waiting { peer, id, is_last, only_reads, actions, .. }) = self.queue.pop_front() else {
+            let Some(WaitingRequest { peer, id, is_last, only_reads, actions, .. }) = self.queue.pop_front()
+            else {
                 break;
             };
             self.own_turn.is_next = true;
@@ -127,7 +128,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let (peer, id) = (waiting.peer, waiting.id);
             self.queue.pop_front();
             self.counts.refused += 1;
-            self.say(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) })?;
+            self.send(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) })?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a member does when the connection to a peer breaks, and when there is another one; and how
 //! an instance that went down comes back while others run on.
 //!
-//! A peer is *lost* from the moment at which its link closes until the member [meets](Member::meet)
+//! A peer is *lost* from the moment at which its link closes until the member [reconnects](Member::reconnect)
 //! it over another one. At both moments the state machines hear of it: coordinators abort what they
 //! have not decided, and tell again what was not acknowledged; participants roll back what they
 //! have not voted for, and ask for the end of what is in doubt. What was under way on the old link
@@ -27,13 +27,13 @@ use platform::Platform;
 use platform::link::{Limits, Links};
 use terms::Epoch;
 
-use crate::flight::{Flight, Held, Part};
+use crate::flight::{Flight, Part, PreparedPart};
 use crate::gate::Gate;
 use crate::map::WorkerName;
 use crate::member::Member;
 use crate::messages::GlobalId;
 use crate::peer::Peer;
-use crate::protocol::{Coordinator, Event, Heard, Participant};
+use crate::protocol::{Coordinator, Event, Participant, ParticipantEvent};
 use crate::setting::{Connection, MemberError};
 
 /// Which of `workers`, all of them or those of the coordinator's instance, knows how a transaction
@@ -95,7 +95,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let mut act = Vec::new();
             let participant = Participant::in_doubt(rules, &mut act);
             let (prepared, vote, request) = (Some(prepared), None, Vec::new());
-            let held = Held { id, peer, participant, prepared, vote, epoch: Epoch(0), request };
+            let held = PreparedPart { id, peer, participant, prepared, vote, epoch: Epoch(0), request };
             self.answer(c, session, held, act)?;
         }
         for Decision { global, participants } in adopted.decisions {
@@ -121,7 +121,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 decided: Some(Epoch(0)),
             };
             let me = self.setting.me;
-            self.act_for(c, session, Box::new(flight), (act, me))?;
+            self.perform(c, session, Box::new(flight), (act, me))?;
         }
         Ok(())
     }
@@ -158,7 +158,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     ///
     /// # Errors
     /// The deployment is broken.
-    pub fn meet(
+    pub fn reconnect(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -168,7 +168,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let peer = self.peer(to)?;
         self.lose_peer(c, session, peer)?;
         self.replace(peer, end, limits)?;
-        self.tell_of_loss(c, session, peer)
+        self.report_loss(c, session, peer)
     }
 
     fn replace(
@@ -180,9 +180,9 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let Peer { name, is_new, .. } = self.peers[peer];
         self.peers[peer] = Peer::new(name, end, limits).newly(is_new);
         self.links_changed();
-        self.greet_first(peer)?;
+        self.send_hello(peer)?;
         if self.leaving {
-            self.say_goodbye(peer)?;
+            self.send_goodbye(peer)?;
         }
         self.unsent = true;
         self.quiet_turns = 0;
@@ -203,7 +203,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.gate.is_none()
     }
 
-    pub(crate) fn look_at_gate(&mut self, c: P::Core) {
+    pub(crate) fn check_gate(&mut self, c: P::Core) {
         let Some(gate) = &mut self.gate else { return };
         if gate.is_open(c, || self.peers.iter().all(|peer| peer.greeted || peer.is_new)) {
             self.gate = None;
@@ -224,12 +224,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.links_changed();
         self.queue.retain(|request| request.peer != peer);
         self.counts.losses += 1;
-        self.tell_of_loss(c, session, peer)
+        self.report_loss(c, session, peer)
     }
 
     /// The state machines hear of a loss: when the link is gone, and again when there is another
     /// one.
-    fn tell_of_loss(
+    fn report_loss(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -247,7 +247,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         for id in touched.map(|held| held.id).collect::<Vec<_>>() {
             let Some(number) = self.held.iter().position(|held| held.id == id) else { continue };
             let held = self.held.swap_remove(number);
-            self.hear_of(c, session, held, Heard::Lost)?;
+            self.step_participant(c, session, held, ParticipantEvent::Lost)?;
         }
         Ok(())
     }

@@ -6,17 +6,17 @@ use platform::link::Links;
 use terms::Abort;
 use terms::Epoch;
 
-use crate::flight::{Held, enlist, execute};
-use crate::member::{Member, Said, Waiter};
+use crate::flight::{PreparedPart, enlist, execute};
+use crate::member::{DurabilityWaiter, Member, ProcedureMessage};
 use crate::messages::{GlobalId, Message, Refusal, Unsaid, encode};
-use crate::protocol::{Answer, Heard, Participant};
+use crate::protocol::{Participant, ParticipantAction, ParticipantEvent};
 use crate::rejoining::home;
 use crate::setting::{MemberError, Setting};
 
 /// A vote for a part that gives back these outputs, as it travels.
 fn yes<Q: Procedure>(id: GlobalId, outputs: Vec<Q::Output>) -> Result<Vec<u8>, Unsaid> {
     let mut frame = Vec::new();
-    encode(&Said::<Q>::Vote { id, result: Ok(outputs) }, &mut frame)?;
+    encode(&ProcedureMessage::<Q>::Vote { id, result: Ok(outputs) }, &mut frame)?;
     Ok(frame)
 }
 
@@ -37,15 +37,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         let illegal = |error| MemberError::Illegal { from, error };
         let rules = self.setting.rules;
         if !self.is_open() {
-            return self.say(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) });
+            return self.send(c, peer, &Message::Vote { id, result: Err(Refusal::Conflict) });
         }
         let mut act = std::mem::take(&mut self.answers);
         act.clear();
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
-            return held.participant.step(Heard::Asked, &mut act).map_err(illegal);
+            return held.participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal);
         }
         let mut participant = Participant::new(is_last, only_reads, rules);
-        participant.step(Heard::Asked, &mut act).map_err(illegal)?;
+        participant.step(ParticipantEvent::Asked, &mut act).map_err(illegal)?;
         act.clear();
         let (prepared, vote, epoch) = match self.run(session, id, actions) {
             Ok((outputs, prepared, epoch)) => match yes::<Q>(id, outputs) {
@@ -63,13 +63,13 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                 (None, Err(Refusal::of(&abort)), Epoch(0))
             }
         };
-        let heard = if prepared.is_some() { Heard::Prepared } else { Heard::Failed };
+        let heard = if prepared.is_some() { ParticipantEvent::Prepared } else { ParticipantEvent::Failed };
         participant.step(heard, &mut act).map_err(illegal)?;
         let mut request = Vec::new();
         if !rules.applies_once {
             request = postcard::to_allocvec(actions).unwrap_or_default();
         }
-        let held = Held { id, peer, participant, prepared, vote: Some(vote), epoch, request };
+        let held = PreparedPart { id, peer, participant, prepared, vote: Some(vote), epoch, request };
         self.answer(c, session, held, act)
     }
 
@@ -108,8 +108,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        mut held: Held<'d>,
-        mut act: Vec<Answer>,
+        mut held: PreparedPart<'d>,
+        mut act: Vec<ParticipantAction>,
     ) -> Result<(), MemberError> {
         let (id, peer) = (held.id, held.peer);
         let from = self.peers[peer].name;
@@ -118,11 +118,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         while let Some(answer) = act.get(next).copied() {
             next += 1;
             match answer {
-                Answer::Vote { .. } => match held.vote.take().unwrap_or(Err(Refusal::Conflict)) {
-                    Ok(frame) => self.say_frame(c, peer, &frame),
-                    Err(refusal) => self.say(c, peer, &Message::Vote { id, result: Err(refusal) })?,
+                ParticipantAction::Vote { .. } => match held.vote.take().unwrap_or(Err(Refusal::Conflict)) {
+                    Ok(frame) => self.send_frame(c, peer, &frame),
+                    Err(refusal) => self.send(c, peer, &Message::Vote { id, result: Err(refusal) })?,
                 },
-                Answer::Finish { commit } => match held.prepared.take() {
+                ParticipantAction::Finish { commit } => match held.prepared.take() {
                     Some(prepared) => {
                         self.released += 1;
                         let commit = session.finish(prepared, commit);
@@ -130,15 +130,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
                     }
                     None => self.apply_again(session, id, &held.request),
                 },
-                Answer::AwaitDurable if session.is_durable(held.epoch) => {
-                    let stepped = held.participant.step(Heard::Durable, &mut act);
+                ParticipantAction::AwaitDurable if session.is_durable(held.epoch) => {
+                    let stepped = held.participant.step(ParticipantEvent::Durable, &mut act);
                     stepped.map_err(|error| MemberError::Illegal { from, error })?;
                 }
-                Answer::AwaitDurable => self.waiting.push_back((held.epoch, Waiter::Part(id))),
-                Answer::Acknowledge => self.say(c, peer, &Message::Acknowledgement { id })?,
-                Answer::Inquire => self.say(c, peer, &Message::Inquiry { id })?,
-                Answer::Forget => forget = true,
-                Answer::Prepare => {}
+                ParticipantAction::AwaitDurable => {
+                    self.waiting.push_back((held.epoch, DurabilityWaiter::Part(id)))
+                }
+                ParticipantAction::Acknowledge => self.send(c, peer, &Message::Acknowledgement { id })?,
+                ParticipantAction::Inquire => self.send(c, peer, &Message::Inquiry { id })?,
+                ParticipantAction::Forget => forget = true,
+                ParticipantAction::Prepare => {}
             }
         }
         act.clear();
@@ -159,7 +161,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         // It may have been told to abort meanwhile.
         let Some(number) = self.held.iter().position(|held| held.id == id) else { return Ok(()) };
         let held = self.held.swap_remove(number);
-        self.hear_of(c, session, held, Heard::Durable)
+        self.step_participant(c, session, held, ParticipantEvent::Durable)
     }
 
     /// What a mutant does with a decision that it has applied already.
@@ -171,7 +173,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    pub(crate) fn hear_decision(
+    pub(crate) fn receive_decision(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -184,17 +186,17 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         if id.coordinator != from && home(id, self.peers.iter().map(|peer| peer.name)) != Some(from) {
             return Err(MemberError::Stranger { from, coordinator: id.coordinator });
         }
-        let heard = Heard::Told { commit };
+        let heard = ParticipantEvent::Told { commit };
         if let Some(number) = self.held.iter().position(|held| held.id == id) {
             let held = self.held.swap_remove(number);
-            return self.hear_of(c, session, held, heard);
+            return self.step_participant(c, session, held, heard);
         }
         // It is over: only an acknowledgement can be missing.
         let mut participant = Participant::new(false, false, self.setting.rules);
         let mut act = std::mem::take(&mut self.answers);
         let stepped = participant.step(heard, &mut act);
         stepped.map_err(|error| MemberError::Illegal { from, error })?;
-        let acknowledges = act.contains(&Answer::Acknowledge);
+        let acknowledges = act.contains(&ParticipantAction::Acknowledge);
         act.clear();
         self.answers = act;
         if !acknowledges {
@@ -206,15 +208,15 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             self.late.push((id, peer));
             return Ok(());
         }
-        self.say(c, peer, &Message::Acknowledgement { id })
+        self.send(c, peer, &Message::Acknowledgement { id })
     }
 
-    pub(crate) fn hear_of(
+    pub(crate) fn step_participant(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
-        mut held: Held<'d>,
-        heard: Heard,
+        mut held: PreparedPart<'d>,
+        heard: ParticipantEvent,
     ) -> Result<(), MemberError> {
         let from = self.peers[held.peer].name;
         let mut act = std::mem::take(&mut self.answers);

@@ -6,14 +6,14 @@ use boundary::Procedure;
 use platform::Nanos;
 use platform::link::Links;
 
-use crate::member::{Member, Waiter};
+use crate::member::{DurabilityWaiter, Member};
 use crate::messages::{GlobalId, Message};
 use crate::protocol::Event;
 use crate::setting::{MemberError, Setting};
 
 impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     /// A part of the peer is in doubt.
-    pub(crate) fn hear_inquiry(
+    pub(crate) fn receive_inquiry(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -33,11 +33,11 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             return Err(MemberError::Inquiry { from, coordinator });
         }
         // Presumed abort: this worker forgets what is decided only when all have applied it.
-        self.say(c, peer, &Message::Decision { id, commit: false })
+        self.send(c, peer, &Message::Decision { id, commit: false })
     }
 
     /// Acknowledges decisions whose parts other workers here have held, and hold no more.
-    pub(crate) fn look_for_late(
+    pub(crate) fn acknowledge_late(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -46,14 +46,14 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             let (id, peer) = self.late[number];
             if session.is_over(id.number()) {
                 self.late.swap_remove(number);
-                self.say(c, peer, &Message::Acknowledgement { id })?;
+                self.send(c, peer, &Message::Acknowledgement { id })?;
             }
         }
         Ok(())
     }
 
     /// Goes on with what has become durable.
-    pub(crate) fn look_for_durable(
+    pub(crate) fn advance_durable(
         &mut self,
         c: P::Core,
         session: &mut (dyn AnySession<'d> + 'd),
@@ -64,8 +64,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
             }
             self.waiting.pop_front();
             match waiter {
-                Waiter::Part(id) => self.part_is_durable(c, session, id)?,
-                Waiter::Decision(id) => {
+                DurabilityWaiter::Part(id) => self.part_is_durable(c, session, id)?,
+                DurabilityWaiter::Decision(id) => {
                     if let Some(number) = self.flights.iter().position(|flight| flight.id == id) {
                         self.step(c, session, number, Event::Durable, self.setting.me)?;
                     }

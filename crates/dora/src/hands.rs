@@ -32,7 +32,7 @@ impl Copied {
 }
 
 /// A worker's session, and its procedures of one type.
-pub trait Hands {
+pub trait ActionExecutor {
     /// The branches of the session.
     fn branches(&mut self) -> &mut dyn Branches;
 
@@ -177,7 +177,7 @@ pub struct Typed<'h, Q: Procedure, A: Acting<Q>> {
 }
 
 impl<'h, Q: Procedure, A: Acting<Q>> Typed<'h, Q, A> {
-    /// Hands that run procedures on these tables.
+    /// ActionExecutor that run procedures on these tables.
     pub fn new(
         acting: A,
         (tables, actions): (&'h Q::Tables, &'h mut Actions<Q>),
@@ -199,7 +199,7 @@ fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, Abort> {
     Ok(value)
 }
 
-impl<Q: Procedure, A: Acting<Q>> Hands for Typed<'_, Q, A> {
+impl<Q: Procedure, A: Acting<Q>> ActionExecutor for Typed<'_, Q, A> {
     fn branches(&mut self) -> &mut dyn Branches {
         self.acting.branches()
     }

@@ -56,7 +56,7 @@ mod shared;
 mod worker;
 
 pub use central::Sharing;
-pub use hands::{Acting, Actions, Copied, Done, Dynamic, Hands, Meant, Typed, execute_meant};
+pub use hands::{Acting, ActionExecutor, Actions, Copied, Done, Dynamic, Meant, Typed, execute_meant};
 pub use map::{Map, MapError};
 pub use shared::{Broken, Shared, Site};
-pub use worker::{Counts, NO_BRANCHES, Worker};
+pub use worker::{Counts, NO_BRANCHES, OwnerWorker};

@@ -29,7 +29,7 @@ struct Held {
 }
 
 /// A request that waits.
-struct Wish {
+struct LockRequest {
     whose: Coordinator,
     age: u64,
     routes: Vec<Route>,
@@ -50,7 +50,7 @@ pub(crate) enum Answer {
 #[derive(Default)]
 pub(crate) struct Locks {
     held: Vec<Held>,
-    wishes: VecDeque<Wish>,
+    wishes: VecDeque<LockRequest>,
 }
 
 /// Returns true if two routes exclude each other.
@@ -61,7 +61,7 @@ fn exclude(one: &Route, other: &Route) -> bool {
         && one.keys.meets(&other.keys)
 }
 
-fn meet(some: &[Route], others: &[Route]) -> bool {
+fn overlaps(some: &[Route], others: &[Route]) -> bool {
     some.iter().any(|one| others.iter().any(|other| exclude(one, other)))
 }
 
@@ -82,7 +82,7 @@ impl Locks {
     pub(crate) fn is_free(&self, whose: Coordinator, routes: &[Route]) -> bool {
         let is_held =
             |held: &Held| held.whose != whose && routes.iter().any(|route| exclude(route, &held.route));
-        !self.held.iter().any(is_held) && !self.wishes.iter().any(|wish| meet(&wish.routes, routes))
+        !self.held.iter().any(is_held) && !self.wishes.iter().any(|wish| overlaps(&wish.routes, routes))
     }
 
     /// Asks for these routes.
@@ -98,7 +98,7 @@ impl Locks {
             }
         }
         let (mut some_older, mut some_younger) = (false, false);
-        for wish in self.wishes.iter().filter(|wish| meet(&wish.routes, routes)) {
+        for wish in self.wishes.iter().filter(|wish| overlaps(&wish.routes, routes)) {
             some_older |= wish.age < age;
             some_younger |= wish.age > age;
         }
@@ -109,7 +109,7 @@ impl Locks {
         match (waits, meets_older) {
             (_, true) => Answer::Refused,
             (true, false) => {
-                self.wishes.push_back(Wish { whose, age, routes: routes.to_vec() });
+                self.wishes.push_back(LockRequest { whose, age, routes: routes.to_vec() });
                 Answer::Waits
             }
             (false, false) => {
@@ -136,11 +136,11 @@ impl Locks {
             let is_held = |held: &Held| {
                 held.whose != wish.whose && wish.routes.iter().any(|route| exclude(route, &held.route))
             };
-            let is_before = |other: &Wish| meet(&other.routes, &wish.routes);
+            let is_before = |other: &LockRequest| overlaps(&other.routes, &wish.routes);
             !self.held.iter().any(is_held) && !self.wishes.iter().take(*place).any(is_before)
         };
         let place = (0..self.wishes.len()).find(is_free)?;
-        let Wish { whose, age, routes } = self.wishes.remove(place)?;
+        let LockRequest { whose, age, routes } = self.wishes.remove(place)?;
         self.hold(whose, age, &routes);
         Some(whose)
     }

@@ -36,7 +36,7 @@ impl Refusal {
 
 /// What workers say. Some of it is followed by a body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Said {
+pub(crate) enum OwnerMessage {
     /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. So
     /// many of them follow.
     Request {
@@ -65,7 +65,7 @@ pub(crate) const CANNOT_BE_HEARD: Abort = Abort::Misuse("an action or an output 
 ///
 /// # Errors
 /// It cannot be written as bytes.
-pub(crate) fn encode(from: u16, said: &Said, to: &mut Vec<u8>) -> Result<(), Abort> {
+pub(crate) fn encode(from: u16, said: &OwnerMessage, to: &mut Vec<u8>) -> Result<(), Abort> {
     let bytes = std::mem::take(to);
     *to = postcard::to_extend(&(from, said), bytes).map_err(|_| CANNOT_BE_SAID)?;
     Ok(())
@@ -75,7 +75,7 @@ pub(crate) fn encode(from: u16, said: &Said, to: &mut Vec<u8>) -> Result<(), Abo
 ///
 /// # Errors
 /// These bytes are no message.
-pub(crate) fn decode(bytes: &[u8]) -> Result<((u16, Said), &[u8]), Abort> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<((u16, OwnerMessage), &[u8]), Abort> {
     postcard::take_from_bytes(bytes).map_err(|_| CANNOT_BE_HEARD)
 }
 
@@ -86,16 +86,16 @@ mod tests {
     #[test]
     fn what_is_heard_is_what_was_said() {
         let all = [
-            Said::Request { age: u64::MAX, deadline: Some(5), actions: 2 },
-            Said::Request { age: 1, deadline: None, actions: 0 },
-            Said::Reply(Ok(Some(9))),
-            Said::Reply(Ok(None)),
-            Said::Reply(Err(Refusal::Conflict)),
-            Said::Reply(Err(Refusal::Deadline)),
-            Said::Reply(Err(Refusal::Failed("why".to_owned()))),
-            Said::End { commit: true },
-            Said::Fence,
-            Said::Fenced,
+            OwnerMessage::Request { age: u64::MAX, deadline: Some(5), actions: 2 },
+            OwnerMessage::Request { age: 1, deadline: None, actions: 0 },
+            OwnerMessage::Reply(Ok(Some(9))),
+            OwnerMessage::Reply(Ok(None)),
+            OwnerMessage::Reply(Err(Refusal::Conflict)),
+            OwnerMessage::Reply(Err(Refusal::Deadline)),
+            OwnerMessage::Reply(Err(Refusal::Failed("why".to_owned()))),
+            OwnerMessage::End { commit: true },
+            OwnerMessage::Fence,
+            OwnerMessage::Fenced,
         ];
         for said in all {
             let mut bytes = Vec::new();

@@ -6,19 +6,19 @@ use platform::{Platform, Work};
 use repartitioning::{Change, MapError, Partition};
 use terms::Abort;
 
-use crate::hands::Hands;
+use crate::hands::ActionExecutor;
 use crate::map::Map;
-use crate::messages::Said;
+use crate::messages::OwnerMessage;
 use crate::post::gone;
 use crate::rearranging::{Event, Rearrangement, State};
-use crate::worker::Worker;
+use crate::worker::OwnerWorker;
 
 /// Words of a partition in a map.
 const PARTITION_WORDS: usize = size_of::<Partition>().div_ceil(8);
 /// How long the worker waits until it looks again whether transactions are active.
 const DRAIN_LOOK_NANOS: u64 = 200;
 
-impl<P: Platform> Worker<'_, P> {
+impl<P: Platform> OwnerWorker<'_, P> {
     /// Changes the map, between two transactions of this worker: waits until no transaction is
     /// active, and serves others meanwhile.
     ///
@@ -26,7 +26,7 @@ impl<P: Platform> Worker<'_, P> {
     /// The map cannot be changed so, in words; the database has stopped, or a worker is gone.
     pub fn rearrange(
         &mut self,
-        hands: &mut dyn Hands,
+        hands: &mut dyn ActionExecutor,
         changes: &[Change],
     ) -> Result<Result<(), MapError>, Abort> {
         let c = self.c;
@@ -95,7 +95,7 @@ impl<P: Platform> Worker<'_, P> {
     /// Asks all others to answer when they have done what was said before.
     fn ask_fences(&mut self) -> Result<(), Abort> {
         for to in (0..self.shared.workers() as u16).filter(|to| *to != self.me) {
-            self.post.say(to, &Said::Fence)?;
+            self.post.say(to, &OwnerMessage::Fence)?;
             self.fences += 1;
         }
         Ok(())

@@ -9,16 +9,20 @@ use platform::{Nanos, Platform, Work};
 use terms::{Abort, Category, Conflict};
 
 use crate::counting::For;
-use crate::hands::Hands;
+use crate::hands::ActionExecutor;
 use crate::locks::{Answer, look};
-use crate::messages::Said;
+use crate::messages::OwnerMessage;
 use crate::owned::owned_routes;
 use crate::post::{LOOK_NANOS, gone};
 use crate::sampling::homes;
-use crate::worker::{Attempt, WORKER_BITS, Worker};
+use crate::worker::{Attempt, OwnerWorker, WORKER_BITS};
 
-impl<P: Platform> Worker<'_, P> {
-    pub(crate) fn run_phases(&mut self, hands: &mut dyn Hands, deadline: Option<Nanos>) -> Result<(), Abort> {
+impl<P: Platform> OwnerWorker<'_, P> {
+    pub(crate) fn run_phases(
+        &mut self,
+        hands: &mut dyn ActionExecutor,
+        deadline: Option<Nanos>,
+    ) -> Result<(), Abort> {
         let copied = hands.copied();
         P::work(self.c, Work::CopyWord, copied.procedure);
         for phase in 0.. {
@@ -35,7 +39,7 @@ impl<P: Platform> Worker<'_, P> {
         Ok(())
     }
 
-    fn run_phase(&mut self, hands: &mut dyn Hands, deadline: Option<Nanos>) -> Result<(), Abort> {
+    fn run_phase(&mut self, hands: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
         let is_here = self.route(hands)?;
         let from = self.attempt.from;
         if is_here && !self.attempt.is_among {
@@ -50,14 +54,14 @@ impl<P: Platform> Worker<'_, P> {
             self.counts.waits += 1;
         }
         self.lock_all(from);
-        self.ask_others(hands, deadline)?;
+        self.send_requests(hands, deadline)?;
         self.count_asked();
-        self.ask_here(hands, (from, deadline));
-        self.hear_all(hands, deadline)
+        self.request_here(hands, (from, deadline));
+        self.receive_all(hands, deadline)
     }
 
     /// Finds out who owns what the actions of the phase touch: whether this worker owns all of it.
-    fn route(&mut self, hands: &dyn Hands) -> Result<bool, Abort> {
+    fn route(&mut self, hands: &dyn ActionExecutor) -> Result<bool, Abort> {
         let Attempt { routes, from: first, ends, owners, .. } = &mut self.attempt;
         ends.clear();
         owners.clear();
@@ -82,7 +86,11 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Runs the actions of the phase that belong here, in the transaction's branch.
-    pub(crate) fn run_here(&mut self, hands: &mut dyn Hands, deadline: Option<Nanos>) -> Result<(), Abort> {
+    pub(crate) fn run_here(
+        &mut self,
+        hands: &mut dyn ActionExecutor,
+        deadline: Option<Nanos>,
+    ) -> Result<(), Abort> {
         let me = self.me;
         let branch = self.branch(hands, me)?;
         let began = self.begin_sample();
@@ -108,7 +116,7 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Sends the actions of the phase that belong to others: one message each.
-    fn ask_others(&mut self, hands: &dyn Hands, deadline: Option<Nanos>) -> Result<(), Abort> {
+    fn send_requests(&mut self, hands: &dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
         let Attempt { owners, others, pending, .. } = &mut self.attempt;
         let deadline = deadline.map(|deadline| deadline.0);
         let mut asked: Vec<u16> = Vec::new();
@@ -118,7 +126,7 @@ impl<P: Platform> Worker<'_, P> {
             }
             asked.push(to);
             let count = owners.iter().filter(|owner| **owner == to).count();
-            let request = Said::Request { age: self.age, deadline, actions: count };
+            let request = OwnerMessage::Request { age: self.age, deadline, actions: count };
             self.post.send(to, &request, &mut |body| hands.write(&|number| owners[number] == to, body))?;
             *pending += 1;
             if !others.iter().any(|(other, _)| *other == to) {
@@ -129,7 +137,7 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Runs the actions of the phase that belong here, when their locks are granted.
-    fn ask_here(&mut self, hands: &mut dyn Hands, (from, deadline): (usize, Option<Nanos>)) {
+    fn request_here(&mut self, hands: &mut dyn ActionExecutor, (from, deadline): (usize, Option<Nanos>)) {
         let Attempt { routes, ends, owners, .. } = &self.attempt;
         let mut begin = from;
         let mut own = Vec::new();
@@ -160,7 +168,7 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Serves others until all answers of the phase are there: its synchronization point.
-    fn hear_all(&mut self, hands: &mut dyn Hands, deadline: Option<Nanos>) -> Result<(), Abort> {
+    fn receive_all(&mut self, hands: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<(), Abort> {
         let before = hands.branches().meter().enter::<P>(self.c, Category::Communication);
         while self.attempt.pending > 0 {
             if !self.hear(hands)? {

@@ -6,7 +6,7 @@ use platform::{Nanos, Platform, Work};
 use terms::Abort;
 
 use crate::inbox::{Inbox, MESSAGE_BYTES_MAX};
-use crate::messages::{Said, decode, encode};
+use crate::messages::{OwnerMessage, decode, encode};
 use crate::shared::Shared;
 
 /// How long a worker waits for a message before it looks whether the others are there.
@@ -64,7 +64,7 @@ impl<'d, P: Platform> Post<'d, P> {
     ///
     /// # Errors
     /// Another worker is gone.
-    pub(crate) fn say(&mut self, to: u16, said: &Said) -> Result<(), Abort> {
+    pub(crate) fn say(&mut self, to: u16, said: &OwnerMessage) -> Result<(), Abort> {
         self.send(to, said, &mut |_| Ok(()))
     }
 
@@ -72,7 +72,7 @@ impl<'d, P: Platform> Post<'d, P> {
     ///
     /// # Errors
     /// The message cannot be written as bytes, or is too long; another worker is gone.
-    pub(crate) fn send(&mut self, to: u16, said: &Said, body: &mut Body<'_>) -> Result<(), Abort> {
+    pub(crate) fn send(&mut self, to: u16, said: &OwnerMessage, body: &mut Body<'_>) -> Result<(), Abort> {
         let c = self.c;
         self.bytes.clear();
         encode(self.me, said, &mut self.bytes)?;
@@ -111,7 +111,7 @@ impl<'d, P: Platform> Post<'d, P> {
     /// # Errors
     /// What has come is no message.
     #[inline]
-    pub(crate) fn take(&mut self, body: &mut Vec<u8>) -> Result<Option<(u16, Said)>, Abort> {
+    pub(crate) fn take(&mut self, body: &mut Vec<u8>) -> Result<Option<(u16, OwnerMessage)>, Abort> {
         if let Some(bytes) = self.taken.pop_front() {
             self.heard = bytes;
         } else {

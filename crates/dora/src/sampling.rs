@@ -13,7 +13,7 @@ use schema::Route;
 
 use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
 use crate::map::Map;
-use crate::worker::{Attempt, Worker};
+use crate::worker::{Attempt, OwnerWorker};
 
 /// What takes place at a synchronization point: a request, an answer, and how the transaction has
 /// ended, each a line.
@@ -21,7 +21,7 @@ const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
 
-impl<P: Platform> Worker<'_, P> {
+impl<P: Platform> OwnerWorker<'_, P> {
     /// Counts from now on.
     pub fn count(&mut self) {
         self.counting = Some(Counting::of(&self.map));

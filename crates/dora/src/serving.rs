@@ -7,18 +7,18 @@ use schema::Route;
 use terms::{Abort, Category};
 
 use crate::counting::{For, class};
-use crate::hands::Hands;
+use crate::hands::ActionExecutor;
 use crate::locks::{Answer, look};
-use crate::messages::{Refusal, Said};
+use crate::messages::{OwnerMessage, Refusal};
 use crate::owned::{Request, owned_routes};
-use crate::worker::{Attempt, WORKER_BITS, Worker};
+use crate::worker::{Attempt, OwnerWorker, WORKER_BITS};
 
-impl<P: Platform> Worker<'_, P> {
+impl<P: Platform> OwnerWorker<'_, P> {
     /// Does what others have asked for, and says that its time is no part of a transaction's. Of an
     /// owner that is asked for more than it can do it is no more than each of the others may have
     /// asked for at the beginning: else its own transactions would never run, nor would it be heard
     /// of.
-    pub(crate) fn serve(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+    pub(crate) fn serve(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         let looked = self.begin_look();
         let Some(heard) = self.post.take(&mut self.body)? else { return Ok(()) };
         hands.branches().meter().begin_aside::<P>(self.c, Category::Communication);
@@ -34,7 +34,7 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Takes one message, if there is one, and does what follows from it.
-    pub(crate) fn hear(&mut self, hands: &mut dyn Hands) -> Result<bool, Abort> {
+    pub(crate) fn hear(&mut self, hands: &mut dyn ActionExecutor) -> Result<bool, Abort> {
         let looked = self.begin_look();
         let Some(heard) = self.post.take(&mut self.body)? else { return Ok(false) };
         let began = self.end_look(looked);
@@ -44,16 +44,16 @@ impl<P: Platform> Worker<'_, P> {
 
     fn answer(
         &mut self,
-        hands: &mut dyn Hands,
-        (from, said): (u16, Said),
+        hands: &mut dyn ActionExecutor,
+        (from, said): (u16, OwnerMessage),
         began: Option<Nanos>,
     ) -> Result<(), Abort> {
         match said {
-            Said::Request { age, deadline, actions } => {
+            OwnerMessage::Request { age, deadline, actions } => {
                 hands.keep(from, actions, &self.body)?;
                 self.accept(hands, (from, age), Request { deadline, actions }, began)
             }
-            Said::Reply(result) => {
+            OwnerMessage::Reply(result) => {
                 let Attempt { phase, owners, others, pending, failed, .. } = &mut self.attempt;
                 *pending -= 1;
                 match result {
@@ -69,7 +69,7 @@ impl<P: Platform> Worker<'_, P> {
                 }
                 Ok(())
             }
-            Said::End { commit } => {
+            OwnerMessage::End { commit } => {
                 let branches = hands.branches();
                 let class = self.owned.class(from).take();
                 match (self.owned.branch(from).take(), commit) {
@@ -81,8 +81,8 @@ impl<P: Platform> Worker<'_, P> {
                 self.end_their_end(began, class);
                 Ok(())
             }
-            Said::Fence => self.post.say(from, &Said::Fenced),
-            Said::Fenced => {
+            OwnerMessage::Fence => self.post.say(from, &OwnerMessage::Fenced),
+            OwnerMessage::Fenced => {
                 self.fences -= 1;
                 Ok(())
             }
@@ -93,13 +93,13 @@ impl<P: Platform> Worker<'_, P> {
     /// to cost this worker something, if that is measured.
     fn accept(
         &mut self,
-        hands: &mut dyn Hands,
+        hands: &mut dyn ActionExecutor,
         whose: (u16, u64),
         request: Request,
         began: Option<Nanos>,
     ) -> Result<(), Abort> {
         // The coordinator's transaction is active.
-        self.look_at_map();
+        self.check_map();
         let mut routes = std::mem::take(&mut self.routes);
         routes.clear();
         for action in 0..request.actions {
@@ -126,7 +126,7 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Where the first of another worker's actions belongs.
-    fn home(&mut self, hands: &dyn Hands, whose: u16) -> Option<Route> {
+    fn home(&mut self, hands: &dyn ActionExecutor, whose: u16) -> Option<Route> {
         let mut routes = std::mem::take(&mut self.routes);
         routes.clear();
         hands.route_kept(whose, 0, &mut routes);
@@ -136,14 +136,14 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     pub(crate) fn refuse(&mut self, to: u16, refusal: Refusal) -> Result<(), Abort> {
-        self.post.say(to, &Said::Reply(Err(refusal)))
+        self.post.say(to, &OwnerMessage::Reply(Err(refusal)))
     }
 
     /// Runs the actions of another worker's transaction, and tells what came of them. `began`: when
     /// that began which it costs the owner, if it is measured.
     fn run_theirs(
         &mut self,
-        hands: &mut dyn Hands,
+        hands: &mut dyn ActionExecutor,
         whose: u16,
         (request, began): (Request, Option<Nanos>),
     ) -> Result<(), Abort> {
@@ -158,7 +158,7 @@ impl<P: Platform> Worker<'_, P> {
         });
         hands.branches().meter().enter::<P>(self.c, Category::Communication);
         let sent = match outcome {
-            Ok(name) => self.post.send(whose, &Said::Reply(Ok(name)), &mut |body| {
+            Ok(name) => self.post.send(whose, &OwnerMessage::Reply(Ok(name)), &mut |body| {
                 body.extend_from_slice(&outputs);
                 Ok(())
             }),
@@ -174,7 +174,7 @@ impl<P: Platform> Worker<'_, P> {
     }
 
     /// Gives back what a transaction has locked here, and does what has waited for it.
-    pub(crate) fn release(&mut self, hands: &mut dyn Hands, whose: u16) -> Result<(), Abort> {
+    pub(crate) fn release(&mut self, hands: &mut dyn ActionExecutor, whose: u16) -> Result<(), Abort> {
         if self.owned.is_unlocked() {
             return Ok(());
         }

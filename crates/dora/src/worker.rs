@@ -18,10 +18,10 @@ use terms::{Abort, Category};
 
 use crate::central::Seat;
 use crate::counting::Counting;
-use crate::hands::Hands;
+use crate::hands::ActionExecutor;
 use crate::locks::Answer;
 use crate::map::Map;
-use crate::messages::Said;
+use crate::messages::OwnerMessage;
 use crate::owned::{Owned, Request};
 use crate::post::{LOOK_NANOS, Post, gone};
 use crate::shared::{Shared, Site};
@@ -100,7 +100,7 @@ impl Attempt {
 }
 
 /// One worker that owns partitions.
-pub struct Worker<'d, P: Platform> {
+pub struct OwnerWorker<'d, P: Platform> {
     pub(crate) c: P::Core,
     pub(crate) me: u16,
     pub(crate) shared: &'d Shared<P>,
@@ -130,14 +130,14 @@ pub struct Worker<'d, P: Platform> {
     pub(crate) has_left: bool,
 }
 
-impl<'d, P: Platform> Worker<'d, P> {
+impl<'d, P: Platform> OwnerWorker<'d, P> {
     /// The worker with this number, at this site.
     ///
     /// # Errors
     /// There is no memory.
     pub fn new(c: P::Core, shared: &'d Shared<P>, (me, site): (usize, Site)) -> Result<Self, OutOfMemory> {
         let map = shared.map(c);
-        Ok(Worker {
+        Ok(OwnerWorker {
             c,
             me: me as u16,
             shared,
@@ -172,7 +172,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     ///
     /// # Errors
     /// See [`Abort`].
-    pub fn run(&mut self, hands: &mut dyn Hands, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+    pub fn run(&mut self, hands: &mut dyn ActionExecutor, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         self.serve(hands)?;
         self.enter(hands)?;
         let result = self.try_all(hands, bounds);
@@ -190,7 +190,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn stand_by(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+    pub fn stand_by(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         self.shared.central.leave(self.c, &mut self.seat);
         self.serve(hands)?;
         self.rest(LEAVING_LOOK_NANOS);
@@ -202,7 +202,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn attend(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+    pub fn attend(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         self.shared.central.leave(self.c, &mut self.seat);
         self.serve(hands)?;
         self.post.wait(P::now(self.c).plus(LEAVING_LOOK_NANOS));
@@ -220,7 +220,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     ///
     /// # Errors
     /// The database has stopped, or a worker is gone.
-    pub fn leave(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+    pub fn leave(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         let c = self.c;
         self.shared.central.leave(c, &mut self.seat);
         self.shared.leave(c);
@@ -239,7 +239,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     }
 
     /// The transaction is active from here on, and sees one version of the map.
-    fn enter(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+    fn enter(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         let c = self.c;
         let meter = hands.branches().meter();
         meter.begin::<P>(c);
@@ -250,7 +250,7 @@ impl<'d, P: Platform> Worker<'d, P> {
             while self.hear(hands)? {}
             self.shared.central.wait(c, &self.seat, LEAVING_LOOK_NANOS);
         }
-        self.look_at_map();
+        self.check_map();
         hands.branches().meter().leave::<P>(c, before);
         Ok(())
     }
@@ -258,7 +258,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     /// Gets the map, if it has changed. Pre: a transaction is active, so that it does not change
     /// now.
     #[inline]
-    pub(crate) fn look_at_map(&mut self) {
+    pub(crate) fn check_map(&mut self) {
         let version = self.shared.version(self.c);
         if version != self.version && !(self.shared.broken.keeps_map && self.me % 2 == 1) {
             (self.map, self.version) = (self.shared.map(self.c), version);
@@ -275,7 +275,7 @@ impl<'d, P: Platform> Worker<'d, P> {
         }
     }
 
-    fn try_all(&mut self, hands: &mut dyn Hands, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+    fn try_all(&mut self, hands: &mut dyn ActionExecutor, bounds: &Bounds) -> Result<Ending<()>, Abort> {
         let c = self.c;
         let mut attempts: u32 = 0;
         let result = loop {
@@ -309,7 +309,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     }
 
     /// Serves others for a while, before the next attempt.
-    fn pause(&mut self, hands: &mut dyn Hands, attempts: u32) -> Result<(), Abort> {
+    fn pause(&mut self, hands: &mut dyn ActionExecutor, attempts: u32) -> Result<(), Abort> {
         let c = self.c;
         let branches = hands.branches();
         branches.meter().attempt_failed::<P>(c);
@@ -335,7 +335,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     }
 
     /// Runs one attempt; what has failed is undone everywhere.
-    fn attempt(&mut self, hands: &mut dyn Hands, deadline: Option<Nanos>) -> Result<Commit, Abort> {
+    fn attempt(&mut self, hands: &mut dyn ActionExecutor, deadline: Option<Nanos>) -> Result<Commit, Abort> {
         self.attempt.begin();
         match self.run_phases(hands, deadline) {
             Ok(()) => self.commit(hands),
@@ -348,7 +348,7 @@ impl<'d, P: Platform> Worker<'d, P> {
 
     /// Commits the transaction everywhere: the record of the log that names all branches is the
     /// commit.
-    fn commit(&mut self, hands: &mut dyn Hands) -> Result<Commit, Abort> {
+    fn commit(&mut self, hands: &mut dyn ActionExecutor) -> Result<Commit, Abort> {
         let own = *self.owned.branch(self.me);
         let branches = hands.branches();
         self.names.clear();
@@ -367,7 +367,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     }
 
     /// Undoes the transaction everywhere.
-    fn roll_back(&mut self, hands: &mut dyn Hands) -> Result<(), Abort> {
+    fn roll_back(&mut self, hands: &mut dyn ActionExecutor) -> Result<(), Abort> {
         // An answer that is missing is not to be taken for one of the next transaction.
         while self.attempt.pending > 0 {
             if !self.hear(hands)? {
@@ -393,7 +393,7 @@ impl<'d, P: Platform> Worker<'d, P> {
         for place in 0..self.attempt.others.len() {
             let to = self.attempt.others[place].0;
             let commit = commit && !(self.shared.broken.commits_all && place == 0);
-            self.post.say(to, &Said::End { commit })?;
+            self.post.say(to, &OwnerMessage::End { commit })?;
         }
         Ok(())
     }
@@ -404,7 +404,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     }
 
     /// The branch of a transaction here, which begins if there is none.
-    pub(crate) fn branch(&mut self, hands: &mut dyn Hands, whose: u16) -> Result<usize, Abort> {
+    pub(crate) fn branch(&mut self, hands: &mut dyn ActionExecutor, whose: u16) -> Result<usize, Abort> {
         if let Some(branch) = self.owned.branch(whose) {
             return Ok(*branch);
         }
@@ -426,7 +426,7 @@ impl<'d, P: Platform> Worker<'d, P> {
     }
 }
 
-impl<P: Platform> Drop for Worker<'_, P> {
+impl<P: Platform> Drop for OwnerWorker<'_, P> {
     fn drop(&mut self) {
         if !self.has_left && !P::is_gone(self.c) {
             self.shared.lose(self.c);

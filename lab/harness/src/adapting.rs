@@ -5,7 +5,7 @@
 //! milliseconds, in which a worker would answer nobody. When an interval is over it asks all
 //! workers for what they have counted; each answers after its next transaction. When the controller
 //! wants another map, the first worker that is there makes the changes between two of its
-//! transactions, while all others serve each other ([`dora::Worker::rearrange`]). An interval
+//! transactions, while all others serve each other ([`dora::OwnerWorker::rearrange`]). An interval
 //! ends early when throughput changes in it, by the commits that workers announce
 //! ([`crate::pulse`]): it may be eight times as long as the shortest one. Workers look at one word
 //! after each transaction, which changes with each question. A worker whose run is over answers no
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dora::Hands;
+use dora::ActionExecutor;
 use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
 use repartitioning::{
     Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Spent,
@@ -200,8 +200,8 @@ impl<'d, P: Platform> Part<'d, P> {
     pub(crate) fn turn(
         &mut self,
         c: P::Core,
-        worker: &mut dora::Worker<'d, P>,
-        hands: &mut dyn Hands,
+        worker: &mut dora::OwnerWorker<'d, P>,
+        hands: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
         let version = worker.map().version();
         if version != self.version {
@@ -219,8 +219,8 @@ impl<'d, P: Platform> Part<'d, P> {
     pub(crate) fn answer(
         &mut self,
         c: P::Core,
-        worker: &mut dora::Worker<'d, P>,
-        hands: &mut dyn Hands,
+        worker: &mut dora::OwnerWorker<'d, P>,
+        hands: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
         // Acquire: pairs with the release of the main thread, whose question is on the desk.
         let question = P::load(c, self.shared.question(), Ordering::Acquire);
@@ -244,7 +244,7 @@ impl<'d, P: Platform> Part<'d, P> {
         Ok(())
     }
 
-    fn hand_over(&mut self, c: P::Core, worker: &mut dora::Worker<'d, P>) {
+    fn hand_over(&mut self, c: P::Core, worker: &mut dora::OwnerWorker<'d, P>) {
         let Some(arrays) = worker.take_arrays() else { return };
         let transactions = std::mem::take(&mut self.transactions);
         let handed = Handed { worker: self.worker, arrays, transactions };
@@ -259,8 +259,8 @@ impl<'d, P: Platform> Part<'d, P> {
     fn change(
         &mut self,
         c: P::Core,
-        worker: &mut dora::Worker<'d, P>,
-        hands: &mut dyn Hands,
+        worker: &mut dora::OwnerWorker<'d, P>,
+        hands: &mut dyn ActionExecutor,
     ) -> Result<(), Abort> {
         let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) else { return Ok(()) };
         let began = P::now(c);

@@ -2,7 +2,7 @@
 
 use boundary::{AnySession, Branches, Session, look_ahead_of};
 use boundary::{Bounds, Ending, Procedure};
-use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, Typed, Worker};
+use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, OwnerWorker, Typed};
 use platform::{Nanos, Platform};
 use terms::Abort;
 use terms::random::Random;
@@ -87,7 +87,7 @@ pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
     session: S,
     tables: &'d Q::Tables,
     actions: Actions<Q>,
-    worker: Worker<'d, P>,
+    worker: OwnerWorker<'d, P>,
     /// There where partitions follow the workload.
     part: Option<Part<'d, P>>,
     /// There where the map changes at random.
@@ -105,7 +105,7 @@ impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Owning<'d, P, Q, S>
     /// The worker in this seat, which is one of an owner.
     pub(crate) fn new(seat: &Seat<'d, P, Q>, session: S) -> Self {
         let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
-        let mut worker = Worker::new(seat.c, shared, (number, site)).expect("memory for a worker");
+        let mut worker = OwnerWorker::new(seat.c, shared, (number, site)).expect("memory for a worker");
         let part = seat.adapting.map(|all| Part::new(all, number));
         if part.is_some() {
             worker.count();

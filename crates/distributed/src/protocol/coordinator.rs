@@ -54,7 +54,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The participant is asked for its part.
-    Ask {
+    SendRequest {
         /// Which.
         to: usize,
     },
@@ -63,7 +63,7 @@ pub enum Action {
     /// The decision is in the log, and is told when it is durable: [`Event::Durable`] says so.
     AwaitDurable,
     /// The participant is told the decision.
-    Tell {
+    SendDecision {
         /// Which.
         to: usize,
         /// The decision.
@@ -79,7 +79,7 @@ pub enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum CoordinatorState {
     /// Waits for votes.
     Asking,
     /// Its own part runs.
@@ -95,7 +95,7 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum EventKind {
     Yes,
     No,
     Kept,
@@ -107,34 +107,34 @@ enum Kind {
     Inquired,
 }
 
-use State::{Asking, Committed, Deciding, Over, Refused, Running};
+use CoordinatorState::{Asking, Committed, Deciding, Over, Refused, Running};
 
 /// The transitions that there are. Votes and acknowledgements that come twice are in it.
-const LEGAL: &[Row<State, Kind>] = &[
-    (Asking, Kind::Yes, &[Asking, Running, Over]),
-    (Asking, Kind::No, &[Refused, Over]),
-    (Asking, Kind::Kept, &[Asking, Running]),
-    (Asking, Kind::Lost, &[Refused, Over]),
-    (Asking, Kind::Inquired, &[Refused, Over]),
-    (Running, Kind::Committed, &[Deciding, Over]),
-    (Running, Kind::Failed, &[Over]),
-    (Refused, Kind::Yes, &[Refused, Over]),
-    (Refused, Kind::No, &[Refused, Over]),
-    (Refused, Kind::Lost, &[Refused, Over]),
-    (Refused, Kind::Inquired, &[Refused, Over]),
-    (Deciding, Kind::Yes, &[Deciding]),
-    (Deciding, Kind::Durable, &[Committed]),
-    (Deciding, Kind::Acknowledged, &[Deciding]),
-    (Deciding, Kind::Lost, &[Deciding]),
-    (Deciding, Kind::Inquired, &[Deciding]),
-    (Committed, Kind::Yes, &[Committed]),
-    (Committed, Kind::Acknowledged, &[Committed, Over]),
-    (Committed, Kind::Lost, &[Committed]),
-    (Committed, Kind::Inquired, &[Committed]),
+const LEGAL: &[Row<CoordinatorState, EventKind>] = &[
+    (Asking, EventKind::Yes, &[Asking, Running, Over]),
+    (Asking, EventKind::No, &[Refused, Over]),
+    (Asking, EventKind::Kept, &[Asking, Running]),
+    (Asking, EventKind::Lost, &[Refused, Over]),
+    (Asking, EventKind::Inquired, &[Refused, Over]),
+    (Running, EventKind::Committed, &[Deciding, Over]),
+    (Running, EventKind::Failed, &[Over]),
+    (Refused, EventKind::Yes, &[Refused, Over]),
+    (Refused, EventKind::No, &[Refused, Over]),
+    (Refused, EventKind::Lost, &[Refused, Over]),
+    (Refused, EventKind::Inquired, &[Refused, Over]),
+    (Deciding, EventKind::Yes, &[Deciding]),
+    (Deciding, EventKind::Durable, &[Committed]),
+    (Deciding, EventKind::Acknowledged, &[Deciding]),
+    (Deciding, EventKind::Lost, &[Deciding]),
+    (Deciding, EventKind::Inquired, &[Deciding]),
+    (Committed, EventKind::Yes, &[Committed]),
+    (Committed, EventKind::Acknowledged, &[Committed, Over]),
+    (Committed, EventKind::Lost, &[Committed]),
+    (Committed, EventKind::Inquired, &[Committed]),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Part {
+struct Branch {
     only_reads: bool,
     vote: Option<bool>,
     acknowledged: bool,
@@ -144,8 +144,8 @@ struct Part {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     flow: Flow,
-    state: State,
-    parts: Vec<Part>,
+    state: CoordinatorState,
+    parts: Vec<Branch>,
     /// Participants that are asked, which are the first ones: fewer than all only where they are
     /// asked in turn.
     asked: usize,
@@ -159,11 +159,11 @@ impl Coordinator {
     /// Of participants that are asked now; each says whether its part only reads. With
     /// [`Flow::Last`] there is one.
     pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, rules: Rules) -> Self {
-        let part = |only_reads| Part { only_reads, vote: None, acknowledged: false };
-        let parts: Vec<Part> = only_reads.map(part).collect();
+        let part = |only_reads| Branch { only_reads, vote: None, acknowledged: false };
+        let parts: Vec<Branch> = only_reads.map(part).collect();
         debug_assert!(match flow {
             Flow::First => !parts.is_empty(),
-            Flow::Last => matches!(&parts[..], [Part { only_reads: true, .. }]),
+            Flow::Last => matches!(&parts[..], [Branch { only_reads: true, .. }]),
         });
         let asked = parts.len();
         Coordinator { flow, state: Asking, parts, asked, own_after: None, rules }
@@ -180,18 +180,18 @@ impl Coordinator {
     ) -> Self {
         let all = Coordinator::new(Flow::First, only_reads, rules);
         let mut coordinator = Coordinator { asked: 0, own_after: Some(own_after), ..all };
-        coordinator.ask_next(act);
+        coordinator.request_next(act);
         coordinator
     }
 
     /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its
     /// participants are told again.
     pub fn decided(participants: usize, rules: Rules, act: &mut Vec<Action>) -> Self {
-        let part = Part { only_reads: false, vote: Some(true), acknowledged: false };
+        let part = Branch { only_reads: false, vote: Some(true), acknowledged: false };
         let (parts, asked) = (vec![part; participants], participants);
         let coordinator =
             Coordinator { flow: Flow::First, state: Committed, parts, asked, own_after: None, rules };
-        (0..participants).for_each(|to| coordinator.tell(to, true, act));
+        (0..participants).for_each(|to| coordinator.send_decision(to, true, act));
         coordinator
     }
 
@@ -233,26 +233,26 @@ impl Coordinator {
     pub fn step(&mut self, event: Event, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let before = self.state;
         let kind = match event {
-            Event::Voted { yes: true, .. } => Kind::Yes,
-            Event::Voted { yes: false, .. } => Kind::No,
-            Event::Kept => Kind::Kept,
-            Event::Ran { committed: true } => Kind::Committed,
-            Event::Ran { committed: false } => Kind::Failed,
-            Event::Durable => Kind::Durable,
-            Event::Acknowledged { .. } => Kind::Acknowledged,
-            Event::Lost { .. } => Kind::Lost,
-            Event::Inquired { .. } => Kind::Inquired,
+            Event::Voted { yes: true, .. } => EventKind::Yes,
+            Event::Voted { yes: false, .. } => EventKind::No,
+            Event::Kept => EventKind::Kept,
+            Event::Ran { committed: true } => EventKind::Committed,
+            Event::Ran { committed: false } => EventKind::Failed,
+            Event::Durable => EventKind::Durable,
+            Event::Acknowledged { .. } => EventKind::Acknowledged,
+            Event::Lost { .. } => EventKind::Lost,
+            Event::Inquired { .. } => EventKind::Inquired,
         };
         match event {
             Event::Voted { from, yes } => self.voted(from, yes, act)?,
             Event::Kept => {
                 self.own_after = None;
-                self.go_on(act);
+                self.advance(act);
             }
             Event::Ran { committed } => self.ran(committed, act),
             Event::Durable => {
                 self.state = Committed;
-                self.tell_changes(act);
+                self.send_changes(act);
             }
             Event::Acknowledged { from } => self.acknowledged(from)?,
             Event::Lost { from } => self.lost(from, act)?,
@@ -280,9 +280,9 @@ impl Coordinator {
         }
         part.vote = Some(yes);
         match (self.state, yes) {
-            (Asking, true) => self.go_on(act),
+            (Asking, true) => self.advance(act),
             (Asking, false) => self.refuse(act),
-            (Refused, true) => self.tell(from, false, act),
+            (Refused, true) => self.send_decision(from, false, act),
             _ => {}
         }
         self.end_if_refused(act);
@@ -291,7 +291,7 @@ impl Coordinator {
 
     fn refuse(&mut self, act: &mut Vec<Action>) {
         self.state = Refused;
-        self.tell_all(false, act);
+        self.send_all(false, act);
     }
 
     fn end_if_refused(&mut self, act: &mut Vec<Action>) {
@@ -314,7 +314,7 @@ impl Coordinator {
         }
         let tells = self.state == Committed && !part.only_reads && !part.acknowledged;
         if tells {
-            self.tell(from, true, act);
+            self.send_decision(from, true, act);
         }
         if self.state == Asking {
             self.refuse(act);
@@ -330,29 +330,29 @@ impl Coordinator {
         match self.state {
             // What only reads is told at once: nothing comes of it.
             Deciding if self.parts.get(from).is_some_and(|part| part.only_reads) => {
-                self.tell(from, true, act)
+                self.send_decision(from, true, act)
             }
             // The answer follows when it is durable.
             Deciding => {}
-            Committed => self.tell(from, true, act),
-            _ => self.tell(from, false, act),
+            Committed => self.send_decision(from, true, act),
+            _ => self.send_decision(from, false, act),
         }
         Ok(())
     }
 
     /// Asks the next participant when all that were asked have voted, unless it is the turn of the
     /// own part.
-    fn ask_next(&mut self, act: &mut Vec<Action>) {
+    fn request_next(&mut self, act: &mut Vec<Action>) {
         if self.yes() == self.asked as u64 && self.own_after != Some(self.asked) {
-            act.push(Action::Ask { to: self.asked });
+            act.push(Action::SendRequest { to: self.asked });
             self.asked += 1;
         }
     }
 
     /// Runs the own part when all votes are there.
-    fn go_on(&mut self, act: &mut Vec<Action>) {
+    fn advance(&mut self, act: &mut Vec<Action>) {
         if self.asked < self.parts.len() {
-            return self.ask_next(act);
+            return self.request_next(act);
         }
         if self.own_after.is_some() {
             return;
@@ -375,7 +375,7 @@ impl Coordinator {
 
     fn ran(&mut self, committed: bool, act: &mut Vec<Action>) {
         if !committed {
-            self.tell_all(false, act);
+            self.send_all(false, act);
             act.push(Action::End { committed });
             self.state = Over;
             return;
@@ -383,7 +383,7 @@ impl Coordinator {
         // What is only read is free at the decision, durable or not: nothing comes of it.
         for to in 0..self.parts.len() {
             if self.parts[to].only_reads {
-                self.tell(to, true, act);
+                self.send_decision(to, true, act);
             }
         }
         act.push(Action::End { committed });
@@ -394,15 +394,15 @@ impl Coordinator {
             act.push(Action::AwaitDurable);
         } else {
             self.state = Committed;
-            self.tell_changes(act);
+            self.send_changes(act);
         }
     }
 
     /// Tells those whose parts change rows that the transaction commits.
-    fn tell_changes(&self, act: &mut Vec<Action>) {
+    fn send_changes(&self, act: &mut Vec<Action>) {
         for to in 0..self.parts.len() {
             if !self.parts[to].only_reads {
-                self.tell(to, true, act);
+                self.send_decision(to, true, act);
             }
         }
     }
@@ -433,18 +433,18 @@ impl Coordinator {
     }
 
     /// Tells all that have voted yes.
-    fn tell_all(&self, commit: bool, act: &mut Vec<Action>) {
+    fn send_all(&self, commit: bool, act: &mut Vec<Action>) {
         for to in 0..self.parts.len() {
             if self.parts[to].vote == Some(true) {
-                self.tell(to, commit, act);
+                self.send_decision(to, commit, act);
             }
         }
     }
 
-    fn tell(&self, to: usize, commit: bool, act: &mut Vec<Action>) {
-        act.push(Action::Tell { to, commit });
+    fn send_decision(&self, to: usize, commit: bool, act: &mut Vec<Action>) {
+        act.push(Action::SendDecision { to, commit });
         if !self.rules.tells_once {
-            act.push(Action::Tell { to, commit });
+            act.push(Action::SendDecision { to, commit });
         }
     }
 }

@@ -8,11 +8,13 @@
 //! nothing before the others have heard of the loss: so what a participant has read is safe until
 //! then.
 
-use std::collections::BTreeSet;
-use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
 
-use super::{Action, Answer, Attempt, Coordinator, Event, Flow, Heard, Participant, Rules, messages};
+use super::{
+    Action, Attempt, Coordinator, Event, Flow, Participant, ParticipantAction as Reply,
+    ParticipantEvent as Input, Rules, messages,
+};
 
 /// A message under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -176,7 +178,7 @@ impl Model {
         let coordinator = match case.own_after {
             Some(own_after) => Coordinator::in_turn(only_reads, own_after, case.rules, &mut act),
             None => {
-                act.extend((0..count).map(|to| Action::Ask { to }));
+                act.extend((0..count).map(|to| Action::SendRequest { to }));
                 Coordinator::new(case.flow, only_reads, case.rules)
             }
         };
@@ -259,7 +261,7 @@ impl Model {
                 let log = &mut self.sides[number].log;
                 log.durable = log.records.len();
                 match std::mem::take(&mut log.awaited) {
-                    true => self.step_participant(number, Heard::Durable, case),
+                    true => self.step_participant(number, Input::Durable, case),
                     false => Ok(()),
                 }
             }
@@ -351,38 +353,38 @@ impl Model {
     ) -> Result<(), String> {
         let side = &mut self.sides[number];
         match letter {
-            Letter::Decision(commit) => self.step_participant(number, Heard::Told { commit }, case),
+            Letter::Decision(commit) => self.step_participant(number, Input::Told { commit }, case),
             Letter::Lost => {
                 side.participant_unaware = false;
-                self.step_participant(number, Heard::Lost, case)
+                self.step_participant(number, Input::Lost, case)
             }
             Letter::Request => {
                 let mut act = Vec::new();
-                side.machine.step(Heard::Asked, &mut act).map_err(|error| error.to_string())?;
-                if act != [Answer::Prepare] {
+                side.machine.step(Input::Asked, &mut act).map_err(|error| error.to_string())?;
+                if act != [Reply::Prepare] {
                     return Ok(());
                 }
                 side.locked = works;
                 if works && !case.only_reads[number] && case.rules.records_parts {
                     side.log.records.push(Record::Prepare);
                 }
-                self.step_participant(number, if works { Heard::Prepared } else { Heard::Failed }, case)
+                self.step_participant(number, if works { Input::Prepared } else { Input::Failed }, case)
             }
             other => Err(format!("a participant hears {other:?}")),
         }
     }
 
-    fn step_participant(&mut self, number: usize, heard: Heard, case: Case<'_>) -> Result<(), String> {
+    fn step_participant(&mut self, number: usize, heard: Input, case: Case<'_>) -> Result<(), String> {
         let mut act = Vec::new();
         self.sides[number].machine.step(heard, &mut act).map_err(|error| error.to_string())?;
         self.answers(number, act, case)
     }
 
-    fn answers(&mut self, number: usize, act: Vec<Answer>, case: Case<'_>) -> Result<(), String> {
+    fn answers(&mut self, number: usize, act: Vec<Reply>, case: Case<'_>) -> Result<(), String> {
         let side = &mut self.sides[number];
         for answer in act {
             let letter = match answer {
-                Answer::Finish { commit } => {
+                Reply::Finish { commit } => {
                     // A part that changes nothing leaves no record.
                     if !case.only_reads[number] {
                         side.log.records.push(if commit { Record::Commit } else { Record::Abort });
@@ -390,15 +392,15 @@ impl Model {
                     side.locked = false;
                     continue;
                 }
-                Answer::AwaitDurable => {
+                Reply::AwaitDurable => {
                     side.log.awaited = true;
                     continue;
                 }
-                Answer::Vote { yes } => Letter::Vote(yes),
-                Answer::Acknowledge => Letter::Acknowledgement,
-                Answer::Inquire => Letter::Inquiry,
-                Answer::Prepare => return Err("a part is prepared twice".to_owned()),
-                Answer::Forget => {
+                Reply::Vote { yes } => Letter::Vote(yes),
+                Reply::Acknowledge => Letter::Acknowledgement,
+                Reply::Inquire => Letter::Inquiry,
+                Reply::Prepare => return Err("a part is prepared twice".to_owned()),
+                Reply::Forget => {
                     side.log.awaited = false;
                     continue;
                 }
@@ -470,7 +472,7 @@ impl Model {
             match action {
                 Action::Run => return Err("the own part runs twice".to_owned()),
                 Action::AwaitDurable => self.log.awaited = true,
-                Action::Ask { to } => {
+                Action::SendRequest { to } => {
                     self.messages += 1;
                     if std::mem::replace(&mut self.asked[to], true) {
                         return Err("a participant is asked twice".to_owned());
@@ -479,7 +481,7 @@ impl Model {
                         self.sides[to].to.push(Letter::Request);
                     }
                 }
-                Action::Tell { to, commit } => {
+                Action::SendDecision { to, commit } => {
                     self.messages += 1;
                     let side = &mut self.sides[self.known[to]];
                     if !side.coordinator_unaware {

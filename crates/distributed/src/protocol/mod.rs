@@ -28,5 +28,5 @@ mod tests;
 pub use coordinator::{Action, Coordinator, Event, Flow};
 pub use costs::{Attempt, messages};
 pub use legal::Illegal;
-pub use participant::{Answer, Heard, Participant};
+pub use participant::{Participant, ParticipantAction, ParticipantEvent};
 pub use rules::Rules;

@@ -5,14 +5,14 @@ use super::rules::Rules;
 
 /// What happens to a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Heard {
+pub enum ParticipantEvent {
     /// The part has come.
     Asked,
     /// The part is prepared.
     Prepared,
     /// The part could not be prepared: nothing of it is left.
     Failed,
-    /// What [`Answer::AwaitDurable`] waited for is durable.
+    /// What [`ParticipantAction::AwaitDurable`] waited for is durable.
     Durable,
     /// The coordinator's decision.
     Told {
@@ -25,8 +25,8 @@ pub enum Heard {
 
 /// What a participant wants done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// The part runs: [`Heard::Prepared`] or [`Heard::Failed`] says how it ended.
+pub enum ParticipantAction {
+    /// The part runs: [`ParticipantEvent::Prepared`] or [`ParticipantEvent::Failed`] says how it ended.
     Prepare,
     /// The prepared part is finished.
     Finish {
@@ -38,7 +38,7 @@ pub enum Answer {
         /// True if the part is prepared, or finished already.
         yes: bool,
     },
-    /// The part's record, and what it has read, or the record of its commit: [`Heard::Durable`]
+    /// The part's record, and what it has read, or the record of its commit: [`ParticipantEvent::Durable`]
     /// says that it is durable.
     AwaitDurable,
     /// The coordinator is asked for its decision.
@@ -50,7 +50,7 @@ pub enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum ParticipantState {
     /// Nothing is known: no part has come, or it is over.
     Unknown,
     /// The part runs.
@@ -64,7 +64,7 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum EventKind {
     Asked,
     Prepared,
     Failed,
@@ -74,34 +74,34 @@ enum Kind {
     Lost,
 }
 
-use State::{Committed, Prepared, Unknown, Unvoted, Working};
+use ParticipantState::{Committed, Prepared, Unknown, Unvoted, Working};
 
 /// The transitions that there are. Requests and decisions that come twice are in it.
-const LEGAL: &[Row<State, Kind>] = &[
-    (Unknown, Kind::Asked, &[Working]),
-    (Unknown, Kind::Commit, &[Unknown]),
-    (Unknown, Kind::Abort, &[Unknown]),
-    (Unknown, Kind::Lost, &[Unknown]),
-    (Working, Kind::Prepared, &[Unvoted]),
-    (Working, Kind::Failed, &[Unknown]),
-    (Unvoted, Kind::Asked, &[Unvoted]),
-    (Unvoted, Kind::Durable, &[Prepared, Unknown]),
-    (Unvoted, Kind::Abort, &[Unknown]),
-    (Unvoted, Kind::Lost, &[Unknown]),
-    (Prepared, Kind::Asked, &[Prepared]),
-    (Prepared, Kind::Commit, &[Committed, Unknown]),
-    (Prepared, Kind::Abort, &[Unknown]),
-    (Prepared, Kind::Lost, &[Prepared]),
-    (Committed, Kind::Asked, &[Committed]),
-    (Committed, Kind::Commit, &[Committed]),
-    (Committed, Kind::Durable, &[Unknown]),
-    (Committed, Kind::Lost, &[Committed]),
+const LEGAL: &[Row<ParticipantState, EventKind>] = &[
+    (Unknown, EventKind::Asked, &[Working]),
+    (Unknown, EventKind::Commit, &[Unknown]),
+    (Unknown, EventKind::Abort, &[Unknown]),
+    (Unknown, EventKind::Lost, &[Unknown]),
+    (Working, EventKind::Prepared, &[Unvoted]),
+    (Working, EventKind::Failed, &[Unknown]),
+    (Unvoted, EventKind::Asked, &[Unvoted]),
+    (Unvoted, EventKind::Durable, &[Prepared, Unknown]),
+    (Unvoted, EventKind::Abort, &[Unknown]),
+    (Unvoted, EventKind::Lost, &[Unknown]),
+    (Prepared, EventKind::Asked, &[Prepared]),
+    (Prepared, EventKind::Commit, &[Committed, Unknown]),
+    (Prepared, EventKind::Abort, &[Unknown]),
+    (Prepared, EventKind::Lost, &[Prepared]),
+    (Committed, EventKind::Asked, &[Committed]),
+    (Committed, EventKind::Commit, &[Committed]),
+    (Committed, EventKind::Durable, &[Unknown]),
+    (Committed, EventKind::Lost, &[Committed]),
 ];
 
 /// The participant of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Participant {
-    state: State,
+    state: ParticipantState,
     /// True if its part is the last to lock, and lets go at its vote.
     is_last: bool,
     only_reads: bool,
@@ -115,9 +115,9 @@ impl Participant {
     }
 
     /// Of a part that was in doubt when its database was opened.
-    pub fn in_doubt(rules: Rules, act: &mut Vec<Answer>) -> Self {
+    pub fn in_doubt(rules: Rules, act: &mut Vec<ParticipantAction>) -> Self {
         if rules.inquires {
-            act.push(Answer::Inquire);
+            act.push(ParticipantAction::Inquire);
         }
         Participant { state: Prepared, is_last: false, only_reads: false, rules }
     }
@@ -126,43 +126,49 @@ impl Participant {
     ///
     /// # Errors
     /// The event does not fit the state: a bug of the coordinator, or here.
-    pub fn step(&mut self, event: Heard, act: &mut Vec<Answer>) -> Result<(), Illegal> {
+    pub fn step(&mut self, event: ParticipantEvent, act: &mut Vec<ParticipantAction>) -> Result<(), Illegal> {
         let before = self.state;
         let kind = match event {
-            Heard::Asked => Kind::Asked,
-            Heard::Prepared => Kind::Prepared,
-            Heard::Failed => Kind::Failed,
-            Heard::Durable => Kind::Durable,
-            Heard::Lost => Kind::Lost,
-            Heard::Told { commit: true } => Kind::Commit,
-            Heard::Told { commit: false } => Kind::Abort,
+            ParticipantEvent::Asked => EventKind::Asked,
+            ParticipantEvent::Prepared => EventKind::Prepared,
+            ParticipantEvent::Failed => EventKind::Failed,
+            ParticipantEvent::Durable => EventKind::Durable,
+            ParticipantEvent::Lost => EventKind::Lost,
+            ParticipantEvent::Told { commit: true } => EventKind::Commit,
+            ParticipantEvent::Told { commit: false } => EventKind::Abort,
         };
         match (event, self.state) {
-            (Heard::Asked, Unknown) => {
+            (ParticipantEvent::Asked, Unknown) => {
                 self.state = Working;
-                act.push(Answer::Prepare);
+                act.push(ParticipantAction::Prepare);
             }
-            (Heard::Prepared, Working) => self.prepared(act),
-            (Heard::Failed, Working) => {
+            (ParticipantEvent::Prepared, Working) => self.prepared(act),
+            (ParticipantEvent::Failed, Working) => {
                 self.state = Unknown;
-                act.extend([Answer::Vote { yes: false }, Answer::Forget]);
+                act.extend([ParticipantAction::Vote { yes: false }, ParticipantAction::Forget]);
             }
-            (Heard::Durable, Unvoted) => self.vote(act),
-            (Heard::Durable, Committed) => {
-                act.push(Answer::Acknowledge);
+            (ParticipantEvent::Durable, Unvoted) => self.vote(act),
+            (ParticipantEvent::Durable, Committed) => {
+                act.push(ParticipantAction::Acknowledge);
                 self.forget_applied(act);
             }
-            (Heard::Told { commit: true }, Committed) if !self.rules.applies_once => self.told(true, act),
-            (Heard::Told { commit }, Prepared) => self.told(commit, act),
+            (ParticipantEvent::Told { commit: true }, Committed) if !self.rules.applies_once => {
+                self.decided(true, act)
+            }
+            (ParticipantEvent::Told { commit }, Prepared) => self.decided(commit, act),
             // Its coordinator has refused, and cannot wait for the vote.
-            (Heard::Told { commit: false } | Heard::Lost, Unvoted) => self.told(false, act),
-            (Heard::Lost, Prepared) if self.rules.inquires => act.push(Answer::Inquire),
+            (ParticipantEvent::Told { commit: false } | ParticipantEvent::Lost, Unvoted) => {
+                self.decided(false, act)
+            }
+            (ParticipantEvent::Lost, Prepared) if self.rules.inquires => act.push(ParticipantAction::Inquire),
             // The part is over: the coordinator has not heard.
-            (Heard::Told { commit: true }, Unknown) if !self.only_reads => act.push(Answer::Acknowledge),
-            (Heard::Told { .. } | Heard::Lost, Unknown)
-            | (Heard::Asked, Unvoted | Prepared | Committed)
-            | (Heard::Told { commit: true } | Heard::Lost, Committed)
-            | (Heard::Lost, Prepared) => {}
+            (ParticipantEvent::Told { commit: true }, Unknown) if !self.only_reads => {
+                act.push(ParticipantAction::Acknowledge)
+            }
+            (ParticipantEvent::Told { .. } | ParticipantEvent::Lost, Unknown)
+            | (ParticipantEvent::Asked, Unvoted | Prepared | Committed)
+            | (ParticipantEvent::Told { commit: true } | ParticipantEvent::Lost, Committed)
+            | (ParticipantEvent::Lost, Prepared) => {}
             _ => return Err(Illegal::new("participant", before, kind, "any")),
         }
         if self.rules.is_sound() {
@@ -171,42 +177,42 @@ impl Participant {
         Ok(())
     }
 
-    fn prepared(&mut self, act: &mut Vec<Answer>) {
-        if self.lets_go() {
-            act.push(Answer::Finish { commit: true });
+    fn prepared(&mut self, act: &mut Vec<ParticipantAction>) {
+        if self.releases_early() {
+            act.push(ParticipantAction::Finish { commit: true });
         }
         self.state = Unvoted;
         if self.rules.votes_durable {
-            act.push(Answer::AwaitDurable);
+            act.push(ParticipantAction::AwaitDurable);
         } else {
             self.vote(act);
         }
     }
 
     /// Returns true if its rows are free before the coordinator decides.
-    fn lets_go(&self) -> bool {
+    fn releases_early(&self) -> bool {
         self.is_last || (self.only_reads && !self.rules.keeps_reads)
     }
 
-    fn vote(&mut self, act: &mut Vec<Answer>) {
-        act.push(Answer::Vote { yes: true });
+    fn vote(&mut self, act: &mut Vec<ParticipantAction>) {
+        act.push(ParticipantAction::Vote { yes: true });
         self.state = Prepared;
-        if self.lets_go() {
+        if self.releases_early() {
             self.forget(act);
         }
     }
 
-    fn told(&mut self, commit: bool, act: &mut Vec<Answer>) {
-        if !self.lets_go() {
-            act.push(Answer::Finish { commit: commit || !self.rules.obeys_aborts });
+    fn decided(&mut self, commit: bool, act: &mut Vec<ParticipantAction>) {
+        if !self.releases_early() {
+            act.push(ParticipantAction::Finish { commit: commit || !self.rules.obeys_aborts });
         }
         match (commit, self.only_reads, self.rules.acknowledges_durable) {
             (true, false, true) => {
                 self.state = Committed;
-                act.push(Answer::AwaitDurable);
+                act.push(ParticipantAction::AwaitDurable);
             }
             (true, false, false) => {
-                act.push(Answer::Acknowledge);
+                act.push(ParticipantAction::Acknowledge);
                 self.forget_applied(act);
             }
             _ => self.forget(act),
@@ -214,7 +220,7 @@ impl Participant {
     }
 
     /// Forgets a part that is committed; a mutant remembers it, and so applies the decision again.
-    fn forget_applied(&mut self, act: &mut Vec<Answer>) {
+    fn forget_applied(&mut self, act: &mut Vec<ParticipantAction>) {
         if self.rules.applies_once {
             self.forget(act);
         } else {
@@ -222,8 +228,8 @@ impl Participant {
         }
     }
 
-    fn forget(&mut self, act: &mut Vec<Answer>) {
+    fn forget(&mut self, act: &mut Vec<ParticipantAction>) {
         self.state = Unknown;
-        act.push(Answer::Forget);
+        act.push(ParticipantAction::Forget);
     }
 }

@@ -137,7 +137,7 @@ fn other_transitions_are_illegal() {
     let error = coordinator.step(Event::Voted { from: 7, yes: true }, &mut act).unwrap_err();
     assert!(error.to_string().contains("participant\", 7"), "{error}");
     let mut participant = Participant::new(false, false, Rules::SOUND);
-    let error = participant.step(Heard::Prepared, &mut Vec::new()).unwrap_err();
+    let error = participant.step(ParticipantEvent::Prepared, &mut Vec::new()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "a participant that is Unknown cannot go to any by Prepared".replace("any", "\"any\"")

@@ -45,7 +45,7 @@ impl Procedure for Write {
     fn absorb(&mut self, _: usize, _: usize, _: u64) {}
 }
 
-type Said = Message<u64, u64>;
+type ProcedureMessage = Message<u64, u64>;
 
 /// A worker played by the test.
 struct Played<'a> {
@@ -54,7 +54,7 @@ struct Played<'a> {
 }
 
 impl Played<'_> {
-    fn say(&mut self, c: VirtualCore, messages: &[Said]) {
+    fn send(&mut self, c: VirtualCore, messages: &[ProcedureMessage]) {
         let mut bytes = Vec::new();
         messages.iter().for_each(|message| encode(message, &mut bytes).expect("short"));
         self.connection.end.sender.send(c, &bytes).expect("room");
@@ -62,10 +62,10 @@ impl Played<'_> {
 
     fn greet(&mut self, c: VirtualCore, to: WorkerName) {
         let hello = Message::Hello { version: VERSION, fingerprint: 0, from: self.name, to };
-        self.say(c, &[hello]);
+        self.send(c, &[hello]);
     }
 
-    fn hear(&mut self, c: VirtualCore) -> Vec<Said> {
+    fn hear(&mut self, c: VirtualCore) -> Vec<ProcedureMessage> {
         let (mut inbox, mut said, mut buffer) = (Inbox::default(), Vec::new(), [0; 4088]);
         while let Some(bytes) =
             self.connection.end.receiver.receive(c, &mut buffer, Patience::None).expect("open")
@@ -81,7 +81,9 @@ impl Played<'_> {
 
 /// What the worker of instance 1 makes of what the others say once it has prepared a part for the
 /// first of them, and the value that it has then.
-fn hears(liar: impl Fn(GlobalId) -> (usize, Said) + Send + Sync) -> (Result<bool, MemberError>, u64) {
+fn hears(
+    liar: impl Fn(GlobalId) -> (usize, ProcedureMessage) + Send + Sync,
+) -> (Result<bool, MemberError>, u64) {
     let config = Config { memory_bytes: 1 << 30, ..Config::new(Shape::new(1, 1, 1)) };
     let program = |c: VirtualCore| {
         let names = [0, 1, 2].map(|number| WorkerName { instance: number, worker: number });
@@ -132,12 +134,12 @@ fn hears(liar: impl Fn(GlobalId) -> (usize, Said) + Send + Sync) -> (Result<bool
         let mut others = [to_second(&mut first, names[0]), to_second(&mut third, names[2])];
         others.iter_mut().for_each(|other| other.greet(c, names[1]));
         let id = GlobalId { coordinator: names[0], sequence: 1 };
-        others[0].say(c, &[Message::Request { id, is_last: false, only_reads: false, actions: vec![7] }]);
+        others[0].send(c, &[Message::Request { id, is_last: false, only_reads: false, actions: vec![7] }]);
         turn(c, &mut member, &mut session).expect("a part is prepared");
         let voted = others[0].hear(c);
         assert!(matches!(voted.last(), Some(Message::Vote { result: Ok(_), .. })), "{voted:?}");
         let (who, lie) = liar(id);
-        others[who].say(c, &[lie]);
+        others[who].send(c, &[lie]);
         let heard = turn(c, &mut member, &mut session);
         if heard.is_err() {
             // Its own coordinator is obeyed: nothing else has ended the part.

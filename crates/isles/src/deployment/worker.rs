@@ -16,7 +16,7 @@ use boundary::{Backoff, Bounds, Ending};
 use distributed::flight::Failure;
 use distributed::mesh::Seat;
 use distributed::messages::{MESSAGE_BYTES_MAX, Unsaid};
-use distributed::{Done, End, Map, Member, MemberError, Rules, Setting, Where, WorkerName};
+use distributed::{Done, End, HomeInstance, Map, Member, MemberError, Rules, Setting, WorkerName};
 use platform::{Hardware, HardwareCore, Nanos, Platform};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
@@ -279,7 +279,7 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         }
         ticket.attempts += 1;
         let bounds = Bounds { deadline: ticket.deadline, attempts_max: Some(1) };
-        if self.member.whereabouts(&running) == Where::Elsewhere {
+        if self.member.home_instance(&running) == HomeInstance::Elsewhere {
             let submitted = self.member.submit(self.c, self.session, (running, ticket), bounds);
             return submitted.map_err(broken);
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use ::distributed::messages::INCARNATIONS_MAX;
 use ::distributed::{
-    Adopted, Counts, DataOwners, Done, Map, Member, MemberError, Setting, Where, WorkerName,
+    Adopted, Counts, DataOwners, Done, HomeInstance, Map, Member, MemberError, Setting, WorkerName,
 };
 use boundary::run_as;
 use boundary::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
@@ -284,7 +284,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             }
             // The first worker to finish stops all: those of other instances hear it from that
             // worker itself.
-            let is_first = self.job.schedule.commits_max.is_some() && self.member.misses_somebody();
+            let is_first = self.job.schedule.commits_max.is_some() && self.member.has_departed_peer();
             let is_over = is_stopped || now >= self.ends || is_first;
             if is_over {
                 self.current = None;
@@ -355,10 +355,10 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         let mut transaction = place.take().expect("there is a transaction to begin");
         job.workload.begin(worker, &mut transaction.procedure, now.0);
         self.left -= 1;
-        let is_here = match self.member.whereabouts(&transaction.procedure) {
-            Where::Here => true,
-            Where::Elsewhere => false,
-            Where::Unknown => {
+        let is_here = match self.member.home_instance(&transaction.procedure) {
+            HomeInstance::Here => true,
+            HomeInstance::Elsewhere => false,
+            HomeInstance::Unknown => {
                 let kind = W::kind(&transaction.procedure);
                 let is_here = self.member.is_here(&mut transaction.procedure);
                 is_here.map_err(|abort| self.failure(kind, abort))?
@@ -413,7 +413,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
             let session = self.executor.session();
             let heard = match news {
                 News::Lost(name) => self.member.lose(self.c, session, name),
-                News::Met(connection) => self.member.meet(self.c, session, connection),
+                News::Met(connection) => self.member.reconnect(self.c, session, connection),
             };
             heard.map_err(broken)?;
         }

@@ -108,7 +108,7 @@ fn work<P: Platform>(
 ) -> (Vec<Turned>, u64) {
     let mut session = database.session(c, None, false).expect("sessions for all workers");
     session.seed(seed ^ me as u64);
-    let mut worker = dora::Worker::new(c, shared, (me, site)).expect("memory for a worker");
+    let mut worker = dora::OwnerWorker::new(c, shared, (me, site)).expect("memory for a worker");
     let mut actions = Actions::new(shared.workers());
     let mut random = Random::new(seed, me as u64);
     let mut ended = Vec::new();
