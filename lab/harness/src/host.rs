@@ -13,10 +13,10 @@ use platform::link::Links;
 use platform::{Address, Hardware, Platform};
 use sim::{Cut, PortKind, Statistics, VirtualMachine};
 
-use crate::executor::MakeInline;
-use crate::executors;
-use crate::machine_use::{self, HotLine, MachineUse, PortUse};
-use crate::measurement::{Counters, Measurement, Simulation};
+use crate::execution::executor::MakeInline;
+use crate::execution::executors;
+use crate::measurement::machine_use::{self, HotLine, MachineUse, PortUse};
+use crate::measurement::values::{Counters, Measurement, Simulation};
 
 /// [`Host::OPEN_PAGED`].
 pub type OpenPaged<P> = fn(

@@ -9,14 +9,14 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use storage::{Optimisation, Optimisations};
 
-use crate::adapting::Adaptation;
 use crate::deployment::Deployment;
-use crate::executor::Execution;
-use crate::failing::Failure;
+use crate::execution::executor::Execution;
+use crate::faults::failing::Failure;
+use crate::faults::troubles::Troubles;
 use crate::names::{Choice, names, serialize_name};
+use crate::owners::adapting::Adaptation;
+use crate::owners::shifting::Shift;
 use crate::retry::Retry;
-use crate::shifting::Shift;
-use crate::troubles::Troubles;
 
 /// Bytes of a segment of the log, on hardware and in virtual machines, whose disks are in the
 /// host's memory.

@@ -30,7 +30,7 @@ impl Deployment {
 }
 
 /// The message of the TOML parser in one line, with the place.
-pub(super) fn malformed(text: &str, error: &toml::de::Error) -> DeploymentError {
+pub(crate) fn malformed(text: &str, error: &toml::de::Error) -> DeploymentError {
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let message = error.message().replace('\n', ", ");
     DeploymentError::Malformed(match line {

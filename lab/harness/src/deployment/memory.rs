@@ -31,7 +31,7 @@ impl fmt::Display for MemoryPlacement {
 }
 
 /// Hops between the nodes of a real machine: the rank of the distance that its firmware reports.
-pub(super) fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
+pub(crate) fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
     let nodes: Vec<Node> = topology.nodes().iter().map(|memory| memory.node).collect();
     let mut hops = Vec::with_capacity(nodes.len());
     for from in &nodes {
@@ -55,7 +55,7 @@ pub(super) fn hops_by_distance(topology: &Topology) -> Vec<Vec<u32>> {
 /// The memory node of each worker's rows, always one of its machine. Of several nodes at the
 /// distance asked for, a worker takes the next one after its own, so that workers of different
 /// nodes load different memories.
-pub(super) fn memory_nodes(
+pub(crate) fn memory_nodes(
     memory: MemoryPlacement,
     topology: &Topology,
     hops: &[Vec<u32>],

@@ -11,7 +11,7 @@ use super::error::DeploymentError;
 use crate::names::names;
 
 /// Limit for rows and indexes where nothing else is known.
-pub(super) const MEMORY_BYTES_UNKNOWN: u64 = 8 << 30;
+pub(crate) const MEMORY_BYTES_UNKNOWN: u64 = 8 << 30;
 
 /// Where one worker runs, and where its rows are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// An instance that has come.
-pub(super) struct Arrival {
+pub(crate) struct Arrival {
     /// What it is called.
     pub name: String,
     pub stream: Bytes,
@@ -52,7 +52,7 @@ impl Read for Until<'_> {
 }
 
 /// The command, as it waits for instances.
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     listener: TcpListener,
     reception: Reception<Introduced>,
     fingerprint: u32,
@@ -66,7 +66,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(
+    pub(crate) fn new(
         machines: &Machines,
         fingerprint: u32,
         credentials: Option<Credentials>,
@@ -85,7 +85,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// The user ends the run, or some do not come, which are named.
-    pub(super) fn all(&mut self, stop_requested: &dyn Fn() -> bool) -> Result<Vec<Arrival>, RunError> {
+    pub(crate) fn all(&mut self, stop_requested: &dyn Fn() -> bool) -> Result<Vec<Arrival>, RunError> {
         let end = Instant::now() + PATIENCE;
         while let Some(missing) = self.came.iter().position(Option::is_none) {
             if stop_requested() {
@@ -131,12 +131,12 @@ impl Arrivals {
     }
 
     /// This instance is not there any more, and may come back.
-    pub(super) fn left(&mut self, number: usize) {
+    pub(crate) fn left(&mut self, number: usize) {
         self.there[number] = false;
     }
 
     /// An instance that has come back, if one has.
-    pub(super) fn back(&mut self) -> Result<Option<(usize, Arrival)>, RunError> {
+    pub(crate) fn back(&mut self) -> Result<Option<(usize, Arrival)>, RunError> {
         self.look()?;
         let number = self.came.iter().position(Option::is_some);
         Ok(number.and_then(|number| Some((number, self.came[number].take()?))))
@@ -198,7 +198,7 @@ fn introduce(stream: TcpStream, credentials: Option<&Credentials>) -> Result<(By
 }
 
 /// As [`warn`], of somebody who has knocked: whoever knocks for ever fills no disk with that.
-pub(super) fn warn_of_stranger(what: std::fmt::Arguments<'_>) {
+pub(crate) fn warn_of_stranger(what: std::fmt::Arguments<'_>) {
     static LINES: AtomicUsize = AtomicUsize::new(0);
     // Relaxed: a count of lines alone.
     match LINES.fetch_add(1, Ordering::Relaxed) {
@@ -209,7 +209,7 @@ pub(super) fn warn_of_stranger(what: std::fmt::Arguments<'_>) {
 }
 
 /// Tells whoever looks after this machine.
-pub(super) fn warn(what: std::fmt::Arguments<'_>) {
+pub(crate) fn warn(what: std::fmt::Arguments<'_>) {
     // The reader of standard error may be gone.
     let _ = writeln!(io::stderr(), "isles: {what}");
 }
@@ -217,7 +217,7 @@ pub(super) fn warn(what: std::fmt::Arguments<'_>) {
 /// The connection of an instance, which says `here`, to its command, which may come later. Both
 /// prove who they are, if this one can. One that the command has not heard, because others have
 /// knocked, comes again.
-pub(super) fn reach(
+pub(crate) fn reach(
     machines: &Machines,
     credentials: Option<&Credentials>,
     here: &Word,

@@ -27,14 +27,14 @@ use crate::context::Context;
 use crate::control::{Control, Progress, Sample};
 use crate::deployment::{Deployment, Transport};
 use crate::error::RunError;
-use crate::executor::MakeInline;
-use crate::executors::Executors;
-use crate::measurement::Measurement;
-use crate::news::{Arrivals, News};
-use crate::opening::{LogGrowth, RunDirectory};
+use crate::execution::executor::MakeInline;
+use crate::execution::executors::Executors;
+use crate::measurement::values::Measurement;
+use crate::members::Division;
+use crate::members::news::{Arrivals, News};
 use crate::plan::Plan;
-use crate::several::Division;
-use crate::transactions::Bench;
+use crate::run::transactions::Bench;
+use crate::workers::opening::{LogGrowth, RunDirectory};
 
 /// Bytes of rows that are sent together.
 const BATCH_BYTES: usize = 1 << 16;
@@ -44,7 +44,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The command, as its instance sees it.
-pub(super) struct Commander {
+pub(crate) struct Commander {
     orders: Receiver<Order>,
     stop: Arc<AtomicBool>,
     to: RefCell<Box<dyn Write>>,
@@ -52,13 +52,13 @@ pub(super) struct Commander {
 
 impl Commander {
     /// The one that has started this process, which is heard from now on.
-    pub(super) fn above() -> Result<Self, RunError> {
+    pub(crate) fn above() -> Result<Self, RunError> {
         let to = io::stdout().as_fd().try_clone_to_owned().map_err(RunError::of)?;
         Ok(Commander::heard(io::stdin(), Box::new(File::from(to)), true))
     }
 
     /// The one at the other end of a connection.
-    pub(super) fn at(stream: Bytes) -> Result<Self, RunError> {
+    pub(crate) fn at(stream: Bytes) -> Result<Self, RunError> {
         let from = stream.try_clone().map_err(RunError::of)?;
         Ok(Commander::heard(from, Box::new(stream), false))
     }
@@ -71,12 +71,12 @@ impl Commander {
         Commander { orders, stop, to: RefCell::new(to) }
     }
 
-    pub(super) fn say(&self, word: &Word) -> Result<(), RunError> {
+    pub(crate) fn say(&self, word: &Word) -> Result<(), RunError> {
         say(&mut *self.to.borrow_mut(), word).map_err(RunError::of)
     }
 
     /// Tells why this instance ends.
-    pub(super) fn fail(&self, error: &RunError) -> Result<(), RunError> {
+    pub(crate) fn fail(&self, error: &RunError) -> Result<(), RunError> {
         let gone = matches!(error, RunError::PeerGone(_));
         let other_data = if let RunError::OtherData(other) = error { Some(other.clone()) } else { None };
         self.say(&Word::Failed { why: error.to_string(), gone, other_data })
@@ -87,7 +87,7 @@ impl Commander {
     }
 
     /// The first order.
-    pub(super) fn task(&self) -> Result<Task, RunError> {
+    pub(crate) fn task(&self) -> Result<Task, RunError> {
         match self.order()? {
             Order::Begin(task) => Ok(task),
             Order::Refuse(why) => Err(RunError::Refused(format!("the command refuses this instance: {why}"))),
@@ -194,7 +194,7 @@ fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
 }
 
 /// What an instance does from its first order to its last.
-pub(super) fn serve<W: workloads::Workload>(
+pub(crate) fn serve<W: workloads::Workload>(
     c: HardwareCore,
     workload: &W,
     plan: &Plan,

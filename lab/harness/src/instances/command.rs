@@ -15,17 +15,17 @@ use super::outliving::{self, Ran, together};
 use super::said::{Order, Task, Word, plan_fingerprint};
 use crate::context::Context;
 use crate::error::RunError;
-use crate::measurement::{Check, Measurement, Recovery};
-use crate::membership::{self, Found};
-use crate::memory_figures::MemoryTaken;
-use crate::opening::{LogGrowth, RunDirectory};
+use crate::measurement::memory_figures::MemoryTaken;
+use crate::measurement::values::{Check, Measurement, Recovery};
+use crate::members::Division;
 use crate::plan::Durability;
-use crate::several::Division;
-use crate::summary::enter;
-use crate::transactions::{joint_checks, outcomes, seconds_of};
+use crate::run::transactions::{joint_checks, outcomes, seconds_of};
+use crate::workers::membership::{self, Found};
+use crate::workers::opening::{LogGrowth, RunDirectory};
+use crate::workers::summary::enter;
 
 /// Loads, runs and checks.
-pub(super) fn run<W: Workload>(
+pub(crate) fn run<W: Workload>(
     c: HardwareCore,
     workload: &W,
     cx: Context<'_>,

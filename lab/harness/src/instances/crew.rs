@@ -65,7 +65,7 @@ pub enum Instances {
 
 impl Instances {
     /// The directory of an instance's database, if it is no matter of the command's own directory.
-    pub(super) fn database(&self, plan: &Plan, instance: usize) -> Option<PathBuf> {
+    pub(crate) fn database(&self, plan: &Plan, instance: usize) -> Option<PathBuf> {
         let (paths, below) = match self {
             Instances::Started(InstanceProgram { paths, .. }) => (paths, None),
             Instances::Come { paths, .. } => (paths, plan.path.as_deref()),
@@ -75,7 +75,7 @@ impl Instances {
     }
 
     /// Where others reach an instance, if that is said.
-    pub(super) fn address(&self, instance: usize) -> Option<SocketAddr> {
+    pub(crate) fn address(&self, instance: usize) -> Option<SocketAddr> {
         match self {
             Instances::Started(_) => None,
             Instances::Come { machines, .. } => machines.addresses.get(instance).copied(),
@@ -130,7 +130,7 @@ enum News {
 }
 
 /// The processes, by the numbers of their instances.
-pub(super) struct Crew<'a> {
+pub(crate) struct Crew<'a> {
     instances: Vec<Instance>,
     news: Receiver<(usize, News)>,
     place: Option<MeetingPlace>,
@@ -147,7 +147,7 @@ pub(super) struct Crew<'a> {
 }
 
 /// What happens while workers run, and instances may come back.
-pub(super) enum Event {
+pub(crate) enum Event {
     Said(usize, Word),
     /// It is gone: its name, and why.
     Gone(usize, String),
@@ -174,7 +174,7 @@ fn come(Arrival { name, stream }: Arrival) -> Result<(Instance, Bytes), RunError
 
 impl<'a> Crew<'a> {
     /// Starts so many processes, or waits for them.
-    pub(super) fn start(
+    pub(crate) fn start(
         instances: &Instances,
         count: usize,
         stop_requested: &'a (dyn Fn() -> bool + Sync),
@@ -246,27 +246,27 @@ impl<'a> Crew<'a> {
     }
 
     /// Where processes meet.
-    pub(super) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.place.as_ref().map_or(Path::new(""), |place| &place.0)
     }
 
     /// All have met.
-    pub(super) fn have_met(&mut self) {
+    pub(crate) fn have_met(&mut self) {
         self.place = None;
     }
 
     /// Whether they were told to stop.
-    pub(super) fn stopping(&self) -> bool {
+    pub(crate) fn stopping(&self) -> bool {
         self.stopping
     }
 
-    pub(super) fn begin(&mut self, task: impl Fn(usize) -> Task) {
+    pub(crate) fn begin(&mut self, task: impl Fn(usize) -> Task) {
         for number in 0..self.instances.len() {
             self.tell(number, &Order::Begin(task(number)));
         }
     }
 
-    pub(super) fn tell_all(&mut self, order: &Order) {
+    pub(crate) fn tell_all(&mut self, order: &Order) {
         (0..self.instances.len()).for_each(|number| self.tell(number, order));
     }
 
@@ -284,14 +284,14 @@ impl<'a> Crew<'a> {
         }
     }
 
-    pub(super) fn tell(&mut self, number: usize, order: &Order) {
+    pub(crate) fn tell(&mut self, number: usize, order: &Order) {
         if let Some(orders) = &mut self.instances[number].orders {
             // An instance that hears nothing any more has ended, which is heard.
             let _ = say(orders, order);
         }
     }
 
-    pub(super) fn name(&self, number: usize) -> &str {
+    pub(crate) fn name(&self, number: usize) -> &str {
         &self.instances[number].name
     }
 
@@ -323,7 +323,7 @@ impl<'a> Crew<'a> {
     ///
     /// # Errors
     /// An instance has failed, or ended.
-    pub(super) fn word(&mut self) -> Result<(usize, Word), RunError> {
+    pub(crate) fn word(&mut self) -> Result<(usize, Word), RunError> {
         match self.heard()? {
             (number, Heard::Said(word)) => Ok((number, word)),
             (number, Heard::Rows(_)) => Err(self.senseless(number)),
@@ -331,7 +331,7 @@ impl<'a> Crew<'a> {
     }
 
     /// What each instance says next, once all have: `known` tells whether it makes sense.
-    pub(super) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
+    pub(crate) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
         let mut all: Vec<Option<T>> = self.instances.iter().map(|_| None).collect();
         while all.iter().any(Option::is_none) {
             let (number, word) = self.word()?;
@@ -342,7 +342,7 @@ impl<'a> Crew<'a> {
     }
 
     /// What an error means while instances open or load, which end when they are told to stop.
-    pub(super) fn unless_stopping(&self, error: RunError) -> RunError {
+    pub(crate) fn unless_stopping(&self, error: RunError) -> RunError {
         if self.stopping { RunError::Interrupted } else { error }
     }
 
@@ -350,7 +350,7 @@ impl<'a> Crew<'a> {
     ///
     /// # Errors
     /// An instance that runs has failed.
-    pub(super) fn event(&mut self) -> Result<Option<Event>, RunError> {
+    pub(crate) fn event(&mut self) -> Result<Option<Event>, RunError> {
         self.attend();
         let back = self.arrivals.as_mut().map_or(Ok(None), Arrivals::back)?;
         if let Some((number, arrival)) = back {
@@ -378,17 +378,17 @@ impl<'a> Crew<'a> {
     }
 
     /// This instance is one of those that run again.
-    pub(super) fn is_back(&mut self, number: usize) {
+    pub(crate) fn is_back(&mut self, number: usize) {
         self.missing.remove(&number);
     }
 
     /// Instances that are gone.
-    pub(super) fn missing(&self) -> &BTreeSet<usize> {
+    pub(crate) fn missing(&self) -> &BTreeSet<usize> {
         &self.missing
     }
 
     /// The next rows of this instance.
-    pub(super) fn rows(&mut self, of: usize) -> Result<Rows, RunError> {
+    pub(crate) fn rows(&mut self, of: usize) -> Result<Rows, RunError> {
         match self.heard()? {
             (number, Heard::Rows(rows)) if number == of => Ok(rows),
             (number, _) => Err(self.senseless(number)),
@@ -396,7 +396,7 @@ impl<'a> Crew<'a> {
     }
 
     /// What an instance said makes no sense now.
-    pub(super) fn senseless(&self, number: usize) -> RunError {
+    pub(crate) fn senseless(&self, number: usize) -> RunError {
         RunError::Refused(format!("{} says what nobody has asked for", self.name(number)))
     }
 
@@ -432,7 +432,7 @@ impl<'a> Crew<'a> {
 
     /// Ends all processes, and waits until they are gone, which takes as long as writing all rows
     /// if they are `durable`.
-    pub(super) fn end(mut self, durable: bool) -> Result<(), RunError> {
+    pub(crate) fn end(mut self, durable: bool) -> Result<(), RunError> {
         self.tell_all(&Order::End);
         let patience = if durable { CLOSING } else { ENDING };
         let present = self.instances.len() - self.missing.len();

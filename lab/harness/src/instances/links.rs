@@ -14,8 +14,8 @@ use secure_links::{self, Doorbell, Endpoint, Hello, Identity, Listener, Peer, Pe
 use super::arrivals::warn_of_stranger;
 use crate::deployment::Deployment;
 use crate::error::RunError;
-use crate::seats::{LinkSeat, Seats};
-use crate::several::Division;
+use crate::members::Division;
+use crate::members::seats::{LinkSeat, Seats};
 
 /// How long a process waits for the others to come.
 const PATIENCE_NANOS: u64 = 30_000_000_000;
@@ -25,7 +25,7 @@ const RETURN_NANOS: u64 = 10_000_000_000;
 const LOOK_NANOS: u64 = 20_000_000;
 
 /// Who meets.
-pub(super) struct Meeting<'a> {
+pub(crate) struct Meeting<'a> {
     pub deployment: &'a Deployment,
     pub division: &'a Division,
     /// The instance of this process.
@@ -37,11 +37,11 @@ pub(super) struct Meeting<'a> {
 }
 
 /// A link of one of the workers here, by its number among them.
-pub(super) type Met = (usize, Connection<Hardware>);
+pub(crate) type Met = (usize, Connection<Hardware>);
 
 impl Meeting<'_> {
     /// Listens for the others.
-    pub(super) fn listen(&self, c: HardwareCore, endpoint: &Endpoint) -> Result<Listener, RunError> {
+    pub(crate) fn listen(&self, c: HardwareCore, endpoint: &Endpoint) -> Result<Listener, RunError> {
         let identity = Identity {
             version: distributed::messages::VERSION,
             deployment: self.deployment(),
@@ -52,7 +52,7 @@ impl Meeting<'_> {
     }
 
     /// Connects the workers here with all of other instances, which can be reached at `endpoints`.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         &self,
         c: HardwareCore,
         listener: &mut Listener,
@@ -85,7 +85,7 @@ impl Meeting<'_> {
 
     /// Connects the workers here with those of an instance that comes back: the number of each
     /// here, and its link.
-    pub(super) fn meet_again(
+    pub(crate) fn meet_again(
         &self,
         c: HardwareCore,
         (listener, doorbells): (&mut Listener, &[Doorbell]),

@@ -23,6 +23,7 @@ mod arrivals;
 mod child;
 mod command;
 mod crew;
+mod in_trouble;
 mod links;
 mod outliving;
 mod said;
@@ -32,15 +33,15 @@ use secure_links::{Credentials, Trust};
 
 pub use crew::{InstanceProgram, Instances};
 
-use crate::any;
 use crate::context::Context;
 use crate::control::Control;
 use crate::deployment::{Deployment, Machines};
 use crate::error::RunError;
-use crate::executor::MakeInline;
-use crate::measurement::Measurement;
+use crate::execution::executor::MakeInline;
+use crate::measurement::values::Measurement;
 use crate::plan::Plan;
-use crate::workload::Workload;
+use crate::workloads::any;
+use crate::workloads::workload::Workload;
 
 /// As [`crate::on_hardware`], with a process for each instance.
 ///

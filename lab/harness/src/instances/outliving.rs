@@ -8,11 +8,11 @@
 use crate::context::Context;
 use crate::control::Sample;
 use crate::error::RunError;
-use crate::membership::{Found, Membership};
-use crate::memory_figures::MemoryTaken;
-use crate::opening::LogGrowth;
-use crate::transactions::seconds_of;
-use crate::worker::WorkerResult;
+use crate::measurement::memory_figures::MemoryTaken;
+use crate::run::transactions::seconds_of;
+use crate::workers::membership::{Found, Membership};
+use crate::workers::opening::LogGrowth;
+use crate::workers::worker::WorkerResult;
 
 use super::arrivals::warn;
 use super::crew::{Crew, Event};
@@ -61,14 +61,14 @@ fn stranger(found: &Found, number: usize, count: usize, owners: u32) -> Option<S
 }
 
 /// What all workers did, by their numbers, what that took of memory, and what all logs did.
-pub(super) struct Ran {
-    pub(super) results: Vec<WorkerResult>,
-    pub(super) memory: MemoryTaken,
-    pub(super) log: Option<LogGrowth>,
+pub(crate) struct Ran {
+    pub(crate) results: Vec<WorkerResult>,
+    pub(crate) memory: MemoryTaken,
+    pub(crate) log: Option<LogGrowth>,
 }
 
 /// Lets all workers run; what each did in its last life.
-pub(super) fn work(
+pub(crate) fn work(
     cx: Context<'_>,
     crew: &mut Crew<'_>,
     (mut endpoints, owners, begin): (Vec<String>, u32, &dyn Fn(usize) -> Order),
@@ -174,7 +174,7 @@ pub(super) fn work(
 }
 
 /// How a run goes whose instances go so.
-pub(super) fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
+pub(crate) fn together<'a>(samples: impl Iterator<Item = &'a Sample>) -> Sample {
     let mut all = Sample { seconds_left: 0.0, throughput: 0.0, abort_ratio: 0.0 };
     let mut attempts = 0.0;
     for sample in samples {

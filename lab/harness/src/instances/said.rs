@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Sample;
 use crate::error::OtherData;
-use crate::measurement::Recovery;
-use crate::membership::Found;
-use crate::memory_figures::MemoryTaken;
-use crate::opening::LogGrowth;
-use crate::worker::WorkerResult;
+use crate::measurement::memory_figures::MemoryTaken;
+use crate::measurement::values::Recovery;
+use crate::workers::membership::Found;
+use crate::workers::opening::LogGrowth;
+use crate::workers::worker::WorkerResult;
 
 /// Longest message. Results of a worker, the longest, have some 100 KB.
 const BYTES_MAX: usize = 1 << 28;
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 5;
 
 /// What an instance is to do.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// The deployment, as its file.
     pub deployment: String,
     /// Which of its instances this is.
@@ -53,7 +53,7 @@ pub(super) struct Task {
 
 /// What the command says.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The first of all.
     Begin(Task),
     /// Load. If the deployment is durable it has this number from now on.
@@ -88,7 +88,7 @@ pub(super) enum Order {
 
 /// What an instance says.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(crate) enum Word {
     /// By an instance that was not started by the command: who it is, and
     /// [`crate::RunFile::fingerprint`] of its file.
     Here { version: u32, instance: usize, file: u32 },
@@ -114,7 +114,7 @@ pub(super) enum Word {
 
 /// What comes through a pipe.
 #[derive(Debug)]
-pub(super) enum Heard<M> {
+pub(crate) enum Heard<M> {
     /// A message.
     Said(M),
     /// Rows.
@@ -123,19 +123,19 @@ pub(super) enum Heard<M> {
 
 /// A batch of rows: words and tails behind their lengths.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     bytes: Vec<u8>,
     /// Whether these are the last that were asked for.
     pub is_last: bool,
 }
 
 /// What a plan is told by: two processes have the same one, as far as 32 bits can tell.
-pub(super) fn plan_fingerprint(plan: &crate::plan::Plan) -> u32 {
+pub(crate) fn plan_fingerprint(plan: &crate::plan::Plan) -> u32 {
     distributed::messages::fingerprint(std::iter::once(plan))
 }
 
 impl Rows {
-    pub(super) fn push(&mut self, words: &[u64], tail: &[u8]) {
+    pub(crate) fn push(&mut self, words: &[u64], tail: &[u8]) {
         for length in [words.len(), tail.len()] {
             self.bytes.extend((length as u32).to_le_bytes());
         }
@@ -143,16 +143,16 @@ impl Rows {
         self.bytes.extend(tail);
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }
 
     /// Visits all of them; `None` if they are none.
-    pub(super) fn each(&self, visit: &mut dyn FnMut(&[u64], &[u8])) -> Option<()> {
+    pub(crate) fn each(&self, visit: &mut dyn FnMut(&[u64], &[u8])) -> Option<()> {
         let (mut rest, mut words) = (&self.bytes[..], Vec::new());
         while !rest.is_empty() {
             let mut length = || -> Option<usize> {
@@ -174,7 +174,7 @@ impl Rows {
 }
 
 /// Says something.
-pub(super) fn say<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<()> {
+pub(crate) fn say<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<()> {
     let mut bytes = vec![0; HEAD_BYTES];
     bytes = postcard::to_extend(message, bytes).map_err(io::Error::other)?;
     let length = (bytes.len() - HEAD_BYTES) as u32;
@@ -184,7 +184,7 @@ pub(super) fn say<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<
 }
 
 /// Sends rows.
-pub(super) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
+pub(crate) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
     let mut whole = Vec::with_capacity(HEAD_BYTES + rows.bytes.len());
     whole.extend((rows.bytes.len() as u32).to_le_bytes());
     whole.push(if rows.is_last { 2 } else { 1 });
@@ -194,12 +194,12 @@ pub(super) fn send(to: &mut impl Write, rows: &Rows) -> io::Result<()> {
 }
 
 /// The next message or rows; `None` if there will be none any more.
-pub(super) fn hear<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Heard<M>>> {
+pub(crate) fn hear<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<Heard<M>>> {
     hear_at_most(from, BYTES_MAX)
 }
 
 /// As [`hear`], of somebody who may be a stranger, and who is heard for so many bytes.
-pub(super) fn hear_at_most<M: DeserializeOwned>(
+pub(crate) fn hear_at_most<M: DeserializeOwned>(
     from: &mut impl Read,
     bytes_max: usize,
 ) -> io::Result<Option<Heard<M>>> {

@@ -1,0 +1,181 @@
+//! Runs procedures where workers own partitions.
+
+use boundary::{AnySession, Branches, Session, look_ahead_of};
+use boundary::{Bounds, Ending, Procedure};
+use dora::{Acting, Actions, Done, Dynamic, Meant, NO_BRANCHES, OwnerWorker, Typed};
+use platform::{Nanos, Platform};
+use terms::Abort;
+use terms::random::Random;
+
+use crate::execution::executor::{Executor, Seat};
+use crate::owners::adapting::Part;
+
+/// Where a map changes at random, a worker changes it after one in so many transactions.
+const RESTLESS: u64 = 8;
+/// Stream of the random numbers of these changes.
+const RESTLESS_STREAM: u64 = 1 << 33;
+
+/// The session of a worker that owns partitions.
+pub(crate) trait OwnersSession<'d, Q: Procedure> {
+    /// How actions run in it.
+    type Acting<'s>: Acting<Q>
+    where
+        Self: 's;
+
+    /// The session as an object.
+    fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd);
+
+    /// How actions run in it now.
+    ///
+    /// # Errors
+    /// It has no branches.
+    fn acting(&mut self) -> Result<Self::Acting<'_>, Abort>;
+}
+
+impl<'d, Q: Procedure> OwnersSession<'d, Q> for Session<'d> {
+    type Acting<'s>
+        = Dynamic<'s>
+    where
+        Self: 's;
+
+    fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
+        self.object()
+    }
+
+    fn acting(&mut self) -> Result<Dynamic<'_>, Abort> {
+        self.object().branches().map(Dynamic).ok_or(NO_BRANCHES)
+    }
+}
+
+impl<'d, Q: Procedure> OwnersSession<'d, Q> for Box<dyn fused::Owning<'d, Q> + 'd> {
+    type Acting<'s>
+        = Together<'s, 'd, Q>
+    where
+        Self: 's;
+
+    fn object(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
+        fused::Owning::object(&mut **self)
+    }
+
+    fn acting(&mut self) -> Result<Together<'_, 'd, Q>, Abort> {
+        Ok(Together(&mut **self))
+    }
+}
+
+/// A session with which actions are compiled.
+pub(crate) struct Together<'s, 'd, Q>(&'s mut (dyn fused::Owning<'d, Q> + 'd));
+
+impl<Q: Procedure> Acting<Q> for Together<'_, '_, Q> {
+    fn branches(&mut self) -> &mut dyn Branches {
+        self.0.branches()
+    }
+
+    fn act(
+        &mut self,
+        branch: (usize, Option<Nanos>),
+        meant: Meant<'_, Q>,
+        done: &mut Done<'_, Q>,
+    ) -> Result<(), Abort> {
+        self.0.act(branch, meant, done)
+    }
+}
+
+/// One worker.
+pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
+    c: P::Core,
+    number: usize,
+    session: S,
+    tables: &'d Q::Tables,
+    actions: Actions<Q>,
+    worker: OwnerWorker<'d, P>,
+    /// There where partitions follow the workload.
+    part: Option<Part<'d, P>>,
+    /// There where the map changes at random.
+    restless: Option<Random>,
+}
+
+/// What the worker has beside the session's and the procedures' hands.
+macro_rules! hands {
+    ($owning:expr, $procedure:expr) => {
+        Typed::new($owning.session.acting()?, ($owning.tables, &mut $owning.actions), $procedure)
+    };
+}
+
+impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Owning<'d, P, Q, S> {
+    /// The worker in this seat, which is one of an owner.
+    pub(crate) fn new(seat: &Seat<'d, P, Q>, session: S) -> Self {
+        let (shared, number, site) = seat.owners.expect("what owners of partitions share is there");
+        let mut worker = OwnerWorker::new(seat.c, shared, (number, site)).expect("memory for a worker");
+        let part = seat.adapting.map(|all| Part::new(all, number));
+        if part.is_some() {
+            worker.count();
+        }
+        let restless = seat.restless.map(|seed| Random::new(seed, RESTLESS_STREAM));
+        let (c, tables, actions) = (seat.c, seat.tables, Actions::new(shared.workers()));
+        Owning { c, number, session, tables, actions, worker, part, restless }
+    }
+}
+
+impl<'d, P: Platform, Q: Procedure, S: OwnersSession<'d, Q>> Executor<'d, Q> for Owning<'d, P, Q, S> {
+    fn run(&mut self, procedure: &mut Q, bounds: &Bounds) -> Result<Ending<()>, Abort> {
+        let hands = &mut hands!(self, Some(procedure));
+        let ending = self.worker.run(hands, bounds)?;
+        if let Some(part) = &mut self.part {
+            part.turn(self.c, &mut self.worker, hands)?;
+        }
+        if let Some(random) = &mut self.restless
+            && random.below(RESTLESS) == 0
+        {
+            let change = self.worker.map().any_change(&mut |limit| random.below(limit));
+            let _may_not_fit = self.worker.rearrange(hands, &[change])?;
+        }
+        Ok(ending)
+    }
+
+    // Not of others' partitions: what they own is to stay in their caches.
+    fn look_ahead(&mut self, procedure: Option<&Q>) {
+        let (me, map) = (self.number as u16, self.worker.map());
+        let is_near = |table, column| map.owner_of_column(table, column).is_none_or(|owner| owner == me);
+        look_ahead_of(self.session.object(), self.tables, procedure, &is_near);
+    }
+
+    fn session(&mut self) -> &mut (dyn AnySession<'d> + 'd) {
+        self.session.object()
+    }
+
+    fn stand_by(&mut self, absent: &mut Vec<usize>) -> Result<bool, Abort> {
+        let Some(part) = &mut self.part else { return Ok(false) };
+        let (known, is_absent) = part.absent();
+        // Two empty lists are not compared: they lie at no address in memory, and libc's comparison
+        // took 200 ns for such a pair and 5 for others.
+        if known.len() != absent.len() || (!known.is_empty() && known != absent) {
+            known.clone_into(absent);
+        }
+        if is_absent {
+            let hands = &mut hands!(self, None);
+            self.worker.stand_by(hands)?;
+            part.answer(self.c, &mut self.worker, hands)?;
+        }
+        Ok(is_absent)
+    }
+
+    fn attend(&mut self) -> Result<bool, Abort> {
+        self.worker.attend(&mut hands!(self, None)).map(|()| true)
+    }
+
+    fn shift(&mut self, count: usize) -> Result<(usize, usize), Abort> {
+        let shifts = self.worker.latest_map().partitions().shifts(count);
+        let changes = shifts.as_flattened();
+        let hands = &mut hands!(self, None);
+        self.worker.rearrange(hands, changes)?.expect("nobody else changes the map");
+        Ok((shifts.len(), changes.len()))
+    }
+
+    fn leave(&mut self) -> Result<(), Abort> {
+        self.worker.leave(&mut hands!(self, None))
+    }
+
+    fn counts(&self) -> dora::Counts {
+        self.worker.counts()
+    }
+}

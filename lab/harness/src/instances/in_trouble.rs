@@ -1,0 +1,389 @@
+//! Links and instances that are lost and come back while a workload runs, all in one process.
+//!
+//! Workers hear of their links as [`crate::members::news`] says. Who tells them, here, is the main thread:
+//! it breaks connections and makes them again, makes links again between machines that were cut off
+//! from each other ([`Host::cut`]), and where a machine ends the workers of instances
+//! ([`Host::fallen_instance`]), it opens each again from what its directory holds, and starts its
+//! workers anew. The two ends of a link hear of its end at different moments, by some tens of
+//! microseconds; what was under way then is gone, or was taken before.
+//!
+//! An instance that has come back runs within the main thread's look at those that run, so that
+//! instances may end, and come back, while others are back or away: the lives of instances are a
+//! chain of boards.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use distributed::{Connection, Gate, WorkerName};
+use platform::Nanos;
+use terms::random::Random;
+use workloads::Workload;
+
+use crate::control::Control;
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::faults::troubles::{Troubles, TroublesMet};
+use crate::host::Host;
+use crate::members::news::{Arrivals, News};
+use crate::members::seats::{self, Bells, LinkSeat, Pair, Seats};
+use crate::run::transactions::{self, Bench};
+use crate::workers::board::Board;
+use crate::workers::opening::OpenedDatabase;
+use crate::workers::worker::WorkerResult;
+
+/// The ends of a link hear of its end, or of the next link, within this time.
+const HEARD_NANOS: u64 = 40_000;
+/// Longest time between two connections that break.
+const CUT_NANOS: u64 = 400_000;
+/// How often the main thread looks.
+const LOOK_NANOS: u64 = 5_000;
+
+/// An instance that has ended, and comes back at a moment.
+struct Away {
+    instance: usize,
+    from: Nanos,
+}
+
+/// An instance that has come back.
+struct Returned<P: Host> {
+    instance: usize,
+    gate: Gate<P>,
+    /// Those that were away then.
+    away: Vec<usize>,
+}
+
+/// The workers that began together, and those that began before.
+struct Lives<'b, P: Host> {
+    board: &'b Board<P>,
+    earlier: Option<&'b Lives<'b, P>>,
+}
+
+impl<P: Host> Lives<'_, P> {
+    fn boards(&self) -> impl Iterator<Item = &Board<P>> {
+        let all = std::iter::successors(Some(self), |lives| lives.earlier);
+        all.map(|lives| lives.board)
+    }
+
+    /// Ends all workers where they are.
+    fn give_up(&self, c: P::Core) {
+        for board in self.boards() {
+            // Relaxed, twice: nothing but the fact is handed on.
+            P::store(c, board.broken(), 1, Ordering::Relaxed);
+            P::store(c, board.stop(), 1, Ordering::Relaxed);
+        }
+    }
+
+    /// What ends some ends all. Only the latest life hears of the run's end.
+    fn agree(&self, c: P::Core) {
+        // Relaxed, all of them: flags. The main thread looks at no other board meanwhile.
+        if self.boards().any(|board| P::load(c, board.broken(), Ordering::Relaxed) != 0) {
+            self.give_up(c);
+        }
+        if P::load(c, self.board.stop(), Ordering::Relaxed) != 0 {
+            self.boards().for_each(|board| P::store(c, board.stop(), 1, Ordering::Relaxed));
+        }
+    }
+
+    /// These workers have ended without a result, and nobody waits for their latest life.
+    fn without(&self, c: P::Core, gone: &Range<usize>) {
+        if let Some(board) = self.boards().find(|board| board.workers().contains(&gone.start)) {
+            P::fetch_add(c, board.done(), gone.len() as u64, Ordering::Release);
+        }
+    }
+}
+
+/// What each worker did, by number; empty if it has not come to an end.
+type Results = Vec<Option<Result<WorkerResult, RunError>>>;
+
+/// What came of a run in trouble.
+pub(crate) struct Endured<P: Host> {
+    /// What each worker did, in its last life.
+    pub results: Vec<WorkerResult>,
+    /// The instances that have come back, each in its last life first.
+    pub returned: Vec<(usize, OpenedDatabase<P>)>,
+    pub met: TroublesMet,
+}
+
+/// The main thread's part.
+struct Scene<'a, P: Host> {
+    troubles: &'a Troubles,
+    deployment: &'a Deployment,
+    names: &'a [WorkerName],
+    arrivals: Arc<Arrivals<P>>,
+    random: Random,
+    /// By worker.
+    bells: Bells<P>,
+    cuts: u64,
+    next: Nanos,
+    /// Instances that have fallen so far.
+    fallen: usize,
+    away: Vec<Away>,
+    /// The instance that has come back last, unless it has fallen again.
+    last: Option<Returned<P>>,
+    results: Results,
+    returned: Vec<(usize, OpenedDatabase<P>)>,
+    failed: Option<RunError>,
+    met: TroublesMet,
+}
+
+impl<P: Host> Scene<'_, P> {
+    fn soon(&mut self, c: P::Core) -> Nanos {
+        P::now(c).plus(self.random.below(HEARD_NANOS))
+    }
+
+    fn tell(&mut self, c: P::Core, worker: usize, news: News<P>) {
+        let from = self.soon(c);
+        self.arrivals.tell(worker, from, news);
+    }
+
+    /// The workers of an instance.
+    fn workers(&self, instance: usize) -> Range<usize> {
+        self.deployment.first_worker(instance)..self.deployment.first_worker(instance + 1)
+    }
+
+    fn is_away(&self, worker: usize) -> bool {
+        let instance = usize::from(self.names[worker].instance);
+        self.away.iter().any(|away| away.instance == instance)
+    }
+
+    fn connect(&mut self, c: P::Core, [one, other]: [usize; 2]) -> Result<[Connection<P>; 2], RunError> {
+        let wire = self.troubles.wire(&mut self.random, self.deployment.transport);
+        self.met.delays += u64::from(wire.is_some());
+        let (names, bells) = ([self.names[one], self.names[other]], [&self.bells[one], &self.bells[other]]);
+        Pair { deployment: self.deployment, names, bells, wire }.connect(c)
+    }
+
+    /// Both workers hear of another link between them, and of the end of the one before if `lost`.
+    fn connect_again(&mut self, c: P::Core, pair: [usize; 2], lost: bool) -> Result<(), RunError> {
+        let [connection, back] = self.connect(c, pair)?;
+        let [one, other] = pair.map(|worker| self.names[worker]);
+        let moments = [self.soon(c), self.soon(c), self.soon(c), self.soon(c)];
+        let ends = [(pair[0], other, connection), (pair[1], one, back)];
+        for (number, (worker, peer, connection)) in ends.into_iter().enumerate() {
+            let moments = &moments[2 * number..][..2];
+            if lost {
+                self.arrivals.tell(worker, moments[0], News::Lost(peer));
+            }
+            self.arrivals.tell(worker, moments[1], News::Met(connection));
+        }
+        Ok(())
+    }
+
+    /// Breaks a connection, if it is time.
+    fn cut(&mut self, c: P::Core) -> Result<(), RunError> {
+        if self.cuts == 0 || self.arrivals.is_closed(c) || P::now(c) < self.next {
+            return Ok(());
+        }
+        let workers = self.names.len() as u64;
+        let pair = [self.random.below(workers) as usize, self.random.below(workers) as usize];
+        if self.names[pair[0]].instance == self.names[pair[1]].instance {
+            return Ok(());
+        }
+        self.cuts -= 1;
+        self.met.cuts += 1;
+        self.next = P::now(c).plus(self.random.below(CUT_NANOS));
+        self.connect_again(c, pair, true)
+    }
+
+    /// Makes links again between machines that were cut off from each other, and are not any more.
+    fn mend(&mut self, c: P::Core) -> Result<(), RunError> {
+        while let Some(cut) = P::cut(c, self.arrivals.mended()).filter(|cut| cut.until <= P::now(c)) {
+            for one in 0..self.names.len() {
+                for other in one + 1..self.names.len() {
+                    let machines = [one, other].map(|worker| {
+                        let instance = usize::from(self.names[worker].instance);
+                        self.deployment.instances[instance].machine as u16
+                    });
+                    let is_theirs =
+                        machines == cut.machines || machines == [cut.machines[1], cut.machines[0]];
+                    if is_theirs && !self.is_away(one) && !self.is_away(other) {
+                        self.met.mended += 1;
+                        self.connect_again(c, [one, other], false)?;
+                    }
+                }
+            }
+            self.arrivals.all_mended();
+        }
+        Ok(())
+    }
+
+    /// Notices instances that have ended: all others hear that they are gone.
+    fn notice_falls(&mut self, c: P::Core) {
+        while let Some(instance) = P::fallen_instance(c, self.fallen) {
+            self.fallen += 1;
+            // Its gate does not open any more.
+            self.last.take_if(|last| last.instance == instance);
+            let gone = self.workers(instance);
+            let from = P::now(c).plus(self.random.below(self.troubles.away_nanos_max.max(1)));
+            self.away.push(Away { instance, from });
+            gone.clone().for_each(|worker| self.arrivals.forget(worker));
+            for other in 0..self.names.len() {
+                if self.is_away(other) {
+                    continue;
+                }
+                for worker in gone.clone() {
+                    let name = self.names[worker];
+                    self.tell(c, other, News::Lost(name));
+                }
+            }
+            self.met.away_max = self.met.away_max.max(self.away.len() as u64);
+        }
+    }
+
+    /// An instance that comes back now.
+    fn who_comes_back(&mut self, c: P::Core) -> Option<usize> {
+        let next = self.away.first()?;
+        let last = self.last.as_ref().filter(|last| last.away.contains(&next.instance));
+        let waits = last.is_some_and(|last| !last.gate.has_opened(c));
+        if P::now(c) < next.from || (self.troubles.in_turn && waits) {
+            return None;
+        }
+        Some(self.away.remove(0).instance)
+    }
+
+    /// Links of the workers of an instance that comes back, with all others that run.
+    fn meet_again(
+        &mut self,
+        c: P::Core,
+        (instance, gone): (usize, Range<usize>),
+    ) -> Result<Seats<P>, RunError> {
+        self.notice_falls(c);
+        let nodes = &self.deployment.nodes()[gone.clone()];
+        let mut met = Vec::with_capacity(gone.len());
+        for (worker, bell) in gone.clone().zip(seats::bells::<P>(c, nodes).map_err(RunError::of)?) {
+            self.bells[worker] = Arc::clone(&bell);
+            let mut connections = Vec::new();
+            for other in (0..self.names.len()).filter(|other| !gone.contains(other)) {
+                if self.is_away(other) {
+                    continue;
+                }
+                let [connection, back] = self.connect(c, [worker, other])?;
+                connections.push(connection);
+                self.tell(c, other, News::Met(back));
+            }
+            met.push(LinkSeat { bell, connections });
+        }
+        self.arrivals.all_told();
+        let mut seats = Seats::new(gone.start, met);
+        let gate = Gate::new(c, gone.len()).map_err(RunError::of)?;
+        let away = self.away.iter().map(|away| away.instance).collect();
+        self.last = Some(Returned { instance, gate: gate.clone(), away });
+        seats.arrivals = Some(Arc::clone(&self.arrivals));
+        seats.gate = Some(gate);
+        let down = (0..self.names.len()).filter(|worker| self.is_away(*worker));
+        seats.down = down.map(|worker| self.names[worker]).collect();
+        Ok(seats)
+    }
+
+    /// Keeps what workers came to, unless they, or others in their place, have come to something
+    /// later.
+    fn keep(&mut self, first: usize, results: Results) {
+        for (number, result) in results.into_iter().enumerate() {
+            let kept = &mut self.results[first + number];
+            *kept = kept.take().or(result);
+        }
+    }
+}
+
+impl<P: Host, W: Workload> Bench<'_, P, W> {
+    /// Lets the workers run as long as planned, through troubles.
+    pub(crate) fn work_in_trouble(
+        &self,
+        c: P::Core,
+        control: Control<'_>,
+        (seats, bells, troubles): (&Seats<P>, &Bells<P>, &Troubles),
+    ) -> Result<Endured<P>, RunError> {
+        let missing = || RunError::Worker("troubles are for several instances");
+        let (arrivals, division) =
+            (seats.arrivals.clone().ok_or_else(missing)?, self.division.as_ref().ok_or_else(missing)?);
+        let mut scene = Scene {
+            troubles,
+            deployment: self.deployment,
+            names: &division.names,
+            arrivals,
+            random: Random::new(troubles.seed, 71),
+            bells: bells.clone(),
+            cuts: troubles.cuts,
+            next: P::now(c),
+            fallen: 0,
+            away: Vec::new(),
+            last: None,
+            results: self.workers.clone().map(|_| None).collect(),
+            returned: Vec::new(),
+            failed: None,
+            met: TroublesMet::default(),
+        };
+        let board = Board::<P>::new(c, self.workers.clone()).map_err(RunError::of)?;
+        let lives = Lives { board: &board, earlier: None };
+        let job = |c, worker: usize| {
+            let job = self.job(&board, self.database(self.deployment.instance_of(worker)));
+            job.run_among(c, worker, self.deployment.node(worker), (division, seats))
+        };
+        let places = (self.deployment, control, LOOK_NANOS);
+        let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
+            self.attend(c, control, &mut scene, &lives);
+        })?;
+        scene.keep(0, results);
+        match scene.failed {
+            Some(error) => Err(error),
+            None => {
+                let results = transactions::collect(scene.results)?;
+                Ok(Endured { results, returned: scene.returned, met: scene.met })
+            }
+        }
+    }
+
+    /// A look of the main thread at the workers that began last, and at all others.
+    fn attend(&self, c: P::Core, control: Control<'_>, scene: &mut Scene<'_, P>, lives: &Lives<'_, P>) {
+        scene.notice_falls(c);
+        if let Err(error) = scene.cut(c).and_then(|()| scene.mend(c)) {
+            scene.failed.get_or_insert(error);
+            lives.give_up(c);
+        }
+        lives.agree(c);
+        if P::load(c, lives.board.broken(), Ordering::Relaxed) != 0 {
+            // Nobody comes back to those that give up.
+            for away in std::mem::take(&mut scene.away) {
+                scene.arrivals.all_told();
+                lives.without(c, &scene.workers(away.instance));
+            }
+        }
+        if let Some(instance) = scene.who_comes_back(c) {
+            let gone = scene.workers(instance);
+            let back = self.bring_back(c, control, (instance, gone.clone()), (scene, lives));
+            if let Err(error) = back {
+                scene.failed.get_or_insert(error);
+                lives.give_up(c);
+            }
+            lives.without(c, &gone);
+        }
+    }
+
+    /// Opens an instance again, and runs its workers to their ends.
+    fn bring_back(
+        &self,
+        c: P::Core,
+        control: Control<'_>,
+        (instance, gone): (usize, Range<usize>),
+        (scene, lives): (&mut Scene<'_, P>, &Lives<'_, P>),
+    ) -> Result<(), RunError> {
+        let opened = self.open_again(c, instance, scene.troubles.loses_power)?;
+        let mut division = self.division.clone().ok_or(RunError::Worker("an instance alone fell"))?;
+        division.openings[instance] = opened.opening;
+        let seats = scene.meet_again(c, (instance, gone.clone()))?;
+        let board = Board::<P>::new(c, gone.clone()).map_err(RunError::of)?;
+        let lives = Lives { board: &board, earlier: Some(lives) };
+        let job = |c, worker: usize| {
+            let job = self.job(&board, &opened.database);
+            job.run_among(c, worker, self.deployment.node(worker), (&division, &seats))
+        };
+        let places = (self.deployment, control, LOOK_NANOS);
+        let results = transactions::run_workers(c, places, &board, &job, &mut |c| {
+            self.attend(c, control, scene, &lives);
+        })?;
+        scene.keep(gone.start, results);
+        scene.returned.push((instance, opened));
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+//! What came of a run, as values.
+
+pub(crate) mod machine_use;
+pub(crate) mod memory_figures;
+pub(crate) mod values;

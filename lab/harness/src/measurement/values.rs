@@ -1,0 +1,340 @@
+//! What a run measured: plain values, which serialise as parts of the result of `isles bench`.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize, Serializer};
+use workloads::Outcome;
+
+use crate::deployment::Instance;
+use crate::faults::troubles::TroublesMet;
+use crate::measurement::machine_use::MachineUse;
+use crate::measurement::memory_figures::MemoryFigures;
+use crate::owners::shifting::Shifted;
+
+/// What a run counted. Times are the platform's own, except where a name says host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurement {
+    /// Measured time: warmup excluded, up to the end or to the interruption.
+    pub elapsed_seconds: f64,
+    /// Counts by kind of transaction; their sums are the counts of the run.
+    pub kinds: Vec<(&'static str, Kind)>,
+    /// Most attempts that one transaction needed; `None` where nothing is tried again.
+    pub attempts_max: Option<u32>,
+    /// Latency over all kinds.
+    pub latency: Latency,
+    /// Width of each entry of `bins`.
+    pub bin_seconds: f64,
+    /// Commits in consecutive intervals of `bin_seconds` from the start of the measured time; the
+    /// last may be partial.
+    pub bins: Vec<u64>,
+    /// Where worker time went; `None` when not instrumented.
+    pub breakdown: Option<Breakdown>,
+    /// Hardware and engine counters.
+    pub counters: Counters,
+    /// What parts of the machine were busy with; `None` where the platform does not know.
+    pub machine_use: Option<MachineUse>,
+    /// What simulating the measured time took of the host; `None` on hardware.
+    pub simulation: Option<Simulation>,
+    /// What adaptation did; `None` where nobody adapts.
+    pub adaptation: Option<repartitioning::Story>,
+    /// Partitions that moved because somebody wanted to see what that costs.
+    pub shifted: Vec<Shifted>,
+    /// Instances of the engine.
+    pub instances: usize,
+    /// Share of commits that involved more than one instance.
+    pub distributed_ratio: f64,
+    /// Messages between instances for each of those commits, attempts that failed included; `None`
+    /// if there are none.
+    pub messages_per_distributed: Option<f64>,
+    /// Messages that were sent and not by the protocol, or the other way round, over the whole
+    /// run: 0.
+    pub messages_amiss: i64,
+    /// Transactions that were refused because another instance was missing.
+    pub refused: u64,
+    /// Links between workers of different instances that were lost, counted at each end.
+    pub losses: u64,
+    /// Which instance ran where and who talked to whom; `None` if there is one.
+    pub deployment: Option<Deployed>,
+    /// Consistency checks in the order they were made.
+    pub checks: Vec<(String, Check)>,
+    /// Whether the user ended the run early.
+    pub interrupted: bool,
+    /// Rows loaded.
+    pub rows_loaded: u64,
+    /// Time it took to load them.
+    pub load_seconds: f64,
+    /// What was found in the database's directory, if it held one.
+    pub recovered: Option<Recovery>,
+    /// What was found in the directories of instances that came back to others that ran on.
+    pub returned: Vec<Recovery>,
+    /// What went wrong between instances on purpose.
+    pub troubles: TroublesMet,
+    /// What threads did one by one, where the experiment says so.
+    pub threads: Option<ThreadFigures>,
+    /// What a message took there and back beside a bare line, where it was measured.
+    pub round_trip: Option<RoundTrip>,
+    /// What the log did, if there is one.
+    pub log: Option<LogFigures>,
+    /// Memory of tables and indexes, where there are any.
+    pub memory: Option<MemoryFigures>,
+}
+
+/// Several instances as they ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Deployed {
+    /// Where their workers were.
+    pub instances: Vec<Instance>,
+    /// By instance, the messages of its workers to those of each instance over the measured time.
+    pub messages: Vec<Vec<u64>>,
+}
+
+/// What a simulated machine took of the host, while it was measured. Equal runs are equal on any
+/// host: its time is not compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulation {
+    /// Atomic operations and lines of data that simulated cores touched.
+    pub events: u64,
+    /// The machine's own time.
+    pub simulated_seconds: f64,
+    /// The host's.
+    pub host_seconds: f64,
+}
+
+impl PartialEq for Simulation {
+    fn eq(&self, other: &Self) -> bool {
+        (self.events, self.simulated_seconds) == (other.events, other.simulated_seconds)
+    }
+}
+
+/// What the threads of an experiment did, one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ThreadFigures {
+    /// Operations of the thread with the fewest.
+    pub operations_min: u64,
+    /// Operations of the thread with the most.
+    pub operations_max: u64,
+    /// Attempts of all that were refused.
+    pub refused: u64,
+    /// Mean time until an operation had what it was for; null where none was timed.
+    pub mean_ns: Option<f64>,
+}
+
+/// What a message takes to the other process and back, beside one bare line of memory in the same
+/// run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RoundTrip {
+    /// Median time of a message there and back.
+    pub message_ns: f64,
+    /// Median time of a line there and back that each side reads until it is its turn, and then
+    /// writes.
+    pub line_ns: f64,
+    /// The same where both sides wait by compare and swap.
+    pub line_swapped_ns: f64,
+    /// The message's time over the line's.
+    pub ratio: f64,
+}
+
+/// What the log did over the whole run, warmup included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LogFigures {
+    /// Bytes written a commit, headers and padding included.
+    pub bytes_per_commit: f64,
+    /// Groups of commits that went to the disk together.
+    pub groups: u64,
+    /// Mean bytes of a group.
+    pub group_bytes: f64,
+    /// Mean time from the beginning of a group's writes to the end of its flush, in microseconds.
+    pub group_us: f64,
+    /// Mean length of epochs, in microseconds.
+    pub epoch_us: f64,
+}
+
+/// What opening a database that was there took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Records of the log that were repeated, each a transaction or a part of one.
+    pub records: u64,
+    /// Changes of rows in them.
+    pub changes: u64,
+    /// Rows of the checkpoint.
+    pub rows: u64,
+    /// Bytes of log and checkpoint.
+    pub bytes: u64,
+    /// Time from the beginning of the opening to its end, on the platform's clock.
+    pub seconds: f64,
+    /// Parts of transactions over several instances that were prepared and not decided, as far as
+    /// their instances knew.
+    pub in_doubt: u64,
+    /// Of these, those that were committed, because their coordinators had decided so.
+    pub in_doubt_committed: u64,
+}
+
+impl Recovery {
+    /// What opening another instance took, too.
+    pub(crate) fn and(self, other: Recovery) -> Recovery {
+        Recovery {
+            records: self.records + other.records,
+            changes: self.changes + other.changes,
+            rows: self.rows + other.rows,
+            bytes: self.bytes + other.bytes,
+            seconds: self.seconds + other.seconds,
+            in_doubt: self.in_doubt + other.in_doubt,
+            in_doubt_committed: self.in_doubt_committed + other.in_doubt_committed,
+        }
+    }
+}
+
+/// Aborts over aborts and commits; 0 if there were neither.
+pub fn abort_ratio(commits: u64, aborts: u64) -> f64 {
+    if commits + aborts == 0 { 0.0 } else { aborts as f64 / (commits + aborts) as f64 }
+}
+
+/// Counts of one kind of transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Kind {
+    /// Committed transactions.
+    pub commits: u64,
+    /// Attempts that the engine aborted.
+    pub aborts: u64,
+    /// Rollbacks that the transactions asked for.
+    pub rollbacks: u64,
+    /// From a transaction's first attempt to its acknowledgement.
+    pub latency_us: Latency,
+}
+
+/// Percentiles in microseconds; `None` where nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
+}
+
+impl Latency {
+    /// The percentiles of a histogram of nanoseconds.
+    pub fn of_nanos(histogram: &Histogram<u64>) -> Self {
+        Latency::of(histogram, 1e3)
+    }
+
+    /// The percentiles of a histogram of picoseconds.
+    pub fn of_picos(histogram: &Histogram<u64>) -> Self {
+        Latency::of(histogram, 1e6)
+    }
+
+    fn of(histogram: &Histogram<u64>, units_per_us: f64) -> Self {
+        if histogram.is_empty() {
+            return Latency::default();
+        }
+        let at = |quantile| Some(histogram.value_at_quantile(quantile) as f64 / units_per_us);
+        Latency { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+    }
+}
+
+/// Shares of worker time, of sum 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Breakdown {
+    /// The transaction's own logic and its rows.
+    pub useful: f64,
+    /// Indexes.
+    pub index: f64,
+    /// Allocation of timestamps.
+    pub timestamp: f64,
+    /// Management of concurrency control.
+    pub cc: f64,
+    /// Commit and cleanup.
+    pub commit: f64,
+    /// Waiting for other transactions.
+    pub wait: f64,
+    /// Aborting.
+    pub abort: f64,
+    /// Backoff between attempts.
+    pub backoff: f64,
+    /// Logging.
+    pub log: f64,
+    /// Messages between instances.
+    pub communication: f64,
+}
+
+impl Breakdown {
+    /// The categories in their order everywhere.
+    pub const CATEGORIES: [&'static str; 10] =
+        ["useful", "index", "timestamp", "cc", "commit", "wait", "abort", "backoff", "log", "communication"];
+
+    /// The shares of times in the order of [`Breakdown::CATEGORIES`], in any unit; `None` if they
+    /// are all zero.
+    pub fn of_times(times: [u64; 10]) -> Option<Self> {
+        let total: f64 = times.iter().map(|time| *time as f64).sum();
+        if total == 0.0 {
+            return None;
+        }
+        let [useful, index, timestamp, cc, commit, wait, abort, backoff, log, communication] =
+            times.map(|time| time as f64 / total);
+        Some(Breakdown { useful, index, timestamp, cc, commit, wait, abort, backoff, log, communication })
+    }
+
+    /// The shares in the order of [`Breakdown::CATEGORIES`].
+    pub fn shares(&self) -> [f64; 10] {
+        [
+            self.useful,
+            self.index,
+            self.timestamp,
+            self.cc,
+            self.commit,
+            self.wait,
+            self.abort,
+            self.backoff,
+            self.log,
+            self.communication,
+        ]
+    }
+}
+
+/// Counters over the measured time; `None` where the platform does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counters {
+    /// Misses of the last-level caches.
+    pub llc_misses: Option<u64>,
+    /// Bytes over interconnect links.
+    pub interconnect_bytes: Option<u64>,
+    /// Bytes over memory controllers.
+    pub memory_bytes: Option<u64>,
+    /// Messages between instances.
+    pub messages: Option<u64>,
+    /// Bytes written to logs.
+    pub log_bytes: Option<u64>,
+    /// Flushes of files.
+    pub fsyncs: Option<u64>,
+}
+
+/// Outcome of a consistency check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The condition holds.
+    Ok,
+    /// The condition does not apply, and why.
+    NotApplicable(String),
+    /// The condition does not hold, and what was found.
+    Violated(String),
+}
+
+impl From<Outcome> for Check {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Ok => Check::Ok,
+            Outcome::NotApplicable(reason) => Check::NotApplicable(reason),
+            Outcome::Violated(what) => Check::Violated(what),
+        }
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Check::Ok => serializer.serialize_str("ok"),
+            Check::NotApplicable(reason) => serializer.collect_str(&format_args!("n/a: {reason}")),
+            Check::Violated(violation) => serializer.serialize_str(violation),
+        }
+    }
+}

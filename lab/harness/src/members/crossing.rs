@@ -1,0 +1,220 @@
+//! What a worker does with its transactions over several instances: gathers, submits, and tries
+//! them again.
+//!
+//! Where parts lock partitions as wholes there is one under way at a time
+//! ([`Member::can_ask`](distributed::Member::can_ask)). Those that are drawn meanwhile gather, and
+//! those with the same other instance are submitted as one ([`crate::members::batch`]).
+
+use std::collections::VecDeque;
+
+use boundary::Bounds;
+use distributed::{Done, End};
+use platform::Nanos;
+use terms::Abort;
+use workloads::Workload;
+
+use super::{Crew, broken};
+use crate::error::RunError;
+use crate::host::Host;
+use crate::members::batch::Batch;
+use crate::members::waiting::{Distributed, Gathered, Ticket, Tickets, Waiting};
+use crate::plan::{Durability, Missing};
+use crate::retry::Deferred;
+
+/// Transactions that are submitted as one, at most: what they say in one message stays far below
+/// its bound.
+const BATCH_MAX: usize = 32;
+/// Longest wait of a local transaction for a part that holds its partition, before it tries again
+/// all the same.
+const PART_NANOS: u64 = 1_000_000;
+/// Attempts of a local transaction that pause as if they had met another local one.
+const LOCAL_ATTEMPTS: u32 = 3;
+
+impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
+    /// Takes a turn as a member, and notes what has ended. Tells whether anything has come.
+    pub(crate) fn turn(&mut self) -> Result<bool, RunError> {
+        let mut ended = std::mem::take(&mut self.ended);
+        let some = self.member.turn(self.c, self.executor.session(), &mut ended).map_err(broken)?;
+        for Done { procedure, ticket, end } in ended.drain(..) {
+            self.end(procedure, ticket, &end)?;
+        }
+        self.ended = ended;
+        if self.arrivals.is_some() || self.member.counts().losses > 0 {
+            self.hear_of_links()?;
+        }
+        Ok(some)
+    }
+
+    /// An attempt has ended, of one transaction or of several as one.
+    fn end(&mut self, batch: Batch<W::Procedure>, tickets: Tickets, end: &End) -> Result<(), RunError> {
+        let (count, rolls_back) = (batch.count(), batch.rolls_back());
+        let now = P::now(self.c);
+        match end {
+            End::Committed(_) => self.distributed.pace.committed(now.since(tickets.submitted)),
+            End::Conflict => self.distributed.pace.met_another(),
+            _ => {}
+        }
+        for (number, procedure) in batch.into_members().enumerate() {
+            let Ticket { began, attempts } = tickets.of(number);
+            let kind = W::kind(&procedure);
+            let transaction = Deferred { procedure, began, attempts };
+            match end {
+                End::Committed(commit) => {
+                    self.result.distributed += u64::from(self.warm);
+                    self.committed(kind, (began, P::now(self.c)), *commit)?;
+                }
+                End::RolledBack(_) if count == 1 => self.rolled_back(kind, began, now),
+                // It has seen what others of the batch have changed, which is taken back.
+                End::RolledBack(_) => self.try_later(transaction, rolls_back == Some(number), now)?,
+                End::Conflict => self.try_later(transaction, false, now)?,
+                End::Missing(_) if self.job.plan.missing == Missing::Refuse => self.result.refused += 1,
+                End::Missing(_) => self.try_later(transaction, false, now)?,
+                End::Failed(failure) => {
+                    let kind = self.job.workload.kinds()[kind];
+                    return Err(RunError::Refused(format!("{kind}: {failure}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn try_later(
+        &mut self,
+        transaction: Deferred<W::Procedure>,
+        alone: bool,
+        now: Nanos,
+    ) -> Result<(), RunError> {
+        let waiting = self.defer(transaction, false, now)?;
+        self.distributed.later.push(Waiting { alone, ..waiting });
+        Ok(())
+    }
+
+    /// A transaction has met another one.
+    pub(crate) fn defer(
+        &mut self,
+        transaction: Deferred<W::Procedure>,
+        is_here: bool,
+        now: Nanos,
+    ) -> Result<Waiting<W::Procedure>, RunError> {
+        let Deferred { procedure, began, attempts } = transaction;
+        let (attempts, kind) = (attempts + 1, W::kind(&procedure));
+        if self.job.plan.deadline(began).is_some_and(|deadline| now >= deadline) {
+            return Err(self.failure(kind, Abort::Deadline));
+        }
+        if self.warm {
+            self.result.kinds[kind].aborts += 1;
+            self.result.attempts_max = self.result.attempts_max.max(attempts + 1);
+        }
+        let holds = is_here && self.is_durable() && self.member.holds_part();
+        let waits_for_part = holds && self.distributed.in_order;
+        let met = waits_for_part.then(|| self.member.parts_released());
+        let pause = if waits_for_part {
+            PART_NANOS
+        } else if !is_here || holds || attempts > LOCAL_ATTEMPTS {
+            self.distributed.pace.pause(&mut self.backoff, attempts)
+        } else {
+            self.backoff.nanos(attempts, false)
+        };
+        let transaction = Deferred { procedure, began, attempts };
+        Ok(Waiting { transaction, ready: now.plus(pause), is_here, alone: false, met })
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        self.job.plan.durability != Durability::None
+    }
+
+    /// Whether one more transaction over several instances may be under way.
+    pub(crate) fn can_submit(&self) -> bool {
+        let Distributed { later, gathered, pace, .. } = &self.distributed;
+        self.member.open() + later.len() + gathered.len() < pace.under_way_max()
+    }
+
+    /// Whether one of those that are to be tried again may be under way.
+    fn can_submit_again(&self) -> bool {
+        self.distributed.in_order || self.member.open() < self.distributed.pace.under_way_max()
+    }
+
+    /// Begins an attempt, now or when the worker can ask others.
+    pub(crate) fn submit(
+        &mut self,
+        mut transaction: Deferred<W::Procedure>,
+        alone: bool,
+    ) -> Result<(), RunError> {
+        if !self.distributed.in_order {
+            let Deferred { procedure, began, attempts } = transaction;
+            let tickets = Tickets::one(Ticket { began, attempts }, P::now(self.c));
+            return self.submit_all(Batch::one(procedure), tickets);
+        }
+        let kind = W::kind(&transaction.procedure);
+        let to = if alone { Ok(None) } else { self.member.other_instance(&mut transaction.procedure) };
+        let to = to.map_err(|abort| self.failure(kind, abort))?;
+        self.distributed.gathered.push_back(Gathered { transaction, to });
+        self.submit_gathered()
+    }
+
+    /// Submits what has gathered, if the worker can ask others.
+    pub(crate) fn submit_gathered(&mut self) -> Result<(), RunError> {
+        let gathered = &mut self.distributed.gathered;
+        let can_ask = self.member.can_ask();
+        self.member.wait_for_turn(!can_ask && !gathered.is_empty());
+        if gathered.is_empty() || !can_ask {
+            return Ok(());
+        }
+        let to = gathered[0].to;
+        let (mut procedures, mut tickets, mut others) = (Vec::new(), Vec::new(), VecDeque::new());
+        while let Some(one) = gathered.pop_front() {
+            let joins = procedures.is_empty() || to.is_some() && one.to == to && procedures.len() < BATCH_MAX;
+            if !joins {
+                others.push_back(one);
+                continue;
+            }
+            let Deferred { procedure, began, attempts } = one.transaction;
+            procedures.push(procedure);
+            tickets.push(Ticket { began, attempts });
+        }
+        self.distributed.gathered = others;
+        let kind = W::kind(&procedures[0]);
+        let (me, member) = (self.me.instance, &mut self.member);
+        let batch = Batch::of(procedures, |action| member.instance_of(action).map(|instance| instance == me));
+        let batch = batch.map_err(|abort| self.failure(kind, abort))?;
+        self.submit_all(batch, Tickets::all(tickets, P::now(self.c)))
+    }
+
+    fn submit_all(&mut self, batch: Batch<W::Procedure>, tickets: Tickets) -> Result<(), RunError> {
+        let bounds = Bounds { deadline: self.job.plan.deadline(tickets.of(0).began), attempts_max: Some(1) };
+        let submitted = self.member.submit(self.c, self.executor.session(), (batch, tickets), bounds);
+        submitted.map_err(broken)
+    }
+
+    /// Attempts the transactions again whose pauses are over. The moment afterwards.
+    pub(crate) fn again(&mut self, now: Nanos) -> Result<Nanos, RunError> {
+        while self.can_submit_again()
+            && let Some(waiting) = self.distributed.take_ready(now)
+        {
+            self.submit(waiting.transaction, waiting.alone)?;
+        }
+        self.submit_gathered()?;
+        let mut after = now;
+        while let Some(ready) = self.aside.iter().position(|waiting| self.is_ready(waiting, now)) {
+            let waiting = self.aside.swap_remove(ready);
+            after = self.run_here(waiting.transaction)?;
+        }
+        Ok(after)
+    }
+
+    /// Whether a transaction of this instance alone can be tried again.
+    pub(crate) fn is_ready(&self, waiting: &Waiting<W::Procedure>, now: Nanos) -> bool {
+        waiting.ready <= now || waiting.met.is_some_and(|met| met != self.member.parts_released())
+    }
+
+    /// When the first transaction over several instances can be tried again that may be.
+    pub(crate) fn next_again(&self) -> Option<Nanos> {
+        let later = self.distributed.later.iter().map(|waiting| waiting.ready);
+        later.min().filter(|_| self.can_submit_again())
+    }
+
+    /// Has the log write what parts wait for, which keep others out.
+    pub(crate) fn hurry(&mut self) {
+        self.member.hurry(self.executor.session());
+    }
+}

@@ -1,0 +1,525 @@
+//! What the workers of a deployment of several instances do: local transactions the ordinary way,
+//! transactions over several instances as members of the deployment, and parts for others between
+//! two transactions.
+//!
+//! A worker that has no transaction left says so to those of other instances, and goes on serving
+//! until all of them have: nobody loses a participant. A local transaction that meets another one
+//! is tried again by the loop, and not within its session, because it may have met a part that this
+//! very worker holds for another instance, and lets go when it hears the decision.
+
+pub(crate) mod batch;
+mod crossing;
+pub(crate) mod news;
+pub(crate) mod pace;
+pub(crate) mod seats;
+pub(crate) mod waiting;
+
+use std::sync::atomic::Ordering;
+
+use boundary::run_as;
+use boundary::{Backoff, Bounds, Commit, Ending, Procedure, SchemaBuilder};
+use distributed::messages::INCARNATIONS_MAX;
+use distributed::{
+    Adopted, Counts, DataOwners, Done, HomeInstance, Map, Member, MemberError, Setting, WorkerName,
+};
+use platform::link::SendError;
+use platform::{Nanos, Node, Platform};
+use terms::random::Random;
+use terms::{Abort, Category, Mode};
+use workloads::Workload;
+
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::execution::executor::{Executor, Seat};
+use crate::host::Host;
+use crate::members::batch::Batch;
+use crate::members::news::{Arrivals, News};
+use crate::members::pace::Pace;
+pub(crate) use crate::members::seats::{LinkSeat, Seats};
+use crate::members::waiting::{Distributed, Tickets, Waiting};
+use crate::plan::{Durability, Plan};
+use crate::retry::Deferred;
+use crate::workers::acknowledgements::Acknowledgements;
+use crate::workers::board::{ANNOUNCE_COMMITS, Board};
+use crate::workers::upcoming::Upcoming;
+use crate::workers::worker::{Job, WorkerResult};
+
+/// Transactions that a worker of a durable instance has laid aside, at most: there, rows may be
+/// locked until groups are durable. Where nothing is durable they are locked for a round trip, and
+/// laying aside brings nothing: 0.93 to 1.03 of the throughput under seven schemes, 0.4 to 0.9 in
+/// most runs under `hstore` (docs/islands.md).
+const ASIDE_MAX: usize = 64;
+/// How often a worker that waits for answers looks whether the run is over.
+const LOOK_NANOS: u64 = 50_000;
+
+/// How the data of a workload are divided over the instances of a deployment.
+#[derive(Clone)]
+pub(crate) struct Division {
+    pub map: Map,
+    /// Of the tables.
+    pub fingerprint: u32,
+    /// By worker.
+    pub names: Vec<WorkerName>,
+    /// Numbers of the openings of the instances.
+    pub openings: Vec<u64>,
+}
+
+impl Division {
+    /// Divides the data.
+    pub(crate) fn new<W: Workload>(
+        workload: &W,
+        plan: &Plan,
+        deployment: &Deployment,
+    ) -> Result<Self, RunError> {
+        let instances = deployment.instances.len();
+        if let Some(why) = workload.undivided() {
+            return Err(RunError::Refused(why.to_owned()));
+        }
+        if !plan.optimisations.has(storage::Optimisation::BoundedSpin) {
+            let why = "several instances need bounded waits: bounded-spin cannot be left out";
+            return Err(RunError::Refused(why.to_owned()));
+        }
+        let mut schema = SchemaBuilder::new();
+        workload.create(&mut schema);
+        let name = |worker: usize| WorkerName {
+            instance: deployment.instance_of(worker) as u16,
+            worker: worker as u16,
+        };
+        let parts = workload.parts();
+        let owners = (0..parts).map(|part| name(deployment.loader(part, parts))).collect();
+        let map = Map::new(&schema.divisions(), owners, instances).map_err(RunError::of)?;
+        let fingerprint = distributed::messages::fingerprint(schema.descriptions());
+        let names: Vec<WorkerName> = (0..deployment.workers()).map(name).collect();
+        Ok(Division { map, fingerprint, names, openings: vec![0; instances] })
+    }
+
+    /// Who has which data.
+    pub(crate) fn deployed(&self, instances: usize) -> DataOwners {
+        DataOwners { instances, parts: self.map.instances() }
+    }
+
+    /// How many partitions a worker has.
+    fn partitions_of(&self, worker: WorkerName) -> usize {
+        let parts = 0..self.map.instances().len();
+        parts.filter(|part| self.map.owner_of_part(*part) == worker).count()
+    }
+
+    /// The instance that has a part of the data.
+    pub(crate) fn instance_of_part(&self, part: usize) -> usize {
+        usize::from(self.map.owner_of_part(part).instance)
+    }
+}
+
+/// Says that a worker is gone, unless it leaves as it should.
+struct Presence<'a, P: Platform> {
+    c: P::Core,
+    board: &'a Board<P>,
+    leaves_well: bool,
+}
+
+impl<P: Platform> Drop for Presence<'_, P> {
+    fn drop(&mut self) {
+        if !self.leaves_well && !P::is_gone(self.c) {
+            // Relaxed: nothing but the fact is handed on.
+            P::store(self.c, self.board.broken(), 1, Ordering::Relaxed);
+            P::store(self.c, self.board.stop(), 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'d, P: Host, W: Workload> Job<'d, P, W> {
+    /// As [`Self::run`], as a worker of one of several instances.
+    pub(crate) fn run_among(
+        &self,
+        c: P::Core,
+        worker: usize,
+        node: Option<Node>,
+        (division, seats): (&Division, &Seats<P>),
+    ) -> Result<WorkerResult, RunError> {
+        let mut presence = Presence { c, board: self.board, leaves_well: false };
+        let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
+        let (seed, owners, adapting, restless) = (self.plan.seed, None, None, None);
+        let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
+        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
+        let links = seats.take(worker);
+        let me = division.names[worker];
+        P::join_instance(c, usize::from(me.instance));
+        let began = self.board.meet(c);
+        P::allow_falls(c);
+        let (mut executor, LinkSeat { bell, connections }) = (executor.map_err(RunError::of)?, links?);
+        let stream = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(worker as u64 + 1);
+        executor.session().seed(stream);
+        let incarnation = division.openings[usize::from(me.instance)];
+        if incarnation >= INCARNATIONS_MAX {
+            return Err(RunError::Refused(format!("{me}: it was opened {incarnation} times: copy its rows")));
+        }
+        let (durability, rules) = (self.plan.durability, self.plan.protocol);
+        let (is_durable, in_order) = (durability != Durability::None, database.traits().locks_partitions);
+        let setting = Setting {
+            me,
+            tables,
+            map: &division.map,
+            fingerprint: division.fingerprint,
+            incarnation,
+            durable: is_durable,
+            in_order,
+            rules,
+        };
+        let mut member = Member::new(setting, bell, connections).map_err(RunError::of)?;
+        if let Some(gate) = &seats.gate {
+            member.expect(&seats.down);
+            let here = division.names.iter().copied().filter(|name| name.instance == me.instance);
+            let adopted = Adopted::of(c, database, me, here);
+            let back = member.come_back(c, executor.session(), gate.clone(), adopted);
+            back.map_err(RunError::of)?;
+        }
+        let mut backoff = Backoff::new(stream);
+        backoff.set_pauses(self.plan.retry.pauses());
+        let mut result = self.nothing()?;
+        result.warm = began.plus(self.schedule.warm_up_nanos);
+        let mut crew = Crew {
+            job: self,
+            c,
+            worker,
+            me,
+            member,
+            executor: &mut *executor,
+            backoff,
+            random: Random::new(seed, worker as u64 + 1),
+            upcoming: Upcoming::new(self.plan.optimisations.look_ahead()),
+            ends: result.warm.plus(self.schedule.nanos),
+            left: self.schedule.transactions_max.unwrap_or(u64::MAX),
+            result,
+            warm: false,
+            arrivals: seats.arrivals.as_deref(),
+            current: None,
+            aside: Vec::new(),
+            aside_max: match (is_durable, in_order) {
+                (false, _) => 0,
+                (true, false) => ASIDE_MAX,
+                (true, true) => division.partitions_of(me).clamp(1, ASIDE_MAX),
+            },
+            distributed: Distributed::new(Pace::new(self.plan.in_flight, is_durable, stream), in_order),
+            commits: 0,
+            counts_before: Counts::default(),
+            messages_before: vec![0; division.openings.len()],
+            actions: Vec::new(),
+            ended: Vec::new(),
+            avoids_snapshots: database.traits().snapshots,
+            acknowledgements: Acknowledgements::new(match rules.answers_durable {
+                true => durability,
+                false => Durability::None,
+            }),
+        };
+        crew.work()?;
+        presence.leaves_well = true;
+        let Crew { mut result, member, .. } = crew;
+        let counts = member.counts();
+        result.messages_missing = counts.expected as i64 - counts.messages as i64;
+        (result.losses, result.echoes) = (counts.losses, counts.echoes);
+        result.breakdown = executor.session().breakdown();
+        Ok(result)
+    }
+}
+
+/// A deployment that is broken, seen by a member.
+fn broken(error: MemberError) -> RunError {
+    match error {
+        MemberError::Receive { error: ref end, .. } if end.is_end() => RunError::PeerGone(error.to_string()),
+        MemberError::Send { error: SendError::Closed, .. } => RunError::PeerGone(error.to_string()),
+        error => RunError::of(error),
+    }
+}
+
+/// One worker at work.
+struct Crew<'a, 'd, P: Host, W: Workload> {
+    job: &'a Job<'d, P, W>,
+    c: P::Core,
+    worker: usize,
+    me: WorkerName,
+    member: Member<'d, P, Batch<W::Procedure>, Tickets>,
+    executor: &'a mut (dyn Executor<'d, W::Procedure> + 'd),
+    backoff: Backoff,
+    random: Random,
+    upcoming: Upcoming<W::Procedure>,
+    ends: Nanos,
+    /// Transactions to begin.
+    left: u64,
+    result: WorkerResult,
+    warm: bool,
+    /// What becomes of its links later on.
+    arrivals: Option<&'a Arrivals<P>>,
+    /// The worker's next transaction, if it has to wait: in a box, because most are never here.
+    current: Option<Box<Waiting<W::Procedure>>>,
+    /// Transactions in this instance alone that have met another one, and wait for their next
+    /// attempt.
+    #[allow(clippy::vec_box)]
+    aside: Vec<Box<Waiting<W::Procedure>>>,
+    aside_max: usize,
+    distributed: Distributed<W::Procedure>,
+    commits: u64,
+    /// What the member had counted when the warm-up ended.
+    counts_before: Counts,
+    /// Messages that it had sent to each instance by then.
+    messages_before: Vec<u64>,
+    actions: Vec<<W::Procedure as Procedure>::Action>,
+    ended: Vec<Done<Batch<W::Procedure>, Tickets>>,
+    /// Whether transactions that only read would see snapshots, which do not fit those of other
+    /// instances.
+    avoids_snapshots: bool,
+    acknowledgements: Acknowledgements,
+}
+
+impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
+    /// Runs transactions until the schedule or the board ends it, and serves until nobody has one.
+    fn work(&mut self) -> Result<(), RunError> {
+        let (c, board) = (self.c, self.job.board);
+        // As in a single instance, the end of a transaction is the beginning of the next.
+        let mut now = P::now(c);
+        loop {
+            self.end_warm_up(now);
+            if self.turn()? {
+                // What was done for others is no part of the next transaction.
+                now = P::now(c);
+            }
+            // Relaxed, twice: nothing but the moment is handed on.
+            let is_stopped = P::load(c, board.stop(), Ordering::Relaxed) != 0;
+            if is_stopped && P::load(c, board.broken(), Ordering::Relaxed) != 0 {
+                return Ok(());
+            }
+            // The first worker to finish stops all: those of other instances hear it from that
+            // worker itself.
+            let is_first = self.job.schedule.commits_max.is_some() && self.member.has_departed_peer();
+            let is_over = is_stopped || now >= self.ends || is_first;
+            if is_over {
+                self.current = None;
+                self.aside.clear();
+                self.distributed.clear();
+                self.member.wait_for_turn(false);
+            }
+            if self.distributed.pace.is_held_back() {
+                self.hurry();
+            }
+            self.executor.session().tend(now);
+            if !self.acknowledgements.is_empty() {
+                self.acknowledge(P::now(c));
+            }
+            if !self.member.is_open() && !is_over {
+                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
+                continue;
+            }
+            if is_over || (self.left == 0 && self.has_none()) {
+                if self.leave()? {
+                    break;
+                }
+                now = self.wait(Category::Communication, now.plus(LOOK_NANOS))?;
+                continue;
+            }
+            now = self.again(now)?;
+            now = if self.current.is_some() {
+                self.go_on(now)?
+            } else if self.left > 0 {
+                self.begin(now)?
+            } else {
+                self.wait_for(now, None)?
+            };
+        }
+        self.acknowledgements.finish(self.executor.session())?;
+        self.result.ended = P::now(c);
+        self.acknowledge(self.result.ended);
+        let counts = self.member.counts();
+        self.result.messages = counts.messages - self.counts_before.messages;
+        let before = &self.messages_before;
+        let messages = self.member.messages_to(before.len());
+        self.result.messages_to = messages.iter().zip(before).map(|(all, before)| all - before).collect();
+        Ok(())
+    }
+
+    fn end_warm_up(&mut self, now: Nanos) {
+        // As in a single instance.
+        if self.warm || (now < self.result.warm && self.job.schedule.warm_up_nanos > 0) {
+            return;
+        }
+        self.warm = true;
+        if self.worker == 0 {
+            P::reset_counters(self.c);
+        }
+        self.executor.session().reset_stats();
+        self.counts_before = self.member.counts();
+        self.messages_before = self.member.messages_to(self.messages_before.len());
+        self.result.attempts_max = 0;
+    }
+
+    /// The next transaction: runs it here, submits it, or keeps it until it can be submitted. The
+    /// moment afterwards.
+    fn begin(&mut self, now: Nanos) -> Result<Nanos, RunError> {
+        let Crew { job, worker, ref mut random, .. } = *self;
+        let elapsed = if self.warm { now.since(self.result.warm) } else { 0 };
+        let draw = || job.workload.next_at(elapsed, worker, random, now.0);
+        let place = self.upcoming.begin((now, self.left), draw, &mut *self.executor);
+        let mut transaction = place.take().expect("there is a transaction to begin");
+        job.workload.begin(worker, &mut transaction.procedure, now.0);
+        self.left -= 1;
+        let is_here = match self.member.home_instance(&transaction.procedure) {
+            HomeInstance::Here => true,
+            HomeInstance::Elsewhere => false,
+            HomeInstance::Unknown => {
+                let kind = W::kind(&transaction.procedure);
+                let is_here = self.member.is_here(&mut transaction.procedure);
+                is_here.map_err(|abort| self.failure(kind, abort))?
+            }
+        };
+        if is_here {
+            return self.run_here(transaction);
+        }
+        if self.can_submit() {
+            return self.submit(transaction, false).map(|()| P::now(self.c));
+        }
+        let waiting = Waiting { transaction, ready: Nanos(0), is_here, alone: false, met: None };
+        self.current = Some(Box::new(waiting));
+        self.go_on(now)
+    }
+
+    /// Goes on with the transaction that waits, if it can be tried now. The moment afterwards.
+    fn go_on(&mut self, now: Nanos) -> Result<Nanos, RunError> {
+        let can_run = self.current.as_ref().is_some_and(|waiting| match waiting.is_here {
+            true => self.is_ready(waiting, now),
+            false => self.can_submit(),
+        });
+        let ready = self.current.as_ref().filter(|waiting| waiting.is_here).map(|waiting| waiting.ready);
+        match self.current.take_if(|_| can_run).map(|waiting| *waiting) {
+            Some(Waiting { transaction, is_here: true, .. }) => self.run_here(transaction),
+            Some(Waiting { transaction, .. }) => self.submit(transaction, false).map(|()| P::now(self.c)),
+            None => self.wait_for(now, ready),
+        }
+    }
+
+    fn failure(&self, kind: usize, abort: Abort) -> RunError {
+        RunError::Transaction { kind: self.job.workload.kinds()[kind], abort }
+    }
+
+    /// Says goodbye; whether all have, and none will come back.
+    fn leave(&mut self) -> Result<bool, RunError> {
+        let leaves = self.member.leave(self.c).map_err(broken)?;
+        if self.arrivals.is_some_and(Arrivals::has_given_up) {
+            return Ok(true);
+        }
+        Ok(leaves && self.arrivals.is_none_or(|arrivals| arrivals.close(self.c, self.worker)))
+    }
+
+    /// Hears what has become of links.
+    fn hear_of_links(&mut self) -> Result<(), RunError> {
+        let Some(arrivals) = self.arrivals else {
+            let missing = self.member.missing().filter(|_| self.member.counts().losses > 0);
+            let gone = |name: WorkerName| RunError::PeerGone(format!("{name} has closed the link"));
+            return missing.map_or(Ok(()), |name| Err(gone(name)));
+        };
+        while let Some(news) = arrivals.take(self.worker, P::now(self.c)) {
+            let session = self.executor.session();
+            let heard = match news {
+                News::Lost(name) => self.member.lose(self.c, session, name),
+                News::Met(connection) => self.member.reconnect(self.c, session, connection),
+            };
+            heard.map_err(broken)?;
+        }
+        Ok(())
+    }
+
+    /// A transaction has committed, and is acknowledged when that may be.
+    fn committed(
+        &mut self,
+        kind: usize,
+        (began, now): (Nanos, Nanos),
+        commit: Commit,
+    ) -> Result<(), RunError> {
+        let waited = self.job.plan.durability == Durability::Sync;
+        if waited {
+            // A commit of this instance alone is waited for without an epoch, which parts need.
+            self.hurry();
+        }
+        self.acknowledgements.committed(self.executor.session(), (kind, began, commit))?;
+        self.acknowledge(if waited { P::now(self.c) } else { now });
+        Ok(())
+    }
+
+    /// Acknowledges what can be acknowledged.
+    fn acknowledge(&mut self, now: Nanos) {
+        while let Some(done) = self.acknowledgements.next(self.executor.session()) {
+            self.acknowledged(done.kind, done.began, now);
+        }
+    }
+
+    fn acknowledged(&mut self, kind: usize, began: Nanos, now: Nanos) {
+        self.job.workload.acknowledged(self.worker, began.0);
+        self.job.acknowledge(&mut self.result, self.warm, (kind, began, now));
+        self.commits += u64::from(self.warm);
+        let (c, board) = (self.c, self.job.board);
+        if self.warm && self.commits.is_multiple_of(ANNOUNCE_COMMITS) {
+            let aborts = self.result.kinds.iter().map(|kind| kind.aborts).sum();
+            board.announce(c, self.worker, self.commits, aborts);
+        }
+        if self.job.schedule.commits_max.is_some_and(|most| self.commits >= most) {
+            P::store(c, board.stop(), 1, Ordering::Relaxed);
+        }
+    }
+
+    fn rolled_back(&mut self, kind: usize, began: Nanos, now: Nanos) {
+        if self.warm {
+            let counts = &mut self.result.kinds[kind];
+            counts.rollbacks += 1;
+            counts.latency_nanos.saturating_record(now.since(began));
+        }
+    }
+
+    /// Whether no transaction waits for anything but answers.
+    fn has_none(&self) -> bool {
+        self.current.is_none() && self.aside.is_empty() && self.distributed.is_empty()
+    }
+
+    /// One attempt of a transaction in this instance alone, which waits for another one after a
+    /// conflict. The moment afterwards.
+    #[inline]
+    fn run_here(&mut self, mut transaction: Deferred<W::Procedure>) -> Result<Nanos, RunError> {
+        let began = transaction.began;
+        let bounds = Bounds { deadline: self.job.plan.deadline(began), attempts_max: Some(1) };
+        self.executor.session().turn_to_another(transaction.attempts > 0);
+        let ending = if self.avoids_snapshots && transaction.procedure.read_only() {
+            let run = (self.job.tables, &mut transaction.procedure, &mut self.actions);
+            run_as(self.executor.session(), Mode::Single, run, &bounds)
+        } else {
+            self.executor.run(&mut transaction.procedure, &bounds)
+        };
+        let (kind, now) = (W::kind(&transaction.procedure), P::now(self.c));
+        match ending {
+            Ok(Ending::Committed((), commit)) => self.committed(kind, (began, now), commit)?,
+            Ok(Ending::RolledBack(_)) => self.rolled_back(kind, began, now),
+            Err(abort) if abort.is_conflict() => {
+                let waiting = Box::new(self.defer(transaction, true, now)?);
+                // What it has met may be held for a round trip, or until it is durable: the worker
+                // goes on with others.
+                match self.aside.len() < self.aside_max {
+                    true => self.aside.push(waiting),
+                    false => self.current = Some(waiting),
+                }
+            }
+            Err(abort) => return Err(self.failure(kind, abort)),
+        }
+        Ok(now)
+    }
+
+    /// Waits for answers, or until a transaction can be tried again: the worker's own one at
+    /// `ready`. The moment afterwards.
+    fn wait_for(&mut self, now: Nanos, ready: Option<Nanos>) -> Result<Nanos, RunError> {
+        let aside = self.aside.iter().map(|waiting| waiting.ready);
+        let moments = aside.chain(self.next_again()).chain(ready);
+        let category = if ready.is_some() { Category::Backoff } else { Category::Communication };
+        self.wait(category, moments.fold(now.plus(LOOK_NANOS), Nanos::min))
+    }
+
+    fn wait(&mut self, category: Category, deadline: Nanos) -> Result<Nanos, RunError> {
+        self.member.check_log(self.executor.session()).map_err(RunError::of)?;
+        self.hurry();
+        self.member.wait(self.c, self.executor.session(), (category, deadline));
+        Ok(P::now(self.c))
+    }
+}

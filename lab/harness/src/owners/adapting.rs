@@ -1,0 +1,569 @@
+//! Partitions that follow the workload of a run: what workers that own them count goes to a
+//! controller, and what it decides to the map.
+//!
+//! The main thread monitors, as a thread of its own does in ATraPos (section V): a search takes
+//! milliseconds, in which a worker would answer nobody. When an interval is over it asks all
+//! workers for what they have counted; each answers after its next transaction. When the controller
+//! wants another map, the first worker that is there makes the changes between two of its
+//! transactions, while all others serve each other ([`dora::OwnerWorker::rearrange`]). An interval
+//! ends early when throughput changes in it, by the commits that workers announce
+//! ([`crate::owners::pulse`]): it may be eight times as long as the shortest one. Workers look at one word
+//! after each transaction, which changes with each question. A worker whose run is over answers no
+//! more, and nothing is decided from then on.
+//!
+//! Sockets that fail ([`crate::faults::failing`]), and processors that come and go ([`crate::owners::processors`]),
+//! are told to the controller at once: it gives the partitions of those that are gone to the cores
+//! that are left. A worker whose processor is gone hears of it with the next question, which it
+//! gets at once. From then on it runs no transactions of its own, and others draw for its clients;
+//! it does for others what belongs to it until that is taken from it, and takes part again when its
+//! processor is back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dora::ActionExecutor;
+use platform::{LINE_BYTES, Nanos, OutOfMemory, Platform};
+use repartitioning::{
+    Action, Arrays, Change, Controller, Core, Cores, Event, Load, PartitionMap, Search, Settings, Spent,
+    Story,
+};
+use storage::Latched;
+use terms::Abort;
+
+use crate::deployment::Deployment;
+use crate::faults::failing::Failing;
+use crate::owners::processors::Standing;
+use crate::owners::pulse::{Beat, Pulse};
+
+/// How partitions follow the workload of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adaptation {
+    /// What the controller is told in advance.
+    pub settings: Settings,
+    /// The workers' cores; `None`: they are in the sockets that the deployment says, all equally
+    /// far from each other.
+    pub cores: Option<Cores>,
+}
+
+impl Adaptation {
+    /// With this shortest interval between two measurements.
+    pub fn every(seconds: f64) -> Self {
+        let settings = Settings { change_seconds: CHANGE_SECONDS, ..Settings::new(seconds) };
+        Adaptation { settings, cores: None }
+    }
+}
+
+/// What a change is believed to cost until some were made: workers stop for as long as it takes to
+/// ask all of them, for any number of changes, and nothing is copied. So 80 changes are believed to
+/// cost what a pause of 160 us does.
+const CHANGE_SECONDS: f64 = 2e-6;
+/// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128
+/// ns.
+const BYTE_NS: f64 = 2.0;
+/// The main thread looks so many times in an interval.
+const LOOKS: u64 = 16;
+
+/// Bits of a question that name a worker.
+const WORKER_BITS: u32 = 16;
+/// Set in questions that ask one worker to change the map; others ask all what they have counted.
+const CHANGES: u64 = 1 << WORKER_BITS;
+/// One question.
+const ONE: u64 = CHANGES << 1;
+
+/// Words that the workers look at: the question that is asked, and how often processors have come
+/// or gone. Not in the first line of their region: regions and pages begin with pages of memory,
+/// and what all transactions look at there competes for one set of the nearest cache.
+const QUESTION: usize = 21 * LINE_BYTES;
+const STANDINGS: usize = QUESTION + 8;
+const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
+
+/// What a worker hands over.
+struct Handed {
+    worker: usize,
+    arrays: Arrays,
+    transactions: u64,
+}
+
+/// How a change of the map has ended.
+struct Made {
+    refused: Option<String>,
+    nanos: u64,
+}
+
+/// What lies between the workers and the main thread.
+#[derive(Default)]
+struct Desk {
+    /// The question that is asked.
+    question: u64,
+    handed: Vec<Handed>,
+    /// What the worker takes that is asked to change the map.
+    changes: Option<Vec<Change>>,
+    made: Option<Made>,
+}
+
+/// What the workers of a run share that follows its workload.
+pub(crate) struct Adapting<P: Platform> {
+    adaptation: Adaptation,
+    cores: Cores,
+    words: P::Region,
+    desk: Latched<P, Desk>,
+    /// Who has a processor.
+    standing: Latched<P, Arc<Standing>>,
+}
+
+impl<P: Platform> Adapting<P> {
+    /// Of the workers of this deployment.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(
+        c: P::Core,
+        adaptation: &Adaptation,
+        deployment: &Deployment,
+    ) -> Result<Self, OutOfMemory> {
+        let cores = adaptation.cores.clone().filter(|cores| cores.count() == deployment.workers());
+        Ok(Adapting {
+            adaptation: adaptation.clone(),
+            cores: cores.unwrap_or_else(|| equally_far(&deployment.sockets())),
+            words: P::region(c, None, WORDS_BYTES, "questions of the monitor")?,
+            desk: Latched::new(c, "answers to the monitor", Desk::default())?,
+            standing: Latched::new(c, "processors of workers", Arc::new(Standing::of(deployment)))?,
+        })
+    }
+
+    fn question(&self) -> &P::Word {
+        P::word_of(&self.words, QUESTION)
+    }
+
+    /// How often processors have come or gone.
+    fn standings(&self) -> &P::Word {
+        P::word_of(&self.words, STANDINGS)
+    }
+
+    fn standing(&self, c: P::Core) -> Arc<Standing> {
+        self.standing.with(c, |standing| Arc::clone(standing))
+    }
+
+    /// Processors have come or gone: workers hear of it with the next question.
+    fn stand(&self, c: P::Core, standing: Standing) {
+        self.standing.with(c, |old| *old = Arc::new(standing));
+        // Relaxed: the next question orders it.
+        P::fetch_add(c, self.standings(), 1, Ordering::Relaxed);
+    }
+}
+
+/// Cores in these sockets, all equally far from each other.
+fn equally_far(sockets: &[u32]) -> Cores {
+    let dense: BTreeSet<u32> = sockets.iter().copied().collect();
+    let count = dense.len();
+    let row = |one: usize| (0..count).map(|other| if one == other { 0.0 } else { BYTE_NS }).collect();
+    let number = |socket: &u32| dense.range(..socket).count() as u16;
+    let sockets = sockets.iter().map(number).collect();
+    Cores::new(sockets, (0..count).map(row).collect()).expect("a run has workers, in dense sockets")
+}
+
+/// What one worker has to do with it.
+pub(crate) struct Part<'d, P: Platform> {
+    shared: &'d Adapting<P>,
+    worker: usize,
+    /// The last question that it has seen.
+    question: u64,
+    /// The version of the map in its last transaction.
+    version: u64,
+    /// How often processors have come or gone, as far as it knows, and who has one.
+    standings: u64,
+    standing: Option<Arc<Standing>>,
+    /// Transactions since it was asked, or since the map changed.
+    transactions: u64,
+}
+
+impl<'d, P: Platform> Part<'d, P> {
+    /// Of the worker with this number.
+    pub(crate) fn new(shared: &'d Adapting<P>, worker: usize) -> Self {
+        Part { shared, worker, question: 0, version: 0, standings: 0, standing: None, transactions: 0 }
+    }
+
+    /// Workers whose processors are gone, as far as it knows, and whether its own is.
+    #[inline]
+    pub(crate) fn absent(&self) -> (&[usize], bool) {
+        self.standing
+            .as_ref()
+            .map_or((&[], false), |standing| (standing.absent(), standing.is_absent(self.worker)))
+    }
+
+    /// After a transaction of the worker: does what it is asked for.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    #[inline]
+    pub(crate) fn turn(
+        &mut self,
+        c: P::Core,
+        worker: &mut dora::OwnerWorker<'d, P>,
+        hands: &mut dyn ActionExecutor,
+    ) -> Result<(), Abort> {
+        let version = worker.map().version();
+        if version != self.version {
+            (self.version, self.transactions) = (version, 0);
+        }
+        self.transactions += 1;
+        self.answer(c, worker, hands)
+    }
+
+    /// Does what the worker is asked for.
+    ///
+    /// # Errors
+    /// The database has stopped, or a worker is gone.
+    #[inline]
+    pub(crate) fn answer(
+        &mut self,
+        c: P::Core,
+        worker: &mut dora::OwnerWorker<'d, P>,
+        hands: &mut dyn ActionExecutor,
+    ) -> Result<(), Abort> {
+        // Acquire: pairs with the release of the main thread, whose question is on the desk.
+        let question = P::load(c, self.shared.question(), Ordering::Acquire);
+        if question == self.question {
+            return Ok(());
+        }
+        self.question = question;
+        // Relaxed: ordered by the question.
+        let standings = P::load(c, self.shared.standings(), Ordering::Relaxed);
+        if standings != self.standings {
+            let standing = self.shared.standing(c);
+            // Where that is refused the thread goes where the kernel lets it.
+            let _stays = P::bind(c, &standing.binding(self.worker));
+            (self.standings, self.standing) = (standings, Some(standing));
+        }
+        match question & CHANGES {
+            0 => self.hand_over(c, worker),
+            _ if question as u16 == self.worker as u16 => return self.change(c, worker, hands),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, c: P::Core, worker: &mut dora::OwnerWorker<'d, P>) {
+        let Some(arrays) = worker.take_arrays() else { return };
+        let transactions = std::mem::take(&mut self.transactions);
+        let handed = Handed { worker: self.worker, arrays, transactions };
+        self.shared.desk.with(c, |desk| {
+            // Another question may have been asked meanwhile.
+            if desk.question == self.question {
+                desk.handed.push(handed);
+            }
+        });
+    }
+
+    fn change(
+        &mut self,
+        c: P::Core,
+        worker: &mut dora::OwnerWorker<'d, P>,
+        hands: &mut dyn ActionExecutor,
+    ) -> Result<(), Abort> {
+        let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) else { return Ok(()) };
+        let began = P::now(c);
+        let refused = worker.rearrange(hands, &changes)?.err().map(|why| why.to_string());
+        let made = Made { refused, nanos: P::now(c).since(began) };
+        self.shared.desk.with(c, |desk| desk.made = Some(made));
+        Ok(())
+    }
+}
+
+/// What the main thread waits for.
+enum Waiting {
+    /// The end of an interval.
+    Until(Nanos),
+    /// What workers have counted.
+    Counts,
+    /// The change of the map.
+    Change,
+}
+
+/// What the main thread of a run does, from the moment on at which the workers have begun.
+pub(crate) struct Monitoring<'a, P: Platform> {
+    shared: &'a Adapting<P>,
+    failing: Option<&'a Failing>,
+    map: &'a PartitionMap,
+    /// What is said of it.
+    note: Option<&'a str>,
+    monitor: Option<Monitor<'a, P>>,
+}
+
+impl<'a, P: Platform> Monitoring<'a, P> {
+    /// Of workers that own what this map says, of which this is said.
+    pub(crate) fn new(
+        shared: &'a Adapting<P>,
+        failing: Option<&'a Failing>,
+        (map, note): (&'a PartitionMap, Option<&'a str>),
+    ) -> Self {
+        Monitoring { shared, failing, map, note, monitor: None }
+    }
+
+    /// How often the main thread looks.
+    pub(crate) fn look_nanos(&self) -> u64 {
+        (nanos(self.shared.adaptation.settings.interval_seconds) / LOOKS).max(1)
+    }
+
+    /// Does what is to be done now, of workers that have begun, measure from `warm` on (as far as
+    /// is known now), and have announced so many commits since; `say` hears what is decided. The
+    /// map of partitions, if it has changed.
+    pub(crate) fn look(
+        &mut self,
+        c: P::Core,
+        (began, warm): (Nanos, Nanos),
+        commits: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Option<&PartitionMap> {
+        let (shared, failing, map) = (self.shared, self.failing, self.map);
+        let new = || {
+            let standing = shared.standing(c).as_ref().clone();
+            Monitor::new(shared, failing, map, (began, warm), standing)
+        };
+        let monitor = self.monitor.get_or_insert_with(new);
+        if warm > monitor.warm {
+            monitor.begin_later(warm);
+        }
+        if let Some(note) = self.note.take() {
+            say(note);
+            let at_seconds = monitor.seconds(P::now(c));
+            monitor.controller.note(at_seconds, note.to_owned());
+        }
+        let version = monitor.controller.map().version();
+        monitor.look(c, commits, say);
+        Some(monitor.controller.map()).filter(|map| map.version() != version)
+    }
+
+    /// What was decided; the run is over. `None`: it has not begun.
+    pub(crate) fn story(self, c: P::Core) -> Option<Story> {
+        self.monitor.map(|monitor| monitor.story(c))
+    }
+}
+
+/// The controller of a run.
+struct Monitor<'a, P: Platform> {
+    shared: &'a Adapting<P>,
+    failing: Option<&'a Failing>,
+    controller: Controller,
+    cores: Cores,
+    standing: Standing,
+    /// Whether workers are still to hear of processors that have come or gone.
+    is_unheard: bool,
+    /// When the measured time begins.
+    warm: Nanos,
+    waiting: Waiting,
+    /// From when on transactions are counted: the last answers, or the last change of the map.
+    since: Nanos,
+    /// Ends an interval early in which throughput changes.
+    pulse: Pulse,
+    beat: Beat,
+    /// What throughput is at the end of the interval, as a multiple of that of the interval.
+    times: f64,
+    question: u64,
+}
+
+impl<'a, P: Platform> Monitor<'a, P> {
+    /// Of workers that have begun at `began`, measure from `warm` on, and own what this map says.
+    fn new(
+        shared: &'a Adapting<P>,
+        failing: Option<&'a Failing>,
+        map: &PartitionMap,
+        (began, warm): (Nanos, Nanos),
+        standing: Standing,
+    ) -> Self {
+        let mut act = Vec::new();
+        let settings = shared.adaptation.settings;
+        let at_seconds = -(warm.since(began) as f64 / 1e9);
+        let controller = Controller::new(settings, shared.cores.clone(), map.clone(), at_seconds, &mut act);
+        let until = began.plus(nanos(controller.interval_seconds()));
+        Monitor {
+            shared,
+            failing,
+            controller,
+            cores: shared.cores.clone(),
+            standing,
+            is_unheard: false,
+            warm,
+            waiting: Waiting::Until(until),
+            since: began,
+            pulse: Pulse::default(),
+            beat: Beat { nanos: nanos(settings.interval_seconds), alike: settings.alike },
+            times: 1.0,
+            question: 0,
+        }
+    }
+
+    /// The measured time begins later than was planned, by what the workers have prepared
+    /// meanwhile: nothing was counted in that time, and it is part of no interval.
+    fn begin_later(&mut self, warm: Nanos) {
+        let pause = warm.since(std::mem::replace(&mut self.warm, warm));
+        self.since = self.since.plus(pause);
+        if let Waiting::Until(until) = &mut self.waiting {
+            *until = until.plus(pause);
+        }
+    }
+
+    /// Does what is to be done now, after so many commits; `say` hears what is decided.
+    fn look(&mut self, c: P::Core, commits: u64, say: &mut dyn FnMut(&str)) {
+        let now = P::now(c);
+        self.look_at_cores(c, now, say);
+        match self.waiting {
+            Waiting::Until(until) => {
+                // Nothing is announced before.
+                let felt = (now >= self.warm).then(|| self.pulse.feel((now, commits), self.beat)).flatten();
+                if now >= until || felt.is_some() {
+                    self.times = felt.unwrap_or(1.0);
+                    self.ask(c, None);
+                    self.waiting = Waiting::Counts;
+                }
+            }
+            Waiting::Counts => {
+                if let Some(event) = self.counted(c, now) {
+                    self.tell(c, event, say);
+                }
+            }
+            Waiting::Change => match self.made(c) {
+                Some(event) => {
+                    self.since = now;
+                    self.tell(c, event, say);
+                    self.pulse.forget();
+                }
+                None => self.ask_again(c),
+            },
+        }
+    }
+
+    /// Tells the controller which cores have come or gone, and the workers which processors.
+    fn look_at_cores(&mut self, c: P::Core, now: Nanos, say: &mut dyn FnMut(&str)) {
+        if self.standing.look::<P>(c) {
+            self.shared.stand(c, self.standing.clone());
+            self.is_unheard = true;
+        }
+        let failing = self.failing.filter(|_| now >= self.warm);
+        let gone = failing.map_or_else(Vec::new, |failing| failing.gone(now.since(self.warm)));
+        let is_gone = |core: Core| gone.contains(&core.index()) || self.standing.is_absent(core.index());
+        let cores = self.cores.with(|core| !is_gone(core));
+        // Somebody has to run.
+        if cores != self.cores && cores.present().next().is_some() {
+            self.cores = cores.clone();
+            self.tell(c, Event::Cores(cores), say);
+        }
+        // A change that was asked for is not to be forgotten.
+        if self.is_unheard && !matches!(self.waiting, Waiting::Change) {
+            self.ask(c, None);
+            self.since = now;
+        }
+    }
+
+    /// How the change of the map has ended, if it has.
+    fn made(&self, c: P::Core) -> Option<Event> {
+        let made = self.shared.desk.with(c, |desk| desk.made.take())?;
+        Some(match made.refused {
+            Some(why) => Event::Refused { why },
+            None => Event::Changed { seconds: made.nanos as f64 / 1e9 },
+        })
+    }
+
+    /// What was decided; the run is over.
+    fn story(mut self, c: P::Core) -> Story {
+        if matches!(self.waiting, Waiting::Change) {
+            let over = || Event::Refused { why: "the run is over".to_owned() };
+            let event = self.made(c).unwrap_or_else(over);
+            self.tell(c, event, &mut |_| ());
+        }
+        self.controller.story().clone()
+    }
+
+    fn first_present(&self) -> u16 {
+        self.cores.present().next().unwrap_or(Core(0)).0
+    }
+
+    /// Asks all workers what they have counted, or one to make changes.
+    fn ask(&mut self, c: P::Core, changes: Option<Vec<Change>>) {
+        let number = (self.question / ONE + 1) * ONE;
+        self.question = match &changes {
+            None => number,
+            Some(_) => number | CHANGES | u64::from(self.first_present()),
+        };
+        let question = self.question;
+        self.is_unheard = false;
+        self.shared.desk.with(c, |desk| *desk = Desk { question, changes, ..Desk::default() });
+        // Release: pairs with the acquire of the workers.
+        P::store(c, self.shared.question(), question, Ordering::Release);
+    }
+
+    /// Asks another worker for the change, if the one that was asked is gone and has not taken it.
+    fn ask_again(&mut self, c: P::Core) {
+        if self.cores.is_present(Core(self.question as u16)) {
+            return;
+        }
+        if let Some(changes) = self.shared.desk.with(c, |desk| desk.changes.take()) {
+            self.ask(c, Some(changes));
+        }
+    }
+
+    /// What the workers have counted, when all have answered that are there.
+    fn counted(&mut self, c: P::Core, now: Nanos) -> Option<Event> {
+        let present = self.cores.present().count();
+        let cores = &self.cores;
+        let is_there = |handed: &Handed| cores.is_present(Core(handed.worker as u16));
+        let handed = self.shared.desk.with(c, |desk| {
+            let all = desk.handed.iter().filter(|handed| is_there(handed)).count() == present;
+            all.then(|| std::mem::take(&mut desk.handed))
+        })?;
+        let transactions: u64 = handed.iter().map(|one| one.transactions).sum();
+        let nanos = now.since(std::mem::replace(&mut self.since, now)).max(1) as f64;
+        let map = self.controller.map();
+        // A worker that has begun no transaction since the map changed counts by the former one.
+        let arrays = handed.iter().map(|one| (Core(one.worker as u16), &one.arrays));
+        let arrays = arrays.filter(|(_, one)| one.version() == map.version());
+        let grid = repartitioning::Grid::of(map);
+        let idle: f64 = arrays.clone().map(|(_, one)| one.idle_nanos() as f64).sum();
+        let load = Load::gathered(map.version(), grid.count(), arrays);
+        let mut load = load.expect("the arrays of a version are of its sub-partitions");
+        load.fit_in(nanos, grid.owners());
+        let spent = Spent { nanos, busy_nanos: (nanos - idle / present.max(1) as f64).max(0.0) };
+        let throughput = self.times * transactions as f64 / (nanos / 1e9);
+        Some(Event::Measured { throughput, load, spent })
+    }
+
+    /// A moment, in seconds of the run.
+    fn seconds(&self, at: Nanos) -> f64 {
+        (at.0 as f64 - self.warm.0 as f64) / 1e9
+    }
+
+    /// Tells the controller, and does what it says.
+    fn tell(&mut self, c: P::Core, event: Event, say: &mut dyn FnMut(&str)) {
+        let now = P::now(c);
+        let at_seconds = self.seconds(now);
+        let before = self.controller.story().steps;
+        let mut act = Vec::new();
+        self.controller
+            .step(at_seconds, event, &mut act)
+            .expect("events come in the order in which the controller asks for them");
+        if P::VIRTUAL {
+            // It is the host that has searched.
+            P::pause(c, (self.controller.story().steps - before) * Search::STEP_NANOS);
+        }
+        for action in act {
+            match action {
+                Action::Repartition { changes, .. } => {
+                    self.ask(c, Some(changes));
+                    self.waiting = Waiting::Change;
+                }
+                Action::Measure { seconds } => {
+                    self.waiting = Waiting::Until(P::now(c).plus(nanos(seconds)));
+                    self.pulse.begin();
+                }
+                // Workers begin anew with each map that they see, and with each answer.
+                Action::Clear(_) => {}
+                Action::Say(words) => say(&words),
+            }
+        }
+    }
+}
+
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}

@@ -1,0 +1,6 @@
+//! Owners of partitions: their map follows the workload.
+
+pub(crate) mod adapting;
+pub(crate) mod processors;
+pub(crate) mod pulse;
+pub(crate) mod shifting;

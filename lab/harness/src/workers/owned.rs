@@ -1,0 +1,118 @@
+//! What the workers of a run share that own partitions.
+
+use boundary::SchemaBuilder;
+use boundary::Traits;
+use dora::{Map, Shared, Site};
+use engine::instances;
+use platform::{Hardware, Platform};
+use repartitioning::PartitionMap;
+use workloads::Workload;
+
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::faults::failing::Failing;
+use crate::owners::adapting::{Adapting, Monitoring};
+use crate::owners::shifting;
+use crate::plan::{Durability, Engine, Plan};
+use crate::workers::partitions::Remembered;
+
+/// What they share, and where they are.
+pub(crate) struct Owners<P: Platform> {
+    pub shared: Shared<P>,
+    /// By worker.
+    pub sites: Vec<Site>,
+    /// Who owns what in the beginning.
+    pub partitions: PartitionMap,
+    /// What is said of them.
+    pub note: Option<String>,
+    /// There where partitions follow the workload.
+    pub adapting: Option<Adapting<P>>,
+}
+
+impl<P: Platform> Owners<P> {
+    /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node,
+    /// of each table; where partitions follow the workload, what an earlier run on the same
+    /// database has left to it.
+    ///
+    /// # Errors
+    /// Such a run is refused.
+    pub(crate) fn of<W: Workload>(
+        c: P::Core,
+        workload: &W,
+        (plan, deployment): (&Plan, &Deployment),
+        remembered: Option<&Remembered>,
+    ) -> Result<Option<Self>, RunError> {
+        shifting::check(&plan.shifts, plan.execution.sharing().is_some(), plan.adaptation.is_some())?;
+        let Some(sharing) = plan.execution.sharing() else { return Ok(None) };
+        check(plan, deployment)?;
+        let mut schema = SchemaBuilder::new();
+        workload.create(&mut schema);
+        let workers = deployment.workers();
+        let owner = |part: usize, parts: usize| deployment.loader(part, parts);
+        let even = Map::new(&schema.divisions(), workers, &owner).map_err(RunError::of)?;
+        let remembered = remembered.filter(|_| plan.adaptation.is_some());
+        let (map, note) = begin(even, remembered).map_err(RunError::of)?;
+        let partitions = map.partitions().clone();
+        let sites = deployment.nodes().into_iter().zip(deployment.sockets());
+        let sites: Vec<Site> = sites.map(|(node, socket)| Site { node, socket }).collect();
+        let shared = Shared::new(c, &sites, map, sharing).map_err(RunError::of)?;
+        let adapting = plan.adaptation.as_ref().map(|how| Adapting::new(c, how, deployment));
+        let adapting = adapting.transpose().map_err(RunError::of)?;
+        Ok(Some(Owners { shared: shared.with_broken(plan.owners_broken), sites, partitions, note, adapting }))
+    }
+}
+
+impl<P: Platform> Owners<P> {
+    /// What follows the workload, if anything does, where some sockets may fail.
+    pub(crate) fn monitoring<'a>(&'a self, failing: Option<&'a Failing>) -> Option<Monitoring<'a, P>> {
+        Some(Monitoring::new(self.adapting.as_ref()?, failing, (&self.partitions, self.note.as_deref())))
+    }
+}
+
+/// The map with which a run begins, and what is said of it.
+fn begin(
+    even: Map,
+    remembered: Option<&Remembered>,
+) -> Result<(Map, Option<String>), repartitioning::MapError> {
+    let Some(remembered) = remembered else { return Ok((even, None)) };
+    match remembered.map(even.partitions(), even.workers()) {
+        Ok(partitions) if partitions.tables() == even.partitions().tables() => Ok((even, None)),
+        Ok(partitions) => {
+            let count = partitions.partitions().count() as u64;
+            let note =
+                format!("{}, as an earlier run has left them", repartitioning::counted(count, "partition"));
+            Ok((even.with_partitions(partitions)?, Some(note)))
+        }
+        Err(why) => Ok((even, Some(why))),
+    }
+}
+
+/// Refuses what owners of partitions of rows in memory cannot run.
+fn over_memory(plan: &Plan) -> Result<(), RunError> {
+    let Traits { name, branches, .. } = instances::traits::<Hardware>(plan.scheme);
+    if !branches {
+        return Err(RunError::Refused(format!(
+            "{name}: workers that own partitions of rows in memory need no locks of a scheme; take hstore, or run inline"
+        )));
+    }
+    match plan.durability {
+        Durability::None => Ok(()),
+        _ => Err(RunError::Refused(
+            "workers that own partitions of rows in memory log nothing yet: take durability `none`, the engine `paged`, or run inline"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Refuses what owners of partitions cannot run.
+fn check(plan: &Plan, deployment: &Deployment) -> Result<(), RunError> {
+    if plan.engine == Engine::Memory {
+        over_memory(plan)?;
+    }
+    match deployment.instances.len() {
+        1 => Ok(()),
+        several => Err(RunError::Refused(format!(
+            "{several} instances: workers own partitions of one database; take one instance, or run inline"
+        ))),
+    }
+}

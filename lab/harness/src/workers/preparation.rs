@@ -1,0 +1,133 @@
+//! What happens between the warm-up and the measured time: memory is provided for what the run will
+//! insert.
+//!
+//! A worker provides memory for itself while it runs, between transactions, and clears pages for
+//! it. Where a host has to give that memory anew, this takes many times as long as clearing, and
+//! how long differs from run to run: a figure of seconds would be one of the host. So a worker
+//! learns in the warm-up how much it takes a second, has as much provided as the rest of the run
+//! will take, and waits for the others; one that owns partitions does for them meanwhile what
+//! belongs to it. In virtual time memory is there for nothing.
+
+use std::sync::atomic::Ordering;
+
+use boundary::AnySession;
+use boundary::Procedure;
+use platform::{Nanos, Platform};
+use terms::Abort;
+
+use crate::execution::executor::Executor;
+use crate::workers::board::Board;
+use crate::workers::schedule::Schedule;
+
+/// What is provided besides what the warm-up suggests: throughput is not the same all the time.
+const BESIDES_PERCENT: u64 = 15;
+
+/// A worker in its warm-up.
+pub(crate) struct Preparation {
+    /// Bytes that the worker had taken when the warm-up began.
+    taken: u64,
+    warm_up_nanos: u64,
+    nanos: u64,
+}
+
+impl Preparation {
+    /// The warm-up begins. `None`: nothing is known of the run, or nothing to be done.
+    pub(crate) fn of<P: Platform>(
+        schedule: &Schedule,
+        session: &mut (dyn AnySession<'_> + '_),
+    ) -> Option<Self> {
+        let Schedule { warm_up_nanos, nanos, .. } = *schedule;
+        Self::is_for::<P>(schedule).then(|| Preparation {
+            taken: session.bytes_taken(),
+            warm_up_nanos,
+            nanos,
+        })
+    }
+
+    /// Whether workers prepare a run of this schedule.
+    pub(crate) fn is_for<P: Platform>(schedule: &Schedule) -> bool {
+        let Schedule { warm_up_nanos, commits_max, transactions_max, .. } = *schedule;
+        warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none() && !P::VIRTUAL
+    }
+
+    /// The warm-up is over, and the worker is between two transactions: provides what the run will
+    /// need, and waits for the others; the moment at which all go on. It takes no longer than the
+    /// run itself. `None`: the run ends, which the board says.
+    ///
+    /// # Errors
+    /// The database has stopped, or another worker is gone.
+    pub(crate) fn provide<'d, P: Platform, Q: Procedure>(
+        self,
+        c: P::Core,
+        board: &Board<P>,
+        executor: &mut (dyn Executor<'d, Q> + 'd),
+    ) -> Result<Option<Nanos>, Abort> {
+        executor.session().idle();
+        let needed = self.needed(executor.session().bytes_taken());
+        let latest = P::now(c).plus(self.nanos);
+        provide_bytes(c, board, (needed, latest), &mut |bytes| {
+            let provided = executor.session().provide(bytes as usize);
+            // Others may be in their last transactions.
+            executor.attend()?;
+            Ok(provided as u64)
+        })?;
+        board.meet_again(c, &mut || executor.attend())
+    }
+
+    /// Bytes that the run will take, if it takes as many a second as the warm-up did.
+    fn needed(&self, taken: u64) -> u64 {
+        let by_now = u128::from(taken.saturating_sub(self.taken));
+        let run = by_now * u128::from(self.nanos) / u128::from(self.warm_up_nanos);
+        (run * u128::from(100 + BESIDES_PERCENT) / 100).min(usize::MAX as u128) as u64
+    }
+}
+
+/// Provides so many bytes, a part at a time, until this moment at the latest, or until the run is
+/// to end.
+fn provide_bytes<P: Platform>(
+    c: P::Core,
+    board: &Board<P>,
+    (needed, latest): (u64, Nanos),
+    part: &mut dyn FnMut(u64) -> Result<u64, Abort>,
+) -> Result<(), Abort> {
+    let mut provided = 0;
+    // Relaxed: only says that it is time to go.
+    while provided < needed && P::now(c) < latest && P::load(c, board.stop(), Ordering::Relaxed) == 0 {
+        match part(needed - provided)? {
+            0 => break,
+            bytes => provided += bytes,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Hardware;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_to_end_provides_nothing_more() {
+        let c = Hardware::core();
+        let board = Board::<Hardware>::new(c, 0..1).expect("memory");
+        let mut parts = 0;
+        provide_bytes(c, &board, (1_000, Nanos(u64::MAX)), &mut |left| {
+            parts += 1;
+            assert_eq!(left, 1_001 - parts);
+            if parts == 3 {
+                Hardware::store(c, board.stop(), 1, Ordering::Relaxed);
+            }
+            Ok(1)
+        })
+        .expect("nothing refuses");
+        assert_eq!(parts, 3, "a stop is seen within one part");
+    }
+
+    #[test]
+    fn as_much_is_needed_as_the_warm_up_says() {
+        let preparation = Preparation { taken: 1_000, warm_up_nanos: 500, nanos: 2_000 };
+        assert_eq!(preparation.needed(1_100), 460);
+        assert_eq!(preparation.needed(1_000), 0, "a workload that inserts nothing needs nothing");
+    }
+}

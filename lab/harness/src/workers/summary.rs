@@ -1,0 +1,97 @@
+//! What the workers of a run have counted, added up.
+
+use hdrhistogram::Histogram;
+use workloads::Workload;
+
+use crate::deployment::Deployment;
+use crate::error::RunError;
+use crate::measurement::values::{Breakdown, Deployed, Kind, Latency, Measurement};
+use crate::plan::Plan;
+use crate::workers::schedule::{BINS, Schedule};
+use crate::workers::worker::{KindCounts, WorkerResult};
+
+/// Enters what all workers of a deployment have counted; commits by kind, warm-up included.
+pub(crate) fn enter<W: Workload>(
+    measured: &mut Measurement,
+    (workload, plan, deployment): (&W, &Plan, &Deployment),
+    results: &[WorkerResult],
+) -> Result<Vec<u64>, RunError> {
+    measured.bin_seconds = seconds(Schedule::of(plan).bin_nanos);
+    measured.instances = deployment.instances.len();
+    summarise(measured, workload.kinds(), results)?;
+    if measured.instances > 1 || plan.execution.sharing().is_some() {
+        summarise_messages(measured, deployment, results);
+    }
+    let sum = |kind: usize| results.iter().map(|result| result.committed[kind]).sum();
+    Ok((0..workload.kinds().len()).map(sum).collect())
+}
+
+/// Adds up what workers told each other.
+fn summarise_messages(measured: &mut Measurement, deployment: &Deployment, results: &[WorkerResult]) {
+    let sum = |of: fn(&WorkerResult) -> u64| results.iter().map(of).sum::<u64>();
+    let (messages, distributed) = (sum(|result| result.messages), sum(|result| result.distributed));
+    let commits: u64 = measured.kinds.iter().map(|(_, kind)| kind.commits).sum();
+    measured.counters.messages = Some(messages);
+    measured.distributed_ratio = distributed as f64 / commits.max(1) as f64;
+    measured.messages_per_distributed = (distributed > 0).then(|| messages as f64 / distributed as f64);
+    (measured.refused, measured.losses) = (sum(|result| result.refused), sum(|result| result.losses));
+    measured.troubles.echoes = sum(|result| result.echoes);
+    // What is lost with a link, or with an instance, is not told.
+    measured.messages_amiss = match measured.losses + measured.returned.len() as u64 {
+        0 => results.iter().map(|result| result.messages_missing).sum(),
+        _ => 0,
+    };
+    if measured.instances == 1 {
+        return;
+    }
+    // Nobody knows what the workers of an instance did that is missing in the end.
+    if results.len() < deployment.workers() {
+        return;
+    }
+    let instances = deployment.instances.clone();
+    let mut messages = vec![vec![0; instances.len()]; instances.len()];
+    for (worker, result) in results.iter().enumerate() {
+        let sums = &mut messages[deployment.instance_of(worker)];
+        sums.iter_mut().zip(&result.messages_to).for_each(|(sum, messages)| *sum += messages);
+    }
+    measured.deployment = Some(Deployed { instances, messages });
+}
+
+/// Adds up what the workers counted of transactions of these kinds.
+fn summarise(
+    measured: &mut Measurement,
+    kinds: &[&'static str],
+    results: &[WorkerResult],
+) -> Result<(), RunError> {
+    // The mean over workers: a worker whose last transaction takes long must not stand for all.
+    let measured_nanos: u64 = results.iter().map(|result| result.ended.since(result.warm)).sum();
+    measured.elapsed_seconds = seconds(measured_nanos / results.len().max(1) as u64);
+    measured.bins = vec![0; BINS as usize];
+    let mut breakdown = [0; terms::CATEGORIES];
+    let mut all: Option<Histogram<u64>> = None;
+    for (number, name) in kinds.iter().enumerate() {
+        let mut sum = KindCounts::new()?;
+        results.iter().for_each(|result| sum.add(&result.kinds[number]));
+        let latency = &sum.latency_nanos;
+        match &mut all {
+            Some(all) => all.add(latency).map_err(RunError::of)?,
+            None => all = Some(latency.clone()),
+        }
+        let KindCounts { commits, aborts, rollbacks, .. } = sum;
+        let latency_us = Latency::of_nanos(latency);
+        measured.kinds.push((name, Kind { commits, aborts, rollbacks, latency_us }));
+    }
+    for result in results {
+        measured.bins.iter_mut().zip(&result.bins).for_each(|(sum, bin)| *sum += bin);
+        breakdown.iter_mut().zip(&result.breakdown).for_each(|(sum, nanos)| *sum += nanos);
+    }
+    measured.shifted = results.iter().flat_map(|result| result.shifted.iter().copied()).collect();
+    measured.attempts_max = results.iter().map(|result| result.attempts_max).max();
+    measured.latency = all.map_or_else(Latency::default, |all| Latency::of_nanos(&all));
+    measured.breakdown = Breakdown::of_times(breakdown);
+    Ok(())
+}
+
+pub(crate) fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

@@ -1,0 +1,415 @@
+//! What one worker does and counts during a run.
+
+use std::sync::atomic::Ordering;
+
+use boundary::{Bounds, Ending, Procedure};
+use boundary::{Database, Upkeep};
+use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
+use platform::{Nanos, Node, Platform};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use terms::random::Random;
+use workloads::Workload;
+
+use crate::error::RunError;
+use crate::execution::executor::{Executor, Seat};
+use crate::execution::executors::Executors;
+use crate::faults::failing::{Failing, stand_in};
+use crate::host::Host;
+use crate::owners::shifting::{Shifted, Shifting};
+use crate::plan::Plan;
+use crate::retry::{Buffer, Next, Retry};
+use crate::workers::acknowledgements::Acknowledgements;
+use crate::workers::board::{ANNOUNCE_COMMITS, Board};
+use crate::workers::owned::Owners;
+use crate::workers::preparation::Preparation;
+use crate::workers::schedule::{BINS, Schedule};
+use crate::workers::upcoming::Upcoming;
+
+/// Longest latency that histograms tell apart, in nanoseconds.
+const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+/// Attempts of a transaction after which a worker looks whether the run has ended.
+const ATTEMPTS_BETWEEN_LOOKS: u32 = 1_000;
+/// Digits that histograms keep.
+const LATENCY_DIGITS: u8 = 2;
+
+/// Commits, aborts and latencies of one kind of transaction.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct KindCounts {
+    pub commits: u64,
+    pub aborts: u64,
+    pub rollbacks: u64,
+    #[serde(serialize_with = "write_histogram", deserialize_with = "read_histogram")]
+    pub latency_nanos: Histogram<u64>,
+}
+
+fn histogram() -> Result<Histogram<u64>, RunError> {
+    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, LATENCY_DIGITS).map_err(RunError::of)
+}
+
+/// The values that were recorded, each with its count.
+fn write_histogram<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+    let recorded = histogram.iter_recorded();
+    let pair = |step: IterationValue<u64>| (step.value_iterated_to(), step.count_at_value());
+    recorded.map(pair).collect::<Vec<(u64, u64)>>().serialize(to)
+}
+
+fn read_histogram<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+    let mut read = histogram().map_err(serde::de::Error::custom)?;
+    let recorded = Vec::<(u64, u64)>::deserialize(from)?;
+    recorded.into_iter().for_each(|(value, count)| read.saturating_record_n(value, count));
+    Ok(read)
+}
+
+fn write_moment<S: Serializer>(moment: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(moment.0)
+}
+
+fn read_moment<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+    u64::deserialize(from).map(Nanos)
+}
+
+impl KindCounts {
+    pub(crate) fn new() -> Result<Self, RunError> {
+        Ok(KindCounts { commits: 0, aborts: 0, rollbacks: 0, latency_nanos: histogram()? })
+    }
+
+    pub(crate) fn add(&mut self, other: &KindCounts) {
+        self.commits += other.commits;
+        self.aborts += other.aborts;
+        self.rollbacks += other.rollbacks;
+        // Equal bounds: adding cannot fail.
+        let _ = self.latency_nanos.add(&other.latency_nanos);
+    }
+}
+
+/// What one worker measured.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WorkerResult {
+    pub kinds: Vec<KindCounts>,
+    /// Commits by kind, warm-up included.
+    pub committed: Vec<u64>,
+    pub bins: Vec<u64>,
+    pub breakdown: [u64; terms::CATEGORIES],
+    pub attempts_max: u32,
+    /// Commits of transactions over several instances.
+    pub distributed: u64,
+    /// Messages to other instances.
+    pub messages: u64,
+    /// Of these, those to each instance; empty if there is one.
+    pub messages_to: Vec<u64>,
+    /// Messages that its transactions took by the protocol, warm-up included, less those that it
+    /// has sent.
+    pub messages_missing: i64,
+    /// Transactions that were refused because another instance was missing.
+    pub refused: u64,
+    /// Links that it has lost.
+    pub losses: u64,
+    /// Messages that it has heard twice.
+    pub echoes: u64,
+    /// Partitions that it was asked to move.
+    pub shifted: Vec<Shifted>,
+    /// When its warm-up ended.
+    #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
+    pub warm: Nanos,
+    #[serde(serialize_with = "write_moment", deserialize_with = "read_moment")]
+    pub ended: Nanos,
+}
+
+/// One worker of a run.
+pub(crate) struct Job<'a, P: Platform, W: Workload> {
+    pub database: &'a Database<P>,
+    pub executors: &'a Executors<P, W::Procedure>,
+    pub workload: &'a W,
+    pub tables: &'a <W::Procedure as Procedure>::Tables,
+    pub board: &'a Board<P>,
+    pub schedule: Schedule,
+    pub plan: &'a Plan,
+    /// There where workers own partitions.
+    pub owners: Option<&'a Owners<P>>,
+    /// There where sockets fail.
+    pub failing: Option<&'a Failing>,
+}
+
+impl<P: Host, W: Workload> Job<'_, P, W> {
+    /// Runs transactions until the schedule or the board ends it.
+    pub(crate) fn run(
+        &self,
+        c: P::Core,
+        worker: usize,
+        node: Option<Node>,
+    ) -> Result<WorkerResult, RunError> {
+        let (database, tables, measure) = (self.database, self.tables, self.plan.instrument);
+        let owners = self.owners.map(|owners| (&owners.shared, worker, owners.sites[worker]));
+        let adapting = self.owners.and_then(|owners| owners.adapting.as_ref());
+        let seed = self.plan.seed;
+        let restless = self.plan.restless.then_some(seed ^ worker as u64);
+        let seat = Seat { c, database, tables, node, measure, owners, adapting, restless };
+        let executor = self.executors.executor(self.plan.execution, seed ^ worker as u64, seat);
+        // A worker without a session comes, too: the others wait.
+        let began = self.board.meet(c);
+        let mut executor = executor.map_err(RunError::of)?;
+        executor.session().seed(seed.wrapping_mul(0x9e37_79b9).wrapping_add(worker as u64 + 1));
+        executor.session().set_pauses(self.plan.retry.pauses());
+        // Not on the stack, which is small in a simulated core.
+        let mut buffer =
+            (self.plan.retry == Retry::Buffer).then(|| Box::new(Buffer::new(seed, worker as u64 + 1)));
+        let mut random = Random::new(seed, worker as u64 + 1);
+        let mut upcoming = Upcoming::new(self.plan.optimisations.look_ahead());
+        let mut result = self.nothing()?;
+        result.warm = began.plus(self.schedule.warm_up_nanos);
+        let mut preparation = Preparation::of::<P>(&self.schedule, executor.session());
+        let mut ends = match preparation {
+            // Nobody leaves before all have met.
+            Some(_) => Nanos(u64::MAX),
+            None => self.end(worker, result.warm),
+        };
+        let mut acknowledgements = Acknowledgements::new(self.plan.durability);
+        let mut absent = Vec::new();
+        let mut shifting = Shifting::of(&self.plan.shifts, worker, self.failing);
+        let mut warm = false;
+        let mut counts_before = executor.counts();
+        let (mut commits, mut aborts) = (0, 0);
+        let mut left = self.schedule.transactions_max.unwrap_or(u64::MAX);
+        let mut now = P::now(c);
+        // Relaxed: only says that it is time to go.
+        while now < ends
+            && (left > 0 || buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()))
+            && P::load(c, self.board.stop(), Ordering::Relaxed) == 0
+        {
+            // Without warm-up from the first transaction on: clocks of threads may differ by a
+            // little.
+            if !warm && (now >= result.warm || self.schedule.warm_up_nanos == 0) {
+                if let Some(preparation) = preparation.take() {
+                    let moment = (worker, false, now);
+                    self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
+                    let went_on = preparation.provide(c, self.board, &mut *executor).map_err(RunError::of)?;
+                    let Some(went_on) = went_on else { break };
+                    (result.warm, ends) = (went_on, self.end(worker, went_on));
+                    now = P::now(c);
+                }
+                warm = true;
+                // In virtual time all workers get here within one transaction.
+                if worker == 0 {
+                    P::reset_counters(c);
+                }
+                executor.session().reset_stats();
+                counts_before = executor.counts();
+                aborts = 0;
+                result.attempts_max = 0;
+            }
+            // A run that ends with a number of transactions of each worker needs all of them.
+            if self.schedule.transactions_max.is_none()
+                && executor.stand_by(&mut absent).map_err(RunError::of)?
+            {
+                if !acknowledgements.is_empty() {
+                    let moment = (worker, warm, P::now(c));
+                    self.acknowledge_all(&mut acknowledgements, executor.session(), &mut result, moment)?;
+                }
+                now = P::now(c);
+                executor.session().tend(now);
+                continue;
+            }
+            let next = buffer.as_mut().map_or(Next::New, |buffer| buffer.next(now, left == 0));
+            // Used where it is made: procedures are long.
+            let mut again;
+            let place = match next {
+                Next::Again(deferred) => {
+                    executor.session().turn_to_another(true);
+                    again = Some(deferred);
+                    &mut again
+                }
+                Next::New => {
+                    if buffer.is_some() {
+                        executor.session().turn_to_another(false);
+                    }
+                    let elapsed = if warm { now.since(result.warm) } else { 0 };
+                    let draw = || {
+                        let name = self.name(worker, elapsed, &absent, &mut random);
+                        self.workload.next_at(elapsed, name, &mut random, now.0)
+                    };
+                    let place = upcoming.begin((now, left), draw, &mut *executor);
+                    left -= 1;
+                    if let Some(transaction) = place {
+                        self.workload.begin(worker, &mut transaction.procedure, now.0);
+                    }
+                    place
+                }
+                Next::Wait(until) => {
+                    executor.session().rest_until(until.plus(1).min(ends));
+                    now = P::now(c);
+                    continue;
+                }
+            };
+            let transaction = place.as_mut().expect("there is a transaction to run");
+            let (kind, began) = (W::kind(&transaction.procedure), transaction.began);
+            let attempts_max = Some(if buffer.is_some() { 1 } else { ATTEMPTS_BETWEEN_LOOKS });
+            let bounds = Bounds { deadline: self.plan.deadline(began), attempts_max };
+            let ending = loop {
+                match executor.run(&mut transaction.procedure, &bounds) {
+                    Err(abort) if buffer.is_none() && abort.is_conflict() => {
+                        transaction.attempts += ATTEMPTS_BETWEEN_LOOKS;
+                        result.attempts_max = result.attempts_max.max(transaction.attempts);
+                        // A transaction that meets others for ever must not keep the run from its
+                        // end.
+                        if self.is_over(c, ends) {
+                            break Err(abort);
+                        }
+                    }
+                    ending => break ending,
+                }
+            };
+            let session = executor.session();
+            match ending {
+                Ok(Ending::Committed((), commit)) => {
+                    acknowledgements.committed(session, (kind, began, commit))?;
+                }
+                Ok(Ending::RolledBack(_)) if warm => {
+                    let counts = &mut result.kinds[kind];
+                    counts.rollbacks += 1;
+                    counts.latency_nanos.saturating_record(P::now(c).since(began));
+                }
+                Ok(Ending::RolledBack(_)) => {}
+                Err(abort) => match &mut buffer {
+                    Some(buffer) if abort.is_conflict() => {
+                        transaction.attempts += 1;
+                        result.attempts_max = result.attempts_max.max(transaction.attempts + 1);
+                        buffer.defer(P::now(c), place.take().expect("the transaction has run"));
+                    }
+                    None if abort.is_conflict() => session.turn_to_another(false),
+                    _ => return Err(RunError::Transaction { kind: self.workload.kinds()[kind], abort }),
+                },
+            }
+            let after = P::now(c);
+            session.tend(after);
+            if warm {
+                let aborted = session.stats().aborts;
+                result.kinds[kind].aborts += aborted - aborts;
+                aborts = aborted;
+            }
+            while let Some(done) = acknowledgements.next(session) {
+                self.workload.acknowledged(worker, done.began.0);
+                self.acknowledge(&mut result, warm, (done.kind, done.began, after));
+                commits += u64::from(warm);
+                if warm && commits % ANNOUNCE_COMMITS == 0 {
+                    self.board.announce(c, worker, commits, aborts);
+                }
+            }
+            if self.schedule.commits_max.is_some_and(|most| commits >= most) {
+                P::store(c, self.board.stop(), 1, Ordering::Relaxed);
+            }
+            now = match shifting.due(result.warm, after).filter(|_| warm) {
+                Some(count) => self.shift(c, &mut result, (&mut *executor, count))?,
+                None => after,
+            };
+        }
+        // What is done for others from here on is no part of the run.
+        let counts = executor.counts();
+        result.messages = counts.messages - counts_before.messages;
+        result.distributed = counts.shared - counts_before.shared;
+        let session = executor.session();
+        acknowledgements.finish(session)?;
+        let end = P::now(c);
+        self.acknowledge_all(&mut acknowledgements, session, &mut result, (worker, warm, end))?;
+        result.breakdown = session.breakdown();
+        result.attempts_max = result.attempts_max.max(session.stats().attempts_max);
+        result.ended = end;
+        executor.leave().map_err(RunError::of)?;
+        Ok(result)
+    }
+
+    /// Whether the run has ended, or is to.
+    fn is_over(&self, c: P::Core, ends: Nanos) -> bool {
+        // Relaxed: only says that it is time to go.
+        P::now(c) >= ends || P::load(c, self.board.stop(), Ordering::Relaxed) != 0
+    }
+
+    /// In whose name a worker draws its next transaction, after so long, where the processors of
+    /// some workers are gone.
+    #[inline]
+    fn name(&self, worker: usize, elapsed: u64, absent: &[usize], random: &mut Random) -> usize {
+        if self.failing.is_none() && absent.is_empty() {
+            return worker;
+        }
+        let mut gone = self.failing.map_or_else(Vec::new, |failing| failing.gone(elapsed));
+        gone.extend(absent);
+        gone.sort_unstable();
+        gone.dedup();
+        stand_in((worker, self.board.workers().len()), &gone, random)
+    }
+
+    /// Waits until all that has committed can be acknowledged, and acknowledges it, as at `now`.
+    fn acknowledge_all(
+        &self,
+        acknowledgements: &mut Acknowledgements,
+        session: &mut dyn Upkeep,
+        result: &mut WorkerResult,
+        (worker, warm, now): (usize, bool, Nanos),
+    ) -> Result<(), RunError> {
+        acknowledgements.finish(session)?;
+        while let Some(done) = acknowledgements.next(session) {
+            self.workload.acknowledged(worker, done.began.0);
+            self.acknowledge(result, warm, (done.kind, done.began, now));
+        }
+        Ok(())
+    }
+
+    /// Shifts so many borders between partitions. The moment afterwards.
+    fn shift<'d>(
+        &self,
+        c: P::Core,
+        result: &mut WorkerResult,
+        (executor, count): (&mut (dyn Executor<'d, W::Procedure> + 'd), usize),
+    ) -> Result<Nanos, RunError> {
+        let began = P::now(c);
+        let made = executor.shift(count).map_err(RunError::of)?;
+        let ended = P::now(c);
+        result.shifted.push(Shifted::of(made, result.warm, (began, ended)));
+        Ok(ended)
+    }
+
+    /// When a worker runs no transaction any more, of a run whose measured time begins at `warm`.
+    fn end(&self, worker: usize, warm: Nanos) -> Nanos {
+        let gone = self.failing.and_then(|failing| failing.of_worker(worker)).unwrap_or(u64::MAX);
+        warm.plus(self.schedule.nanos.min(gone))
+    }
+
+    /// Counts a commit that is acknowledged at `now`.
+    #[inline]
+    pub(crate) fn acknowledge(
+        &self,
+        result: &mut WorkerResult,
+        warm: bool,
+        (kind, began, now): (usize, Nanos, Nanos),
+    ) {
+        result.committed[kind] += 1;
+        if warm {
+            let bin = now.since(result.warm) / self.schedule.bin_nanos;
+            result.bins[bin.min(BINS - 1) as usize] += 1;
+            let counts = &mut result.kinds[kind];
+            counts.commits += 1;
+            counts.latency_nanos.saturating_record(now.since(began));
+        }
+    }
+
+    pub(crate) fn nothing(&self) -> Result<WorkerResult, RunError> {
+        let kinds = self.workload.kinds().iter().map(|_| KindCounts::new()).collect::<Result<_, _>>()?;
+        Ok(WorkerResult {
+            kinds,
+            committed: vec![0; self.workload.kinds().len()],
+            bins: vec![0; BINS as usize],
+            breakdown: [0; terms::CATEGORIES],
+            attempts_max: 0,
+            distributed: 0,
+            messages: 0,
+            messages_to: Vec::new(),
+            messages_missing: 0,
+            refused: 0,
+            losses: 0,
+            echoes: 0,
+            shifted: Vec::new(),
+            warm: Nanos(0),
+            ended: Nanos(0),
+        })
+    }
+}
