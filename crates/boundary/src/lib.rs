@@ -15,7 +15,7 @@
 //!   [`Session`] and [`Database`], owners of objects with typed transactions;
 //! - `branches`: [`Branches`], the work of several workers for one transaction;
 //! - `procedure`, `inline`, `look_ahead`: stored procedures and how one worker runs them;
-//! - `contention`: pauses after conflicts, and the elder, which starves no longer;
+//! - `contention`: pauses after conflicts, and the elder, which goes before all others;
 //! - `ending`: bounds, outcomes and counts; `participants`: names, votes and outcomes of
 //!   transactions over several databases;
 //! - `declaration`, `changes`, `opening`: tables as a program declares them, changes of tables,

@@ -210,8 +210,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(self.leaving && !holds && self.peers.iter().all(|peer| peer.left && !peer.has_more()))
     }
 
-    /// Returns true if it has nothing to do until something comes: nothing is under way, nor to be sent,
-    /// nor to become durable.
+    /// Returns true if it has nothing to do until something comes: nothing is under way, nor to be
+    /// sent, nor to become durable.
     pub fn is_idle(&self) -> bool {
         let holds = !self.held.is_empty() || !self.queue.is_empty();
         self.flights.is_empty() && !holds && self.waiting.is_empty() && !self.unsent
@@ -234,8 +234,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    /// As [`Self::home_instance`], for a procedure that does not say: plans its first phase, which is
-    /// forgotten.
+    /// As [`Self::home_instance`], for a procedure that does not say: plans its first phase, which
+    /// is forgotten.
     pub fn is_here(&mut self, procedure: &mut impl Procedure<Action = Q::Action>) -> Result<bool, Abort> {
         let mut here = true;
         self.instances_of(procedure, &mut |_, is_here| here &= is_here)?;

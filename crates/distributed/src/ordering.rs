@@ -38,8 +38,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.released
     }
 
-    /// Returns true if a transaction over several instances can be submitted that will not have to give up
-    /// soon: always, unless parts are prepared in order.
+    /// Returns true if a transaction over several instances can be submitted that will not have to
+    /// give up soon: always, unless parts are prepared in order.
     pub fn can_ask(&self) -> bool {
         let is_next = self.queue.is_empty() || self.own_turn.is_next;
         !self.setting.in_order || is_next && !self.holds_part() && !self.is_asking()
@@ -56,8 +56,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.own_turn.waits = waits;
     }
 
-    /// Returns true if what this worker has is taken: by a part of another worker, or for its own part of a
-    /// transaction that asks a later instance.
+    /// Returns true if what this worker has is taken: by a part of another worker, or for its own
+    /// part of a transaction that asks a later instance.
     fn is_taken(&self) -> bool {
         let me = self.setting.me.instance;
         let is_later = |peer: usize| self.peers[peer].name.instance > me;

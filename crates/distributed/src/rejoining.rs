@@ -1,12 +1,12 @@
 //! What a member does when the connection to a peer breaks, and when there is another one; and how
 //! an instance that went down comes back while others run on.
 //!
-//! A peer is *lost* from the moment at which its link closes until the member [reconnects](Member::reconnect)
-//! it over another one. At both moments the state machines hear of it: coordinators abort what they
-//! have not decided, and tell again what was not acknowledged; participants roll back what they
-//! have not voted for, and ask for the end of what is in doubt. What was under way on the old link
-//! is gone with it. Whether the peer's instance was down or only the connection, makes no
-//! difference.
+//! A peer is *lost* from the moment at which its link closes until the member
+//! [reconnects](Member::reconnect) it over another one. At both moments the state machines hear of
+//! it: coordinators abort what they have not decided, and tell again what was not acknowledged;
+//! participants roll back what they have not voted for, and ask for the end of what is in doubt.
+//! What was under way on the old link is gone with it. Whether the peer's instance was down or only
+//! the connection, makes no difference.
 //!
 //! An instance that comes back has parts in doubt and decisions that are not forgotten
 //! ([`Adopted`]). Its first worker holds all those parts. Decisions are at the worker that made
@@ -198,7 +198,8 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.peer(worker).is_ok_and(|peer| self.peers[peer].is_lost())
     }
 
-    /// Returns true if it may run transactions: not before all others know that its instance was gone.
+    /// Returns true if it may run transactions: not before all others know that its instance was
+    /// gone.
     pub fn is_open(&self) -> bool {
         self.gate.is_none()
     }

@@ -92,8 +92,8 @@ impl<P: Platform> Inbox<P> {
         P::fetch_add(c, self.word(CLAIMED), slots_of(words), Ordering::Relaxed)
     }
 
-    /// Returns true if the slots of a message of so many words are empty that were claimed from `first` on.
-    /// `emptied` is what the sender remembers of this inbox.
+    /// Returns true if the slots of a message of so many words are empty that were claimed from
+    /// `first` on. `emptied` is what the sender remembers of this inbox.
     #[inline]
     pub(crate) fn has_room(&self, c: P::Core, emptied: &mut u64, (first, words): (u64, usize)) -> bool {
         let end = first + slots_of(words);

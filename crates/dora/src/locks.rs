@@ -77,8 +77,8 @@ impl Locks {
         routes * (self.held.len() + self.wishes.iter().map(|wish| wish.routes.len()).sum::<usize>())
     }
 
-    /// Returns true if nobody else has locked, nor waits for, what excludes these routes: a transaction
-    /// that ends before anybody else is served may use them as they are.
+    /// Returns true if nobody else has locked, nor waits for, what excludes these routes: a
+    /// transaction that ends before anybody else is served may use them as they are.
     pub(crate) fn is_free(&self, whose: Coordinator, routes: &[Route]) -> bool {
         let is_held =
             |held: &Held| held.whose != whose && routes.iter().any(|route| exclude(route, &held.route));

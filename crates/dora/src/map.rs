@@ -7,8 +7,8 @@
 //! Tables that are divided into the same columns are one *division*: a partition is a range of
 //! columns of all of them. An action may touch several tables and has one owner, so what has one
 //! leading column has one owner. What a division's partitions are, and how they are split, merged
-//! and moved, is [`repartitioning`]'s, to which a division is a table; here is what finds the owner of an
-//! action in a few steps.
+//! and moved, is [`repartitioning`]'s, to which a division is a table; here is what finds the owner
+//! of an action in a few steps.
 
 use boundary::TableDivision;
 use repartitioning::{
@@ -150,7 +150,8 @@ impl Map {
     /// The next version: this map after these changes, one after the other.
     ///
     /// # Errors
-    /// [`repartitioning::MapError`]: one of them cannot be made, or names a worker that is not there.
+    /// [`repartitioning::MapError`]: one of them cannot be made, or names a worker that is not
+    /// there.
     pub fn changed(&self, changes: &[Change]) -> Result<Self, repartitioning::MapError> {
         let partitions = self.partitions.changed(changes)?;
         partitions.check_owners(|core| core.index() < self.workers)?;

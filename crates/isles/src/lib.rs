@@ -155,6 +155,7 @@ mod event;
 mod existing;
 mod latency;
 mod ledger;
+mod memory_pauses;
 mod nesting;
 mod on_disk;
 mod open;

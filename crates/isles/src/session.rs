@@ -24,6 +24,7 @@ use crate::attempt::{State, Transaction};
 use crate::durably::{self, Patience, nanos};
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, SessionEntry};
+use crate::memory_pauses::wait_for_memory;
 use crate::open::{Active, Begun, OpenTransaction, bound_waits};
 use crate::options::{Durability, TransactionOptions, is_cancelled};
 use crate::own::Own;
@@ -32,13 +33,8 @@ use crate::ticket::Ticket;
 
 /// Transactions of a session between two looks at the age of the epoch: each look reads the clock.
 const TRANSACTIONS_PER_TEND: u32 = 8;
-/// Pauses after which memory of deleted rows can be used again, if no transaction of another
-/// session lasts longer.
-const PAUSES_FOR_MEMORY: u32 = 5;
 /// Times that a transaction waits for memory under a scheme with versions.
 const WAITS_WITH_VERSIONS: u32 = 3;
-/// Length of such a pause: a little more than an epoch.
-const PAUSE_FOR_MEMORY: std::time::Duration = std::time::Duration::from_micros(1_100);
 
 type Inner<'d> = Box<dyn RoamingSession<'d> + 'd>;
 
@@ -597,14 +593,4 @@ fn attempt(
     };
     state.passed_on = !good;
     Err(failure.abort.clone())
-}
-
-/// Waits for a few epochs, after which memory of rows that this session has deleted may be usable.
-// The thread belongs to the program and runs on the machine itself, so it may sleep.
-#[allow(clippy::disallowed_methods)]
-fn wait_for_memory(session: &mut dyn AnySession<'_>) {
-    for _ in 0..PAUSES_FOR_MEMORY {
-        std::thread::sleep(PAUSE_FOR_MEMORY);
-        session.tend(session.now());
-    }
 }

@@ -9,10 +9,10 @@ use corosensei::{Coroutine, Yielder};
 use machine::HardwareThread;
 use platform::Nanos;
 
+use crate::declared::DeclaredLines;
 use crate::model::Seat;
 use crate::ready::key;
 use crate::stack::ColouredStack;
-use crate::touches::DeclaredLines;
 use crate::trace::Ring;
 use crate::waiting::Wait;
 

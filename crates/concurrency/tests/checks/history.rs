@@ -1,11 +1,11 @@
 //! Histories in the notation of textbooks (Bernstein, Hadzilacos, Goodman, 1987), and their
 //! execution under a scheme.
 //!
-//! A history such as `"r1(x) w2(x) c2 c1"` is executed in the virtual machine, each transaction on a
-//! core of its own, one operation every 50 us. The result is the same history with the results of
+//! A history such as `"r1(x) w2(x) c2 c1"` is executed in the virtual machine, each transaction on
+//! a core of its own, one operation every 50 us. The result is the same history with the results of
 //! the operations, in the order in which the operations end: `"r1(x)=0 w2(x) c2 a1(ReadChanged)"`.
-//! An operation that waits appears where its wait ends; an operation that fails appears as the abort
-//! of its transaction, and later operations of that transaction are left out.
+//! An operation that waits appears where its wait ends; an operation that fails appears as the
+//! abort of its transaction, and later operations of that transaction are left out.
 //!
 //! The rows are `a`, `c`, `e` in one partition of the table and `x`, `y`, `z` in another; their
 //! value is 0 at first. All other letters are absent keys.

@@ -1,4 +1,5 @@
-//! The rules of each scheme, one file a scheme, as small histories. `history` explains the notation.
+//! The rules of each scheme, one file a scheme, as small histories. `history` explains the
+//! notation.
 #![allow(missing_docs)]
 // Results of workers are collected outside of the engine.
 #![allow(clippy::disallowed_types)]

@@ -26,7 +26,8 @@ pub enum ParticipantEvent {
 /// What a participant wants done, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParticipantAction {
-    /// The part runs: [`ParticipantEvent::Prepared`] or [`ParticipantEvent::Failed`] says how it ended.
+    /// The part runs: [`ParticipantEvent::Prepared`] or [`ParticipantEvent::Failed`] says how it
+    /// ended.
     Prepare,
     /// The prepared part is finished.
     Finish {
@@ -38,8 +39,8 @@ pub enum ParticipantAction {
         /// True if the part is prepared, or finished already.
         yes: bool,
     },
-    /// The part's record, and what it has read, or the record of its commit: [`ParticipantEvent::Durable`]
-    /// says that it is durable.
+    /// The part's record, and what it has read, or the record of its commit:
+    /// [`ParticipantEvent::Durable`] says that it is durable.
     AwaitDurable,
     /// The coordinator is asked for its decision.
     Inquire,

@@ -14,8 +14,9 @@
 //!   other instances' parts;
 //! - a [`Procedure`] works on any parts. A closure could not: a transaction over several instances
 //!   sends each of them its whole part in one message, and none stays open over a message (crate
-//!   `distributed`). So a procedure is a value that names all of its steps at once. [`Deployment::run`]
-//!   hands it to the worker that has the part of its first step, and waits for its end.
+//!   `distributed`). So a procedure is a value that names all of its steps at once.
+//!   [`Deployment::run`] hands it to the worker that has the part of its first step, and waits for
+//!   its end.
 //!
 //! Every worker is a thread with a session and links to the workers of other instances: rings in
 //! shared memory. It runs the procedures it is given, prepares parts for others in between, and
@@ -30,6 +31,7 @@
 
 mod carried;
 mod copy;
+mod division;
 mod procedure;
 mod queue;
 mod worker;
@@ -48,6 +50,7 @@ use platform::{Hardware, Place, Platform};
 use schema::{Partitioning, Row, TableError, ValueType};
 
 pub use copy::copy_deployment;
+pub use division::Division;
 pub use procedure::{NoProcedure, Procedure};
 
 use crate::builder::{
@@ -67,44 +70,6 @@ use worker::{Common, Post};
 
 /// How long who closes a deployment waits for its workers.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
-
-/// How a deployment is divided. [`Deployment`] has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
-    /// Databases.
-    pub instances: usize,
-    /// Threads, of all instances together: at least one each.
-    pub workers: usize,
-    /// Parts of the data, numbered from 0: at least one for each worker. A durable deployment keeps
-    /// the number for good.
-    pub parts: u16,
-}
-
-impl Division {
-    /// The worker that has a part.
-    fn worker(self, part: usize) -> usize {
-        part % self.workers
-    }
-
-    /// The instance of a worker.
-    fn instance(self, worker: usize) -> usize {
-        worker * self.instances / self.workers
-    }
-
-    fn check(self) -> Result<()> {
-        let Division { instances, workers, parts } = self;
-        let wrong = if instances == 0 {
-            "a deployment has at least one instance".to_owned()
-        } else if workers < instances {
-            format!("{instances} instances with {workers} workers: each has at least one")
-        } else if usize::from(parts) < workers {
-            format!("{workers} workers with {parts} parts of the data: each has at least one")
-        } else {
-            return Ok(());
-        };
-        Err(Error::Deployment(wrong))
-    }
-}
 
 /// Declares a table in the schema of an instance.
 type Declare = Box<dyn Fn(&mut SchemaBuilder) -> Result<(), TableError>>;

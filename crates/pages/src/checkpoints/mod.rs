@@ -1,4 +1,5 @@
-//! Checkpoints: the master file, their making, and the prepared parts and decisions that they carry.
+//! Checkpoints: the master file, their making, and the prepared parts and decisions that they
+//! carry.
 
 pub(crate) mod checkpoint;
 pub(crate) mod master;

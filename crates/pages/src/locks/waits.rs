@@ -6,7 +6,8 @@
 //! wound-wait (Rosenkrantz, Stearns, Lewis, "System level concurrency control for distributed
 //! database systems", TODS 1978):
 //!
-//! > **No transaction waits for an older one while an older one waits for it.** Where it would, it is refused: it gives up all that it has, and
+//! > **No transaction waits for an older one while an older one waits for it.** Where it would,
+//! > it is refused: it gives up all that it has, and
 //! > keeps its age for its next attempt.
 //!
 //! *There is no deadlock*: of the transactions in a circle the youngest would wait for an older

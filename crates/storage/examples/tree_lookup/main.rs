@@ -1,8 +1,8 @@
 //! Times of the tree beside `std::collections::BTreeMap`, on the machine itself; then lookups in
 //! the virtual machine.
 //!
-//! `cargo run --release -p isles-storage --example tree_lookup [-- KEYS ROUNDS]` prints medians over
-//! rounds that alternate between the two, so that a slow moment of the machine hits both.
+//! `cargo run --release -p isles-storage --example tree_lookup [-- KEYS ROUNDS]` prints medians
+//! over rounds that alternate between the two, so that a slow moment of the machine hits both.
 
 // A benchmark reports on the machine, and compares with what the engine does not use.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]

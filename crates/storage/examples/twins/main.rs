@@ -1,9 +1,10 @@
 //! The platform costs nothing: hot functions of the engine on `Hardware` beside twins written by
 //! hand on plain atomics.
 //!
-//! `cargo run --release -p isles-storage --example twins` prints paired times: rounds alternate between
-//! the two, so that a slow moment of the machine hits both. `twins NAME engine|twin ITERATIONS`
-//! runs one of them, for `.ci/twins`, which counts instructions.
+//! `cargo run --release -p isles-storage --example twins` prints paired times: rounds alternate
+//! between the two, so that a slow moment of the machine hits both.
+//! `twins NAME engine|twin ITERATIONS` runs one of them, for `.ci/twins`, which counts
+//! instructions.
 //!
 //! | name | what |
 //! | --- | --- |

@@ -18,8 +18,8 @@
 //!   Shasha, "B-trees with inserts and deletes: why free-at-empty is better than merge-at-half",
 //!   JCSS 1993). No leaf but a root is ever empty.
 //! - An inner root with a single child is replaced by the child.
-//! - There are no sibling pointers: scans continue by descending with the fence key of the leaf they
-//!   come from. A leaf's part of the key space shrinks only when the leaf itself is split, and
+//! - There are no sibling pointers: scans continue by descending with the fence key of the leaf
+//!   they come from. A leaf's part of the key space shrinks only when the leaf itself is split, and
 //!   grows when an empty neighbour is unlinked; so a fence seen on the way down remains a valid
 //!   place to continue from, and there is no gap between two visits.
 //!

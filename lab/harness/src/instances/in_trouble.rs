@@ -1,8 +1,8 @@
 //! Links and instances that are lost and come back while a workload runs, all in one process.
 //!
-//! Workers hear of their links as [`crate::members::news`] says. Who tells them, here, is the main thread:
-//! it breaks connections and makes them again, makes links again between machines that were cut off
-//! from each other ([`Host::cut`]), and where a machine ends the workers of instances
+//! Workers hear of their links as [`crate::members::news`] says. Who tells them, here, is the main
+//! thread: it breaks connections and makes them again, makes links again between machines that were
+//! cut off from each other ([`Host::cut`]), and where a machine ends the workers of instances
 //! ([`Host::fallen_instance`]), it opens each again from what its directory holds, and starts its
 //! workers anew. The two ends of a link hear of its end at different moments, by some tens of
 //! microseconds; what was under way then is gone, or was taken before.

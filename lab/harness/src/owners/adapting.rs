@@ -7,16 +7,16 @@
 //! wants another map, the first worker that is there makes the changes between two of its
 //! transactions, while all others serve each other ([`dora::OwnerWorker::rearrange`]). An interval
 //! ends early when throughput changes in it, by the commits that workers announce
-//! ([`crate::owners::pulse`]): it may be eight times as long as the shortest one. Workers look at one word
-//! after each transaction, which changes with each question. A worker whose run is over answers no
-//! more, and nothing is decided from then on.
+//! ([`crate::owners::pulse`]): it may be eight times as long as the shortest one. Workers look at
+//! one word after each transaction, which changes with each question. A worker whose run is over
+//! answers no more, and nothing is decided from then on.
 //!
-//! Sockets that fail ([`crate::faults::failing`]), and processors that come and go ([`crate::owners::processors`]),
-//! are told to the controller at once: it gives the partitions of those that are gone to the cores
-//! that are left. A worker whose processor is gone hears of it with the next question, which it
-//! gets at once. From then on it runs no transactions of its own, and others draw for its clients;
-//! it does for others what belongs to it until that is taken from it, and takes part again when its
-//! processor is back.
+//! Sockets that fail ([`crate::faults::failing`]), and processors that come and go
+//! ([`crate::owners::processors`]), are told to the controller at once: it gives the partitions of
+//! those that are gone to the cores that are left. A worker whose processor is gone hears of it
+//! with the next question, which it gets at once. From then on it runs no transactions of its own,
+//! and others draw for its clients; it does for others what belongs to it until that is taken from
+//! it, and takes part again when its processor is back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,8 +13,8 @@ use crate::error::RunError;
 
 /// Bits of a row's number below the one that says what the row tells.
 pub(crate) const KIND_SHIFT: u32 = 56;
-/// The kinds (there are others in [`crate::workers::partitions`]): the number of the deployment, the
-/// instance and how many there are, and how data are divided.
+/// The kinds (there are others in [`crate::workers::partitions`]): the number of the deployment,
+/// the instance and how many there are, and how data are divided.
 const KINDS: [u64; 3] = [1, 2, 3];
 /// The least number of such a row.
 pub(crate) const FIRST_ROW: u64 = KINDS[0] << KIND_SHIFT;

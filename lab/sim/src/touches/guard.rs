@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Once};
 
-use super::{DeclaredLines, UndeclaredAccess};
+use crate::declared::{DeclaredLines, UndeclaredAccess};
 use crate::line::LineNumber;
 use crate::memory::{Memory, PAGE_BYTES};
 use crate::{Config, SimError};

@@ -4,7 +4,7 @@
 //! names it. A machine that checks touches compares these declarations with the accesses that the
 //! program makes: `guard` protects the pages of all regions, so that each access traps. An access
 //! of a timed core has to lie in a line that the same core declared since its transaction began,
-//! as one of its last [`DECLARED_LINES`] lines, and to write if the access writes. Supervisors,
+//! as one of its last 512 lines, and to write if the access writes. Supervisors,
 //! untimed cores and memory outside regions are not checked. See `docs/declaring-touches.md`.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -13,92 +13,4 @@ mod guard;
 #[path = "no_guard.rs"]
 mod guard;
 
-use std::collections::BTreeMap;
-
-use crate::line::LineNumber;
-
 pub(crate) use guard::Guard;
-
-/// A declaration covers accesses until its core has declared as many other lines: about what an
-/// L1 holds.
-const DECLARED_LINES: u64 = 512;
-
-/// An instruction that accessed shared memory without a declaration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UndeclaredAccess {
-    /// Name of the region; `None` if the region was returned.
-    pub region: Option<&'static str>,
-    /// Offset of the first such access in its region, in bytes.
-    pub offset: u64,
-    /// True if the instruction writes.
-    pub writes: bool,
-    /// How often the instruction did so.
-    pub count: u64,
-    /// The calls that led to the first such access, innermost first.
-    pub calls: Vec<String>,
-}
-
-impl std::fmt::Display for UndeclaredAccess {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let verb = if self.writes { "writes" } else { "reads" };
-        let region = self.region.unwrap_or("returned memory");
-        write!(f, "{verb} {region}+{} ({} times) in {}", self.offset, self.count, self.calls.join(" < "))
-    }
-}
-
-/// The lines that a core has declared since its transaction began.
-#[derive(Default)]
-pub(crate) struct DeclaredLines {
-    /// When each line was declared last: to read, and to write. The moments are counts of
-    /// declarations, from 1.
-    lines: BTreeMap<LineNumber, [u64; 2]>,
-    declarations: u64,
-}
-
-impl DeclaredLines {
-    pub(crate) fn declare(&mut self, line: LineNumber, writes: bool) {
-        self.declarations += 1;
-        let [read_at, written_at] = self.lines.entry(line).or_default();
-        *read_at = self.declarations;
-        if writes {
-            *written_at = self.declarations;
-        }
-        if self.lines.len() as u64 > 2 * DECLARED_LINES {
-            let now = self.declarations;
-            self.lines.retain(|_, at| at[0] + DECLARED_LINES > now);
-        }
-    }
-
-    fn covers(&self, line: LineNumber, writes: bool) -> bool {
-        let at = self.lines.get(&line).map_or(0, |at| at[usize::from(writes)]);
-        at > 0 && at + DECLARED_LINES > self.declarations
-    }
-
-    /// A transaction begins or ends: what follows needs declarations of its own.
-    pub(crate) fn clear(&mut self) {
-        self.lines.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_declaration_covers_its_kind_of_access_until_others_replace_it() {
-        let mut declared = DeclaredLines::default();
-        declared.declare(7, false);
-        declared.declare(8, true);
-        let covered = |declared: &DeclaredLines| {
-            [(7, false), (7, true), (8, false), (8, true), (9, false)]
-                .map(|(line, writes)| declared.covers(line, writes))
-        };
-        assert_eq!(covered(&declared), [true, false, true, true, false]);
-        (100..100 + DECLARED_LINES as LineNumber - 1).for_each(|line| declared.declare(line, false));
-        assert_eq!(covered(&declared), [false, false, true, true, false]);
-        declared.clear();
-        assert_eq!(covered(&declared), [false; 5]);
-        (0..100_000).for_each(|line| declared.declare(line, true));
-        assert!(declared.lines.len() as u64 <= 2 * DECLARED_LINES && declared.covers(99_999, true));
-    }
-}

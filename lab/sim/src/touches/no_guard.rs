@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{DeclaredLines, UndeclaredAccess};
+use crate::declared::{DeclaredLines, UndeclaredAccess};
 use crate::memory::Memory;
 use crate::{Config, SimError};
 

@@ -1,6 +1,7 @@
-//! Which file of a crate uses which, and the circles of files among them.
+//! The uses of one file of a crate by another, and the circles of files and of folders among them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::modules::{Crate, Names};
 
@@ -112,21 +113,47 @@ impl Crate {
     /// its edges.
     pub fn circles(&self) -> Vec<String> {
         let edges = self.edges();
-        let reached: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|file| reach(&edges, file)).collect();
-        let mut circles = Vec::new();
-        let mut seen = BTreeSet::new();
-        for file in 0..self.files.len() {
-            let circle: BTreeSet<usize> =
-                reached[file].iter().copied().filter(|other| reached[*other].contains(&file)).collect();
-            if circle.contains(&file) && seen.insert(circle.clone()) {
-                circles.push(self.describe(&circle, &edges));
-            }
-        }
-        circles
+        let uses = edges.keys().copied().collect();
+        circles(&uses)
+            .iter()
+            .map(|circle| self.describe(&edges, |from, to| in_both(circle, from, to)))
+            .collect()
     }
 
-    fn describe(&self, circle: &BTreeSet<usize>, edges: &Edges) -> String {
-        let inside = edges.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
+    /// The same of folders: sets of neighbours, folders with all that is in them and files beside
+    /// them, that all use one another, each as a text with the uses of one file by another.
+    pub fn circles_of_folders(&self) -> Vec<String> {
+        let edges = self.edges();
+        let mut levels: BTreeMap<PathBuf, BTreeSet<(PathBuf, PathBuf)>> = BTreeMap::new();
+        for (from, to) in edges.keys() {
+            if let Some((level, from, to)) = self.neighbours(*from, *to) {
+                levels.entry(level).or_default().insert((from, to));
+            }
+        }
+        let found = levels.iter().flat_map(|(level, uses)| {
+            circles(uses).into_iter().map(|circle| {
+                self.describe(&edges, |from, to| {
+                    let neighbours = self.neighbours(from, to);
+                    neighbours.is_some_and(|(at, from, to)| at == *level && in_both(&circle, from, to))
+                })
+            })
+        });
+        found.collect()
+    }
+
+    /// The folder that has both files somewhere below, and which parts of that folder have each;
+    /// none for two files of the same folder.
+    fn neighbours(&self, from: usize, to: usize) -> Option<(PathBuf, PathBuf, PathBuf)> {
+        let [from, to] = [from, to].map(|file| self.files[file].as_path());
+        let common = from.parent()?.ancestors().find(|folder| to.starts_with(folder))?;
+        let part = |path: &Path| path.strip_prefix(common).ok()?.iter().next().map(PathBuf::from);
+        let is_here = |path: &Path| path.parent() == Some(common);
+        (!(is_here(from) && is_here(to))).then_some((common.to_owned(), part(from)?, part(to)?))
+    }
+
+    /// The uses that a circle consists of.
+    fn describe(&self, edges: &Edges, is_inside: impl Fn(usize, usize) -> bool) -> String {
+        let inside = edges.iter().filter(|((from, to), _)| is_inside(*from, *to));
         let lines = inside.map(|((from, to), names)| {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             format!(
@@ -140,12 +167,28 @@ impl Crate {
     }
 }
 
-/// All files that a file uses, directly or through others.
-fn reach(edges: &Edges, file: usize) -> BTreeSet<usize> {
+fn in_both<T: Ord>(circle: &BTreeSet<T>, from: T, to: T) -> bool {
+    circle.contains(&from) && circle.contains(&to)
+}
+
+/// Sets of nodes that all lead to one another.
+fn circles<T: Ord + Clone>(edges: &BTreeSet<(T, T)>) -> BTreeSet<BTreeSet<T>> {
+    let nodes: BTreeSet<&T> = edges.iter().map(|(from, _)| from).collect();
+    let reached: BTreeMap<&T, BTreeSet<&T>> = nodes.iter().map(|node| (*node, reach(edges, node))).collect();
+    let circle = |node: &T| {
+        let others =
+            reached[node].iter().filter(|other| reached.get(*other).is_some_and(|from| from.contains(node)));
+        others.map(|other| (*other).clone()).collect::<BTreeSet<T>>()
+    };
+    nodes.iter().map(|node| circle(node)).filter(|circle| !circle.is_empty()).collect()
+}
+
+/// All nodes that a node leads to, directly or through others.
+fn reach<'e, T: Ord>(edges: &'e BTreeSet<(T, T)>, node: &'e T) -> BTreeSet<&'e T> {
     let mut reached = BTreeSet::new();
-    let mut open = vec![file];
-    while let Some(file) = open.pop() {
-        let used = edges.range((file, 0)..=(file, usize::MAX)).map(|((_, to), _)| *to);
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        let used = edges.iter().filter(|(from, _)| from == node).map(|(_, to)| to);
         open.extend(used.filter(|to| reached.insert(*to)));
     }
     reached
@@ -153,17 +196,59 @@ fn reach(edges: &Edges, file: usize) -> BTreeSet<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
-    /// The circles of a crate with these files.
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
+    /// A crate with these files.
+    fn read(files: &[(&str, &str)]) -> Crate {
         let text = |path: &Path| {
             let (_, text) = files.iter().find(|(name, _)| Path::new(name) == path)?;
             Some((*text).to_owned())
         };
-        Crate::read(Path::new("lib.rs"), &text).circles()
+        Crate::read(Path::new("lib.rs"), &text)
+    }
+
+    fn circles(files: &[(&str, &str)]) -> Vec<String> {
+        read(files).circles()
+    }
+
+    #[test]
+    fn folders_that_use_each_other_are_a_circle_though_their_files_are_none() {
+        let low = ("low/mod.rs", "pub mod first; pub mod second;");
+        let first = ("low/first.rs", "pub struct First;");
+        let second = ("low/second.rs", "pub struct Second(crate::high::third::Third);");
+        let high = ("high/mod.rs", "pub mod third;");
+        let third = ("high/third.rs", "pub struct Third(crate::low::first::First);");
+        let crate_of = |second| read(&[("lib.rs", "mod low; mod high;"), low, first, second, high, third]);
+        let circle = crate_of(second);
+        assert!(circle.circles().is_empty());
+        let found = circle.circles_of_folders();
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].contains("low/second.rs uses high/third.rs: crate::high::third::Third"),
+            "{found:?}"
+        );
+        assert!(found[0].contains("high/third.rs uses low/first.rs: crate::low::first::First"), "{found:?}");
+        assert!(crate_of(("low/second.rs", "pub struct Second;")).circles_of_folders().is_empty());
+    }
+
+    #[test]
+    fn a_folder_and_a_file_beside_it_that_use_each_other_are_a_circle() {
+        let low = ("low/mod.rs", "pub mod first; pub mod second;");
+        let first = ("low/first.rs", "pub struct First;");
+        let second = ("low/second.rs", "use crate::beside::Beside; pub struct Second(Beside);");
+        let beside = ("beside.rs", "pub struct Beside(crate::low::first::First);");
+        let found = read(&[("lib.rs", "mod low; mod beside;"), low, first, second, beside]);
+        assert!(found.circles().is_empty());
+        assert_eq!(found.circles_of_folders().len(), 1);
+    }
+
+    #[test]
+    fn the_name_of_another_crate_is_no_module() {
+        let a = ("a.rs", "use ::b::Other; pub struct Thing(Other);");
+        assert!(
+            circles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", "pub struct Own(super::a::Thing);")])
+                .is_empty()
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! No file of a crate uses a file that uses it, directly or through others.
+//! No file of a crate uses a file that uses it, directly or through others; and no folder uses a
+//! folder or file beside it that uses it.
 //!
 //! The sources are read as text: imports and paths that begin in the crate, resolved through
 //! re-exports to the file that defines the name. Calls of methods have no path, so they are not
@@ -33,18 +34,28 @@ fn name(folder: &Path) -> String {
     folder.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// The circles of a crate's library and of its program.
-fn circles(folder: &Path) -> Vec<String> {
-    let roots = ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root));
-    let exist = roots.iter().filter(|root| root.exists());
-    exist.flat_map(|root| Crate::read(root, &|path| std::fs::read_to_string(path).ok()).circles()).collect()
+/// The circles of all crates' libraries and programs.
+fn all(circles: impl Fn(&Crate) -> Vec<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in &sources() {
+        for root in
+            ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)).iter().filter(|root| root.exists())
+        {
+            let read = Crate::read(root, &|path| std::fs::read_to_string(path).ok());
+            found.extend(circles(&read).iter().map(|circle| format!("{}:\n  {circle}", name(folder))));
+        }
+    }
+    found
 }
 
 #[test]
 fn no_crate_has_a_circle_of_files() {
-    let mut found = Vec::new();
-    for folder in &sources() {
-        found.extend(circles(folder).iter().map(|circle| format!("{}:\n  {circle}", name(folder))));
-    }
+    let found = all(Crate::circles);
     assert!(found.is_empty(), "{} circles of files:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn no_crate_has_a_circle_of_folders() {
+    let found = all(Crate::circles_of_folders);
+    assert!(found.is_empty(), "{} circles of folders:\n{}", found.len(), found.join("\n"));
 }

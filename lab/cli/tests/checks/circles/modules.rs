@@ -185,7 +185,13 @@ impl Reader<'_> {
                     module.globs.push(path);
                     return;
                 }
-                "::" => self.at += 1,
+                "::" => {
+                    // `::name` is a crate, whatever the module has of that name.
+                    if path.is_empty() {
+                        path.push("::".to_owned());
+                    }
+                    self.at += 1;
+                }
                 "as" => {
                     let alias = self.token(1).to_string();
                     self.at += 2;
