@@ -7,10 +7,11 @@ use terms::Abort;
 
 use schema::{Routes, RowId};
 
-/// What a scan calls with each row; false ends it.
+/// The callback of a scan, called with each row; false ends the scan.
 pub type RowVisitor<'v> = dyn FnMut(&mut dyn AnyVerbs, RowId) -> Result<bool, Abort> + 'v;
 
-/// What a scan that reads calls with the words of rows, one behind the other; false ends it.
+/// The callback of a scan that reads, called with the words of rows, one row after the other; false
+/// ends the scan.
 pub type Reader<'v> = dyn FnMut(&mut dyn AnyVerbs, &[u64]) -> Result<bool, Abort> + 'v;
 
 /// Bytes of a row's fixed part.
@@ -106,7 +107,7 @@ pub trait AnyVerbs {
     /// other effect.
     fn prefetch_key(&mut self, table: usize, index: usize, key: &[u64]);
 
-    /// Whether it was told before the transaction began what it will use ([`crate::LookAhead`]).
+    /// True if the keys of the transaction were announced before it began ([`crate::LookAhead`]).
     fn is_told(&self) -> bool;
 
     /// Prefetches bytes of a row's fixed part.
@@ -115,7 +116,7 @@ pub trait AnyVerbs {
     /// Copies the words that the span lies in.
     fn read(&mut self, row: RowId, span: Span, out: &mut [u64]) -> Result<(), Abort>;
 
-    /// Whether fields that are asked for together are to be read one by one all the same.
+    /// True if fields that are requested together have to be read one by one.
     fn reads_apart(&self) -> bool;
 
     /// Appends the row's tail to `out`. The table has tails.
@@ -191,8 +192,8 @@ pub trait AnyVerbs {
         self.refuse("rows of this storage manager do not say of which table they are").map(|()| 0)
     }
 
-    /// Whether the transaction goes on with the rows of this table, which has others for
-    /// transactions that begin now.
+    /// True if the transaction continues with this form of a table whose new transactions use
+    /// another form.
     fn keeps_form(&self, table: usize) -> bool {
         let _ = table;
         false
@@ -204,7 +205,8 @@ pub trait AnyVerbs {
     /// Always [`Abort::Misuse`].
     fn refuse(&mut self, what: &'static str) -> Result<(), Abort>;
 
-    /// Whether the transaction wants to hear of keys before its first verb: see [`Self::enlist`].
+    /// True if the scheme wants the keys of a transaction before its first verb: see
+    /// [`Self::enlist`].
     fn enlists(&self) -> bool;
 
     /// Announces what the transaction will use: what `fill` adds. Tables that are not there are

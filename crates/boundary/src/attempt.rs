@@ -9,7 +9,7 @@ use crate::ending::Commit;
 /// One attempt of a transaction, as an object that may outlive the call that began it. Dropping it
 /// rolls back. Its session holds the memory of rows that are deleted meanwhile until it ends.
 pub trait AnyAttempt {
-    /// What the transaction can do.
+    /// The operations of the transaction.
     fn verbs(&mut self) -> &mut dyn AnyVerbs;
 
     /// Commits. An error comes with the epoch that has to be durable before it may be told; it is a

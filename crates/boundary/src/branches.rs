@@ -18,7 +18,7 @@ use terms::Epoch;
 use crate::any_verbs::Body;
 use crate::ending::{Commit, Stats};
 
-/// What a branch is called among all of the database, once it has changed something.
+/// The name of a branch in its database, once the branch has changed a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BranchName(pub u64);
 
@@ -60,7 +60,7 @@ pub trait Branches {
     /// Where the session's time goes.
     fn meter(&mut self) -> &mut Meter;
 
-    /// What the session has counted.
+    /// Counters of the session.
     fn stats_mut(&mut self) -> &mut Stats;
 
     /// How long to pause after so many failed attempts.

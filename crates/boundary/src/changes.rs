@@ -34,7 +34,7 @@ pub enum ChangeError {
     Form {
         /// The table.
         table: String,
-        /// What is in the way.
+        /// The obstacle.
         reason: String,
     },
     /// Two rows have the same key in an index that is to be unique.
@@ -69,7 +69,7 @@ pub enum ChangeError {
     Log(#[from] LogError),
 }
 
-/// What came of a step towards the end of dropped tables.
+/// The result of a step towards the end of dropped tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
     /// All their rows are gone.
@@ -80,7 +80,7 @@ pub enum Swept {
     Waits,
 }
 
-/// What a table is to be.
+/// The new form of a table.
 pub struct TableChange<'w> {
     /// Declares the table as it will be, under its name.
     pub schema: SchemaBuilder,

@@ -1,5 +1,5 @@
-//! What a transaction does after it has met another transaction: it pauses, and a transaction that
-//! has met others too often goes first.
+//! Contention: a transaction pauses after a conflict, and a transaction that has conflicted too
+//! often goes before all others.
 //!
 //! Pauses are random and grow with the number of failed attempts (truncated binary exponential
 //! backoff), so that colliding transactions part. How long they are depends on how long the
@@ -160,7 +160,7 @@ impl<P: Platform> Elder<P> {
     // All orderings are relaxed: no data depends on the word, which only says which transactions
     // should be running.
 
-    /// Whether there is an elder.
+    /// True if there is an elder.
     #[inline(always)]
     pub fn is_there(&self, c: P::Core) -> bool {
         P::load(c, self.word(), Ordering::Relaxed) != 0

@@ -12,18 +12,18 @@ use terms::{Abort, Epoch};
 use crate::participants::{Decision, PartOf};
 use crate::session::{AnyPrepared, AnySession, RoamingSession};
 
-/// What a database's scheme is like.
+/// Properties of a database's scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Whether the order of commits agrees with real time: see [`Scheme::STRICT`].
+    /// True if the order of commits agrees with real time: see [`Scheme::STRICT`].
     pub strict: bool,
-    /// Whether transactions that only read see snapshots.
+    /// True if transactions that only read see snapshots.
     pub snapshots: bool,
-    /// Whether it locks whole partitions.
+    /// True if it locks whole partitions.
     pub locks_partitions: bool,
-    /// Whether its sessions have branches: see [`AnySession::branches`].
+    /// True if its sessions have branches: see [`AnySession::branches`].
     pub branches: bool,
 }
 
@@ -42,7 +42,7 @@ impl Traits {
 
 /// A database, whatever its scheme: see [`Database`] for what the methods do.
 pub trait AnyDatabase<P: Platform>: Send + Sync {
-    /// What the scheme is like.
+    /// Properties of the scheme.
     fn traits(&self) -> Traits;
 
     /// The descriptions of its tables, by their numbers.
@@ -90,7 +90,7 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         None
     }
 
-    /// Whether an outcome survives whatever happens: see [`crate::Session::is_durable`]. A database
+    /// True if an outcome survives whatever happens: see [`crate::Session::is_durable`]. A database
     /// that does not know without a session asks one; if it has none left, it says no.
     fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.session(c, None, false).is_ok_and(|session| session.is_durable(outcome))
@@ -150,10 +150,10 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
     /// How much of it is used.
     fn memory_use(&self, c: P::Core) -> MemoryUse;
 
-    /// What rows and entries of indexes take by themselves. No transaction runs.
+    /// Bytes of rows and of entries of indexes by themselves. No transaction runs.
     fn content(&self, c: P::Core) -> Content;
 
-    /// What the log has done since the database was opened; `None` if the database is not durable.
+    /// The work of the log since the database was opened; `None` if the database is not durable.
     fn log_used(&self, c: P::Core) -> Option<LogUse>;
 
     /// With which outcome everything is durable that was committed before; `None` if the database
@@ -173,7 +173,8 @@ pub trait AnyDatabase<P: Platform>: Send + Sync {
         (0, Ok(()))
     }
 
-    /// What lies on the lines at these addresses. No transaction runs meanwhile.
+    /// The rows and parts of indexes on the lines at these addresses. No transaction runs
+    /// meanwhile.
     fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>>;
 
     /// Visits words and tail of all rows of a table with keys in a range of an index, while no

@@ -27,7 +27,7 @@ pub struct TableDivision {
     pub name: String,
     /// Its partitions, if it has any.
     pub partitioning: Option<Partitioning>,
-    /// Whether it is never written after loading, so that each instance can have all of it.
+    /// True if it is never written after loading, so that each instance can have all of it.
     pub read_only: bool,
 }
 
@@ -104,8 +104,8 @@ impl SchemaBuilder {
         self.tables.iter().map(|declared| &declared.description)
     }
 
-    /// What the declared tables are and what is made for them, by their numbers: for storage
-    /// managers that make their own.
+    /// Descriptions of the declared tables and the structures that hold their rows, by their
+    /// numbers: for storage managers that make structures of their own.
     pub fn into_tables(self) -> Vec<(TableDescription, TableShape)> {
         self.tables.into_iter().map(|declared| (declared.description, declared.shape)).collect()
     }
@@ -157,7 +157,7 @@ impl SchemaBuilder {
     }
 }
 
-/// What is made for a table.
+/// The structures that hold the rows of a table.
 fn shape_of(table: &TableDescription, options: &TableOptions) -> Result<TableShape, TableFault> {
     let mut indexes = Vec::with_capacity(table.indexes().len());
     for (number, index) in table.indexes().iter().enumerate() {

@@ -36,7 +36,7 @@ impl<P: Platform> Database<P> {
         &*self.inner
     }
 
-    /// What the scheme is like.
+    /// Properties of the scheme.
     pub fn traits(&self) -> Traits {
         self.inner.traits()
     }
@@ -82,7 +82,8 @@ impl<P: Platform> Database<P> {
         self.inner.memory_use(c)
     }
 
-    /// What rows and entries of indexes take by themselves; see [`concurrency::Instance::content`].
+    /// Bytes of rows and of entries of indexes by themselves; see
+    /// [`concurrency::Instance::content`].
     pub fn content(&self, c: P::Core) -> Content {
         self.inner.content(c)
     }
@@ -238,7 +239,7 @@ impl<'d> Session<'d> {
         self.inner.finish(prepared, commit)
     }
 
-    /// Whether an outcome survives whatever happens. Always true in a database that is not durable.
+    /// True if an outcome survives whatever happens. Always true in a database that is not durable.
     pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
         self.inner.is_durable(outcome.into())
     }

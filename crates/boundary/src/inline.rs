@@ -16,7 +16,7 @@ use crate::verbs::Verbs;
 
 /// An attempt of a transaction as executors see it.
 pub trait Attempt: Verbs {
-    /// Whether the attempt wants to hear of keys before its first verb.
+    /// True if the attempt wants to hear of keys before its first verb.
     fn enlists(&self) -> bool;
     /// Announces what `fill` adds.
     fn enlist(&mut self, fill: impl FnMut(&mut Routes));

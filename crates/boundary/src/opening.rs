@@ -35,10 +35,10 @@ impl DurableOptions {
     }
 }
 
-/// What opening a durable database found.
+/// The state that the opening of a durable database found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Whether the directory held a database already.
+    /// True if the directory held a database already.
     pub existed: bool,
     /// Rows of the checkpoint.
     pub rows: u64,
@@ -116,11 +116,11 @@ pub enum SchemaError {
     Rows {
         /// The table.
         table: String,
-        /// What differs first.
+        /// The first part that differs.
         part: String,
-        /// What the directory says of it.
+        /// Its description in the directory.
         found: String,
-        /// What the program says.
+        /// Its declaration in the program.
         declared: String,
     },
     /// Rows that are there contradict an index that was not there, or was not unique.
@@ -176,7 +176,7 @@ pub enum OpenError {
     InDoubt {
         /// The transaction.
         global: GlobalId,
-        /// What is in the way.
+        /// The obstacle.
         what: String,
     },
     /// The log contradicts itself.

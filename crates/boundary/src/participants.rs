@@ -33,10 +33,10 @@ pub struct Decision {
     pub participants: Vec<u16>,
 }
 
-/// What is to be known of a prepared part for its vote.
+/// The vote of a prepared part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// Whether the part changes anything. A part that does not has left no record, and how it is
+    /// True if the part changes anything. A part that does not has left no record, and how it is
     /// finished is of no consequence but for the rows that it holds.
     pub changes: bool,
     /// The epoch that has to be durable before the part's vote, and what it has read, may be told.

@@ -16,7 +16,7 @@ use crate::look_ahead::LookAhead;
 use crate::verbs::Verbs;
 use schema::Routes;
 
-/// What follows after a phase.
+/// The step after a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Run the planned actions.
@@ -33,7 +33,7 @@ pub trait Procedure {
     type Tables: Copy + Send + Sync;
     /// An action with its parameters. Actions travel as bytes.
     type Action: Serialize + DeserializeOwned + Debug;
-    /// What an action gives back. Outputs travel as bytes.
+    /// The result of an action. Outputs travel as bytes.
     type Output: Serialize + DeserializeOwned;
 
     /// Appends the actions of phase number `phase` to `actions` (empty when called). Phase 0 begins
@@ -72,7 +72,7 @@ pub trait Procedure {
         let _ = (tables, ahead);
     }
 
-    /// Whether every action only reads: schemes may take a snapshot.
+    /// True if every action only reads: schemes may take a snapshot.
     fn read_only(&self) -> bool {
         false
     }

@@ -34,7 +34,7 @@ impl AnyPrepared<'_> {
         AnyPrepared { inner, instance, database: PhantomData }
     }
 
-    /// What [`Self::new`] was given.
+    /// The part that [`Self::new`] was given.
     ///
     /// # Panics
     /// If the part was prepared in another database.
@@ -44,10 +44,9 @@ impl AnyPrepared<'_> {
     }
 }
 
-/// What a session needs and tells between its transactions: see [`Session`] for what the methods
-/// do.
+/// Services and state of a session between its transactions.
 pub trait Upkeep {
-    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens.
+    /// True if a commit, or what a decision to roll back depends on, survives whatever happens.
     fn is_durable(&self, outcome: Epoch) -> bool;
 
     /// Waits until an outcome is durable, no longer than until the deadline, if there is one; tells
@@ -118,8 +117,8 @@ pub trait Upkeep {
     /// Nanoseconds by [`terms::Category`], of the transactions that were measured.
     fn breakdown(&mut self) -> [u64; terms::CATEGORIES];
 
-    /// What follows until the next call is no transaction, and its time counts for this category;
-    /// `None`: it is over.
+    /// Counts the time until the next call for this category, outside of any transaction; `None`
+    /// ends the count.
     fn measure(&mut self, what: Option<Category>);
 }
 
@@ -188,7 +187,7 @@ pub trait AnySession<'d>: Upkeep {
     /// Forgets a decision to commit; false if the database knows of no such decision.
     fn forget(&mut self, global: GlobalId) -> bool;
 
-    /// Whether the database has no part of a transaction any more that could be in doubt, now or
+    /// True if the database has no part of a transaction any more that could be in doubt, now or
     /// after a crash: none that is not finished, and none whose end is not durable.
     fn is_over(&mut self, global: GlobalId) -> bool;
 
@@ -230,8 +229,8 @@ pub trait AnySession<'d>: Upkeep {
         Swept::All
     }
 
-    /// What it does for transactions of several workers; `None`: its storage manager or scheme has
-    /// nothing of the kind, or not in a durable database.
+    /// The branches of this session for transactions of several workers; `None` if its storage
+    /// manager or scheme has none, or none in a durable database.
     fn branches(&mut self) -> Option<&mut dyn Branches> {
         None
     }

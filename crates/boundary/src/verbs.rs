@@ -1,4 +1,4 @@
-//! What a stored procedure may do inside a transaction.
+//! The operations of a stored procedure inside a transaction.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use schema::{ColumnSet, Field, Handle, Index, Key, Row, RowPart, Table, Value};
 /// In which order a scan visits its range.
 pub use storage::tree::Direction;
 
-/// What a scan calls with each row; the result says whether the scan goes on or breaks.
+/// The callback of a scan, called with each row; its result continues or ends the scan.
 pub type Visitor<'v, T, R> =
     &'v mut dyn FnMut(&mut <T as Verbs>::InScan<'_>, Handle<R>) -> Result<ControlFlow<()>, Abort>;
 

@@ -1,5 +1,5 @@
-//! What a member does for its own transactions over several instances: begins them, hears votes,
-//! runs its own part, and ends them.
+//! A member's own transactions over several instances: it begins them, receives votes, runs its own
+//! part, and ends them.
 
 use boundary::AnySession;
 use boundary::{Bounds, Outcome, Plan, Procedure};
@@ -420,11 +420,11 @@ struct RequestedParts {
     coordinator: Coordinator,
     parts: Vec<Part>,
     requests: Vec<Vec<u8>>,
-    /// What the coordinator wants done first.
+    /// The first actions of the coordinator.
     act: Vec<Action>,
 }
 
-/// What another instance is asked for.
+/// The part that another instance is asked for.
 struct PartRequest<A> {
     owner: WorkerName,
     only_reads: bool,

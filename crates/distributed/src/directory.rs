@@ -25,7 +25,7 @@ pub const FILE: &str = "isles.deployment";
 pub const NEW_FILE: &str = "isles.deployment.new";
 const HEAD: &str = "isles deployment 1";
 
-/// Who has which data.
+/// The division of data over instances, workers and parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataOwners {
     /// Instances.
@@ -63,7 +63,7 @@ pub enum DirectoryError {
     Other {
         /// The directory.
         path: PathBuf,
-        /// What it holds.
+        /// The division that it holds.
         found: DataOwners,
     },
 }
@@ -125,8 +125,8 @@ pub fn instance(path: &Path, number: usize) -> PathBuf {
     path.join(format!("instance-{number}"))
 }
 
-/// What the directory at `path` says, which nobody else has open; `None` if it is not that of a
-/// deployment.
+/// The division in the directory at `path`, which no other process has open; `None` if it is not
+/// that of a deployment.
 ///
 /// # Errors
 /// [`DirectoryError`].

@@ -1,5 +1,5 @@
-//! What becomes of transactions that were under way when all instances of a deployment went down,
-//! once all are open again and before any of them works.
+//! Ends transactions that were under way when all instances of a deployment went down, once all are
+//! open again and before any of them works.
 //!
 //! A part in doubt commits if the instance of its coordinator has decided so, and is rolled back
 //! otherwise: a decision is durable before anybody hears of it, so what is not decided now was
@@ -42,7 +42,7 @@ pub enum DoubtError {
         instance: usize,
         /// The transaction.
         global: GlobalId,
-        /// Who decides.
+        /// The instance that decides.
         coordinator: u16,
     },
     /// There is no session left.
@@ -53,10 +53,10 @@ pub enum DoubtError {
     Log(#[from] Abort),
 }
 
-/// What an instance had under way when it went down.
+/// The transactions that an instance had under way when it went down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undecided {
-    /// Of each of its parts in doubt: the transaction, and the instance that decides.
+    /// The transaction of each of its parts in doubt, and the instance that decides.
     pub in_doubt: Vec<(u128, u16)>,
     /// Transactions that it has decided to commit.
     pub decided: Vec<u128>,
@@ -89,7 +89,7 @@ pub fn ends(all: &[Undecided], rules: Rules) -> Result<Vec<Vec<bool>>, DoubtErro
     all.map(|(instance, one)| one.in_doubt.iter().map(|part| commits(instance, *part)).collect()).collect()
 }
 
-/// What an instance has to end before it begins to work.
+/// The transactions that an instance has to end before it begins to work.
 pub struct Unfinished<'d, P: Platform> {
     database: &'d Database<P>,
     in_doubt: Vec<(PartOf, AnyPrepared<'d>)>,
@@ -102,7 +102,7 @@ impl<'d, P: Platform> Unfinished<'d, P> {
         Unfinished { database, in_doubt: database.in_doubt(c), decisions: database.decisions(c) }
     }
 
-    /// What others have to know of it.
+    /// The state that the other instances need.
     pub fn undecided(&self) -> Undecided {
         Undecided::new(self.in_doubt.iter().map(|(part, _)| part), &self.decisions)
     }

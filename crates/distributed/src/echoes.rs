@@ -11,11 +11,11 @@ use crate::messages::Message;
 /// Messages of a peer that are heard again over the next link, at most.
 const LATER_MAX: usize = 4;
 
-/// What a member hears again.
+/// Messages that a member receives again.
 pub(crate) struct Echoes<A, O> {
     /// Messages that may be heard again, so far.
     heard: u64,
-    /// What is heard again over the next link, by the number of the peer.
+    /// Messages that are received again over the next link, by the number of the peer.
     later: Vec<(usize, Message<A, O>)>,
 }
 
@@ -26,8 +26,9 @@ impl<A, O> Default for Echoes<A, O> {
 }
 
 impl<A, O> Echoes<A, O> {
-    /// What is heard again after this message of this peer: one message in `one_in` of those that
-    /// may be, in turns at once and over the peer's next link, after its greeting.
+    /// The messages that are received again after this message of this peer: one in `one_in` of
+    /// those that may be repeated, in turns at once and over the peer's next link, after its
+    /// greeting.
     pub(crate) fn after(&mut self, peer: usize, message: &Message<A, O>, one_in: u32) -> Vec<Message<A, O>> {
         if let Message::Hello { .. } = message {
             return self.later.extract_if(.., |(of, _)| *of == peer).map(|(_, message)| message).collect();

@@ -1,5 +1,5 @@
-//! What is under way: a transaction over several instances that its coordinator has begun and not
-//! finished, and a part that was prepared for another worker.
+//! Transactions under way: a transaction over several instances that its coordinator has begun and
+//! not finished, and a part that was prepared for another worker.
 
 use boundary::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use boundary::{Bounds, Commit, Plan, Procedure, Verbs};
@@ -106,7 +106,7 @@ pub(crate) struct Flight<'d, Q: Procedure, T> {
     pub requests: Vec<Vec<u8>>,
     /// Its own actions of phase 0, in [`Flow::First`].
     pub here: Numbered<Q::Action>,
-    /// What other instances gave back.
+    /// Results of other instances.
     pub outputs: Numbered<Q::Output>,
     /// Its own part, in [`Flow::Last`].
     pub early: Option<OwnPart<'d>>,
@@ -123,8 +123,8 @@ pub(crate) struct PreparedPart<'d> {
     pub peer: usize,
     pub participant: Participant,
     pub prepared: Option<AnyPrepared<'d>>,
-    /// What the vote says, until it leaves: the frame of a yes, which was made when that could
-    /// still be refused, or why not.
+    /// The vote, until it leaves: the frame of a yes, which was made when that could still be
+    /// refused, or why not.
     pub vote: Option<Result<Vec<u8>, Refusal>>,
     /// The epoch with which everything that was done so far is durable.
     pub epoch: Epoch,
@@ -170,7 +170,7 @@ pub(crate) struct OwnPart<'d> {
     pub read_until: Epoch,
 }
 
-/// What running the own part needs.
+/// The state that the own part runs with.
 pub(crate) struct OwnPartRunner<'d, 'm, Q: Procedure> {
     pub tables: &'d Q::Tables,
     pub map: &'m Map,
@@ -247,7 +247,7 @@ impl<'d, Q: Procedure> OwnPartRunner<'d, '_, Q> {
     }
 }
 
-/// What becomes of procedures that would need another round.
+/// The refusal of procedures that would need another round.
 const NOT_ONE_SHOT: Abort = Abort::Misuse(
     "an action of a later phase belongs to another instance: over several, all such actions are in the first phase",
 );

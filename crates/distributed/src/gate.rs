@@ -1,7 +1,7 @@
-//! What keeps an instance that comes back to itself until all others know that it was gone.
+//! Keeps an instance that comes back from working until all others know that it was gone.
 //!
-//! Of those that are down themselves nobody needs to know: what their workers had read here, and
-//! had not decided, is gone with them.
+//! Instances that are down themselves are not waited for: reads of their workers here that were not
+//! decided are gone with them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

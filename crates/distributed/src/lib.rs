@@ -1,4 +1,4 @@
-//! What makes several instances of the engine one database.
+//! Several instances of the engine as one database.
 //!
 //! An instance is a database of its own, with its share of the data. A transaction that touches one
 //! instance runs there like any other. A transaction that touches several runs in parts: the worker

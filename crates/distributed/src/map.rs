@@ -79,7 +79,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Of these tables, and the owner of each part, over `instances` instances.
+    /// The map of these tables, with the owner of each part, over `instances` instances.
     ///
     /// # Errors
     /// [`MapError`]: the tables cannot be divided so.

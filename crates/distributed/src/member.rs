@@ -1,4 +1,4 @@
-//! What one worker does for its own transactions over several instances, and for those of others.
+//! A member: one worker's transactions over several instances, and its parts of those of others.
 //!
 //! A member has one session, which runs local transactions too; the caller hands it in.
 //! [`Member::submit`] begins a transaction, and [`Member::turn`], which the worker calls between
@@ -35,7 +35,7 @@ const BUSY_TURNS: u32 = 8;
 /// of a process rings no bell.
 const POLL_TURNS: u32 = 256;
 
-/// What members tell each other of procedures `Q`.
+/// A message between members about procedures `Q`.
 pub(crate) type ProcedureMessage<Q> = Message<<Q as Procedure>::Action, <Q as Procedure>::Output>;
 
 /// One worker of a deployment of several instances. `T` is what its caller knows transactions by.
@@ -49,7 +49,7 @@ pub struct Member<'d, P: Links, Q: Procedure, T> {
     #[allow(clippy::vec_box)]
     pub(crate) flights: Vec<Box<Flight<'d, Q, T>>>,
     pub(crate) held: Vec<PreparedPart<'d>>,
-    /// What waits to be durable, in the order in which it will be, or a little later.
+    /// Waits for durability, in the order of their epochs, or a little later.
     pub(crate) waiting: VecDeque<(Epoch, DurabilityWaiter)>,
     /// Requests that wait for their turn, where parts are prepared in order.
     pub(crate) queue: VecDeque<WaitingRequest<Q::Action>>,
@@ -169,12 +169,12 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         goodbye.map_err(|why| MemberError::Unsaid { to: peer.name, why })
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Of these messages, those to each instance, of so many.
+    /// The messages to each of this many instances.
     pub fn messages_to(&self, instances: usize) -> Vec<u64> {
         let mut messages = vec![0; instances];
         for peer in &self.peers {
@@ -555,7 +555,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
     }
 }
 
-/// What goes on when it is durable.
+/// The step that continues when its epoch is durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DurabilityWaiter {
     /// A part: its vote, or the acknowledgement of its commit.

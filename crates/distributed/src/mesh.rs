@@ -19,7 +19,7 @@ pub struct Seat<P: Links> {
 
 /// A worker that is to be connected, and where it waits.
 pub struct Place<'a, P: Links> {
-    /// Who it is.
+    /// Its name.
     pub name: WorkerName,
     /// Where it waits.
     pub bell: &'a Arc<Bell<P>>,

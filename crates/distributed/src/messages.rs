@@ -1,4 +1,4 @@
-//! What workers of different instances tell each other.
+//! Messages between workers of different instances.
 //!
 //! A link carries a stream of frames: a frame is the length of a message, its CRC32C, and the
 //! message in postcard. Several short frames leave as one message of the link, and a long one as
@@ -80,7 +80,7 @@ pub enum Unsaid {
 }
 
 impl Refusal {
-    /// What an attempt's end says to the coordinator.
+    /// The refusal by which an attempt ends, for the coordinator.
     pub(crate) fn of(abort: &Abort) -> Refusal {
         match abort {
             Abort::RollBack => Refusal::RollBack,
@@ -90,7 +90,7 @@ impl Refusal {
     }
 }
 
-/// What one worker tells another, of actions `A` with outputs `O`.
+/// A message from one worker to another, about actions `A` with outputs `O`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message<A, O> {
     /// The first message of a link.
@@ -99,14 +99,14 @@ pub enum Message<A, O> {
         version: u32,
         /// [`fingerprint`] of its tables.
         fingerprint: u32,
-        /// Who speaks.
+        /// The sender.
         from: WorkerName,
         /// Whom the sender believes to speak to.
         to: WorkerName,
     },
     /// A part to prepare.
     Request {
-        /// Of this attempt.
+        /// The attempt.
         id: GlobalId,
         /// True if the part is the last to lock ([`crate::protocol::Flow::Last`]).
         is_last: bool,
@@ -115,28 +115,28 @@ pub enum Message<A, O> {
         /// All of its actions.
         actions: Vec<A>,
     },
-    /// What became of a part.
+    /// The vote for a part.
     Vote {
-        /// Of this attempt.
+        /// The attempt.
         id: GlobalId,
         /// The outputs of its actions, in their order, or why it is not prepared.
         result: Result<Vec<O>, Refusal>,
     },
-    /// What the coordinator has decided.
+    /// The decision of the coordinator.
     Decision {
-        /// Of this attempt.
+        /// The attempt.
         id: GlobalId,
         /// To commit or to roll back.
         commit: bool,
     },
     /// The decision to commit is applied, durably.
     Acknowledgement {
-        /// Of this attempt.
+        /// The attempt.
         id: GlobalId,
     },
     /// A part is in doubt: the decision is asked for.
     Inquiry {
-        /// Of this attempt.
+        /// The attempt.
         id: GlobalId,
     },
     /// The sender has no transaction over several instances any more, and begins none: nobody hears
@@ -168,7 +168,7 @@ pub enum MessageError {
     /// The bytes are not those that were sent.
     #[error("a message with checksum {found:#010x} where {expected:#010x} is announced")]
     Checksum {
-        /// Of the bytes.
+        /// The version of the bytes.
         found: u32,
         /// As announced.
         expected: u32,
@@ -185,7 +185,7 @@ pub enum MessageError {
     /// The peer is another one than the link leads to, or takes this one for another.
     #[error("{from} greets {to}, where {expected} was to greet {me}")]
     Peer {
-        /// Who speaks.
+        /// The sender.
         from: WorkerName,
         /// To whom.
         to: WorkerName,
@@ -254,7 +254,7 @@ pub(crate) fn empty(buffer: &mut Vec<u8>) {
     }
 }
 
-/// What has come over a link and is not taken yet.
+/// Received bytes of a link that are not taken yet.
 #[derive(Debug, Default)]
 pub struct Inbox {
     bytes: Vec<u8>,

@@ -1,8 +1,8 @@
 //! The way to one worker of another instance: a stream of messages each way, over a link.
 //!
-//! What a worker has to say in a turn is collected here and leaves at the turn's end, so that many
-//! short messages are one message of the link. A link that is full keeps the rest here: every
-//! message waits for, or is, the answer to another one, and a worker has a bounded number of
+//! Messages that a worker sends in a turn are collected here and leave at the end of the turn, so
+//! that many short messages are one message of the link. A link that is full keeps the rest here:
+//! every message waits for, or is, the answer to another one, and a worker has a bounded number of
 //! transactions under way, so what waits is bounded too.
 
 use platform::link::{End, Limits, Links, Mechanism, Patience, ReceiveError, Receiver, SendError};
@@ -29,7 +29,7 @@ pub(crate) struct Peer<P: Links> {
     pub name: WorkerName,
     /// `None` while the peer is lost.
     end: Option<End<P>>,
-    /// What this worker says, from `sent` on not sent.
+    /// Bytes of this worker's messages; those from `sent` on are not sent yet.
     pub out: Vec<u8>,
     sent: usize,
     /// Where the last part begins that the peer is to be asked for, until all of its transaction
@@ -111,7 +111,7 @@ impl<P: Links> Peer<P> {
         self.sent < self.out.len()
     }
 
-    /// What is said from now on may be taken back.
+    /// Marks the messages from now on: they may be taken back.
     pub(crate) fn mark(&mut self) {
         self.mark = self.out.len();
     }

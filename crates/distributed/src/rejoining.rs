@@ -1,5 +1,5 @@
-//! What a member does when the connection to a peer breaks, and when there is another one; and how
-//! an instance that went down comes back while others run on.
+//! A member's work when the connection to a peer breaks, and when there is a new one; and how an
+//! instance that went down comes back while others run on.
 //!
 //! A peer is *lost* from the moment at which its link closes until the member
 //! [reconnects](Member::reconnect) it over another one. At both moments the state machines hear of
@@ -15,8 +15,8 @@
 //! ask acknowledges when its instance has no part any more that could be in doubt
 //! (`AnySession::is_over`).
 //!
-//! What a part has only read is locked by nobody when its instance comes back. So the members of
-//! the instance run nothing, and prepare nothing for others, until all workers of all other
+//! Rows that a part only read are not locked any more when its instance comes back. So the members
+//! of the instance run nothing, and prepare nothing for others, until all workers of all other
 //! instances have greeted all of them (`gate.rs`): then those have heard that the instance was
 //! gone, and have aborted what they had not decided. Instances that are down at that moment have
 //! lost what they had not decided, and are not waited for: each comes back by itself.
@@ -43,7 +43,7 @@ pub fn home(id: GlobalId, workers: impl Iterator<Item = WorkerName> + Clone) -> 
     here.clone().find(|worker| *worker == id.coordinator).or_else(|| here.min_by_key(|worker| worker.worker))
 }
 
-/// What an instance that comes back has found in its log.
+/// Parts and decisions that an instance that comes back has found in its log.
 #[derive(Default)]
 pub struct Adopted<'d> {
     /// Parts in doubt.
@@ -53,7 +53,7 @@ pub struct Adopted<'d> {
 }
 
 impl<'d> Adopted<'d> {
-    /// What a database has found, as far as it is for the worker `me` of these workers of its
+    /// The part of a database's findings that is for the worker `me` of these workers of its
     /// instance. Parts are found once.
     pub fn of<P: Platform>(
         c: P::Core,

@@ -1,4 +1,4 @@
-//! What a member does for the transactions of others.
+//! A member's parts of other members' transactions.
 
 use boundary::{AnyPrepared, AnySession, AnyVerbs, Transaction};
 use boundary::{Bounds, PartOf, Procedure};
@@ -151,7 +151,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         Ok(())
     }
 
-    /// What a part has waited for is durable.
+    /// Continues a part whose epoch is durable.
     pub(crate) fn part_is_durable(
         &mut self,
         c: P::Core,
@@ -164,7 +164,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         self.step_participant(c, session, held, ParticipantEvent::Durable)
     }
 
-    /// What a mutant does with a decision that it has applied already.
+    /// Applies a decision again, as a mutant does.
     #[cold]
     fn apply_again(&mut self, session: &mut (dyn AnySession<'d> + 'd), id: GlobalId, request: &[u8]) {
         let actions: Vec<Q::Action> = postcard::from_bytes(request).unwrap_or_default();

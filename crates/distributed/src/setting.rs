@@ -1,4 +1,4 @@
-//! What a member is made from, what it has counted, and why it cannot go on.
+//! Settings, counters and errors of a member.
 
 use boundary::Procedure;
 use platform::link::{End as LinkEnd, Limits, Links, ReceiveError, SendError};
@@ -15,9 +15,9 @@ pub fn wait_nanos_max(workers: usize) -> u64 {
     if workers == 1 { 0 } else { concurrency::WAIT_NANOS_MAX_PARTICIPANT }
 }
 
-/// What a member is made from.
+/// The settings that a member is made from.
 pub struct Setting<'d, Q: Procedure> {
-    /// Who it is.
+    /// Its name.
     pub me: WorkerName,
     /// The tables of its instance.
     pub tables: &'d Q::Tables,
@@ -48,7 +48,7 @@ impl<Q: Procedure> Copy for Setting<'_, Q> {}
 
 /// The way to a worker of another instance.
 pub struct Connection<P: Links> {
-    /// Who it is.
+    /// The peer's name.
     pub to: WorkerName,
     /// This worker's end.
     pub end: LinkEnd<P>,
@@ -59,15 +59,15 @@ pub struct Connection<P: Links> {
 /// Why a member cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    /// What a peer said is no message.
+    /// The bytes of a peer are no message.
     #[error("{from}: {error}")]
     Message {
         /// The peer.
         from: WorkerName,
-        /// What is wrong.
+        /// The fault.
         error: MessageError,
     },
-    /// What is said of every transaction cannot be said.
+    /// A message that every transaction needs cannot be sent.
     #[error("to {to}: {why}")]
     Unsaid {
         /// The peer.
@@ -75,12 +75,12 @@ pub enum MemberError {
         /// Why.
         why: Unsaid,
     },
-    /// What a peer said does not fit what was said before.
+    /// A message of a peer does not follow from the messages before.
     #[error("{from}: {error}")]
     Illegal {
         /// The peer.
         from: WorkerName,
-        /// What is wrong.
+        /// The fault.
         error: Illegal,
     },
     /// A vote of somebody who was not asked, or with another number of outputs than actions.
@@ -99,7 +99,7 @@ pub enum MemberError {
     Inquiry {
         /// The peer.
         from: WorkerName,
-        /// Who knows.
+        /// The worker that knows the decision.
         coordinator: WorkerName,
     },
     /// A link refuses to send.
@@ -126,7 +126,7 @@ pub enum MemberError {
     NoLink(WorkerName),
 }
 
-/// What a member has counted.
+/// Counters of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages of the protocol that were sent, greetings left out.
@@ -150,7 +150,7 @@ pub struct Counts {
 pub struct Done<Q, T> {
     /// The transaction.
     pub procedure: Q,
-    /// What its caller knows it by.
+    /// The caller's name for it.
     pub ticket: T,
     /// How it ended.
     pub end: End,

@@ -1,5 +1,4 @@
-//! What a member has that waits to be durable, and what it tells those who ask how a transaction
-//! ended.
+//! A member's waits for durability, and its answers about transactions that have ended.
 
 use boundary::AnySession;
 use boundary::Procedure;
@@ -82,7 +81,7 @@ impl<'d, P: Links, Q: Procedure, T> Member<'d, P, Q, T> {
         }
     }
 
-    /// Whether what waits to be durable still can be.
+    /// Checks that the waiting epochs can still become durable.
     ///
     /// # Errors
     /// The log has stopped.

@@ -1,4 +1,4 @@
-//! What all workers share of the state of transactions: which are active, and the lock of the map.
+//! Shared state of transactions: the active ones, and the lock of the map.
 //!
 //! Each transaction takes the lock to share it, and is known as active, from its beginning to its
 //! end. Whoever changes the map takes the lock alone, which waits until no transaction is active;
@@ -31,7 +31,7 @@ use storage::LatchSeat;
 
 use crate::list::{Entries, List};
 
-/// Who shares the state of transactions.
+/// The workers that share the state of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// All workers write it: PLP.

@@ -1,4 +1,4 @@
-//! What a worker has counted, before anybody has asked for it.
+//! A worker's counts until they are collected.
 
 use repartitioning::{Arrays, MEETINGS_MAX};
 use schema::Route;
@@ -18,7 +18,7 @@ pub(crate) enum For {
     Other,
 }
 
-/// What a worker has counted.
+/// A worker's counts.
 pub(crate) struct Counting {
     pub arrays: Arrays,
     /// Runs of actions until one is measured.

@@ -1,5 +1,5 @@
-//! What a worker's session and its procedures do for it, as one object: the worker itself is
-//! compiled once, whatever it runs.
+//! A worker's session and procedures as one object: the worker itself is compiled once for all
+//! procedures.
 //!
 //! The object knows the type of the actions. It keeps those of the phase that the worker
 //! coordinates, and those of each other worker's request, from the moment on at which they have
@@ -36,7 +36,7 @@ pub trait ActionExecutor {
     /// The branches of the session.
     fn branches(&mut self) -> &mut dyn Branches;
 
-    /// What is copied.
+    /// Bytes that are copied.
     fn copied(&self) -> Copied;
 
     /// Plans a phase of the worker's own transaction.
@@ -154,7 +154,7 @@ impl<Q: Procedure> Acting<Q> for Dynamic<'_> {
 
 /// The actions that a worker has of procedures of one type.
 pub struct Actions<Q: Procedure> {
-    /// Of the phase that the worker coordinates.
+    /// Actions of the phase that the worker coordinates.
     own: Vec<Q::Action>,
     /// By worker: what it has asked for.
     kept: Vec<Vec<Q::Action>>,

@@ -119,7 +119,7 @@ impl<P: Platform> Inbox<P> {
         }
     }
 
-    /// What the header of message `number` is, and the bytes of the message if it is there.
+    /// The header of message `number`, and the bytes of the message if it is there.
     #[inline]
     fn look(&self, c: P::Core, number: u64) -> (u64, Option<usize>) {
         // Acquire: pairs with the release of the sender.

@@ -1,9 +1,9 @@
 //! The lock table of one worker: which routes are locked, and who waits.
 //!
-//! What is locked is what actions say they touch ([`schema::Routes`]): ranges of primary keys of a
-//! table, to read or to write. That holds for absent keys and gaps as well, as routes are true. All
-//! of what a request touches is locked at once, before its first action runs, so no action ever
-//! waits in its midst. The table is plain memory of its worker.
+//! Locks cover the routes of actions ([`schema::Routes`]): ranges of primary keys of a table, to
+//! read or to write. They cover absent keys and gaps as well, because routes are true. All of what
+//! a request touches is locked at once, before its first action runs, so no action ever waits in
+//! its midst. The table is plain memory of its worker.
 //!
 //! **Deadlocks** are prevented by ages (wait-die: Rosenkrantz, Stearns, Lewis, TODS 1978): a
 //! request waits for what is locked by younger transactions only, else it is refused, and its
@@ -35,7 +35,7 @@ struct LockRequest {
     routes: Vec<Route>,
 }
 
-/// What comes of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// All of it is locked.
@@ -46,7 +46,7 @@ pub(crate) enum Answer {
     Refused,
 }
 
-/// What a worker has locked for whom.
+/// The locks of a worker, by transaction.
 #[derive(Default)]
 pub(crate) struct Locks {
     held: Vec<Held>,

@@ -1,4 +1,4 @@
-//! Who owns what: the partitions of each table, and their owners.
+//! The map: the partitions of each table, and their owners.
 //!
 //! A table is divided by the leading 16 bits of its primary keys, as its indexes are. A partition
 //! is a range of these columns, and belongs to one worker. Tables that are never written belong to
@@ -63,7 +63,7 @@ impl Columns {
     }
 }
 
-/// Who owns what, in one version.
+/// One version of the map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     workers: usize,
@@ -82,8 +82,8 @@ const CROSSES: Abort = Abort::Misuse(
 );
 
 impl Map {
-    /// Of these tables, among so many workers: `owner` has the owner of each part, the first of
-    /// which is part 0. Parts that follow each other and have one owner are one partition.
+    /// The map of these tables among this many workers: `owner` has the owner of each part, the
+    /// first of which is part 0. Parts that follow each other and have one owner are one partition.
     ///
     /// # Errors
     /// [`MapError`]: the tables cannot be divided.
@@ -272,7 +272,7 @@ impl Map {
     }
 }
 
-/// What people call these tables together.
+/// The common name of these tables.
 fn name_of(tables: &[&str]) -> String {
     match tables {
         [] => String::new(),
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!((sub(0, 1), sub(1, 1), sub(1, 4)), (None, Some(SubPartition(0)), Some(SubPartition(3))));
     }
 
-    /// What an action touches has one owner whatever is moved: tables with the same columns are one
+    /// The keys of an action have one owner after any move: tables with the same columns are one
     /// division.
     #[test]
     fn tables_that_are_divided_alike_move_together() {

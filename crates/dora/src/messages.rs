@@ -1,4 +1,4 @@
-//! What workers tell each other, as bytes.
+//! Messages between workers, as bytes.
 
 use serde::{Deserialize, Serialize};
 use terms::{Abort, Conflict};
@@ -15,7 +15,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// What the end of some actions says to the coordinator.
+    /// The refusal by which actions end, for the coordinator.
     pub(crate) fn of(abort: &Abort) -> Refusal {
         match abort {
             Abort::Deadline => Refusal::Deadline,
@@ -34,19 +34,20 @@ impl Refusal {
     }
 }
 
-/// What workers say. Some of it is followed by a body.
+/// A message between workers. Some messages are followed by a body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum OwnerMessage {
     /// Actions of a phase, for a coordinator that has asked nothing else that is not answered. So
     /// many of them follow.
     Request {
-        /// Of the transaction: smaller is older.
+        /// Age of the transaction: smaller is older.
         age: u64,
         /// Nanoseconds; the moment at which the transaction must have succeeded.
         deadline: Option<u64>,
         actions: usize,
     },
-    /// What came of them: the name of what has changed. Their outputs follow, in their order.
+    /// The result of actions: the name of the branch if it has changed a row. Their outputs follow,
+    /// in their order.
     Reply(Result<Option<u64>, Refusal>),
     /// The transaction has ended.
     End { commit: bool },
@@ -56,9 +57,9 @@ pub(crate) enum OwnerMessage {
     Fenced,
 }
 
-/// What cannot be written as bytes.
+/// The refusal of a value that cannot be written as bytes.
 pub(crate) const CANNOT_BE_SAID: Abort = Abort::Misuse("an action or an output that cannot be sent");
-/// What bytes do not say.
+/// The refusal of bytes that are no such value.
 pub(crate) const CANNOT_BE_HEARD: Abort = Abort::Misuse("an action or an output that cannot be received");
 
 /// Appends what this worker says, after what is there; its body is to follow.
@@ -71,7 +72,7 @@ pub(crate) fn encode(from: u16, said: &OwnerMessage, to: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Who speaks, what, and the body.
+/// The sender, the message, and the body.
 ///
 /// # Errors
 /// These bytes are no message.

@@ -80,7 +80,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         self.shared.map(self.c)
     }
 
-    /// What the map becomes by these changes, and the version that they are changes of.
+    /// The map after these changes, and the version that they change.
     fn next_map(&self, changes: &[Change]) -> (u64, Result<Map, MapError>) {
         let map = self.shared.map(self.c);
         let partitions = map.partitions().partitions().count();

@@ -1,4 +1,4 @@
-//! What a worker has open and waiting of transactions, its own and others'.
+//! A worker's open and waiting parts of transactions, its own and others'.
 
 use schema::Route;
 
@@ -12,17 +12,17 @@ pub(crate) struct Request {
     pub actions: usize,
 }
 
-/// What one coordinator's transaction has here.
+/// The part of one coordinator's transaction.
 struct Place {
     /// Its branch in the session.
     branch: Option<usize>,
-    /// What runs when its locks are granted; none of the worker's own.
+    /// The request that runs when its locks are granted; none of the worker's own.
     waiting: Option<Request>,
     /// As what its last actions were counted, if they were.
     class: Option<usize>,
 }
 
-/// What all have here, by coordinator.
+/// The parts of all transactions, by coordinator.
 pub(crate) struct Owned {
     places: Vec<Place>,
     locks: Locks,

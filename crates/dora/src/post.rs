@@ -17,7 +17,7 @@ const FULL_NANOS: u64 = 1_000;
 /// Writes the body of a message behind what is there.
 pub(crate) type Body<'b> = dyn FnMut(&mut Vec<u8>) -> Result<(), Abort> + 'b;
 
-/// What one worker sends and receives.
+/// The messages that one worker sends and receives.
 pub(crate) struct Post<'d, P: Platform> {
     c: P::Core,
     me: u16,
@@ -26,7 +26,7 @@ pub(crate) struct Post<'d, P: Platform> {
     next: u64,
     /// By worker: slots of its inbox that were emptied when the worker last looked.
     emptied: Vec<u64>,
-    /// What was taken from the own inbox while another one was full.
+    /// Messages taken from the own inbox while another inbox was full.
     taken: VecDeque<Vec<u8>>,
     words: Vec<u64>,
     bytes: Vec<u8>,
@@ -106,7 +106,7 @@ impl<'d, P: Platform> Post<'d, P> {
         Ok(())
     }
 
-    /// What has come first, and who has said it; its body is in `body` then.
+    /// The first message and its sender; its body is in `body` then.
     ///
     /// # Errors
     /// What has come is no message.

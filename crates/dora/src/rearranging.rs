@@ -37,7 +37,7 @@ pub(crate) enum State {
     Over,
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The lock is claimed.

@@ -1,5 +1,5 @@
-//! What a worker counts for whoever places partitions: what actions cost, and which sub-partitions
-//! meet in transactions.
+//! A worker's counts for the placement of partitions: costs of actions, and sub-partitions that
+//! transactions synchronize.
 //!
 //! The arrays ([`repartitioning::Arrays`]; ATraPos, section V) are the worker's own: nobody else
 //! looks at them, and whoever wants them asks the worker, which gives them away and begins anew.
@@ -15,8 +15,8 @@ use crate::counting::{Counting, For, SAMPLE, class, empty, is_due};
 use crate::map::Map;
 use crate::worker::{Attempt, OwnerWorker};
 
-/// What takes place at a synchronization point: a request, an answer, and how the transaction has
-/// ended, each a line.
+/// Bytes of a synchronization point: a request, an answer, and the end of the transaction, each a
+/// line.
 const MEETING_BYTES: u64 = 3 * LINE_BYTES as u64;
 /// Words of a set in the table of those that met.
 const MEETING_WORDS: usize = 8;
@@ -27,8 +27,7 @@ impl<P: Platform> OwnerWorker<'_, P> {
         self.counting = Some(Counting::of(&self.map));
     }
 
-    /// What it has counted since it was last asked, or since the map changed; `None` if it does not
-    /// count.
+    /// Counts since they were last taken, or since the map changed; `None` if it does not count.
     pub fn take_arrays(&mut self) -> Option<Arrays> {
         let counting = self.counting.as_mut()?;
         // New ones are made, and these are handed over.

@@ -1,5 +1,5 @@
-//! What a worker does for others: it takes what they have said, runs their actions in branches, and
-//! ends these.
+//! A worker's service for others: it receives their messages, runs their actions in branches, and
+//! ends the branches.
 
 use boundary::BranchName;
 use platform::{Nanos, Platform, Work};

@@ -1,4 +1,4 @@
-//! What all workers that own partitions know.
+//! State that all owners of partitions share.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ const LEAVING: usize = 1;
 const GONE: usize = 2;
 const LINES: usize = 3;
 
-/// What all workers share.
+/// State that all workers share.
 pub struct Shared<P: Platform> {
     pub(crate) central: Central<P>,
     pub(crate) inboxes: Vec<Inbox<P>>,
@@ -52,7 +52,7 @@ pub struct Shared<P: Platform> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// Of workers at these sites, who own what the map says.
+    /// The state of workers at these sites, which own the partitions of the map.
     ///
     /// # Errors
     /// There is no memory.

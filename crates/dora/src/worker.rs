@@ -32,11 +32,11 @@ pub(crate) const WORKER_BITS: u32 = 16;
 /// the others are there.
 const LEAVING_LOOK_NANOS: u64 = 50_000;
 
-/// What is said of a session that has no branches.
+/// The refusal of a session without branches.
 pub const NO_BRANCHES: Abort =
     Abort::Misuse("a database whose sessions have no branches has no owners of partitions");
 
-/// What a worker has counted.
+/// Counters of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Messages to other workers.
@@ -52,7 +52,7 @@ pub struct Counts {
 pub(crate) struct Attempt {
     /// The phase under way.
     pub phase: usize,
-    /// Of all actions so far.
+    /// Routes of all actions so far.
     pub routes: Routes,
     /// Where the routes of this phase begin.
     pub from: usize,
@@ -112,12 +112,12 @@ pub struct OwnerWorker<'d, P: Platform> {
     pub(crate) attempt: Attempt,
     /// Transactions that have begun.
     begun: u64,
-    /// Of the current transaction, until it succeeds; 0: none.
+    /// Age of the current transaction, until it succeeds; 0: none.
     pub(crate) age: u64,
     pub(crate) last_age: u64,
     /// For the actions of others.
     pub(crate) routes: Routes,
-    /// What follows the last thing heard.
+    /// Body of the last received message.
     pub(crate) body: Vec<u8>,
     pub(crate) outputs: Vec<u8>,
     pub(crate) names: Vec<BranchName>,
@@ -162,7 +162,7 @@ impl<'d, P: Platform> OwnerWorker<'d, P> {
         })
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counts(&self) -> Counts {
         Counts { messages: self.post.sent, ..self.counts }
     }

@@ -18,7 +18,7 @@ use redo_log::{LogError, Survey};
 
 const ALL: bool = cfg!(feature = "all-schemes");
 
-/// Whether the engine is compiled for this scheme.
+/// True if the engine is compiled for this scheme.
 pub const fn is_compiled(scheme: SchemeName) -> bool {
     ALL || scheme.is_basic()
 }

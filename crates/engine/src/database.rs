@@ -62,7 +62,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         Ok(MemoryDatabase { instance, tables, elder, columns, row_copies, durable: None, undecided: None })
     }
 
-    /// What the log has done since the database was opened; `None` if the database is not durable.
+    /// The work of the log since the database was opened; `None` if the database is not durable.
     pub fn log_used(&self, c: P::Core) -> Option<LogUse> {
         self.durable.as_ref().map(|durable| durable.journal.used(c, self.instance.epochs()))
     }
@@ -73,7 +73,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         checkpoints.map_or((0, Ok(())), |checkpoints| (checkpoints.ended(c), checkpoints.last(c)))
     }
 
-    /// Whether an outcome survives whatever happens: see [`Session::is_durable`].
+    /// True if an outcome survives whatever happens: see [`Session::is_durable`].
     pub fn is_durable(&self, c: P::Core, outcome: Epoch) -> bool {
         self.durable.as_ref().is_none_or(|durable| durable.journal.durable(c) >= outcome.0)
     }
@@ -99,7 +99,7 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         self.durable.as_ref().map_or(0, |durable| durable.journal.whole_groups(c))
     }
 
-    /// Whether an outcome survives whatever happens, about which [`Self::whole_groups`] was asked
+    /// True if an outcome survives whatever happens, about which [`Self::whole_groups`] was asked
     /// when it was there: groups are durable before their epochs are.
     pub fn is_written(&self, c: P::Core, outcome: Epoch, begun: u64) -> bool {
         let is_in_group = |durable: &Durable<P>| durable.journal.has_whole_since(c, begun);
@@ -161,8 +161,9 @@ impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
         &self.instance
     }
 
-    /// What its tables are, by their numbers, those too that were dropped since the database was
-    /// opened. Errors and reports of the layers below name tables and indexes by numbers alone.
+    /// Descriptions of its tables by their numbers, also of tables that were dropped since the
+    /// database was opened. Errors and reports of the layers below name tables and indexes by
+    /// numbers alone.
     pub fn tables(&self) -> &[TableDescription] {
         self.tables.get()
     }

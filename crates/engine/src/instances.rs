@@ -130,7 +130,7 @@ impl<P: Files, const ALL: bool> SchemeVisitor<P> for Opening<'_, '_, P, ALL> {
     }
 }
 
-/// What this scheme is like.
+/// Properties of this scheme.
 pub fn traits<P: Platform>(scheme: SchemeName) -> Traits {
     struct Look;
     impl<P: Platform> SchemeVisitor<P> for Look {

@@ -1,4 +1,4 @@
-//! What a procedure tells before it begins, so that its worker can look ahead
+//! Keys that a procedure announces before it begins, so that its worker can prefetch them
 //! (`concurrency::look_ahead` says how, and why that is safe).
 
 use boundary::LookAhead;

@@ -9,8 +9,8 @@ use crate::database::MemoryDatabase;
 use schema::TableDescription;
 
 impl<P: Platform, S: Scheme<P>> MemoryDatabase<P, S> {
-    /// What lies on the lines at these addresses: `None` where neither a row nor a part of an index
-    /// lies. No transaction runs meanwhile. This walks the whole database.
+    /// The rows and parts of indexes on the lines at these addresses: `None` for a line with
+    /// neither. No transaction runs meanwhile. This walks the whole database.
     pub fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
         let mut wanted: Vec<(u64, usize)> =
             lines.iter().enumerate().map(|(number, line)| (line.0, number)).collect();

@@ -33,9 +33,9 @@ pub(crate) struct State {
     pub(crate) attempts: u32,
     /// The first verb that failed in this attempt: no verb runs after it.
     pub(crate) failed: Option<Failure>,
-    /// Whether the body returned an error after a verb had failed: the caller gets that error.
+    /// True if the body returned an error after a verb had failed: the caller gets that error.
     pub(crate) passed_on: bool,
-    /// Whether the attempt before failed because there was no memory.
+    /// True if the attempt before failed because there was no memory.
     pub(crate) lacked_memory: bool,
     /// Fixed part of the row that was read last.
     pub(crate) words: Vec<u64>,
@@ -49,7 +49,7 @@ pub(crate) struct State {
     /// that ended the transaction.
     pub(crate) patience_ends: Option<Nanos>,
     pub(crate) lost_patience: bool,
-    /// Whether this is a snapshot.
+    /// True if this is a snapshot.
     pub(crate) only_reads: bool,
     /// What may be used, if this is a step of a procedure.
     pub(crate) limit: Option<Limit>,
@@ -162,7 +162,7 @@ impl Transaction<'_> {
         self.check_cancelled()
     }
 
-    /// Whether the transaction began before a table got other rows, and goes on with those that it
+    /// True if the transaction began before a table got other rows, and goes on with those that it
     /// had.
     fn keeps_form(&self, table: usize) -> bool {
         self.shared.is_changed(table) && self.verbs.keeps_form(table)

@@ -286,7 +286,7 @@ impl Builder {
         self.path.as_deref()
     }
 
-    /// Whether a table of this name is declared, or dropped.
+    /// True if a table of this name is declared, or dropped.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let mut declared = self.schema.descriptions();
         declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)

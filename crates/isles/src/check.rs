@@ -17,7 +17,7 @@ pub struct Check {
     pub tables: Vec<(String, u64)>,
     /// The last epoch that counts.
     pub last_epoch: u64,
-    /// Whether the database was closed. If not, what was written last may be torn, which is not
+    /// True if the database was closed. If not, what was written last may be torn, which is not
     /// told from damage.
     pub closed: bool,
     /// Parts of transactions over several instances that are in doubt.

@@ -37,7 +37,7 @@ pub enum Event {
         took: Duration,
         /// How often it was tried.
         attempts: u32,
-        /// Whether it has committed.
+        /// True if it has committed.
         committed: bool,
     },
     /// A copy of all rows has ended since a session last looked.

@@ -95,7 +95,7 @@ struct AllCounters {
 /// Who uses a database.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// Whether it is counted how long transactions take.
+    /// True if it is counted how long transactions take.
     has_latencies: bool,
     counters: Mutex<AllCounters>,
     tickets: AtomicU64,

@@ -57,7 +57,7 @@ impl OpenHere {
         OpenHere(open)
     }
 
-    /// Whether the thread has begun transactions that have not ended.
+    /// True if the thread has begun transactions that have not ended.
     pub(crate) fn are_some() -> bool {
         OPEN.with(|open| open.load(Ordering::Relaxed)) != 0
     }

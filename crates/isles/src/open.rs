@@ -49,7 +49,7 @@ pub(crate) fn bound_waits<'d>(session: &mut (dyn RoamingSession<'d> + 'd), state
 pub(crate) struct Begun<'s> {
     begun: &'s mut bool,
     counters: &'s Counters,
-    /// Whether the program has said how it ends.
+    /// True if the program has said how it ends.
     decided: bool,
     _entry: ObjectEntry<'s>,
     _here: OpenHere,

@@ -166,7 +166,7 @@ impl CancelToken {
         self.set.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the token is set.
+    /// True if the token is set.
     ///
     /// [`CancelToken`] has an example.
     pub fn is_cancelled(&self) -> bool {
@@ -175,7 +175,7 @@ impl CancelToken {
     }
 }
 
-/// Whether a transaction with this token, if it has one, is to end.
+/// True if a transaction with this token, if it has one, is to end.
 pub(crate) fn is_cancelled(token: Option<&CancelToken>) -> bool {
     token.is_some_and(CancelToken::is_cancelled)
 }

@@ -19,7 +19,7 @@ impl<T> Own<T> {
         Own { value: Some(value), process: Hardware::process() }
     }
 
-    /// Whether another process made it, which this one was forked from.
+    /// True if another process made it, which this one was forked from.
     #[inline]
     pub(crate) fn is_of_parent(&self) -> bool {
         self.process != Hardware::process()

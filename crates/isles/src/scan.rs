@@ -66,7 +66,7 @@ pub struct Scan<'a, R, K> {
     pub(crate) direction: Direction,
     intent: Intent,
     pub(crate) limit: u64,
-    /// Whether it was checked that an instance may show the range. An iterator goes on with what is
+    /// True if it was checked that an instance may show the range. An iterator goes on with what is
     /// left of it, which may lie in the part of another instance alone.
     admitted: bool,
 }

@@ -60,7 +60,7 @@ impl<R: Row, V: Value> Select<R> for NullableField<R, V> {
 
 /// One field that can be written. [`Transaction`](crate::Transaction) has an example.
 pub trait Assign<R: Row>: Select<R> {
-    /// Whether it belongs to a key.
+    /// True if it belongs to a key.
     #[doc(hidden)]
     fn is_key(self) -> bool;
 

@@ -79,7 +79,7 @@ pub struct Session {
     state: State,
     /// Transactions begun.
     transactions: u32,
-    /// Whether a transaction that [`Self::begin`] gave has not ended.
+    /// True if a transaction that [`Self::begin`] gave has not ended.
     begun: bool,
     entry: Own<SessionEntry>,
 }

@@ -64,7 +64,7 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) sessions: usize,
     pub(crate) spare_tables: usize,
-    /// Whether it is counted how long transactions take.
+    /// True if it is counted how long transactions take.
     pub(crate) latencies: bool,
 }
 
@@ -107,7 +107,7 @@ impl Shared {
         self.inner.tables()
     }
 
-    /// Whether a table cannot be used: it was dropped, or has another form, or comes to be one.
+    /// True if a table cannot be used: it was dropped, or has another form, or comes to be one.
     #[inline]
     pub(crate) fn is_absent(&self, table: usize) -> bool {
         // Relaxed: who has heard of the change has heard of this; for others the transaction began
@@ -117,7 +117,7 @@ impl Shared {
             .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::There as u8)
     }
 
-    /// Whether a table has other rows by now than those that its number stands for.
+    /// True if a table has other rows by now than those that its number stands for.
     pub(crate) fn is_changed(&self, table: usize) -> bool {
         let presence = self.presence.get(table);
         presence.is_some_and(|presence| presence.load(Ordering::Relaxed) == Presence::Changed as u8)
@@ -212,7 +212,7 @@ pub(crate) struct Limit {
 }
 
 impl Share {
-    /// Whether all instances have all rows of a table.
+    /// True if all instances have all rows of a table.
     pub(crate) fn is_copied(&self, table: usize) -> bool {
         self.copied.get(table).copied().unwrap_or(false)
     }

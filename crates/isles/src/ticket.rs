@@ -69,7 +69,7 @@ impl Ticket {
         Ticket { shared, outcome, begun, _entry: entry }
     }
 
-    /// Whether the commit is on disk; always true in memory. Asking moves nothing on:
+    /// True if the commit is on disk; always true in memory. Asking moves nothing on:
     /// [`Self::wait`] does, and so do transactions.
     ///
     /// [`Ticket`] has an example.

@@ -80,7 +80,7 @@ impl Transaction<'_> {
         found.into_iter().map(|found| found.map(|found| self.read_row(found)).transpose()).collect()
     }
 
-    /// Whether there is a row with this key. The absence of a row is protected too: the answer
+    /// True if there is a row with this key. The absence of a row is protected too: the answer
     /// still holds when the transaction commits.
     ///
     /// [`Transaction`] has an example.

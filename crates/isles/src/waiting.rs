@@ -35,7 +35,7 @@ pub(crate) struct WaitingState {
     pub(crate) seats: BTreeMap<Place, Arc<Seat>>,
     /// Seats taken so far.
     taken: u64,
-    /// Whether a thread waits for all of them.
+    /// True if a thread waits for all of them.
     pub(crate) is_served: bool,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct RawNode {
     pub(crate) os_index: u32,
     pub(crate) processors: CpuSet,
     pub(crate) memory_bytes: u64,
-    /// Whether this process may allocate on it.
+    /// True if this process may allocate on it.
     pub(crate) allowed: bool,
     pub(crate) kind: MemoryKind,
     /// Processors that it is beside, though another memory has them.

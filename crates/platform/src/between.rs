@@ -1,5 +1,5 @@
-//! What links between processes are made of: ways through descriptors and rings in shared memory,
-//! and whether a process is still there. Crate `secure-links` puts them together.
+//! Parts of links between processes: channels through descriptors, rings in shared memory, and the
+//! check that a process is still there. Crate `secure-links` puts them together.
 
 pub use crate::hardware::channel::{FileReceiver, FileSender, Kind, Progress, SecureBytes};
 pub use crate::hardware::life::Life;

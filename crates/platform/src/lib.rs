@@ -88,9 +88,9 @@ pub trait Platform: Copy + Send + Sync + 'static {
         Self::region(c, None, bytes, name)
     }
 
-    /// What a core that belongs to no machine (the main one) asks for from now on, naming no node,
-    /// is of the machine of this node: memory, and directories of files. Nothing where there is one
-    /// machine.
+    /// Requests of a core that belongs to no machine (the main one) that name no node, for memory
+    /// and directories of files, go to the machine of this node from now on. No effect where there
+    /// is one machine.
     fn work_for(_: Self::Core, _: Option<Node>) {}
 
     /// Makes the operating system provide the memory of `bytes` bytes from `at` on now instead of

@@ -1,17 +1,17 @@
-//! Whether a better map is worth changing to.
+//! Weighs the gain of a better map against the cost of the change.
 
 use crate::model::Figures;
 use crate::search::Proposal;
 use crate::settings::{Rules, Settings};
 
-/// What speaks for and against a repartitioning.
+/// Gain and cost of a repartitioning.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Balance {
     /// The share of the time that the same work would take less.
     pub gain: f64,
     /// A smaller share would not do.
     pub gain_min: f64,
-    /// What it costs, in seconds of the whole machine.
+    /// Its cost, in seconds of the whole machine.
     pub cost_seconds: f64,
     /// How long the workload is likely to stay as it is.
     pub stay_seconds: f64,
@@ -19,7 +19,7 @@ pub struct Balance {
     pub payback: f64,
 }
 
-/// What is to be done.
+/// The decision about a repartitioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// The map is changed.
@@ -30,7 +30,7 @@ pub(crate) enum Decision {
     Stay,
 }
 
-/// What the cores' time was in which a load was counted.
+/// The time of the cores in which a load was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// How long it was, in nanoseconds. 0: nobody knows, and actions are all that there is.
@@ -41,8 +41,8 @@ pub struct Spent {
     pub busy_nanos: f64,
 }
 
-/// What a map costs each core: how long the busiest one needs for its actions, and how long each
-/// waits for the owners of what it asks for, on average.
+/// The cost of a map for each core: the time of the busiest core for its actions, and the mean time
+/// of a core that waits for other owners.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Each {
     pub time: f64,
@@ -66,8 +66,8 @@ pub(crate) fn gain(before: Each, after: Each, spent: Spent) -> f64 {
 }
 
 impl Balance {
-    /// Of a proposal for a load that was counted in `spent`, when changes cost so much and the
-    /// workload is likely to stay for so long. `doubts`: how often expectations have been
+    /// The balance of a proposal for a load that was counted in `spent`, with this cost of changes
+    /// and this expected stay of the workload. `doubts`: how often expectations have been
     /// disappointed.
     pub(crate) fn of(
         proposal: &Proposal,
@@ -84,7 +84,7 @@ impl Balance {
         }
     }
 
-    /// Whether the map is changed. `must`: partitions belong to cores that are gone.
+    /// Decides whether the map is changed. `must`: partitions belong to cores that are gone.
     pub(crate) fn decide(&self, proposal: &Proposal, must: bool, rules: Rules) -> Decision {
         if proposal.changes.is_empty() {
             Decision::Stay

@@ -12,8 +12,8 @@ pub(crate) fn evenly(grid: &Grid) -> Load {
     Load::new(grid.version(), costs, Vec::new())
 }
 
-/// What was measured by the sub-partitions of `from`, by those of `to`, which has the same tables:
-/// costs by the positions that two sub-partitions have in common, as if all positions of a
+/// Translates measurements by the sub-partitions of `from` to those of `to`, which has the same
+/// tables: costs by the positions that two sub-partitions have in common, as if all positions of a
 /// sub-partition were alike, and meetings by the middle of each.
 pub(crate) fn carried(load: &Load, from: &Grid, to: &Grid) -> Load {
     let mut costs = vec![0.0; to.count()];

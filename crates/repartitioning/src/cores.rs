@@ -134,7 +134,7 @@ impl Cores {
         if from == to { 0.0 } else { self.distances[from][to] }
     }
 
-    /// Whether a core is one of these, and present.
+    /// True if a core is one of these, and present.
     pub fn is_present(&self, core: Core) -> bool {
         self.present.get(core.index()).copied().unwrap_or(false)
     }

@@ -4,12 +4,12 @@ use crate::cores::Core;
 use crate::grid::Grid;
 use crate::model::{Model, spread};
 
-/// What a boundary between two partitions costs the searches, as a share of the mean load of a
+/// The cost of a boundary between two partitions for the searches, as a share of the mean load of a
 /// core: a partition has a root, a lock table and arrays, and each change of a map takes time. So
 /// little that it never decides against balance.
 const BOUNDARY: f64 = 0.001;
 
-/// What does not change while a search runs.
+/// Values that do not change while a search runs.
 pub(crate) struct Ground<'a> {
     pub(crate) model: Model<'a>,
     /// Cores that are present, ascending.
@@ -90,7 +90,7 @@ impl<'a> Draft<'a> {
             + self.ground.boundary * boundaries as f64
     }
 
-    /// What imbalance changes by if `from` has `cost` less and `to` so much more.
+    /// The change of imbalance if `cost` moves from `from` to `to`.
     pub(crate) fn balance_delta(&self, from: Core, to: Core, cost: f64) -> f64 {
         let mean = self.ground.mean;
         let left = match self.ground.model.cores.is_present(from) {
@@ -100,7 +100,7 @@ impl<'a> Draft<'a> {
         left + (self.load(to) + cost - mean).abs() - (self.load(to) - mean).abs()
     }
 
-    /// What boundaries change by if the sub-partition goes to `to`.
+    /// The change of the cost of boundaries if the sub-partition goes to `to`.
     pub(crate) fn boundary_delta(&self, sub: usize, to: Core) -> f64 {
         let from = self.owners[sub];
         let (before, behind) = self.ground.beside[sub];
@@ -112,13 +112,13 @@ impl<'a> Draft<'a> {
         self.ground.boundary * f64::from(change.sum::<i32>())
     }
 
-    /// What is waited for owners changes by if the sub-partition goes to `to`.
+    /// The change of the waiting for owners if the sub-partition goes to `to`.
     fn asking_delta(&self, sub: usize, to: Core) -> f64 {
         let draws = &self.ground.model.load.draws;
         draws.asking(sub, to) - draws.asking(sub, self.owners[sub])
     }
 
-    /// What the cost changes by if the sub-partition goes to `to`.
+    /// The change of the cost if the sub-partition goes to `to`.
     pub(crate) fn move_delta(&mut self, sub: usize, to: Core) -> f64 {
         let from = self.owners[sub];
         let mut delta = self.cheap_delta(sub, to);
@@ -139,7 +139,7 @@ impl<'a> Draft<'a> {
         delta
     }
 
-    /// What the sub-partition's synchronization points cost where it is: no move saves more.
+    /// The cost of the sub-partition's synchronization points where it is: no move saves more.
     pub(crate) fn synchronization(&mut self, sub: usize) -> f64 {
         let Model { cores, load } = self.ground.model;
         self.steps += self.ground.meetings[sub].len() as u64;
@@ -150,7 +150,7 @@ impl<'a> Draft<'a> {
         self.ground.meetings[sub].iter().map(cost).sum()
     }
 
-    /// What a move of the sub-partition to `to` would change beside synchronization.
+    /// The change by a move of the sub-partition to `to`, without synchronization.
     pub(crate) fn cheap_delta(&mut self, sub: usize, to: Core) -> f64 {
         self.steps += 1;
         self.balance_delta(self.owners[sub], to, self.ground.cost(sub))
@@ -158,7 +158,7 @@ impl<'a> Draft<'a> {
             + self.asking_delta(sub, to)
     }
 
-    /// What the cost changes by if the two sub-partitions change places.
+    /// The change of the cost if the two sub-partitions change places.
     pub(crate) fn swap_delta(&mut self, one: usize, other: usize) -> f64 {
         let (from, to) = (self.owners[one], self.owners[other]);
         let there = self.move_delta(one, to);

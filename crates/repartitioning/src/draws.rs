@@ -1,4 +1,4 @@
-//! Who draws the transactions that act on a sub-partition.
+//! The cores that draw the transactions that act on a sub-partition.
 //!
 //! Not of the paper, whose clients send each transaction to the socket of its data. Here a
 //! transaction begins at the worker that has drawn it, which asks the owners of what belongs to
@@ -28,7 +28,7 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Of the actions of each core's transactions.
+    /// The draws of these actions of each core's transactions.
     pub(crate) fn of(mut counts: Vec<(Core, f64)>) -> Self {
         counts.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         let all: f64 = counts.iter().map(|(_, count)| count).sum();
@@ -58,27 +58,27 @@ impl Drawn {
 /// Whose transactions have acted on what, in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Draws {
-    /// What an action costs a core whose transaction it is, if another one owns what it acts on:
-    /// nanoseconds of waiting.
+    /// Nanoseconds that the core of a transaction waits for an action on a partition of another
+    /// owner.
     pub ask_nanos: f64,
     /// By sub-partition; empty if nobody knows.
     pub by_sub: Vec<Drawn>,
 }
 
 impl Draws {
-    /// What it costs those that draw transactions that this core owns the sub-partition.
+    /// The waiting of the cores that draw transactions, if this core owns the sub-partition.
     pub fn asking(&self, sub: usize, owner: Core) -> f64 {
         self.by_sub.get(sub).map_or(0.0, |drawn| self.ask_nanos * drawn.elsewhere(owner))
     }
 
-    /// What it would cost if each sub-partition belonged to whom it costs least.
+    /// The least possible waiting, over all owners of each sub-partition.
     pub(crate) fn asking_least(&self) -> f64 {
         let least = |drawn: &Drawn| drawn.all - drawn.often.first().map_or(drawn.others, |(_, count)| *count);
         self.ask_nanos * self.by_sub.iter().map(least).sum::<f64>()
     }
 
-    /// What is saved where a core that draws transactions on the sub-partition much more often than
-    /// others owns it, and not one of the others.
+    /// The waiting saved if a core that draws transactions on the sub-partition much more often
+    /// than others owns it.
     pub(crate) fn saved(&self, sub: usize) -> impl Iterator<Item = (Core, f64)> {
         let often =
             |drawn: &Drawn, (core, count): &(Core, f64)| (*core, self.ask_nanos * (count - drawn.others));
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!((two.often, two.others), (vec![(Core(3), 900.0), (Core(0), 400.0)], 2.0));
     }
 
-    /// What chance gives one more than another is no reason to prefer it.
+    /// A difference by chance is no reason to prefer a core.
     #[test]
     fn chance_prefers_nobody() {
         for counts in [[10, 12, 8, 21].as_slice(), &[600, 400], &[3, 0, 0, 0], &[0, 0], &[]] {

@@ -1,5 +1,5 @@
-//! What monitoring tells: what the actions on each sub-partition cost, and which sub-partitions
-//! meet at synchronization points, how often and with how many bytes.
+//! Measurements of monitoring: costs of the actions on each sub-partition, and the sub-partitions
+//! that are synchronized, how often and with how many bytes.
 //!
 //! Each worker counts in [`Arrays`] of its own, which nobody else touches; one thread gathers all
 //! of them to a [`Load`] and clears them. Source: ATraPos, section V, where a worker has two arrays
@@ -29,8 +29,8 @@ pub const MEMBERS_MAX: usize = 8;
 pub const MEETINGS_MAX: usize = 1024;
 /// Places of the table that are looked at for a set.
 const PROBES_MAX: usize = 8;
-/// What asking another worker for an action is believed to cost where nobody has: two lines that
-/// come from another socket.
+/// The assumed cost of an action of another owner before any was measured: two lines that come from
+/// another socket.
 pub const ASK_NANOS: f64 = 500.0;
 /// Stands for no sub-partition.
 const NOBODY: u32 = u32::MAX;
@@ -81,13 +81,13 @@ impl Measured {
         self.nanos = self.nanos.saturating_add(nanos);
     }
 
-    /// What an action costs.
+    /// The mean cost of an action.
     fn mean(self) -> Option<f64> {
         (self.actions > 0).then(|| self.nanos as f64 / self.actions as f64)
     }
 }
 
-/// What one worker counts between two gatherings.
+/// The counts of one worker between two collections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrays {
     version: u64,
@@ -252,7 +252,7 @@ pub struct Meeting {
     pub bytes: f64,
 }
 
-/// What all workers have counted in an interval: the trace W of the cost model.
+/// The counts of all workers in an interval: the trace W of the cost model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The version of the map whose sub-partitions these are.
@@ -361,7 +361,7 @@ fn costs(actions: &[u64], classes: &[Measured], sub_partitions: usize) -> Vec<f6
     costs
 }
 
-/// Who has drawn how much on each sub-partition, and what it costs to ask for it.
+/// The draws of each core on each sub-partition, and the cost of an action of another owner.
 fn draws<'a>(sub_partitions: usize, arrays: impl IntoIterator<Item = (Core, &'a Arrays)> + Clone) -> Draws {
     let count = |sub: usize| {
         let of_core = |(core, one): (Core, &Arrays)| (core, one.drawn(sub) as f64);

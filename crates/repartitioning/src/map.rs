@@ -4,8 +4,7 @@
 //! divided by a leading column of 16 bits (`schema::KeyRange::partition_columns`), a position is a
 //! value of that column; it has 64 bits here, so that longer prefixes of keys can be positions too.
 //!
-//! What always holds, and is checked after every change: each position of a table is in exactly one
-//! partition.
+//! Invariant, checked after every change: each position of a table is in exactly one partition.
 
 use std::fmt;
 
@@ -33,12 +32,12 @@ impl Range {
         self.end.saturating_sub(self.low)
     }
 
-    /// Whether there is no position in it.
+    /// True if there is no position in it.
     pub fn is_empty(self) -> bool {
         self.end <= self.low
     }
 
-    /// Whether it has the position.
+    /// True if it has the position.
     pub fn has(self, position: u64) -> bool {
         (self.low..self.end).contains(&position)
     }
@@ -90,21 +89,21 @@ pub enum Change {
     /// The partition that has position `at` becomes two, of which the second begins there. Both
     /// keep their owner.
     Split {
-        /// Of this table.
+        /// The table.
         table: Table,
         /// The first position of the second part.
         at: u64,
     },
     /// The partition that begins at `at` becomes one with the one before, which has the same owner.
     Merge {
-        /// Of this table.
+        /// The table.
         table: Table,
         /// The first position of the second of them.
         at: u64,
     },
     /// The partition that begins at `low` has another owner.
     Move {
-        /// Of this table.
+        /// The table.
         table: Table,
         /// Its first position.
         low: u64,
@@ -122,7 +121,7 @@ impl Change {
     }
 }
 
-/// What is wrong with a map, or why a change cannot be made.
+/// A fault of a map, or the reason why a change cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// A table without a partition.
@@ -317,8 +316,8 @@ impl PartitionMap {
         self.tables.iter().enumerate().flat_map(of_table).collect()
     }
 
-    /// What the first position of a partition is given away by, to the owner of the one before;
-    /// `None` if it has no other, or the same owner.
+    /// The changes that give the first position of a partition to the owner of the partition
+    /// before; `None` if it has no other, or the same owner.
     fn shift(&self, table: usize, place: usize) -> Option<[Change; 3]> {
         let TablePartitions { table, partitions, .. } = &self.tables[table];
         let (one, next) = (partitions[place.checked_sub(1)?], partitions[place]);

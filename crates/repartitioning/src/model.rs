@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::cores::{Core, Cores};
 use crate::load::{Load, MEMBERS_MAX, Meeting};
 
-/// What an assignment costs.
+/// The costs of an assignment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// `RU(c)` by core, in nanoseconds.
@@ -35,16 +35,16 @@ pub struct Figures {
     pub imbalance: f64,
     /// `TS(S, W)`.
     pub synchronization: f64,
-    /// What workers wait for the owners of what their transactions act on.
+    /// The time that workers wait for other owners.
     pub asking: f64,
-    /// What belongs to cores that are not present.
+    /// The load of cores that are not present.
     pub stranded: f64,
     /// Cores that are present.
     pub present: usize,
 }
 
 impl Figures {
-    /// What the searches make small: `RU(S, W) + TS(S, W)` and what is waited for owners, beside
+    /// The cost that searches minimise: `RU(S, W) + TS(S, W)` and the waiting for owners, without
     /// the work itself, which no assignment changes.
     pub fn cost(&self) -> f64 {
         self.mean * self.present as f64 + self.imbalance + self.synchronization + self.asking
@@ -80,12 +80,12 @@ impl Figures {
 pub struct Model<'a> {
     /// The machine.
     pub cores: &'a Cores,
-    /// What it does.
+    /// Its load.
     pub load: &'a Load,
 }
 
 impl Model<'_> {
-    /// What it costs that these cores own the sub-partitions, in their order.
+    /// The costs if these cores own the sub-partitions, in their order.
     pub fn figures(&self, owners: &[Core]) -> Figures {
         let mut loads = vec![0.0; self.cores.count()];
         for (owner, cost) in owners.iter().zip(&self.load.costs) {
@@ -104,7 +104,7 @@ impl Model<'_> {
         Figures { loads, mean, imbalance, synchronization, asking, stranded, present }
     }
 
-    /// What these synchronization points cost: `C(s)` of each, added up.
+    /// The cost of these synchronization points: `C(s)` of each, added up.
     pub fn meeting(&self, met: &Meeting, owners: &[Core]) -> f64 {
         let sockets = met.members.iter().map(|sub| self.cores.socket(owners[sub.index()]));
         spread(self.cores, sockets) * met.bytes

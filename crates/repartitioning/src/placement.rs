@@ -10,7 +10,7 @@ use crate::cores::Core;
 use crate::draft::{Draft, Ground};
 use crate::model::spread;
 
-/// What the cores of a partitioning have, in sets that go from core to core as wholes.
+/// The sub-partitions of the cores of a partitioning, in sets that move as a whole.
 struct Sets {
     /// By set: the core that has it now.
     core: Vec<Core>,
@@ -63,7 +63,7 @@ impl Sets {
         spread(ground.model.cores, sets.iter().map(|set| ground.socket(self.core[*set]))) * bytes
     }
 
-    /// What the meetings of two sets cost, each once.
+    /// The cost of the synchronization points of two sets, each counted once.
     fn both(&self, ground: &Ground<'_>, (one, other): (usize, usize)) -> f64 {
         let of_other = self.of_set[other].iter().filter(|number| !self.meetings[**number].0.contains(&one));
         self.of_set[one].iter().chain(of_other).map(|number| self.cost(ground, *number)).sum()

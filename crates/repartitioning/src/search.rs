@@ -24,9 +24,9 @@ use crate::refining::{explore, refine, rescue};
 pub struct Search {
     /// Differences of cost that it works out at most, for all that it tries.
     pub steps_max: u64,
-    /// Of its choices where it tries anything.
+    /// The seed of its random choices.
     pub seed: u64,
-    /// Whether it does what the paper does and nothing else.
+    /// True if it does what the paper does and nothing else.
     pub plain: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for Search {
     }
 }
 
-/// What may be given up to keep what there is, as a share of the load: each change of a map takes
+/// The load that may be given up to keep the present map, as a share: each change of a map takes
 /// time, and pays the less the better the map is already.
 const NEAR: f64 = 0.02;
 
@@ -86,11 +86,11 @@ pub enum SearchError {
 pub struct Proposal {
     /// The map.
     pub map: PartitionMap,
-    /// What leads to it.
+    /// The changes that lead to it.
     pub changes: Vec<Change>,
-    /// What the load costs as it is.
+    /// The cost of the load with the present map.
     pub before: Figures,
-    /// What it would cost.
+    /// The cost of the load with the new map.
     pub after: Figures,
     /// Synchronization between sockets as it is, and as it would be ([`Model::socket_pairs`]).
     pub pairs: [Vec<Vec<f64>>; 2],

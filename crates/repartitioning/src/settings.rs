@@ -1,10 +1,10 @@
-//! What a controller is told in advance.
+//! Settings of a controller.
 
 use serde::{Deserialize, Serialize};
 
 use crate::search::Search;
 
-/// What a controller is told in advance.
+/// Settings of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The shortest interval between two measurements.
@@ -21,8 +21,8 @@ pub struct Settings {
     /// A repartitioning is made if it gains so many times what it costs before the workload is
     /// likely to change again.
     pub payback: f64,
-    /// What a split, a merge or a move is believed to cost, in seconds of the whole machine, until
-    /// some have been seen.
+    /// The assumed cost of a split, a merge or a move, in seconds of the whole machine, until
+    /// changes were measured.
     pub change_seconds: f64,
     /// How long a workload is believed to stay as it is, until it has changed.
     pub stay_seconds: f64,
@@ -55,12 +55,12 @@ impl Settings {
 pub struct Rules {
     /// A repartitioning is made only if it pays.
     pub weighs: bool,
-    /// What was measured before a repartitioning is forgotten after it.
+    /// Measurements from before a repartitioning are forgotten after it.
     pub forgets: bool,
     /// Intervals become longer while nothing changes.
     pub backs_off: bool,
-    /// What was measured while the workload changed is not weighed: the interval after it is.
-    /// Whoever does not wait makes a transition that there is not.
+    /// A measurement taken while the workload changed is not weighed; the interval after it is. A
+    /// controller that does not wait makes an illegal transition.
     pub waits: bool,
     /// Cores that are lost lose their partitions.
     pub rescues: bool,

@@ -1,4 +1,4 @@
-//! What a report tells of adaptation: values, and the same as text.
+//! The story of adaptation for a report: values, and the same as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ pub struct View {
 }
 
 impl View {
-    /// Of a map that costs so much.
+    /// The owners of a map with these costs.
     pub fn of(map: &PartitionMap, figures: &Figures, pairs: &[Vec<f64>]) -> Self {
         let piece = |(table, partition): (&crate::map::TablePartitions, &Partition)| Piece {
             table: table.name.clone(),
@@ -75,9 +75,9 @@ pub struct Repartitioning {
     pub at_seconds: f64,
     /// Why, in words.
     pub reason: String,
-    /// What was changed.
+    /// The changes.
     pub changes: Vec<Change>,
-    /// What spoke for it and against it.
+    /// Gain and cost.
     pub balance: Balance,
     /// How the map was found.
     pub way: Way,
@@ -102,7 +102,7 @@ pub struct Note {
     pub words: String,
 }
 
-/// What adaptation did in a run.
+/// The story of adaptation in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     /// The socket of each core.
@@ -119,12 +119,12 @@ pub struct Story {
     pub untold: u64,
     /// Cores that came and went, the first ones if there were many.
     pub notes: Vec<Note>,
-    /// What was decided last, in words.
+    /// The last decision, in words.
     pub last: String,
 }
 
 impl Story {
-    /// Of a run on these cores that begins.
+    /// The story of a run on these cores that begins.
     pub fn new(cores: &Cores) -> Self {
         let sockets = (0..cores.count()).map(|core| cores.socket(Core(core as u16))).collect();
         let last = "nothing was measured".to_owned();
@@ -174,7 +174,7 @@ impl Story {
         self.repartitionings.len() as u64 + self.untold
     }
 
-    /// What was done so often, in words.
+    /// The number of each kind of change, in words.
     pub fn counts(&self) -> String {
         let (measurements, searches) =
             (counted(self.measurements, "measurement"), counted(self.searches, "search"));

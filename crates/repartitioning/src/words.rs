@@ -12,7 +12,7 @@ const HOT: f64 = 1.05;
 /// Synchronization below this share of the work is not worth a word.
 const TALKATIVE: f64 = 0.01;
 
-/// What is waited for owners is told from this share of the work on.
+/// Least share of the work from which the waiting for owners is reported.
 const WAITING: f64 = 0.05;
 
 /// Why a map is changed to another: what is wrong, what is done, what is expected.
@@ -84,7 +84,7 @@ pub(crate) fn come_and_gone(before: &Cores, now: &Cores) -> String {
     parts.join("; ")
 }
 
-/// What synchronization costs, and between which sockets most of it, if it is worth a word.
+/// The cost of synchronization, and the sockets between which most of it occurs, if it matters.
 fn talk(proposal: &Proposal) -> Option<String> {
     let work = proposal.before.mean * proposal.before.present as f64;
     let synchronization = proposal.before.synchronization;
@@ -101,7 +101,7 @@ fn talk(proposal: &Proposal) -> Option<String> {
     ))
 }
 
-/// What waiting for owners costs, where another map saves some of it that is worth a word.
+/// The cost of waiting for owners, if another map saves an amount that matters.
 fn asking(proposal: &Proposal) -> Option<String> {
     let work = (proposal.before.mean * proposal.before.present as f64).max(f64::MIN_POSITIVE);
     let (before, after) = (proposal.before.asking / work, proposal.after.asking / work);
@@ -114,7 +114,7 @@ fn asking(proposal: &Proposal) -> Option<String> {
     (before - after > WAITING).then(text)
 }
 
-/// What is done, with the tables whose partitions are split.
+/// The changes, with the tables whose partitions are split.
 fn changes(map: &PartitionMap, changes: &[Change]) -> String {
     let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
     let counts = [

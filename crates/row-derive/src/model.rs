@@ -351,7 +351,7 @@ fn argument_of<'t>(name: &str, kind: &'t Type) -> Option<&'t Type> {
     }
 }
 
-/// Whether values have no common length, and then whether they are text.
+/// True if values have no common length, and then whether they are text.
 fn variable(kind: &Type) -> Option<bool> {
     if last_segment(kind).is_some_and(|segment| segment.ident == "String" && segment.arguments.is_none()) {
         return Some(true);

@@ -64,7 +64,7 @@ impl<R: Row> ColumnSet<R> {
         ConstantColumns(Self::ALL.words & !self.words)
     }
 
-    /// Whether all columns of `other` are in the set.
+    /// True if all columns of `other` are in the set.
     #[inline(always)]
     pub const fn contains(self, other: Self) -> bool {
         self.words & other.words == other.words
@@ -96,7 +96,7 @@ pub fn extent(words: u64) -> (usize, usize) {
     (first, (u64::BITS - words.leading_zeros()) as usize - first.min(64))
 }
 
-/// What a read of a column is refused with that is not in the [`RowPart`].
+/// The refusal of a read of a column that is not in the [`RowPart`].
 pub const OTHER_COLUMN: &str = "a column that the row was not looked up for";
 
 /// A row of type `R` of which only some columns are read.

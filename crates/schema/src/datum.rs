@@ -9,32 +9,32 @@ use crate::value_type::{LONG, ValueType};
 pub enum Datum {
     /// No value.
     Null,
-    /// Of an unsigned integer of up to 8 bytes; one of 16 takes it too.
+    /// An unsigned integer of up to 8 bytes; a column of 16 bytes takes it too.
     Unsigned(u64),
-    /// Of a signed integer of up to 8 bytes; one of 16 takes it too.
+    /// A signed integer of up to 8 bytes; a column of 16 bytes takes it too.
     Signed(i64),
-    /// Of an unsigned integer of 16 bytes.
+    /// An unsigned integer of 16 bytes.
     Unsigned128(u128),
-    /// Of a signed integer of 16 bytes.
+    /// A signed integer of 16 bytes.
     Signed128(i128),
-    /// Of a number of 4 or 8 bytes; one of 4 bytes is rounded when it is stored.
+    /// A number of 4 or 8 bytes; a column of 4 bytes stores it rounded.
     Float(f64),
-    /// Of a truth value.
+    /// A truth value.
     Bool(bool),
-    /// Of a text, padded or of any length.
+    /// A text, padded or of any length.
     Text(String),
-    /// Of bytes of any number, or of an array of `u8`.
+    /// Bytes of any number, or an array of `u8`.
     Bytes(Vec<u8>),
-    /// Of any other array, or of a group: the values of its members.
+    /// Any other array, or a group: the values of its members.
     List(Vec<Datum>),
 }
 
 /// A value is none of the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// Of another type.
+    /// The value has another type.
     Type,
-    /// Of the type, but too long, too short or out of range.
+    /// The value has the type, but is too long, too short or out of range.
     Range,
 }
 

@@ -44,7 +44,7 @@ pub struct Partitioning {
     pub count: u16,
 }
 
-/// What a table is created with.
+/// Options with which a table is created.
 #[derive(Clone, Debug, Default)]
 pub struct TableOptions {
     /// Rows expected over all partitions: sizes hash indexes.

@@ -55,7 +55,7 @@ impl TableDescription {
         Some(format!("{}: {}{null}{place}{absent}", column.name, column.kind))
     }
 
-    /// Whether each row of this table is a row of `to` too, but for columns that rows can do
+    /// True if each row of this table is a row of `to` too, but for columns that rows can do
     /// without, and for the places of columns.
     pub fn is_extended_by(&self, to: &TableDescription) -> bool {
         let mut kept = 0;
@@ -117,8 +117,8 @@ impl TableDescription {
         Some(Difference { part: format!("index {number}"), found, declared })
     }
 
-    /// What is in the way of giving rows of this table the form of `to`, if anything is;
-    /// `has_template`: columns that are new have values.
+    /// The obstacle to giving rows of this table the form of `to`, if there is one; `has_template`:
+    /// columns that are new have values.
     pub fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
         let key = |table: &TableDescription| {
             let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);

@@ -71,9 +71,9 @@ impl KeyBuffer {
 /// then.
 #[derive(Clone, Copy)]
 pub enum KeyOf<K> {
-    /// Of a key of one word.
+    /// A key of one word.
     Word([u64; 1], PhantomData<K>),
-    /// Of a longer one.
+    /// A longer key.
     Words(KeyBuffer),
 }
 

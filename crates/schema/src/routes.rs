@@ -79,12 +79,12 @@ impl KeyRange {
         &self.high
     }
 
-    /// Whether all keys of the other range are in this one.
+    /// True if all keys of the other range are in this one.
     pub fn covers(&self, inner: &KeyRange) -> bool {
         lowest(&inner.low) >= lowest(&self.low) && highest(&inner.high) <= highest(&self.high)
     }
 
-    /// Whether some keys are in both ranges.
+    /// True if some keys are in both ranges.
     pub fn meets(&self, other: &KeyRange) -> bool {
         lowest(&self.low) <= highest(&other.high) && lowest(&other.low) <= highest(&self.high)
     }
@@ -164,11 +164,11 @@ pub struct Route {
     pub table: usize,
     /// Keys of the table's primary index.
     pub keys: KeyRange,
-    /// What the action does there.
+    /// The access of the action there.
     pub intent: Intent,
 }
 
-/// What some actions touch: a buffer that is used again and again.
+/// The keys that some actions touch: a buffer that is reused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     entries: Vec<Route>,
@@ -187,7 +187,7 @@ impl Routes {
         Routes { entries: Vec::new(), by_partition: true }
     }
 
-    /// Whether an entry is of no use that is in the same partitions of a table as another.
+    /// True if an entry is of no use that is in the same partitions of a table as another.
     #[inline(always)]
     pub fn is_by_partition(&self) -> bool {
         self.by_partition

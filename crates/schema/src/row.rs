@@ -65,7 +65,7 @@ pub struct Column {
     pub bytes: usize,
     /// Gives its type: [`Value::value_type`].
     pub kind: fn() -> ValueType,
-    /// Whether the field may be without a value.
+    /// True if the field may be without a value.
     pub nullable: bool,
 }
 
@@ -76,9 +76,9 @@ pub struct TailColumn {
     pub name: &'static str,
     /// Its number among all fields of the row.
     pub position: usize,
-    /// Whether it is text; bytes otherwise.
+    /// True if it is text; bytes otherwise.
     pub is_text: bool,
-    /// Whether the field may be without a value.
+    /// True if the field may be without a value.
     pub nullable: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct TailColumn {
 pub struct IndexInfo {
     /// Its name.
     pub name: &'static str,
-    /// Whether the declared columns alone are unique.
+    /// True if the declared columns alone are unique.
     pub unique: bool,
     /// Names of the key's columns, completed with the primary key where it is not unique.
     pub columns: &'static [&'static str],
@@ -105,7 +105,7 @@ pub trait Row: Sized {
     const COLUMNS: &'static [Column];
     /// Index 0 is the primary key.
     const INDEXES: &'static [IndexInfo];
-    /// Whether there is a variable-length part.
+    /// True if there is a variable-length part.
     const HAS_TAIL: bool;
     /// The name of the variable-length part, if there is one.
     const TAIL_NAME: &'static str = "tail";

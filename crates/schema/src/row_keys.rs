@@ -75,7 +75,7 @@ const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     ranges
 }
 
-/// Whether bytes `start..end` of a row are part of a key. The compiler evaluates this where the
+/// True if bytes `start..end` of a row are part of a key. The compiler evaluates this where the
 /// field is constant.
 #[inline(always)]
 pub fn touches_key<R: Row>(start: usize, end: usize) -> bool {
@@ -83,7 +83,7 @@ pub fn touches_key<R: Row>(start: usize, end: usize) -> bool {
     ranges.iter().any(|(from, to)| start < *to && *from < end)
 }
 
-/// Whether a field (or a group of fields) holds bytes of a key.
+/// True if a field (or a group of fields) holds bytes of a key.
 pub fn is_key_column<R: Row, V: Value>(field: Field<R, V>) -> bool {
     touches_key::<R>(field.offset(), field.offset() + V::BYTES)
 }

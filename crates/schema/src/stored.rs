@@ -4,7 +4,7 @@ use terms::rows::FIXED_BYTES_MAX;
 
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
 
-/// What a file says of a table, unchecked.
+/// The description of a table in a file, unchecked.
 #[derive(Clone, Debug)]
 pub struct StoredTable {
     /// The table's name.
@@ -23,12 +23,12 @@ pub struct StoredTable {
     pub indexes: Vec<StoredIndex>,
 }
 
-/// What a file says of an index.
+/// The description of an index in a file.
 #[derive(Clone, Debug)]
 pub struct StoredIndex {
     /// The index's name.
     pub name: String,
-    /// Whether keys are unique.
+    /// True if keys are unique.
     pub unique: bool,
     /// Numbers of its columns.
     pub columns: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What tables can be: limits, and the errors that say what is beyond them and what to do.
+//! Limits of tables, and errors that name the excess and the remedy.
 
 use crate::key::KEY_BYTES_MAX;
 
@@ -21,11 +21,11 @@ pub const ROWS_EXPECTED_MAX: u64 = 1 << 32;
 pub struct TableError {
     /// The table.
     pub table: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: TableFault,
 }
 
-/// What is wrong with a table that is described.
+/// A fault of a table's description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableFault {
     /// A name is empty or too long, or has ends of lines or the like.
@@ -195,11 +195,11 @@ pub enum KeyFault {
 /// The first difference between two descriptions of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What differs.
+    /// The part that differs.
     pub part: String,
-    /// What the table that is there has.
+    /// Its form in the existing table.
     pub found: String,
-    /// What is declared.
+    /// Its declared form.
     pub declared: String,
 }
 
@@ -214,6 +214,6 @@ pub struct RowTypeError {
     pub table: String,
     /// The type.
     pub row: &'static str,
-    /// What differs first.
+    /// The first difference.
     pub difference: Difference,
 }

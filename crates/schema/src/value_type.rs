@@ -80,7 +80,7 @@ impl ValueType {
         Some(offsets)
     }
 
-    /// Whether numbers, groups and arrays are such as rows can have: what is of no fixed length, or
+    /// True if numbers, groups and arrays are such as rows can have: what is of no fixed length, or
     /// too long, is not inside another type.
     pub fn is_sound(&self) -> bool {
         self.is_sound_within(DEPTH_MAX)
@@ -101,12 +101,12 @@ impl ValueType {
         sound && (self.is_variable() || self.bytes().is_some_and(|bytes| bytes <= VALUE_BYTES_MAX))
     }
 
-    /// Whether values have no common length.
+    /// True if values have no common length.
     pub fn is_variable(&self) -> bool {
         matches!(self, ValueType::Bytes | ValueType::String)
     }
 
-    /// Whether values can be columns of keys.
+    /// True if values can be columns of keys.
     pub fn is_key(&self) -> bool {
         match self {
             ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_) => true,

@@ -357,7 +357,7 @@ impl Listener {
     }
 }
 
-/// Whether another connection may be accepted later.
+/// True if another connection may be accepted later.
 fn may_accept_later(error: &io::Error) -> bool {
     let known = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted);
     let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
@@ -520,7 +520,7 @@ fn reach(c: HardwareCore, endpoint: &Endpoint, patience: Patience) -> Result<Soc
     }
 }
 
-/// Whether somebody may listen there later.
+/// True if somebody may listen there later.
 fn may_come(error: ErrorKind) -> bool {
     matches!(
         error,

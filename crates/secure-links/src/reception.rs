@@ -73,12 +73,12 @@ impl<T: Send + 'static> Reception<T> {
         self.bell.as_raw_fd()
     }
 
-    /// Whether another guest could come without sending one away.
+    /// True if another guest could come without sending one away.
     pub fn has_room(&self) -> bool {
         self.guests.len() < self.guests_max
     }
 
-    /// Whether guests are sent away when others come.
+    /// True if guests are sent away when others come.
     pub(super) fn sends_away(&self) -> bool {
         self.guests_max == GUESTS_MAX
     }

@@ -162,7 +162,7 @@ impl Secured {
         }
     }
 
-    /// Whether something can be taken without a look at the socket.
+    /// True if something can be taken without a look at the socket.
     pub(crate) fn has_some(&self) -> bool {
         self.tls()
             .process_new_packets()

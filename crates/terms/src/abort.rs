@@ -1,6 +1,6 @@
 //! Why a transaction did not commit.
 
-/// What two transactions collided on.
+/// The cause of a conflict between two transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Conflict {
     /// A row that was read had changed by the end.
@@ -59,7 +59,7 @@ pub enum Abort {
     /// its end follows from, are durable.
     #[error("not known to be durable when the deadline passed")]
     DurabilityUnknown {
-        /// Whether the transaction has committed: then others may see its changes. Otherwise it is
+        /// True if the transaction has committed: then others may see its changes. Otherwise it is
         /// undone, and the reason cannot be told.
         committed: bool,
     },
@@ -90,6 +90,6 @@ pub struct OutOfMemory {
     pub requested: usize,
     /// The structure that asked.
     pub name: &'static str,
-    /// What refused: the operating system's words, or the limit.
+    /// The reason of the refusal: the operating system's message, or the limit.
     pub reason: String,
 }

@@ -1,7 +1,7 @@
-//! What a worker's time goes to.
+//! Categories of a worker's time.
 
-/// What a worker does ("The full story of 1000 cores", VLDB Journal 2022, section 3, and log and
-/// communication).
+/// A category of a worker's time ("The full story of 1000 cores", VLDB Journal 2022, section 3, and
+/// log and communication).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Category {

@@ -1,6 +1,6 @@
-//! What memory is touched for.
+//! The intents of accesses to memory.
 
-/// What a touch or prefetch is for.
+/// The intent of a touch or prefetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// The lines are read.

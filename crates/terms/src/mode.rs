@@ -1,6 +1,6 @@
-//! What a transaction is for.
+//! Modes of transactions.
 
-/// What a transaction is for.
+/// The mode of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A transaction that reads and writes in this database alone.
@@ -13,9 +13,9 @@ pub enum Mode {
     /// little before the transaction began (up to three epochs, and without the worker's own last
     /// commits); other schemes treat this mode like [`Mode::Single`].
     Snapshot,
-    /// What one of several workers does for a transaction of which each has a part, under a scheme
-    /// that has branches ([`Scheme::BRANCHES`]). It locks nothing: from the first verb to the end
-    /// the callers keep whatever it touches, rows and absent keys alike, from all other
+    /// The branch of one of several workers in a transaction of which each executes a part, under a
+    /// scheme that has branches ([`Scheme::BRANCHES`]). It locks nothing: from the first verb to
+    /// the end the callers keep whatever it touches, rows and absent keys alike, from all other
     /// transactions that would change it, and what it changes from those that would read it. A
     /// branch may go on in another epoch ([`Accessing::lay_aside`]), and whoever commits the
     /// transaction announces the commit.

@@ -32,7 +32,7 @@ impl BadInput {
         BadInput::new(with_value(flag, value), problem, accepted)
     }
 
-    /// Whether a later version will accept it.
+    /// True if a later version will accept it.
     pub fn is_later(&self) -> bool {
         self.problem == LATER
     }

@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// Whether the reader of standard output went away, which needs no message.
+    /// True if the reader of standard output went away, which needs no message.
     pub fn reader_left(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }

@@ -48,7 +48,7 @@ impl Interrupt {
         self.requested.store(true, Ordering::SeqCst);
     }
 
-    /// Whether to stop. Cheap enough to poll every few milliseconds.
+    /// True if to stop. Cheap enough to poll every few milliseconds.
     pub fn requested(&self) -> bool {
         self.requested.load(Ordering::SeqCst)
     }

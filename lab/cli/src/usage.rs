@@ -130,7 +130,7 @@ fn fault(error: &clap::Error, command: Option<&OsString>) -> BadInput {
     }
 }
 
-/// Whether the help of a command lists a flag.
+/// True if the help of a command lists a flag.
 fn listed(name: Option<&str>, flag: &str) -> bool {
     let command = command();
     let Some(long) = flag.strip_prefix("--") else { return false };

@@ -11,7 +11,7 @@ pub enum Resolution {
     Ready {
         /// Text that is equal for runs that must give the same result, and different for others.
         identity: String,
-        /// Whether it runs on this machine's own hardware: alone, and never from the cache.
+        /// True if it runs on this machine's own hardware: alone, and never from the cache.
         native: bool,
     },
     /// A flag or value of a later version, and which.
@@ -27,7 +27,7 @@ pub struct PlannedRun {
     pub arguments: Vec<String>,
     /// What it means.
     pub resolution: Resolution,
-    /// Whether some finding can be judged with it; otherwise it is not worth its time.
+    /// True if some finding can be judged with it; otherwise it is not worth its time.
     pub needed: bool,
 }
 
@@ -100,7 +100,7 @@ pub fn select(study: &Study, patterns: &[String]) -> Result<Vec<usize>, String> 
     Ok(positions.filter(chosen).collect())
 }
 
-/// Whether `pattern` fits the whole of `text`: `*` is any characters, `?` any one.
+/// True if `pattern` fits the whole of `text`: `*` is any characters, `?` any one.
 pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut position) = (0, 0);

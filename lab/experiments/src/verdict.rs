@@ -39,7 +39,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the study is no success because of it.
+    /// True if the study is no success because of it.
     pub fn is_bad(self) -> bool {
         matches!(self, Verdict::Fail | Verdict::Failed | Verdict::Stopped)
     }

@@ -26,7 +26,7 @@ pub struct Place<'d> {
     pub database: &'d Database<Hardware>,
     /// The memory node that is near.
     pub node: Option<Node>,
-    /// Whether the time of transactions is divided into categories.
+    /// True if the time of transactions is divided into categories.
     pub measure: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What all parts of a run see.
+//! Values that all parts of a run use.
 
 use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::plan::Plan;
 
-/// What all parts of a run see.
+/// Values that all parts of a run use.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub plan: &'a Plan,

@@ -1,4 +1,4 @@
-//! What hears how a run goes, and what ends it early.
+//! Progress reports of a run, and its early end.
 
 use boundary::Stage;
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ pub struct Sample {
     pub abort_ratio: f64,
 }
 
-/// What hears how a run goes. All methods are called on the thread that called the driver, in the
-/// order of the stages.
+/// Receiver of progress reports. All methods are called on the thread that called the driver, in
+/// the order of the stages.
 pub trait Progress {
     /// The opening of a database is at step `done` of `total` of this stage.
     fn recovering(&self, _stage: Stage, _done: u64, _total: u64) {}
@@ -32,7 +32,7 @@ pub trait Progress {
     /// The run goes on.
     fn tick(&self, _sample: Sample) {}
 
-    /// What the run has decided about itself while it goes on, in words.
+    /// A decision of the run about itself while it continues, in words.
     fn said(&self, _words: &str) {}
 
     /// The run is over, the consistency checks begin.
@@ -49,13 +49,13 @@ impl Progress for Silence {}
 pub struct Control<'a> {
     /// Hears how the run goes.
     pub progress: &'a dyn Progress,
-    /// Whether to end the run early: loading fails, and a run ends with a valid measurement of what
+    /// True if to end the run early: loading fails, and a run ends with a valid measurement of what
     /// ran. Threads of the run ask every few milliseconds.
     pub stop_requested: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Control<'static> {
-    /// Of a run that is neither watched nor stopped.
+    /// The control of a run that is neither watched nor stopped.
     pub const NONE: Control<'static> = Control { progress: &Silence, stop_requested: &never };
 }
 

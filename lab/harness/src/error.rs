@@ -21,7 +21,7 @@ pub enum RunError {
     /// A transaction failed for good.
     #[error("{kind}: {abort}")]
     Transaction {
-        /// What kind of transaction.
+        /// The kind of transaction.
         kind: &'static str,
         /// Why.
         abort: Abort,
@@ -46,9 +46,9 @@ pub enum RunError {
 pub struct OtherData {
     /// The flag with its value, or the workload.
     pub asked: String,
-    /// What the directory holds.
+    /// The content of the directory.
     pub problem: String,
-    /// What would fit.
+    /// The content that would fit.
     pub accepted: String,
 }
 
@@ -58,7 +58,7 @@ impl RunError {
         RunError::Refused(error.to_string())
     }
 
-    /// Of these errors the one that may have led to the others.
+    /// The one of these errors that may have caused the others.
     pub(crate) fn first_cause(errors: impl IntoIterator<Item = RunError>) -> Option<RunError> {
         errors.into_iter().min_by_key(|error| matches!(error, RunError::PeerGone(_)))
     }

@@ -26,11 +26,11 @@ pub type OpenPaged<P> = fn(
     Option<&mut dyn FnMut(Progress)>,
 ) -> Result<(Database<P>, Recovered), PagedError>;
 
-/// What a platform counted of one run.
+/// Counters of a platform for one run.
 #[derive(Default)]
 pub struct Counts {
     counters: Counters,
-    /// What simulating it took; `None` on hardware.
+    /// The cost of simulating the run; `None` on hardware.
     simulation: Option<Simulation>,
     statistics: Option<Statistics>,
 }
@@ -48,7 +48,7 @@ pub trait Host: Files + Links {
     fn inline<Q: Compiled>() -> MakeInline<Self, Q>;
     /// Sets the counters to zero: what came before is not part of the measurement.
     fn reset_counters(c: Self::Core);
-    /// What was counted since.
+    /// Counters since then.
     fn counts(c: Self::Core) -> Counts;
 
     /// The worker is one of this instance, whose workers may end while others run on, where the

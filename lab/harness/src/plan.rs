@@ -1,4 +1,4 @@
-//! What a run is to do.
+//! The plan of a run.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ names! {
     }
 }
 
-/// What becomes of a transaction that needs an instance which is missing.
+/// The treatment of a transaction that needs a missing instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// It is refused.
@@ -106,8 +106,8 @@ pub enum Length {
 }
 
 impl Length {
-    /// What a worker wants to insert in a run of this length after its warm-up, roughly and at
-    /// most.
+    /// An upper estimate of the bytes that a worker inserts in a run of this length after its
+    /// warm-up.
     pub fn inserted_bytes(self, warm_up_seconds: f64) -> f64 {
         match self {
             Length::Seconds(seconds) => (seconds + warm_up_seconds) * INSERT_BYTES_PER_SECOND,
@@ -156,7 +156,7 @@ fn serialize_switch<S: Serializer>(is_on: &bool, to: S) -> Result<S::Ok, S::Erro
     to.serialize_str(if *is_on { "on" } else { "off" })
 }
 
-/// What a run is to do. Serialises as the flags of `isles bench`, with their names (`-` as `_`);
+/// The plan of a run. Serialises as the flags of `isles bench`, with their names (`-` as `_`);
 /// concurrency control depends on the engine, and is serialised beside the plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
@@ -179,7 +179,7 @@ pub struct Plan {
     /// Seconds of the platform's time before measuring.
     #[serde(rename = "warmup")]
     pub warm_up_seconds: f64,
-    /// Whether the breakdown of time is recorded.
+    /// True if the breakdown of time is recorded.
     #[serde(serialize_with = "serialize_switch")]
     pub instrument: bool,
     /// Seed of data and transactions.
@@ -193,17 +193,17 @@ pub struct Plan {
     /// The optimisations that the instance has.
     #[serde(rename = "without", serialize_with = "serialize_without")]
     pub optimisations: Optimisations,
-    /// What the instance does in another way than the default.
+    /// Choices of the instance that differ from the default.
     #[serde(flatten, serialize_with = "serialize_ways")]
     pub ways: Ways,
-    /// What becomes of a transaction that has met another one.
+    /// The treatment of a transaction that conflicted.
     pub retry: Retry,
     /// Transactions over several instances that a worker keeps open while it waits for answers.
     pub in_flight: usize,
-    /// What becomes of a transaction that needs an instance which is missing, and may come back.
+    /// The treatment of a transaction that needs a missing instance, which may come back.
     #[serde(skip)]
     pub missing: Missing,
-    /// What goes wrong between instances of one process, for tests.
+    /// Faults between instances of one process, for tests.
     #[serde(skip)]
     pub troubles: Option<Troubles>,
     /// The rules of the protocol between instances, which tests break.
@@ -216,7 +216,7 @@ pub struct Plan {
     /// them.
     #[serde(skip)]
     pub shifts: Vec<Shift>,
-    /// Whether workers change the map of partitions at random, which tests ask for.
+    /// True if workers change the map of partitions at random, which tests ask for.
     #[serde(skip)]
     pub restless: bool,
     /// Sockets that fail meanwhile, if there is one instance.
@@ -265,14 +265,14 @@ impl Plan {
         }
     }
 
-    /// What each worker inserts during the run, roughly and at most.
+    /// An upper estimate of the bytes that each worker inserts during the run.
     pub fn inserted_bytes(&self, deployment: &Deployment) -> usize {
         let wanted = self.length.inserted_bytes(self.warm_up_seconds);
         let most = (deployment.memory_bytes_max / 4) as usize / deployment.workers();
         (wanted as usize).min(INSERT_BYTES_MAX).min(most)
     }
 
-    /// What an instance of `deployment` is made with: its workers' share of the memory.
+    /// Options of an instance of `deployment`: its workers' share of the memory.
     pub(crate) fn instance_options(&self, deployment: &Deployment, instance: usize) -> InstanceOptions {
         let workers = deployment.instances[instance].workers.len();
         let share = u128::from(deployment.memory_bytes_max) * workers as u128 / deployment.workers() as u128;
@@ -294,8 +294,8 @@ impl Plan {
         }
     }
 
-    /// What an instance over pages is made with, whose files are in this directory; `None` if rows
-    /// lie in memory.
+    /// Options of an instance over pages with files in this directory; `None` if rows lie in
+    /// memory.
     pub(crate) fn paged_options(
         &self,
         deployment: &Deployment,

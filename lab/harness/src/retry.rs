@@ -1,5 +1,4 @@
-//! What becomes of a transaction that has met another one, and a worker's buffer of such
-//! transactions.
+//! The treatment of a transaction that conflicted, and a worker's buffer of such transactions.
 
 use boundary::Pauses;
 use platform::Nanos;
@@ -8,7 +7,7 @@ use terms::random::Random;
 
 use crate::names::names;
 
-/// What a worker does with a transaction whose attempt failed because it met another one.
+/// The treatment of a transaction whose attempt conflicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Retry {
@@ -54,7 +53,7 @@ pub(crate) struct Deferred<Q> {
     pub attempts: u32,
 }
 
-/// What a worker does next.
+/// The next step of a worker.
 pub(crate) enum Next<Q> {
     /// Another attempt of a transaction.
     Again(Deferred<Q>),
@@ -79,8 +78,8 @@ impl<Q> Buffer<Q> {
         self.places.iter().all(Option::is_none)
     }
 
-    /// What to do at `now`: the first transaction of the buffer that is ready, else a new one,
-    /// unless there is no room for one more or `no_more` are wanted.
+    /// The step at `now`: the first transaction of the buffer that is ready, else a new one, unless
+    /// there is no room for one more or `no_more` are wanted.
     pub(crate) fn next(&mut self, now: Nanos, no_more: bool) -> Next<Q> {
         let is_ready =
             |place: &&mut Option<(Nanos, _)>| place.as_ref().is_some_and(|(ready, _)| now > *ready);

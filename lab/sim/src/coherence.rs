@@ -165,12 +165,12 @@ impl Coherence {
         None
     }
 
-    /// Whether the core's caches have this tag.
+    /// True if the core's caches have this tag.
     pub(crate) fn holds(&self, core: usize, tag: Tag) -> bool {
         self.l2.holds(core, tag) || self.l1.holds(core, tag)
     }
 
-    /// Whether the core has a copy to read that the next writer of the line has not taken yet.
+    /// True if the core has a copy to read that the next writer of the line has not taken yet.
     pub(crate) fn keeps_copy(&self, core: usize, line: LineNumber, now_ps: u64) -> bool {
         let entry = &self.lines[line as usize];
         let last = entry.is_leased_to_readers(now_ps).then(|| entry.version.wrapping_sub(1));
@@ -389,7 +389,7 @@ impl Coherence {
         }
     }
 
-    /// Whether any L3 of its sharers still has a line; those that do not are forgotten.
+    /// True if any L3 of its sharers still has a line; those that do not are forgotten.
     fn is_shared(&mut self, line: LineNumber) -> bool {
         let entry = self.lines[line as usize];
         let current = tag(line, entry.version);

@@ -94,7 +94,7 @@ impl CoreState {
         self.leases.push(Lease { line, from_ps, until_ps }, now_ps);
     }
 
-    /// Whether the core still has a line that another core has asked for.
+    /// True if the core still has a line that another core has asked for.
     #[inline]
     pub(crate) fn holds(&self, line: LineNumber, now_ps: u64) -> bool {
         let has = |lease: &Lease| (lease.from_ps..lease.until_ps).contains(&now_ps);

@@ -44,7 +44,7 @@ impl Line {
         usize::from(self.owner & CORE) == core + 1
     }
 
-    /// Whether memory holds an older value.
+    /// True if memory holds an older value.
     pub(crate) fn is_dirty(&self) -> bool {
         self.owner & DIRTY != 0
     }
@@ -60,7 +60,7 @@ impl Line {
         self.owner &= !DIRTY;
     }
 
-    /// Whether copies of the version before are readable until the owner's line arrives.
+    /// True if copies of the version before are readable until the owner's line arrives.
     #[inline]
     pub(crate) fn is_leased_to_readers(&self, now_ps: u64) -> bool {
         self.owner & LEASED_TO_READERS != 0 && now_ps < self.owned_from_ps()

@@ -117,7 +117,7 @@ struct LocalReceiver {
     state: Arc<State>,
     messages_max: u64,
     received: u64,
-    /// Whether a worker at work learns from its bell that something has come: as on hardware, of
+    /// True if a worker at work learns from its bell that something has come: as on hardware, of
     /// sockets of one machine, and not over a wire, where the bell rings before the message
     /// arrives.
     rings: bool,

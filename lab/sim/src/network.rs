@@ -95,12 +95,12 @@ pub(crate) struct Network {
 /// A cut of all links between two machines.
 struct PlannedCut {
     cut: Cut,
-    /// Whether anybody has seen it.
+    /// True if anybody has seen it.
     seen: bool,
 }
 
 impl PlannedCut {
-    /// Whether it hits links between these machines that were made at this moment.
+    /// True if it hits links between these machines that were made at this moment.
     fn hits(&self, machines: [usize; 2], made_ps: u64) -> bool {
         let pair = self.cut.machines.map(usize::from);
         let is_theirs = pair == machines || pair == [machines[1], machines[0]];
@@ -201,7 +201,7 @@ impl Network {
         (begins_ps, begins_ps + passing_ps)
     }
 
-    /// Whether the core must be interrupted for a message that arrived at `arrival_ps` and is taken
+    /// True if the core must be interrupted for a message that arrived at `arrival_ps` and is taken
     /// now.
     pub(crate) fn interrupts(&mut self, core: usize, arrival_ps: u64, now_ps: u64) -> bool {
         let brought = &mut self.interrupted_ps[core];

@@ -54,7 +54,7 @@ impl Passage {
         c.simulation().network().cut_ps(self.machines, self.made_ps)
     }
 
-    /// Whether the link is cut.
+    /// True if the link is cut.
     fn is_cut(&self, c: VirtualCore) -> bool {
         let now_ps = c.fiber().clock_ps.get();
         c.simulation().network().is_cut(self.machines, self.made_ps, now_ps)

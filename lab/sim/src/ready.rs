@@ -177,7 +177,7 @@ impl ReadyQueue {
         (places < self.count).then(|| fiber_of(self.front[self.first + places]))
     }
 
-    /// Whether at most so many fibers come before a key that was set.
+    /// True if at most so many fibers come before a key that was set.
     #[inline(always)]
     pub(crate) fn is_ahead(&self, key: u128, places: usize) -> bool {
         self.count <= places || key <= self.front[self.first + places]

@@ -6,7 +6,7 @@ use crate::line::LineNumber;
 /// clock.
 const REMEMBERED_PS: u64 = 1_000_000;
 
-/// Whether what ends at `end_ps` must still be known.
+/// True if what ends at `end_ps` must still be known.
 #[inline(always)]
 pub(crate) fn is_remembered(end_ps: u64, now_ps: u64) -> bool {
     end_ps + REMEMBERED_PS > now_ps

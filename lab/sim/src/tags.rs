@@ -70,7 +70,7 @@ impl<const WAYS: usize> Tags<WAYS> {
         }
     }
 
-    /// Whether a cache holds the tag, which becomes the most recently used one of its set.
+    /// True if a cache holds the tag, which becomes the most recently used one of its set.
     #[inline(always)]
     pub(crate) fn find(&mut self, cache: usize, tag: Tag) -> bool {
         let start = self.set(cache, line_of(tag));
@@ -87,7 +87,7 @@ impl<const WAYS: usize> Tags<WAYS> {
         }
     }
 
-    /// Whether a cache holds the tag; nothing is moved.
+    /// True if a cache holds the tag; nothing is moved.
     pub(crate) fn holds(&self, cache: usize, tag: Tag) -> bool {
         let start = self.set(cache, line_of(tag));
         self.tags[start..start + WAYS].contains(&tag)

@@ -44,7 +44,7 @@ impl Wait {
         }
     }
 
-    /// Whether the word has another value than the sleeper saw.
+    /// True if the word has another value than the sleeper saw.
     pub(crate) fn changed(&self) -> bool {
         // SAFETY: only asked of sleepers in a list, whose call of `spin_while` or `park` borrows
         // the word.

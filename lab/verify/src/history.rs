@@ -96,7 +96,7 @@ pub struct Entry {
     pub overwritten: Vec<(u64, u64)>,
     /// Keys and versions of its attempts that failed, or of its own if it rolled back.
     pub aborted: Vec<(u64, u64)>,
-    /// Whether it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss what ended before
+    /// True if it asked for a snapshot ([`terms::Mode::Snapshot`]): it may miss what ended before
     /// it began.
     pub snapshot: bool,
 }
@@ -118,10 +118,10 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Rows after everything, with their versions, if it is known.
     pub last: Option<BTreeMap<u64, u64>>,
-    /// Whether the scheme keeps the order of real time from epoch to epoch only
+    /// True if the scheme keeps the order of real time from epoch to epoch only
     /// ([`concurrency::Scheme::STRICT`]).
     pub by_epochs: bool,
-    /// Whether stamps tell the order of the versions of each key and nothing else: those of several
+    /// True if stamps tell the order of the versions of each key and nothing else: those of several
     /// instances.
     pub of_versions: bool,
 }
@@ -271,7 +271,7 @@ pub fn check(history: &History) -> Result<Report, Violation> {
     Ok(checker.report)
 }
 
-/// Whether both committed, in different epochs.
+/// True if both committed, in different epochs.
 fn epochs_differ(first: &Entry, second: &Entry) -> bool {
     let epoch = |entry: &Entry| entry.stamp.map(Stamp::epoch);
     epoch(first).zip(epoch(second)).is_some_and(|(first, second)| first != second)

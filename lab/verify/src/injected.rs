@@ -45,7 +45,7 @@ impl Injected {
         ]
     }
 
-    /// Whether nothing went wrong on purpose.
+    /// True if nothing went wrong on purpose.
     pub fn is_nothing(&self) -> bool {
         *self == Injected::default()
     }

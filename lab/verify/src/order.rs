@@ -35,7 +35,7 @@ impl Order {
         Order { after: vec![vec![0; nodes.div_ceil(64)]; nodes], edges: BTreeMap::new() }
     }
 
-    /// Whether `from` comes before `to`.
+    /// True if `from` comes before `to`.
     pub(crate) fn reaches(&self, from: usize, to: usize) -> bool {
         self.after[from][to / 64] >> (to % 64) & 1 != 0
     }

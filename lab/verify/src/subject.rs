@@ -80,7 +80,7 @@ impl Driven {
     pub const PAGES: Driven =
         Driven { scheme: SchemeName::ALL[0], engine: Engine::Paged { pool_bytes: POOL_BYTES_DRIVEN } };
 
-    /// Whether rows lie in pages, which need a disk.
+    /// True if rows lie in pages, which need a disk.
     pub(crate) fn has_pages(&self) -> bool {
         self.engine != Engine::Memory
     }
@@ -118,7 +118,7 @@ enum Origin {
 pub struct Subject {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Whether it fits tables that are divided into partitions only.
+    /// True if it fits tables that are divided into partitions only.
     pub(crate) partitioned: bool,
     /// What its databases do in another way than the default.
     pub(crate) ways: Ways,
@@ -167,7 +167,7 @@ impl Subject {
         Subject { name, partitioned: false, ways, agreement: Agreement::SOUND, owners, origin }
     }
 
-    /// Whether the scheme runs this work, whatever the machine.
+    /// True if the scheme runs this work, whatever the machine.
     pub fn runs(&self, work: Work) -> bool {
         let of_pages = [
             Work::Histories,
@@ -231,7 +231,7 @@ impl Subject {
         }
     }
 
-    /// Whether rows lie in pages.
+    /// True if rows lie in pages.
     pub(crate) fn has_pages(&self) -> bool {
         matches!(self.origin, Origin::Pages(_))
     }
@@ -261,7 +261,7 @@ impl Subject {
         }
     }
 
-    /// Whether it runs on hardware.
+    /// True if it runs on hardware.
     pub(crate) fn is_everywhere(&self) -> bool {
         !matches!(self.origin, Origin::Mutant(..))
     }

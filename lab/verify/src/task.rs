@@ -86,7 +86,7 @@ impl Work {
         }
     }
 
-    /// Whether it is of a disk that is simulated, whose machine crashes or refuses as a seed says.
+    /// True if it is of a disk that is simulated, whose machine crashes or refuses as a seed says.
     fn is_of_simulated_disk(self) -> bool {
         matches!(self, Work::Crashes | Work::Files | Work::Refusals)
     }
@@ -138,12 +138,12 @@ impl Machine {
         config.with_seed(task.seed).perturbed()
     }
 
-    /// Whether it runs this work: this process's machine has no simulated disk.
+    /// True if it runs this work: this process's machine has no simulated disk.
     pub fn runs(&self, work: Work) -> bool {
         self.repeats() || !work.is_of_simulated_disk()
     }
 
-    /// Whether a seed repeats a run.
+    /// True if a seed repeats a run.
     pub fn repeats(&self) -> bool {
         !matches!(self, Machine::Hardware)
     }
@@ -160,7 +160,7 @@ pub(crate) struct Task<'a> {
     pub workers: usize,
     /// Fixes transactions and, in the virtual machine, the schedule.
     pub seed: u64,
-    /// Whether the scheme fits tables that are divided into partitions only.
+    /// True if the scheme fits tables that are divided into partitions only.
     pub partitioned: bool,
 }
 

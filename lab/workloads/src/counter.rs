@@ -72,7 +72,7 @@ impl CounterResult {
         self.operations.iter().sum::<u64>() as f64 * 1e9 / self.elapsed_nanos.max(1) as f64
     }
 
-    /// Whether no increment was lost.
+    /// True if no increment was lost.
     pub fn is_exact(&self) -> bool {
         self.values.iter().sum::<u64>() == self.operations.iter().sum::<u64>()
     }

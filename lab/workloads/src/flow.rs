@@ -28,7 +28,7 @@ use terms::random::Random;
 pub struct Touch {
     /// The table.
     pub table: usize,
-    /// Whether the action may write.
+    /// True if the action may write.
     pub writes: bool,
 }
 

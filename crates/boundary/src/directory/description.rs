@@ -1,5 +1,5 @@
-//! What a directory says of its tables: the structure of their rows, and by which id the log names
-//! them.
+//! The description of its tables that a directory keeps: the structure of their rows, and the ids
+//! by which the log names them.
 //!
 //! A table gets its id when it is first declared; no other table gets it ever again. Records name
 //! tables by these ids, so that nothing in the files has to be rewritten when the tables of a
@@ -70,7 +70,7 @@ pub struct DirectoryTable {
     /// If its rows have had other columns since that epoch, the id by which records name them
     /// since. The table's earlier records still count.
     pub continued_by: Option<u32>,
-    /// What the table is, or was.
+    /// The present or last description of the table.
     pub table: TableDescription,
 }
 
@@ -121,7 +121,7 @@ impl Description {
         Some(Description { next_id, tables: read_list(rest, DirectoryTable::decode)? })
     }
 
-    /// Whether what it says of tables fits together.
+    /// True if what it says of tables fits together.
     fn is_sound(&self) -> bool {
         let ascending = self.tables.windows(2).all(|pair| pair[0].id < pair[1].id);
         let last = self.tables.last().is_none_or(|table| table.id < self.next_id);
@@ -132,7 +132,7 @@ impl Description {
         ascending && last && self.next_id <= TABLE_IDS_MAX && distinct && continued
     }
 
-    /// Whether a table whose rows went on did so in a table that is there, and that can have them.
+    /// True if a table whose rows went on did so in a table that is there, and that can have them.
     fn is_continued(&self, table: &DirectoryTable) -> bool {
         let Some(id) = table.continued_by else { return true };
         let now = self.present().find(|other| other.id == id);
@@ -161,7 +161,7 @@ fn put_columns(to: &mut Bytes, columns: &[usize]) {
     columns.iter().for_each(|column| to.append_number(*column as u64));
 }
 
-/// Whether a description in brief says all of a table.
+/// True if a description in brief says all of a table.
 fn is_brief(table: &TableDescription) -> bool {
     let plain =
         |column: &ColumnDescription| *column == ColumnDescription::new(&*column.name, column.kind.clone());

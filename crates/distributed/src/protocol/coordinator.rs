@@ -12,7 +12,7 @@ pub enum Flow {
     Last,
 }
 
-/// What happens to a coordinator.
+/// An event of a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A participant, by its number, votes.
@@ -30,7 +30,7 @@ pub enum Event {
         /// True if it committed.
         committed: bool,
     },
-    /// What [`Action::AwaitDurable`] waited for is durable.
+    /// The epoch of [`Action::AwaitDurable`] is durable.
     Durable,
     /// A participant has applied the decision, durably.
     Acknowledged {
@@ -50,7 +50,7 @@ pub enum Event {
     },
 }
 
-/// What a coordinator wants done, in this order.
+/// An action of a coordinator; actions are performed in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The participant is asked for its part.
@@ -156,8 +156,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Of participants that are asked now; each says whether its part only reads. With
-    /// [`Flow::Last`] there is one.
+    /// The coordinator of participants that are asked now; each value tells whether a part only
+    /// reads. With [`Flow::Last`] there is one.
     pub fn new(flow: Flow, only_reads: impl Iterator<Item = bool>, rules: Rules) -> Self {
         let part = |only_reads| Branch { only_reads, vote: None, acknowledged: false };
         let parts: Vec<Branch> = only_reads.map(part).collect();
@@ -169,9 +169,9 @@ impl Coordinator {
         Coordinator { flow, state: Asking, parts, asked, own_after: None, rules }
     }
 
-    /// Of participants that are asked one after the other, each when those before it have voted.
-    /// What the own part needs is kept for it in its turn, which comes after the first `own_after`
-    /// of them; the part itself runs when all have voted.
+    /// The coordinator of participants that are asked one after the other, each when those before
+    /// it have voted. The resources of the own part are locked in its turn, which comes after the
+    /// first `own_after` of them; the part itself runs when all have voted.
     pub fn in_turn(
         only_reads: impl Iterator<Item = bool>,
         own_after: usize,
@@ -184,8 +184,8 @@ impl Coordinator {
         coordinator
     }
 
-    /// Of a transaction that an earlier incarnation has decided to commit, and not forgotten: its
-    /// participants are told again.
+    /// The coordinator of a transaction that an earlier incarnation decided to commit, and did not
+    /// forget: it sends the decision again.
     pub fn decided(participants: usize, rules: Rules, act: &mut Vec<Action>) -> Self {
         let part = Branch { only_reads: false, vote: Some(true), acknowledged: false };
         let (parts, asked) = (vec![part; participants], participants);
@@ -301,8 +301,8 @@ impl Coordinator {
         }
     }
 
-    /// What is not decided by now is not decided for: what the participant has read may change from
-    /// now on. A decision, or the answer to it, may be lost too.
+    /// A participant lost before the decision counts as a no vote: rows that it read may change
+    /// from now on. A decision, or its acknowledgement, may be lost too.
     fn lost(&mut self, from: usize, act: &mut Vec<Action>) -> Result<(), Illegal> {
         let missing = Illegal::new("coordinator", self.state, ("the loss of participant", from), "any");
         let part = self.parts.get_mut(from).ok_or(missing)?;

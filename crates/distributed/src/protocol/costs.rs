@@ -1,4 +1,4 @@
-//! What an attempt costs in messages.
+//! Messages of an attempt.
 
 use super::coordinator::Flow;
 

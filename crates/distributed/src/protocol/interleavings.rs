@@ -78,11 +78,11 @@ struct Side {
     participant_unaware: bool,
 }
 
-/// What may happen in a case.
+/// The events that may happen in a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case<'a> {
     pub flow: Flow,
-    /// Whether participants are asked in turn: how many of them before the own part's turn.
+    /// The number of participants before the own part's turn, if participants are asked in turn.
     pub own_after: Option<usize>,
     pub only_reads: &'a [bool],
     pub rules: Rules,
@@ -109,7 +109,7 @@ struct Model {
     outcome: Option<bool>,
     /// By number of a side: whether it was asked.
     asked: Vec<bool>,
-    /// What whoever began the transaction has heard.
+    /// The answer that the program received.
     answer: Option<bool>,
     /// Messages sent.
     messages: u64,
@@ -119,7 +119,7 @@ struct Model {
     coordinator_crashed: bool,
 }
 
-/// What can happen next.
+/// A possible next event.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A participant takes the first message to it; if that is a request, its part is prepared or
@@ -142,7 +142,7 @@ enum Next {
     },
     /// All records of the coordinator's log become durable.
     FlushCoordinator,
-    /// What the coordinator's own part needs is free.
+    /// The resources of the coordinator's own part are free.
     Keep,
     /// A participant crashes and comes back; `arrives`: what it has sent arrives still.
     Crash {
@@ -510,7 +510,7 @@ impl Model {
         Ok(())
     }
 
-    /// What must hold at any moment.
+    /// Checks that hold at any moment.
     fn check(&self, case: Case<'_>) -> Result<(), String> {
         let fail = |what: &str| Err(format!("{what}: {:?}", self.sides));
         if self.sides.iter().any(|side| side.log.count(Record::Commit) > 1) {
@@ -531,7 +531,7 @@ impl Model {
         Ok(())
     }
 
-    /// What must hold when no message is under way, and all logs are durable.
+    /// Checks that hold when no message is under way, and all logs are durable.
     fn check_end(&self, case: Case<'_>) -> Result<(), String> {
         let fail = |what: &str| Err(format!("{what}: {:?}", self.sides));
         if self.outcome.is_none() && !self.coordinator_crashed {

@@ -3,7 +3,7 @@
 use super::legal::{Illegal, Row, check};
 use super::rules::Rules;
 
-/// What happens to a participant.
+/// An event of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParticipantEvent {
     /// The part has come.
@@ -12,7 +12,7 @@ pub enum ParticipantEvent {
     Prepared,
     /// The part could not be prepared: nothing of it is left.
     Failed,
-    /// What [`ParticipantAction::AwaitDurable`] waited for is durable.
+    /// The epoch of [`ParticipantAction::AwaitDurable`] is durable.
     Durable,
     /// The coordinator's decision.
     Told {
@@ -23,7 +23,7 @@ pub enum ParticipantEvent {
     Lost,
 }
 
-/// What a participant wants done, in this order.
+/// An action of a participant; actions are performed in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParticipantAction {
     /// The part runs: [`ParticipantEvent::Prepared`] or [`ParticipantEvent::Failed`] says how it
@@ -110,12 +110,12 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Of a part that nothing is known of so far.
+    /// The participant of a new part.
     pub fn new(is_last: bool, only_reads: bool, rules: Rules) -> Self {
         Participant { state: Unknown, is_last, only_reads, rules }
     }
 
-    /// Of a part that was in doubt when its database was opened.
+    /// The participant of a part that was in doubt when its database was opened.
     pub fn in_doubt(rules: Rules, act: &mut Vec<ParticipantAction>) -> Self {
         if rules.inquires {
             act.push(ParticipantAction::Inquire);

@@ -24,7 +24,7 @@ pub struct Rules {
     /// Whoever began a transaction hears that it committed when that is durable, if that was to be
     /// waited for.
     pub answers_durable: bool,
-    /// What was in doubt when an instance came back is prepared again.
+    /// Parts that were in doubt when an instance came back are prepared again.
     pub adopts: bool,
     /// A participant whose part is in doubt asks.
     pub inquires: bool,

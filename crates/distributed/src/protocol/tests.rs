@@ -1,4 +1,4 @@
-//! What holds in all interleavings, which rules it takes, and what it costs.
+//! Properties of all interleavings, the rules that they need, and the costs in messages.
 
 use super::interleavings::{Case, explore};
 use super::*;
@@ -127,7 +127,7 @@ fn broken_rules_are_noticed() {
     caught(repeating, &[false], "a decision is applied twice");
 }
 
-/// What no table has is an error that names state and event.
+/// A transition that no table has is an error that names state and event.
 #[test]
 fn other_transitions_are_illegal() {
     let mut act = Vec::new();

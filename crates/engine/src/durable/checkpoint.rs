@@ -41,7 +41,7 @@ const CHEAP_ROWS_BYTES: u64 = 8 << 20;
 /// Most files of a checkpoint, each of which has some megabytes of buffers.
 const FILES_MAX: u32 = 64;
 
-/// What a database does about checkpoints.
+/// The phase of a database's checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Nothing.
@@ -80,7 +80,7 @@ impl<P: Platform> Copying<P> {
         CopyTask { cut: self.cut.clone(), table, writer }
     }
 
-    /// Whether everything is copied, or nothing more will be.
+    /// True if everything is copied, or nothing more will be.
     fn is_over(&self) -> bool {
         self.busy == 0 && (self.failed.is_some() || self.finished && self.postponed.is_empty())
     }
@@ -95,7 +95,7 @@ pub(crate) struct CopyTask<P: Platform> {
     pub writer: Result<Box<dyn CheckpointWriter<P>>, u32>,
 }
 
-/// What a session that worked on a checkpoint found.
+/// The result of a session's work on a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// There may be more to copy.
@@ -162,13 +162,13 @@ impl<P: Platform> Checkpoints<P> {
         P::store(c, self.phase_word(), phase as u64, Ordering::Release);
     }
 
-    /// Whether `growth` of the log is enough for a checkpoint.
+    /// True if `growth` of the log is enough for a checkpoint.
     pub(crate) fn is_due(&self, c: P::Core, growth: u64) -> bool {
         // Relaxed: a figure.
         growth >= P::load(c, self.due_word(), Ordering::Relaxed) && self.is(c, Phase::Idle)
     }
 
-    /// Whether a checkpoint of rows with so many bytes costs less than keeping a log whose files
+    /// True if a checkpoint of rows with so many bytes costs less than keeping a log whose files
     /// take so many. Never if checkpoints are made only when they are asked for.
     pub(crate) fn is_cheap(&self, c: P::Core, file_bytes: u64, rows_bytes: u64) -> bool {
         file_bytes >= CHEAP_LOG_BYTES

@@ -12,7 +12,7 @@ use schema::{KeyBuffer, RowError, TableDescription, key_words};
 /// Bytes of changes after which a transaction's changes continue in another record.
 const RECORD_BYTES: usize = 64 << 10;
 
-/// What the log knows of a table.
+/// Encoding and decoding of a table's changes for the log.
 #[derive(Clone)]
 pub(crate) struct TableCodec {
     pub table: TableDescription,
@@ -25,18 +25,18 @@ pub(crate) struct TableCodec {
 }
 
 impl TableCodec {
-    /// Of a table that has rows of type `R`; it has no id yet.
+    /// The codec of a table with rows of type `R`, without an id.
     #[cfg(test)]
     pub(crate) fn of<R: schema::Row>(table: &TableDescription) -> TableCodec {
         TableCodec { keys: RowKeys::of::<R>(), ..TableCodec::described(table) }
     }
 
-    /// Of a declared table.
+    /// The codec of a declared table, without an id.
     pub(crate) fn declared(table: &Declared) -> TableCodec {
         TableCodec { keys: table.keys, ..TableCodec::described(&table.description) }
     }
 
-    /// Of a table that is known by its description alone; it has no id yet.
+    /// The codec of a table that is known by its description alone, without an id.
     pub(crate) fn described(table: &TableDescription) -> TableCodec {
         TableCodec {
             table: table.clone(),
@@ -94,7 +94,7 @@ impl Form {
     pub(crate) const DECLARED: Form = Form(None);
 }
 
-/// What an id stands for.
+/// The table that an id names.
 #[derive(Clone, Copy)]
 enum Known {
     /// No table that a record which counts may name.
@@ -158,7 +158,7 @@ impl Codecs {
         Codecs { declared, earlier, by_id }
     }
 
-    /// What rows of the declared table at this place are in this form.
+    /// The description of rows of the declared table at this place in this form.
     fn description(&self, table: usize, form: Form) -> &TableDescription {
         match form.0 {
             None => &self.declared[table].table,
@@ -358,7 +358,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.rest = body;
     }
 
-    /// What is left of the record.
+    /// The rest of the record.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }

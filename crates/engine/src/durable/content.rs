@@ -1,4 +1,4 @@
-//! Whether the rows in a directory are right, as far as that can be told without their types.
+//! Checks of the rows in a directory, as far as they are possible without the row types.
 //!
 //! Log and checkpoint are repeated in ordinary sorted lists, by nothing but the
 //! [description](super::description) of the tables, so that the check shares little with the
@@ -60,7 +60,7 @@ pub enum ContentError {
         table: String,
         /// Its primary key.
         key: String,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// Two rows have the same key in a unique index.
@@ -75,7 +75,7 @@ pub enum ContentError {
     },
 }
 
-/// What is in a database.
+/// The content of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// Its files.
@@ -109,7 +109,7 @@ pub fn check<P: Files>(
     Ok(Checked { survey, description: content.description, rows, in_doubt, decisions })
 }
 
-/// What a directory holds, in outline.
+/// The outline of a directory.
 pub struct Outline {
     /// Its files.
     pub survey: Survey,
@@ -131,8 +131,8 @@ pub fn outline<P: Files>(c: P::Core, path: &Path) -> Result<Outline, ContentErro
     Ok(Outline { survey, in_doubt, decisions: state.decisions })
 }
 
-/// What records say of transactions over several databases, and nothing else. What cannot be read
-/// is passed over.
+/// Items of records about transactions over several databases, without the changes. Unreadable
+/// records are passed over.
 #[derive(Default)]
 struct Items(GlobalRecords<()>);
 

@@ -1,4 +1,4 @@
-//! What a log says of transactions over several databases, besides changes of rows.
+//! Items of the log about transactions over several databases, besides changes of rows.
 //!
 //! A record may begin with items, before its changes:
 //!
@@ -97,8 +97,8 @@ pub(crate) struct CommittedAt {
     pub epoch: u64,
 }
 
-/// What the records that count say of transactions over several databases, in whatever order they
-/// are read. `T` says where the changes of a part are.
+/// State of transactions over several databases, from the records that count, read in any order.
+/// `T` is the place of a part's changes.
 pub(crate) struct GlobalRecords<T> {
     prepared: BTreeMap<GlobalId, (PartOf, T)>,
     /// Parts that have ended; with `None` by a roll-back.
@@ -113,7 +113,7 @@ pub(crate) struct GlobalState<T> {
     pub committed: Vec<(T, CommittedAt)>,
     /// Parts that were prepared and have not ended, in the order of their ids.
     pub in_doubt: Vec<(PartOf, T)>,
-    /// What is decided and not forgotten.
+    /// Decisions that are not forgotten.
     pub decisions: Vec<Decision>,
 }
 
@@ -154,7 +154,7 @@ impl<T> GlobalRecords<T> {
         self.forgotten.extend(forgotten);
     }
 
-    /// What all of them say.
+    /// The state after all records.
     ///
     /// # Errors
     /// A transaction of which a part has committed that was never prepared.

@@ -13,7 +13,7 @@ pub(crate) trait CheckpointWriter<P: Platform>: Send {
     fn finish(self: Box<Self>, c: P::Core) -> Result<u64, LogError>;
 }
 
-/// What checkpoints ask of the log.
+/// The port of checkpoints to the log.
 pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
     fn begin(&self, c: P::Core, epochs: &Epochs<P>) -> Result<Cut, LogError>;
     fn writer(
@@ -31,7 +31,7 @@ pub(crate) trait CheckpointLog<P: Platform>: Send + Sync {
     fn file_bytes(&self, c: P::Core) -> u64;
 }
 
-/// What commits ask of the log.
+/// The port of commits to the log.
 pub(crate) trait Journal<P: Platform>: CheckpointLog<P> {
     /// See [`Log::reserve`].
     fn reserve(

@@ -18,7 +18,7 @@ pub const INSERT: u64 = 0;
 pub const UPDATE: u64 = 1;
 pub const DELETE: u64 = 2;
 
-/// What has to be known of a table to read its changes.
+/// The parts of a table's description that its changes are read by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of the fixed part.

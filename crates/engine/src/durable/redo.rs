@@ -15,7 +15,7 @@ use crate::tables::table_list::{End, TableList};
 /// Bytes of an item with which a part ends, at most, as far as memory is set aside for it.
 const ITEM_BYTES: usize = 1 << 10;
 
-/// What a database has if it is durable.
+/// The state of a durable database.
 pub(crate) struct Durable<P: Platform> {
     pub journal: Box<dyn Journal<P>>,
     pub checkpoints: Checkpoints<P>,
@@ -31,7 +31,7 @@ pub(crate) struct RedoWriter<'d, P: Platform> {
     spares: Spares<P>,
     encoder: Encoder<'d>,
     tables: &'d TableList<P>,
-    /// Whether tables were dropped that the changes may belong to, and whether some do.
+    /// True if tables were dropped that the changes may belong to, and whether some do.
     looks: bool,
     met: End,
 }

@@ -1,4 +1,4 @@
-//! What becomes of a directory's tables when a program opens it that declares its own.
+//! Merges the tables of a directory with the tables that the opening program declares.
 //!
 //! A declared table must have the same rows as the directory's table of the same name, and may have
 //! further columns that rows can do without; its indexes may be others. A table that is not in the
@@ -16,10 +16,10 @@ use schema::table_limits::Difference;
 
 /// The tables of an opening.
 pub(crate) struct Tables {
-    /// What the directory is to say from now on.
+    /// The description that the directory gets.
     pub description: Description,
     pub codecs: Codecs,
-    /// What the directory said before.
+    /// The description that the directory had.
     found: Description,
 }
 
@@ -91,7 +91,7 @@ impl Tables {
         Ok(Tables { description, codecs, found })
     }
 
-    /// Whether this table had this unique index, or primary key, which is called by the table's
+    /// True if this table had this unique index, or primary key, which is called by the table's
     /// name, before.
     pub(crate) fn was_unique(&self, table: &str, index: &str) -> bool {
         let find = |description: &Description| {

@@ -92,7 +92,7 @@ impl<P: Platform> RedoSink<P> for Changes<'_, P> {
     }
 }
 
-/// What a session has, as far as parts need it.
+/// The state of a session that prepared parts need.
 pub(crate) struct PartKeeper<'s, 'd, P: Platform, S: Scheme<P>> {
     pub session: &'s mut WorkerContext<'d, P, S>,
     pub tables: &'d TableList<P>,
@@ -268,7 +268,7 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
         stamp.epoch()
     }
 
-    /// Whether this database has no part of a transaction any more that could be in doubt: none
+    /// True if this database has no part of a transaction any more that could be in doubt: none
     /// that is not finished, and none whose end could be lost.
     pub(crate) fn is_over(&self, global: GlobalId) -> bool {
         let Some((redo, undecided)) = &self.durable else { return true };
@@ -290,9 +290,9 @@ impl<'d, P: Platform, S: Scheme<P>> PartKeeper<'_, 'd, P, S> {
     }
 }
 
-/// What the log has of a part.
+/// The records of a part in the log.
 struct PartLog<P: Platform> {
-    /// Whether a part of a transaction that is known changes anything.
+    /// True if a part of a transaction that is known changes anything.
     changes: bool,
     record: Option<PartRecord>,
     /// Memory for the record of its end.

@@ -33,14 +33,14 @@ pub(crate) struct PartRecord {
     pub part: PartOf,
     /// The record's stamp.
     pub stamp: Stamp,
-    /// What the record says.
+    /// The content of the record.
     pub body: Vec<u8>,
 }
 
 /// A part that is not finished.
 struct Part<P: Platform, T> {
-    /// What the scheme prepared, and the memory for the record of the part's end, until somebody
-    /// finishes the part.
+    /// The part as the scheme prepared it, and the memory for the record of its end, until a
+    /// session finishes the part.
     prepared: Option<(T, Spares<P>)>,
     /// `None` if the log knows nothing of the part.
     record: Option<PartRecord>,
@@ -70,7 +70,7 @@ pub(crate) struct TakenPart<P: Platform, T> {
     pub record: Option<(PartOf, Stamp)>,
 }
 
-/// What a checkpoint carries.
+/// Parts and decisions that a checkpoint carries.
 #[derive(Default)]
 pub(crate) struct Carried {
     /// Bodies of the records of parts.
@@ -94,7 +94,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         Ok(Undecided { state: Latched::new(c, "prepared parts", state)?, broken })
     }
 
-    /// Whether a mutant does not break the rule.
+    /// True if a mutant does not break the rule.
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.broken.keeps(rule)
     }
@@ -153,7 +153,7 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         });
     }
 
-    /// Whether all parts of a transaction that the log knows of have ended, with epochs up to
+    /// True if all parts of a transaction that the log knows of have ended, with epochs up to
     /// `durable`.
     pub(crate) fn is_over(&self, c: P::Core, global: GlobalId, durable: u64) -> bool {
         self.state.with(c, |state| {
@@ -191,8 +191,8 @@ impl<P: Platform, S: Scheme<P>> Undecided<P, S> {
         self.state.with(c, |state| std::mem::take(&mut state.in_doubt))
     }
 
-    /// What a checkpoint that stands for all records up to epoch `copied` has to carry. All those
-    /// epochs are complete.
+    /// Parts and decisions that a checkpoint has to carry which replaces all records up to epoch
+    /// `copied`. All those epochs are complete.
     pub(crate) fn carried(&self, c: P::Core, copied: u64) -> Carried {
         if !self.keeps(Rule::Carrying) {
             return Carried::default();

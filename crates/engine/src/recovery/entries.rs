@@ -27,7 +27,7 @@ const GONE: u64 = u64::MAX;
 pub(super) struct RowName {
     table: u16,
     word: u64,
-    /// Of the other words.
+    /// Hash of the other words.
     hash: u32,
 }
 
@@ -95,7 +95,7 @@ impl Entry {
     }
 }
 
-/// What remains of a share when the rows that the log inserts are made.
+/// The rest of a share when the rows that the log inserts are made.
 #[derive(Default)]
 pub(super) struct Remainder {
     /// Changes of rows that the checkpoint has, and names of rows that are not to be taken from it,

@@ -1,4 +1,4 @@
-//! What recovery asks of a database, whatever its scheme: recovery is compiled once a platform.
+//! The port of recovery to a database of any scheme: recovery is compiled once for a platform.
 
 use concurrency::{Filler, Scheme};
 use platform::Platform;
@@ -15,7 +15,7 @@ pub(super) trait RowFiller {
 
 /// An empty database.
 pub(super) trait Fillable<P: Platform>: Sync {
-    /// What makes rows for the worker on this core.
+    /// The maker of rows for the worker on this core.
     fn filler(&self, c: P::Core) -> Result<Box<dyn RowFiller + '_>, OpenError>;
 }
 

@@ -22,7 +22,7 @@ use boundary::SchemaError;
 use boundary::directory::description::Description;
 use boundary::{Decision, DurableOptions, OpenError, PartOf, Progress, Recovered, Stage};
 
-/// What the files said.
+/// The state that the files describe.
 struct Found {
     repeated: Repeated,
     /// Parts in doubt, with their changes.

@@ -41,7 +41,7 @@ use crate::durable::codec::{Codecs, Decoder, TypedChange};
 use crate::durable::global::{CommittedAt, GlobalRecords, Item};
 use boundary::{Decision, GlobalId, OpenError, PartOf, Progress, Stage};
 
-/// What a database was filled with.
+/// The rows that a database was filled with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeated {
     /// Rows of the checkpoint.
@@ -60,21 +60,21 @@ pub(super) struct PartChanges {
     bytes: usize,
 }
 
-/// What one worker has found in the log: changes by share, and what records say of transactions
-/// over several databases.
+/// The findings of one worker in the log: changes by share, and items about transactions over
+/// several databases.
 struct Findings {
     shares: Vec<Vec<Entry>>,
     records: u64,
     global: GlobalRecords<PartChanges>,
 }
 
-/// What an opening has found.
+/// The findings of an opening.
 #[derive(Default)]
 pub(super) struct Replayed<'r> {
     pub repeated: Repeated,
     /// Parts that were prepared and have not ended, with their changes.
     pub in_doubt: Vec<(PartOf, &'r [u8])>,
-    /// What is decided and not forgotten.
+    /// Decisions that are not forgotten.
     pub decisions: Vec<Decision>,
 }
 
@@ -320,7 +320,7 @@ impl<'r, P: Files> Recovery<'r, P> {
     }
 }
 
-/// What all workers have found, by share.
+/// The findings of all workers, by share.
 fn gather(findings: Vec<Findings>, shares: usize) -> Vec<Vec<Vec<Entry>>> {
     let mut all: Vec<Vec<Vec<Entry>>> = Vec::new();
     all.resize_with(shares, Vec::new);

@@ -128,7 +128,7 @@ impl<'s, 'd, P: Platform, S: Scheme<P>> RowCopier<'s, 'd, P, S> {
         local.retract_commit(c);
     }
 
-    /// Whether a checkpoint wants rows.
+    /// True if a checkpoint wants rows.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.durable.checkpoints.is(self.session.core(), Phase::Copying)

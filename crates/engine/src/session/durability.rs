@@ -9,7 +9,7 @@ use super::MemorySession;
 use crate::durable::not_durable;
 
 impl<P: Platform, S: Scheme<P>> MemorySession<'_, P, S> {
-    /// Whether a commit, or what a decision to roll back depends on, survives whatever happens.
+    /// True if a commit, or what a decision to roll back depends on, survives whatever happens.
     /// Always true in a database that is not durable.
     pub fn is_durable(&self, outcome: impl Into<Epoch>) -> bool {
         let durable = self.redo.as_ref().map(|redo| redo.journal().durable(self.inner.core()));

@@ -26,7 +26,7 @@ use boundary::{Bounds, Commit, Ending, Stats};
 use boundary::{Decision, GlobalId, PartOf};
 use boundary::{Outcome, Vote};
 
-/// What a transaction does in an attempt.
+/// The body of a transaction, called once for each attempt.
 type Body<'b, 'd, P, S> = dyn FnMut(&mut Transaction<'_, 'd, P, S>) -> Result<(), Abort> + 'b;
 
 /// One worker's use of a database.
@@ -40,7 +40,7 @@ pub struct MemorySession<'d, P: Platform, S: Scheme<P>> {
     pub(crate) tables: &'d TableList<P>,
     pub(crate) backoff: Backoff,
     pub(crate) stats: Stats,
-    /// What is open for transactions of several workers.
+    /// Open branches of transactions of several workers.
     pub(crate) branches: OpenBranches<S::Transaction>,
     /// The moment after which the session works on a checkpoint again.
     rests_until: Nanos,
@@ -117,8 +117,8 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         self.inner.worker().meter.nanos()
     }
 
-    /// What follows until the next call is no transaction, and its time counts for this category;
-    /// `None`: it is over.
+    /// Counts the time until the next call for this category, outside of any transaction; `None`
+    /// ends the count.
     pub fn measure(&mut self, what: Option<Category>) {
         let c = self.inner.core();
         let meter = &mut self.inner.worker().meter;
@@ -151,8 +151,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         }
     }
 
-    /// What copies rows for checkpoints through this session; `None` if the database is not
-    /// durable.
+    /// Copies rows for checkpoints through this session; `None` if the database is not durable.
     fn copier(&mut self) -> Option<RowCopier<'_, 'd, P, S>> {
         let (redo, undecided) = (self.redo.as_mut()?, self.undecided?);
         Some(RowCopier::new((&mut self.inner, self.tables), &mut self.scratch, redo, undecided))
@@ -451,7 +450,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         }
     }
 
-    /// What keeps and finishes prepared parts.
+    /// Keeps and finishes prepared parts.
     fn keeper(&mut self) -> PartKeeper<'_, 'd, P, S> {
         let durable = self.redo.as_mut().zip(self.undecided);
         PartKeeper { session: &mut self.inner, tables: self.tables, durable }
@@ -576,7 +575,7 @@ impl<'d, P: Platform, S: Scheme<P>> MemorySession<'d, P, S> {
         self.keeper().forget(global)
     }
 
-    /// Whether the database has no part of a transaction any more that could be in doubt, now or
+    /// True if the database has no part of a transaction any more that could be in doubt, now or
     /// after a crash: none that is not finished, and none whose end is not durable.
     pub fn is_over(&mut self, global: GlobalId) -> bool {
         self.keeper().is_over(global)

@@ -16,7 +16,7 @@ use schema::TableDescription;
 /// Between two looks whether another core has changed tables.
 const TURN_WAIT_NANOS: u64 = 100_000;
 
-/// Of the word of a table that has ended: the directory says so, if there is one.
+/// State of a table that has ended, also in the directory, if there is one.
 const GONE: u64 = 4;
 
 /// The tables of a database, by their numbers.
@@ -26,7 +26,7 @@ pub(crate) struct TableList<P: Platform> {
     changes: Option<Changes<P>>,
 }
 
-/// What becomes of tables while the database is open.
+/// Changes of tables while the database is open.
 pub(crate) struct Changes<P: Platform> {
     /// Words: how many tables were dropped, how many of these have rows left, which table changes
     /// its form; then, a line further, one a table: how it ended ([`End`]), and whether that is for
@@ -59,7 +59,7 @@ impl End {
         }
     }
 
-    /// What becomes of the commit of a transaction that has changed the table.
+    /// The refusal of a commit that has changed the table, if there is one.
     pub(crate) fn refusal(self) -> Option<Abort> {
         match self {
             End::None => None,
@@ -75,13 +75,13 @@ pub(crate) const DROPPED: Abort =
 
 #[derive(Default)]
 struct State {
-    /// Whether a core changes tables.
+    /// True if a core changes tables.
     turn: bool,
-    /// What the directory says, if there is one.
+    /// The description in the directory, if there is one.
     description: Description,
     /// Dropped tables whose rows are still there, but for those that a session is at.
     leaving: Vec<Leaving>,
-    /// Whether a table changes its form.
+    /// True if a table changes its form.
     converts: bool,
     /// The form that only transactions read which entered in this epoch, or before.
     outgoing: Option<(usize, Epoch)>,
@@ -97,7 +97,7 @@ pub(crate) struct Leaving {
     /// Where the next keys are.
     pub(crate) partition: usize,
     pub(crate) walk: Walk,
-    /// Whether this pass over the table has found a row.
+    /// True if this pass over the table has found a row.
     pub(crate) found: bool,
 }
 
@@ -136,7 +136,7 @@ impl<P: Platform> TableList<P> {
         self.changes.as_ref()
     }
 
-    /// Whether a table was dropped for good: nobody needs its rows.
+    /// True if a table was dropped for good: nobody needs its rows.
     pub(crate) fn is_gone(&self, table: usize) -> bool {
         self.changes.as_ref().is_some_and(|changes| P::peek(changes.word_of(table)) & GONE != 0)
     }
@@ -159,7 +159,7 @@ impl<P: Platform> Changes<P> {
         P::word_of(&self.words, 16)
     }
 
-    /// Whether any table was dropped. A commit that has been announced before it asks learns of
+    /// True if any table was dropped. A commit that has been announced before it asks learns of
     /// each drop whose [`mark`](Self::mark) came before that announcement.
     #[inline(always)]
     pub(crate) fn has_dropped(&self) -> bool {
@@ -175,7 +175,7 @@ impl<P: Platform> Changes<P> {
         End::of(P::peek(self.word_of(table)))
     }
 
-    /// Whether dropped tables have rows left.
+    /// True if dropped tables have rows left.
     #[inline(always)]
     pub(crate) fn is_leaving(&self) -> bool {
         P::peek(self.leaving_word()) > 0
@@ -205,7 +205,7 @@ impl<P: Platform> Changes<P> {
         P::store(c, self.word_of(table), P::peek(self.word_of(table)) | GONE, Ordering::Relaxed);
     }
 
-    /// Whether a table changes its form. The caller has entered its epoch, if the answer is to hold
+    /// True if a table changes its form. The caller has entered its epoch, if the answer is to hold
     /// for its transaction.
     #[inline(always)]
     pub(crate) fn has_form(&self) -> bool {
@@ -222,14 +222,14 @@ impl<P: Platform> Changes<P> {
         self.conversions.get(c).get(number as usize).map(|conversion| (conversion, reads))
     }
 
-    /// Whether transactions that began while this table changed its form have to keep both forms
+    /// True if transactions that began while this table changed its form have to keep both forms
     /// still.
     pub(crate) fn keeps_both(&self, c: P::Core, conversion: &Conversion) -> bool {
         self.keeps(Rule::BothForms)
             && self.conversion(c).is_some_and(|(now, _)| std::ptr::eq(now, conversion))
     }
 
-    /// Whether a rule is kept that tests break.
+    /// True if a rule is kept that tests break.
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.broken.keeps(rule)
     }
@@ -255,12 +255,12 @@ impl<P: Platform> Changes<P> {
         P::fence(c, Ordering::SeqCst);
     }
 
-    /// Whether no other table changes its form; from then on one does.
+    /// True if no other table changes its form; from then on one does.
     pub(crate) fn begin_conversion(&self, c: P::Core) -> bool {
         self.state.with(c, |state| !std::mem::replace(&mut state.converts, true))
     }
 
-    /// Whether a table changes its form, or transactions are open that read the form before.
+    /// True if a table changes its form, or transactions are open that read the form before.
     pub(crate) fn converts(&self, c: P::Core) -> bool {
         self.state.with(c, |state| state.converts)
     }
@@ -302,7 +302,7 @@ impl<P: Platform> Changes<P> {
         });
     }
 
-    /// Whether prepared parts are not finished.
+    /// True if prepared parts are not finished.
     pub(crate) fn has_parts(&self, c: P::Core) -> bool {
         self.state.with(c, |state| state.parts > 0)
     }
@@ -361,7 +361,7 @@ pub(crate) struct Turn<'t, P: Platform> {
 }
 
 impl<P: Platform> Turn<'_, P> {
-    /// What the directory says.
+    /// The description in the directory.
     pub(crate) fn description(&self) -> Description {
         self.changes.state.with(self.c, |state| state.description.clone())
     }

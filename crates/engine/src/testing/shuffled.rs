@@ -120,7 +120,7 @@ fn route<Q: Procedure>(tables: &Q::Tables, action: &Q::Action) -> Routes {
     route
 }
 
-/// What becomes of a value on its way to another machine.
+/// A value after its way to another machine as bytes.
 fn travel<T: Serialize + DeserializeOwned>(value: &T, what: &str) -> T {
     let bytes = postcard::to_allocvec(value).unwrap_or_else(|error| panic!("{what} cannot be sent: {error}"));
     let (arrived, rest): (T, &[u8]) = postcard::take_from_bytes(&bytes)

@@ -1,4 +1,4 @@
-//! Whether an action stays inside its route.
+//! Asserts that an action stays inside its route.
 
 use std::fmt::Debug;
 
@@ -15,7 +15,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What a lookup of keys from `low` to `high` in an index can find.
+    /// The rows that a lookup of keys from `low` to `high` in an index can find.
     pub(super) fn behind<R: Row, K: Key>(index: Index<R, K>, low: &K, high: &K) -> Place {
         let (low, high) = (KeyBuffer::of(low), KeyBuffer::of(high));
         let keys = KeyRange::looked_up::<R>(index.number(), &low, &high);

@@ -15,7 +15,7 @@ use schema::{Routes, RowId};
 const GONE: &str = "the table has other rows by now: ask the database for the table again";
 const UNINDEXED: &str = "a row without indexes is not inserted while its table changes";
 
-/// What verbs are called of: a transaction, or one that somebody else has.
+/// A transaction, or a borrowed one, whose verbs are called.
 pub(crate) trait HasVerbs {
     fn verbs(&mut self) -> &mut (dyn AnyVerbs + '_);
 }

@@ -56,25 +56,24 @@ impl<P: Platform, S: Scheme<P>, F> MakeRow<P, S> for F where
 /// Verbs between two looks at the deadline.
 const VERBS_PER_LOOK: u32 = 64;
 
-/// What a session keeps from transaction to transaction: buffers, and which optimisations its
-/// transactions use.
+/// Buffers and choices of optimisations that a session keeps from transaction to transaction.
 pub(crate) struct Scratch<'i, P: Platform> {
     words: Vec<u64>,
     tail: Vec<u8>,
     /// Rows that are inserted together.
     batch: RowBatch,
-    /// What is enlisted.
+    /// Routes of the enlisted actions.
     routes: Routes,
-    /// Whether lines are prefetched before they are needed.
+    /// True if lines are prefetched before they are needed.
     prefetches: bool,
     /// Keys that the transaction has been said to look up soon.
     told: Told<'i, P>,
-    /// What later transactions need: nothing is told if the instance does not look ahead.
+    /// Keys of later transactions; empty if the instance does not look ahead.
     look_ahead: LookAhead<'i, P>,
     looks_ahead: bool,
     /// The columns of rows, where access to them is not compiled.
     columns: Option<&'i Columns<P>>,
-    /// Whether fields that are asked for together are read one by one all the same.
+    /// True if fields that are asked for together are read one by one all the same.
     reads_apart: bool,
 }
 
@@ -85,13 +84,13 @@ impl<'i, P: Platform> Scratch<'i, P> {
         self.look_ahead.advance(c);
     }
 
-    /// Whether it was told before the transaction began what it will use.
+    /// True if it was told before the transaction began what it will use.
     #[inline(always)]
     fn knows_current(&self) -> bool {
         self.look_ahead.has_announced_current()
     }
 
-    /// What later transactions need, if the instance looks ahead.
+    /// Keys of later transactions, if the instance looks ahead.
     #[inline(always)]
     pub(crate) fn look_ahead(&mut self) -> Option<&mut LookAhead<'i, P>> {
         self.looks_ahead.then_some(&mut self.look_ahead)
@@ -212,7 +211,7 @@ impl<'s, 'i, P: Platform, S: Scheme<P>> Transaction<'s, 'i, P, S> {
         (inner, outcome)
     }
 
-    /// Whether a table was there when the transaction began.
+    /// True if a table was there when the transaction began.
     pub(crate) fn knows_table(&mut self, table: usize) -> bool {
         table < self.session.context().tables.len()
     }

@@ -52,7 +52,7 @@ fn try_to_open<'n>(
     opened.map(|(database, _)| (database, handles))
 }
 
-/// Whether the disk has refused.
+/// True if the disk has refused.
 fn is_refusal(error: &OpenError) -> bool {
     matches!(error, OpenError::Log(error) if error.file().is_some())
 }

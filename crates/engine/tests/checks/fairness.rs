@@ -171,7 +171,7 @@ fn who_failed_too_often_goes_first() {
     assert!(attempts.iter().any(|most| *most > ATTEMPTS_MAX), "nobody had to go first: {attempts:?}");
 }
 
-/// Whether a part that reads is prepared beside another one that does, after a part that writes has
+/// True if a part that reads is prepared beside another one that does, after a part that writes has
 /// waited in vain.
 fn reader_after_a_writer_that_gave_up<S: Scheme<VirtualMachine>>(c: sim::VirtualCore) -> bool {
     let of_table = TableOptions { rows: 64, ..TableOptions::default() };

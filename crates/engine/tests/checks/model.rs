@@ -89,7 +89,7 @@ fn transactions() -> impl Strategy<Value = Vec<(Vec<Step>, bool)>> {
     prop::collection::vec(transaction, 1..12)
 }
 
-/// Whether the model refuses the thing.
+/// True if the model refuses the thing.
 fn duplicate(model: &Model, thing: &Thing) -> bool {
     model.contains_key(&(thing.part, thing.id)) || model.values().any(|other| other.token == thing.token)
 }

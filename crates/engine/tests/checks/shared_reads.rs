@@ -89,7 +89,7 @@ fn conflict_or<T>(result: Result<T, terms::Abort>) -> Option<T> {
     }
 }
 
-/// Whether a transaction of this instance alone can write the row, in one attempt.
+/// True if a transaction of this instance alone can write the row, in one attempt.
 fn writes(session: &mut Session<'_>, things: Table<Thing>, id: u32) -> bool {
     let once = Bounds { attempts_max: Some(1), ..Bounds::default() };
     let ended = session.transact(&once, |transaction| {
@@ -100,7 +100,7 @@ fn writes(session: &mut Session<'_>, things: Table<Thing>, id: u32) -> bool {
     conflict_or(ended).is_some()
 }
 
-/// Whether one can read it.
+/// True if one can read it.
 fn reads(session: &mut Session<'_>, things: Table<Thing>, id: u32) -> bool {
     let once = Bounds { attempts_max: Some(1), ..Bounds::default() };
     let ended = session.transact(&once, |transaction| {

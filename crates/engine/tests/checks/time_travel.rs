@@ -128,7 +128,7 @@ fn tictoc_stays_in_real_time_where_several_databases_are() {
     assert_eq!(attempts_of_a_traveller(&stage), 2);
 }
 
-/// Whether a reader sees both of two changes, or none.
+/// True if a reader sees both of two changes, or none.
 fn changes_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
     let stage = Stage::<S>::without(broken);
     let change = |stage: &Stage<S>| {
@@ -149,7 +149,7 @@ fn rows_are_written_after_they_were_read() {
     assert!(!changes_are_seen_together::<TicToc<Broken>>(&[Rule::ReadTimes]));
 }
 
-/// Whether a reader sees both an update and a deletion, or none.
+/// True if a reader sees both an update and a deletion, or none.
 fn deletions_are_seen_together<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
     let stage = Stage::<S>::without(broken);
     let change = |stage: &Stage<S>| {
@@ -171,7 +171,7 @@ fn who_sees_that_a_key_is_gone_comes_later() {
     assert!(!deletions_are_seen_together::<TicToc<Broken>>(&[Rule::Removals]));
 }
 
-/// Whether a transaction that inserts a key comes after an update that somebody saw who did not see
+/// True if a transaction that inserts a key comes after an update that somebody saw who did not see
 /// the key.
 fn insertions_come_after_absences<S: Scheme<Hardware>>(broken: &[Rule]) -> bool {
     let stage = Stage::<S>::without(broken);

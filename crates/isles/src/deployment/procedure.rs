@@ -44,7 +44,7 @@ pub trait Procedure: Sized + Send + 'static {
     /// The part of the data that a step works on: the leading column of all keys that it uses.
     fn part(step: &Self::Step) -> u16;
 
-    /// Whether a step changes nothing: then it costs fewer messages, and it must change nothing.
+    /// True if a step changes nothing: then it costs fewer messages, and it must change nothing.
     fn only_reads(step: &Self::Step) -> bool {
         let _ = step;
         false

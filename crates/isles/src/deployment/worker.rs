@@ -147,7 +147,7 @@ struct Ticket<Q> {
 /// Gives a reply, whatever happens.
 struct Giver<Q> {
     reply: Option<Arc<Reply<Q>>>,
-    /// Whether the procedure has committed.
+    /// True if the procedure has committed.
     committed: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::operation::{Operation, Outcome, goes_on};
 #[derive(Debug)]
 pub struct Work {
     pub steps: Vec<Step>,
-    /// Whether it is rolled back in the end.
+    /// True if it is rolled back in the end.
     pub rolls_back: bool,
     /// By step: what came of its operations.
     pub outcomes: Vec<Vec<Outcome>>,

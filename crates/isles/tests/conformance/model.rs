@@ -296,7 +296,7 @@ fn ordering<R: Kept>(row: &R, index: usize, ways: Ways) -> Keys {
     key
 }
 
-/// Whether a key is in a range of this form between two others.
+/// True if a key is in a range of this form between two others.
 fn is_within(kind: RangeKind, (key, from, to): (&Keys, &Keys, &Keys), front: usize, ways: Ways) -> bool {
     let [short, low, high] = [key, from, to].map(|key| &key[..front]);
     match kind {

@@ -161,7 +161,7 @@ pub fn outcome<T: Debug>(result: Result<T, Error>) -> Outcome {
     result.map(|value| format!("{value:?}")).map_err(|error| kind(&error))
 }
 
-/// Whether the attempt goes on after an outcome.
+/// True if the attempt goes on after an outcome.
 pub fn goes_on(outcome: &Outcome) -> bool {
     outcome.as_ref().err().is_none_or(|error| error == "NoSuchTable")
 }
@@ -196,9 +196,9 @@ pub struct Scope {
     pub parts: Vec<u16>,
     /// Numbers below this are used.
     pub ids: u32,
-    /// Whether each operation has to stay within one part.
+    /// True if each operation has to stay within one part.
     pub one_part: bool,
-    /// Whether nothing is changed.
+    /// True if nothing is changed.
     pub only_reads: bool,
     /// Numbers of tables.
     pub tables: Vec<usize>,

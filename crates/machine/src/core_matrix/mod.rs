@@ -154,12 +154,12 @@ impl Hints {
     }
 }
 
-/// Whether groups are the threads of one core each.
+/// True if groups are the threads of one core each.
 fn are_cores(groups: &Groups) -> bool {
     groups.inside_ns < SIBLING_NS_MAX && groups.largest() <= SIBLINGS_MAX
 }
 
-/// Whether halves are the dies of one socket and not sockets: each of two complexes of at most four
+/// True if halves are the dies of one socket and not sockets: each of two complexes of at most four
 /// cores (AMD's Zen and Zen 2), where complexes of one die are no nearer to each other than to
 /// those of the other. Sockets of which one passes lines by way of the other look alike, but have
 /// more complexes.

@@ -177,7 +177,7 @@ pub(super) fn name(level: Level) -> &'static str {
     }
 }
 
-/// Whether two parts look alike but for their numbers (and small differences in memory size).
+/// True if two parts look alike but for their numbers (and small differences in memory size).
 pub(super) fn same_shape(one: &Group, other: &Group) -> bool {
     let alike = one.level == other.level
         && (one.bytes == other.bytes || one.level == Level::Node)

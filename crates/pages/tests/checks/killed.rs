@@ -39,7 +39,7 @@ fn insert_until_killed(disk: &Disk, operation: u64) -> Vec<u64> {
     acknowledged.into_inner().expect("no panic")
 }
 
-/// Whether the last segment of the log has nothing yet, and the one before is full: its last group
+/// True if the last segment of the log has nothing yet, and the one before is full: its last group
 /// may be on its way still.
 fn ends_between_segments(disk: &Disk) -> bool {
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -100,7 +100,7 @@ fn an_opening_relies_on_nothing_of_the_log_that_is_not_durable() {
     assert!(places > 1 && openings > 40, "{places} places, {openings} openings");
 }
 
-/// Whether a segment is there that an opening writes anew, and that has not taken its place yet.
+/// True if a segment is there that an opening writes anew, and that has not taken its place yet.
 fn has_new_segment(disk: &Disk) -> bool {
     disk.contents().keys().any(|path| path.ends_with("wal.new"))
 }

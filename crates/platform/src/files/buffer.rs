@@ -2,8 +2,8 @@
 
 use crate::{Intent, Node, OutOfMemory, Platform, RegionBytes};
 
-/// What a [direct](super::Access::Direct) file asks of offsets and lengths; buffers are aligned to
-/// it.
+/// Offsets and lengths of a [direct](super::Access::Direct) file are multiples of this; buffers are
+/// aligned to it.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// Bytes in a region of their own, aligned for direct access, that belong to the holder of the
@@ -36,7 +36,7 @@ impl<P: Platform> Buffer<P> {
         self.len
     }
 
-    /// Whether nothing is filled.
+    /// True if nothing is filled.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,4 +1,4 @@
-//! What goes wrong with files, and what to do about it.
+//! Errors of files, and their remedies.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct FileError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What was tried.
+    /// The call that failed.
     pub call: &'static str,
     /// Why it failed.
     pub kind: FileErrorKind,
@@ -81,7 +81,7 @@ impl FileError {
     }
 }
 
-/// Whether a name is one of a file directly in a directory.
+/// True if a name is one of a file directly in a directory.
 pub fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() <= 255
 }

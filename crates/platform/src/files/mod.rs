@@ -57,8 +57,8 @@ pub enum Operation<P: Files> {
     Open {
         /// Its name.
         name: String,
-        /// Whether it is there. One that is there and that may only be read is opened to be read:
-        /// writes to it are refused.
+        /// Opens the file by this rule of existence. An existing file that may only be read is
+        /// opened for reading: writes to it are refused.
         existence: Existence,
         /// How it is used.
         access: Access,
@@ -137,7 +137,7 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// What an operation that succeeded gives.
+/// The result of an operation that succeeded.
 pub enum Done<P: Files> {
     /// Nothing but the effect.
     Nothing,

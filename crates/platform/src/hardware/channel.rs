@@ -40,7 +40,7 @@ pub enum Kind {
     Queue,
 }
 
-/// What became of an attempt to read more of what is secured.
+/// The result of an attempt to read more secured bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Something came: perhaps less than a record.
@@ -57,7 +57,7 @@ pub enum Progress {
 ///
 /// Concurrency: one thread takes and reads while another one sends.
 pub trait SecureBytes: std::fmt::Debug + Send + Sync {
-    /// Whether something can be taken without a look at the socket.
+    /// True if something can be taken without a look at the socket.
     fn has_some(&self) -> bool;
 
     /// Takes what was read, as much as there is room for.
@@ -97,7 +97,7 @@ pub struct FileReceiver {
     peer: Option<Arc<Life>>,
     /// There where messages are encrypted.
     secured: Option<Arc<dyn SecureBytes>>,
-    /// Whether the sender rings the receiver's bell.
+    /// True if the sender rings the receiver's bell.
     rings: bool,
 }
 
@@ -176,7 +176,7 @@ impl FileReceiver {
         self.rings
     }
 
-    /// Whether the next message is in the inbox.
+    /// True if the next message is in the inbox.
     pub(super) fn has_message(&self) -> bool {
         matches!(self.kind, Kind::Bytes | Kind::Socket) && self.has_frame()
     }
@@ -249,7 +249,7 @@ impl FileReceiver {
 }
 
 impl FileSender {
-    /// Whether a socket has room for a whole frame: the kernel says so only while a third of the
+    /// True if a socket has room for a whole frame: the kernel says so only while a third of the
     /// buffer is free, which is many frames.
     fn has_room(&self) -> bool {
         let mut entry = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
@@ -327,7 +327,7 @@ impl FileSender {
 }
 
 impl FileReceiver {
-    /// Whether there is something to read before patience ends.
+    /// True if there is something to read before patience ends.
     fn wait(&self, patience: Patience) -> Result<bool, ReceiveError> {
         loop {
             let left = match patience {
@@ -359,7 +359,7 @@ impl FileReceiver {
         Ok((rest.len() >= length).then_some((PREFIX_BYTES, length)))
     }
 
-    /// Whether a receive returns without a system call.
+    /// True if a receive returns without a system call.
     pub(super) fn has_frame(&self) -> bool {
         !matches!(self.framed(), Ok(None)) || self.secured.as_ref().is_some_and(|secured| secured.has_some())
     }
@@ -465,7 +465,7 @@ impl FileReceiver {
     }
 }
 
-/// Whether an error says that the peer is gone, or its machine out of reach.
+/// True if an error says that the peer is gone, or its machine out of reach.
 fn is_gone(error: &Error) -> bool {
     let gone = [
         libc::EPIPE,

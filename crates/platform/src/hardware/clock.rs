@@ -37,7 +37,7 @@ pub(super) fn calibrate() {
     });
 }
 
-/// Whether the counter runs at one rate whatever the power state (CPUID 8000_0007h, EDX bit 8).
+/// True if the counter runs at one rate whatever the power state (CPUID 8000_0007h, EDX bit 8).
 pub(super) fn invariant() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

@@ -30,7 +30,7 @@ use crate::files::{
 /// Most buffers of one system call: Linux's `IOV_MAX`.
 const VECTORS_MAX: usize = 1024;
 
-/// What is written where a file is cleared, as often as there is room for it.
+/// Zeros that are written repeatedly where a file is cleared.
 #[repr(align(4096))]
 struct Zeros([u8; 64 << 10]);
 
@@ -52,7 +52,7 @@ struct Locked {
 }
 
 impl Locked {
-    /// Whether another process opened it, which this one was forked from.
+    /// True if another process opened it, which this one was forked from.
     fn is_of_parent(&self) -> bool {
         self.process != Hardware::process()
     }
@@ -115,7 +115,7 @@ fn kind(error: Errno) -> FileErrorKind {
     }
 }
 
-/// Whether a file system that refuses so takes no space ahead at all.
+/// True if a file system that refuses so takes no space ahead at all.
 fn takes_no_space(error: Errno) -> bool {
     error == Errno::OPNOTSUPP || error == Errno::NOSYS
 }

@@ -1,4 +1,4 @@
-//! What a thread of this process holds to touch shared memory.
+//! The handle by which a thread of this process touches shared memory.
 
 /// The right to touch shared memory: any thread of the process may hold one.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Whether the process at the other end of a connection still has it open.
+//! Checks that the process at the other end of a connection still has it open.
 //!
 //! A process that ends, in whichever way, closes its sockets, and the kernel tells the other end at
 //! once. Rings in shared memory have no such news: the socket over which their two sides met stays
@@ -28,7 +28,7 @@ impl Life {
         Life { socket, closed: AtomicBool::new(false), looked: AtomicU64::new(clock::now().0) }
     }
 
-    /// Whether this side has found the connection closed.
+    /// True if this side has found the connection closed.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
         // Relaxed, here and below: what is found later is found too.

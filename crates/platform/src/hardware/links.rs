@@ -1,7 +1,7 @@
 //! The kernel's own mechanisms, between two threads of this machine.
 //!
-//! What goes through their descriptors is said in `channel`; links to other processes, which may be
-//! rings, come from crate `secure-links`.
+//! `channel` describes the bytes that go through their descriptors; links to other processes, which
+//! may be rings, come from crate `secure-links`.
 
 use std::ffi::CString;
 use std::io::{self, Error};

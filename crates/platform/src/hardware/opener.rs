@@ -95,7 +95,7 @@ fn emptied_word() -> Option<HardwareRegion> {
 mod tests {
     use super::*;
 
-    /// What a child says of its number, and of that which its own child has.
+    /// The numbers that a child reports of itself and of its own child.
     fn child_of(depth: u32) -> Vec<u64> {
         let mut ends = [0; 2];
         // SAFETY: two descriptors are written into the array.

@@ -8,7 +8,8 @@ pub(super) fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| Error::last_os_error())
 }
 
-/// Whether one of these descriptors can be read, or its peer is gone, within `nanos`.
+/// Waits up to `nanos` until one of these descriptors can be read, or its peer is gone; returns
+/// true if so.
 ///
 /// # Errors
 /// The operating system refuses.

@@ -1,4 +1,4 @@
-//! What a process says of itself to the kernel.
+//! Settings of a process in the kernel: its hardware threads and its limits.
 
 use std::io;
 use std::sync::Once;

@@ -16,7 +16,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub struct HardwareRegion {
     base: NonNull<u8>,
     bytes: usize,
-    /// What was mapped: `base` may lie inside it to be aligned to a huge page.
+    /// The mapping: `base` may lie inside it to be aligned to a huge page.
     mapped: (NonNull<u8>, usize),
 }
 

@@ -48,7 +48,7 @@ pub fn ring_bytes(limits: Limits) -> usize {
     LINE_BYTES * (1 + limits.messages_max * lines(limits.message_bytes_max))
 }
 
-/// What both sides know.
+/// The state that both sides share.
 struct Ring {
     region: HardwareRegion,
     limits: Limits,
@@ -114,7 +114,7 @@ fn write_line([head, body @ ..]: &[AtomicU64; LINE_WORDS], bytes: &[u8; CARRIED_
     head.store(announcement, Ordering::Release);
 }
 
-/// What a line has of a message.
+/// The part of a message in a line.
 #[inline(always)]
 fn read_line([_, body @ ..]: &[AtomicU64; LINE_WORDS]) -> [u8; CARRIED_BYTES] {
     let mut bytes = [0; CARRIED_BYTES];
@@ -228,7 +228,7 @@ impl SharedReceiver {
         wrong.map_or(Ok(Some(bytes)), |wrong| Err(FrameError::Announcement(wrong)))
     }
 
-    /// Whether a receive has something to say about the next message.
+    /// True if a receive has something to say about the next message.
     pub(super) fn has_message(&self) -> bool {
         !matches!(self.look(), Ok(None))
     }
@@ -264,7 +264,7 @@ impl SharedReceiver {
         })
     }
 
-    /// What is left when the other process is gone: all that it sent before is there.
+    /// The remaining messages when the other process is gone: all that it sent before are there.
     fn last(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
         self.take_or_close(buffer)?.map_or(Err(ReceiveError::Closed), |bytes| Ok(Some(bytes)))
     }

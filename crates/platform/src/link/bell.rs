@@ -48,7 +48,7 @@ impl<P: Platform> Bell<P> {
         P::word_of(&self.region, 0)
     }
 
-    /// What the worker does. Written by the worker only.
+    /// The state of the worker. Written by the worker only.
     fn state(&self) -> &P::Word {
         P::word_of(&self.region, 8)
     }
@@ -58,7 +58,7 @@ impl<P: Platform> Bell<P> {
         P::word_of(&self.region, 16)
     }
 
-    /// Whether a ring has come since the last call. A worker that looks at what it waits for
+    /// True if a ring has come since the last call. A worker that looks at what it waits for
     /// whenever this is true misses nothing: as long as nothing comes, it looks at one line that
     /// stays in its cache.
     ///
@@ -129,7 +129,7 @@ impl<P: Platform> Bell<P> {
         P::store(c, self.state(), AWAKE, Ordering::Relaxed);
     }
 
-    /// Whether the bell was rung while spinning, or the deadline passed.
+    /// True if the bell was rung while spinning, or the deadline passed.
     fn spun(&self, c: P::Core, seen: u64, spin_nanos: u64, deadline: Option<Nanos>) -> bool {
         if spin_nanos == 0 {
             return false;

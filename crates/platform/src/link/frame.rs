@@ -30,7 +30,7 @@ pub enum FrameError {
     /// It is not what was sent.
     #[error("a damaged message: its checksum is {found:08x} and not {announced:08x}")]
     Checksum {
-        /// Of what came.
+        /// The checksum of the received bytes.
         found: u32,
         /// Announced before it.
         announced: u32,
@@ -58,7 +58,7 @@ pub fn check_length(bytes: usize, max: usize) -> Result<usize, FrameError> {
     if bytes == 0 || bytes > max { Err(FrameError::Length { bytes, max }) } else { Ok(bytes) }
 }
 
-/// Whether a message is the one that was announced.
+/// Checks that a message is the one that was announced.
 #[inline]
 pub fn check_content(message: &[u8], announced: u32) -> Result<(), FrameError> {
     let found = checksum(message);

@@ -45,7 +45,7 @@ pub trait Links: Platform {
     type KernelSender: Send;
     /// The way into one end.
     type KernelReceiver: Send;
-    /// What looks at several ways in together.
+    /// A poll of several receivers together.
     type KernelWatch: Send;
 
     /// A connection between two peers of one machine, or over `wire` between two.
@@ -70,23 +70,23 @@ pub trait Links: Platform {
         patience: Patience,
     ) -> Result<Option<usize>, ReceiveError>;
 
-    /// Whether whatever comes rings the bell of the receiver's side, but for the end of another
+    /// True if whatever comes rings the bell of the receiver's side, but for the end of another
     /// process.
     fn kernel_rings(_: &Self::KernelReceiver) -> bool {
         false
     }
 
-    /// Whether a look for a message calls the kernel.
+    /// True if a look for a message calls the kernel.
     fn kernel_calls(_: &Self::KernelReceiver) -> bool {
         true
     }
 
-    /// Whether a message has been taken from the kernel already, and waits here.
+    /// True if a message has been taken from the kernel already, and waits here.
     fn kernel_has_more(_: &Self::KernelReceiver) -> bool {
         false
     }
 
-    /// What looks at these, which call the kernel.
+    /// The poll of these receivers, which call the kernel.
     fn kernel_watch(c: Self::Core, receivers: &[&Self::KernelReceiver]) -> Self::KernelWatch;
 
     /// Tells which of them, by their places, may have something or have ended: one call for all.
@@ -132,7 +132,7 @@ pub struct Receiver<P: Links> {
     message_bytes_max: usize,
 }
 
-/// What a link goes through.
+/// The channel of a link.
 enum Channel<R, K> {
     Ring(R),
     Kernel(K),
@@ -211,7 +211,7 @@ impl<P: Links> Receiver<P> {
         self.message_bytes_max
     }
 
-    /// Whether messages ring the bell of this side ([`Bell::take_news`]). The end of another
+    /// True if messages ring the bell of this side ([`Bell::take_news`]). The end of another
     /// process rings no bell.
     pub fn rings(&self) -> bool {
         match &self.channel {
@@ -220,12 +220,12 @@ impl<P: Links> Receiver<P> {
         }
     }
 
-    /// Whether a look for a message is a system call, so that a [`Watch`] saves some.
+    /// True if a look for a message is a system call, so that a [`Watch`] saves some.
     pub fn calls(&self) -> bool {
         matches!(&self.channel, Channel::Kernel(kernel) if P::kernel_calls(kernel))
     }
 
-    /// Whether the next message is here already, so that taking it is no system call.
+    /// True if the next message is here already, so that taking it is no system call.
     pub fn has_more(&self) -> bool {
         matches!(&self.channel, Channel::Kernel(kernel) if P::kernel_has_more(kernel))
     }

@@ -64,7 +64,7 @@ impl<P: Links> Outbox<P> {
         Ok(())
     }
 
-    /// Whether nothing waits to be sent.
+    /// True if nothing waits to be sent.
     pub fn is_empty(&self) -> bool {
         self.collected.is_empty()
     }
@@ -75,7 +75,7 @@ impl<P: Links> Outbox<P> {
     }
 }
 
-/// What an [`Outbox`] sent, message by message. After an error there are no more.
+/// The messages that an [`Outbox`] sent, one by one. After an error there are no more.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],

@@ -22,7 +22,7 @@ use crate::{LINE_BYTES, Nanos, OutOfMemory, Platform, RegionBytes};
 const LENGTH_BITS: u32 = 16;
 const _: () = assert!(MESSAGE_BYTES_MAX < 1 << LENGTH_BITS);
 
-/// What both sides know.
+/// The state that both sides share.
 struct Ring<P: Platform> {
     region: P::Region,
     bell: Arc<Bell<P>>,
@@ -88,7 +88,7 @@ pub fn ring<P: Platform>(
 }
 
 impl<P: Platform> RingSender<P> {
-    /// Whether there is no room for a message.
+    /// True if there is no room for a message.
     pub fn is_full(&mut self, c: P::Core) -> bool {
         if self.sent - self.consumed == self.ring.slots {
             // Acquire: pairs with the release of the receiver, whose reads of the slot are over.
@@ -125,7 +125,7 @@ impl<P: Platform> RingSender<P> {
 }
 
 impl<P: Platform> RingReceiver<P> {
-    /// Whether a message is there.
+    /// True if a message is there.
     pub fn has_message(&self, c: P::Core) -> bool {
         self.head(c).1.is_some()
     }

@@ -1,4 +1,4 @@
-//! What links are made of and asked for: mechanisms, bounds, errors, patience.
+//! Parameters of links: mechanisms, bounds, errors, patience.
 
 use std::fmt;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether a link can have them.
+    /// Checks that a link can have them.
     pub fn check(self) -> Result<(), LinkError> {
         let possible = (1..=MESSAGE_BYTES_MAX).contains(&self.message_bytes_max) && self.messages_max > 0;
         if possible { Ok(()) } else { Err(LinkError::Limits(self)) }
@@ -88,7 +88,7 @@ pub struct Wire {
     pub bytes_per_second: Option<f64>,
 }
 
-/// What a connection needs to know of the peer at one of its ends.
+/// The peer at one end of a connection.
 pub struct Side<P: Platform> {
     /// Where the peer waits.
     pub bell: Arc<Bell<P>>,
@@ -120,7 +120,7 @@ pub enum LinkError {
     /// The operating system refused: its call and its words.
     #[error("{mechanism}: {call}: {error}")]
     System {
-        /// What was to be made.
+        /// The mechanism of the link that failed.
         mechanism: Mechanism,
         /// The system call.
         call: &'static str,
@@ -184,7 +184,7 @@ pub enum ReceiveError {
 }
 
 impl ReceiveError {
-    /// Whether the sender is gone, in whichever way.
+    /// True if the sender is gone, in whichever way.
     pub fn is_end(&self) -> bool {
         matches!(self, ReceiveError::Closed | ReceiveError::Damaged(FrameError::Cut))
     }
@@ -207,7 +207,7 @@ impl Patience {
         if let Patience::Until(end) = self { Some(end) } else { None }
     }
 
-    /// Whether it has ended.
+    /// True if it has ended.
     pub fn is_over<P: Platform>(self, c: P::Core) -> bool {
         match self {
             Patience::None => true,

@@ -13,7 +13,7 @@ pub struct Watch<P: Links> {
 }
 
 impl<P: Links> Watch<P> {
-    /// Of these receivers.
+    /// A watch of these receivers.
     pub fn new(c: P::Core, receivers: &[&Receiver<P>]) -> Self {
         let (places, others) = (0..receivers.len()).partition(|place| receivers[*place].calls());
         let places: Vec<usize> = places;

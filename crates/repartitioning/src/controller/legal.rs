@@ -1,6 +1,6 @@
 //! The transitions that a controller may make, and the check that it makes no others.
 
-/// What a controller is doing.
+/// The state of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -12,7 +12,7 @@ pub enum State {
     Changing,
 }
 
-/// What happened to it.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// An interval was measured.

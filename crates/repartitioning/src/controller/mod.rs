@@ -36,17 +36,17 @@ pub use legal::{Illegal, State};
 /// A throughput that is not the expected one by this share of the expected gain is a
 /// disappointment.
 const DISAPPOINTING: f64 = 0.5;
-/// What the map could gain at most has grown by this much since the last look: another look.
+/// A search follows if the largest possible gain has grown by this much since the last search.
 const GROWN: f64 = 0.1;
 
-/// What happens to a controller.
+/// An event of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The interval is over.
     Measured {
         /// Transactions a second.
         throughput: f64,
-        /// What workers have counted. Their arrays are empty now.
+        /// The counts of the workers, whose arrays are empty now.
         load: Load,
         /// The time in which they did.
         spent: Spent,
@@ -65,7 +65,7 @@ pub enum Event {
     },
 }
 
-/// What a controller wants done, in this order.
+/// An action of a controller; actions are performed in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// The map is changed: [`Event::Changed`] or [`Event::Refused`] says how that ended. Nothing is

@@ -65,7 +65,7 @@ struct Toy {
     /// Requests done.
     done: f64,
     log: Vec<String>,
-    /// Whether each map is checked to have cores that are there.
+    /// True if each map is checked to have cores that are there.
     strict: bool,
 }
 

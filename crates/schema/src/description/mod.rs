@@ -23,11 +23,11 @@ pub struct ColumnDescription {
     pub name: String,
     /// The type of its values.
     pub kind: ValueType,
-    /// Whether rows may have no value here.
+    /// True if rows may have no value here.
     pub nullable: bool,
-    /// What rows have that were written without the column; without a default, no value.
+    /// The value of rows that were written without the column; without a default, no value.
     pub default: Option<Datum>,
-    /// Whether rows of the table may have been written without the column.
+    /// True if rows of the table may have been written without the column.
     pub added: bool,
 }
 
@@ -44,14 +44,14 @@ impl ColumnDescription {
         self
     }
 
-    /// What rows have that are written without the column.
+    /// Sets the value of rows that are written without the column.
     #[must_use]
     pub fn with_default(mut self, default: Datum) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// Whether a row can do without a value of its own.
+    /// True if a row can do without a value of its own.
     pub fn is_optional(&self) -> bool {
         self.nullable || self.default.is_some()
     }
@@ -92,7 +92,7 @@ pub enum Place {
     WholeTail,
 }
 
-/// What the variable-length part of rows is.
+/// The form of the variable-length part of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailForm {
     /// There is none.
@@ -108,7 +108,7 @@ pub enum TailForm {
 pub struct IndexDescription {
     /// Its name.
     pub name: String,
-    /// Whether the declared columns alone are unique.
+    /// True if the declared columns alone are unique.
     pub unique: bool,
     /// Its columns: their numbers; completed with those of the primary key where it is not unique.
     pub columns: Vec<usize>,
@@ -254,7 +254,7 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
 }
 
-/// Whether each column is one, whatever the others are.
+/// Checks each column by itself.
 fn check_columns(table: &str, columns: &[ColumnDescription]) -> Result<(), TableFault> {
     if let Some(name) =
         std::iter::once(table).chain(columns.iter().map(|column| &*column.name)).find(|name| !is_name(name))
@@ -432,7 +432,7 @@ impl TableDescription {
         columns.iter().map(|column| self.columns[*column].kind.bytes().unwrap_or(0) as u32 * 8).sum()
     }
 
-    /// Whether the parts fit together.
+    /// Checks that the parts fit together.
     fn check(&self) -> Result<(), TableFault> {
         if self.row_bytes > ROW_BYTES_MAX {
             return Err(TableFault::RowTooLong { bytes: self.row_bytes });
@@ -519,12 +519,12 @@ impl TableDescription {
         self.row_bytes
     }
 
-    /// What the variable-length part of rows is.
+    /// The form of the variable-length part of rows.
     pub fn tail(&self) -> TailForm {
         self.tail
     }
 
-    /// Whether rows have a part of variable length.
+    /// True if rows have a part of variable length.
     pub fn has_tail(&self) -> bool {
         self.tail != TailForm::None
     }

@@ -120,7 +120,7 @@ pub struct RowBytes {
     pub keys: Vec<KeyBuffer>,
 }
 
-/// What a row has in a column.
+/// The stored value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored<'a> {
     Value(&'a [u8]),
@@ -350,7 +350,7 @@ impl TableDescription {
         RowError::Damaged { table: self.name.clone(), column: self.columns[column].name.clone() }
     }
 
-    /// What a row has in a column.
+    /// The stored value of a column.
     fn stored<'a>(&self, column: usize, fixed: &'a [u8], tail: &'a [u8]) -> Result<Stored<'a>, RowError> {
         let found = match self.places[column] {
             Place::Fixed { null: Some(bit), .. }
@@ -438,7 +438,7 @@ impl TableDescription {
         Ok((new, new_tail))
     }
 
-    /// What a row has in a column: bytes, or a value that it has without them.
+    /// The value of a column: bytes, or a value that the row has without them.
     fn value<'a>(
         &'a self,
         column: usize,

@@ -84,7 +84,7 @@ pub struct Report {
     pub elapsed_seconds: f64,
     /// Seconds of the host for everything.
     pub host_seconds: f64,
-    /// Whether the user ended the run early: all numbers are of what ran.
+    /// True if the user ended the run early: all numbers are of what ran.
     pub interrupted: bool,
     /// Rows loaded.
     pub rows_loaded: u64,
@@ -204,7 +204,7 @@ impl Report {
         }
     }
 
-    /// Whether the run was ended before its measured time began.
+    /// True if the run was ended before its measured time began.
     pub fn measured_nothing(&self) -> bool {
         self.interrupted && self.elapsed_seconds == 0.0
     }

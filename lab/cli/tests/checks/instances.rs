@@ -18,7 +18,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_isles");
 /// What hangs is ended after this time. Nothing takes as long.
 const HANGING: Duration = Duration::from_secs(60);
 
-/// Whether there is room for two instances.
+/// True if there is room for two instances.
 pub(crate) fn has_two_threads() -> bool {
     machine::discover(None).expect("this machine").threads().len() > 1
 }
@@ -120,7 +120,7 @@ pub(crate) fn signal(name: &str, process: u32) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// Whether a process is there and has not ended.
+/// True if a process is there and has not ended.
 fn lives(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The state stands behind the name.

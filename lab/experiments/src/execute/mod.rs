@@ -40,7 +40,7 @@ pub enum Outcome {
     Done {
         /// Its result.
         result: Json,
-        /// Whether the cache had it.
+        /// True if the cache had it.
         cached: bool,
     },
     /// It needs a later version, and why.
@@ -55,7 +55,7 @@ pub enum Outcome {
 pub trait Watcher: Sync {
     /// The run at this position of the plan has ended.
     fn ended(&self, run: usize, outcome: &Outcome);
-    /// Whether to stop: children are ended, and no more are started.
+    /// True if to stop: children are ended, and no more are started.
     fn stopped(&self) -> bool;
     /// Something that does no harm to the study, in words.
     fn warn(&self, warning: &str);

@@ -53,12 +53,12 @@ impl Function {
         self.entry().2
     }
 
-    /// Whether it takes two lists of equal length.
+    /// True if it takes two lists of equal length.
     pub fn pairs(self) -> bool {
         matches!(self, Function::Spearman | Function::LogError | Function::WithinTwo)
     }
 
-    /// Whether it takes this many arguments.
+    /// True if it takes this many arguments.
     pub fn takes(self, count: usize) -> bool {
         match self {
             Function::Min | Function::Max | Function::Sum | Function::Mean => count >= 1,

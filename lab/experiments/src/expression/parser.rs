@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 64;
 /// Words that cannot be names of runs.
 const RESERVED: [&str; 5] = ["and", "or", "not", "true", "false"];
 
-/// Whether an expression can call a run so.
+/// True if an expression can call a run so.
 pub(crate) fn is_run_name(name: &str) -> bool {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');

@@ -11,8 +11,7 @@ use crate::names::serialize_name;
 /// Share of the host's memory that rows and indexes may take.
 const MEMORY_SHARE_PERCENT: u64 = 85;
 
-/// What a deployment is made from.
-/// Serialises as the flags of `isles bench`.
+/// The request that a deployment is made from. Serialises as the flags of `isles bench`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DeploymentRequest {
     /// Number of workers, of all instances together.
@@ -64,7 +63,7 @@ impl Default for DeploymentRequest {
 }
 
 impl Deployment {
-    /// What `request` gets on this machine.
+    /// The deployment of `request` on this machine.
     ///
     /// # Errors
     /// [`DeploymentError`]: what the machine does not have.

@@ -16,7 +16,7 @@ use super::value::{Deployment, Instance, MEMORY_BYTES_UNKNOWN, Partitioning, Tra
 pub struct RunFile {
     /// The deployment.
     pub deployment: Deployment,
-    /// What runs, in the words of `isles bench`; empty if the file does not say.
+    /// The workload, as arguments of `isles bench`; empty if the file does not say.
     pub run: String,
     /// Where the instances of several machines find the command, and where each of them is reached;
     /// `None` if all are on this machine.
@@ -42,8 +42,8 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// What the process of this instance, or of the command, proves and demands. The directory of
-    /// certificates is relative to that of the file.
+    /// The credentials that the process of this instance, or of the command, proves and demands.
+    /// The directory of certificates is relative to that of the file.
     ///
     /// # Errors
     /// Certificates that are missing, or do not fit together.
@@ -58,7 +58,7 @@ impl Machines {
         Credentials::of_directory(&directory, name).map(Some)
     }
 
-    /// What processes with these credentials demand of each other.
+    /// The proof that processes with these credentials demand of each other.
     pub(crate) fn trust(&self, credentials: Option<Credentials>) -> Result<Option<Trust>, CredentialsError> {
         let trust = |credentials: Credentials| credentials.trust(self.names.iter().map(String::as_str));
         credentials.map(trust).transpose()
@@ -119,7 +119,7 @@ impl RunFile {
         distributed::messages::fingerprint(std::iter::once(self))
     }
 
-    /// What a file says.
+    /// The deployment of a file.
     ///
     /// # Errors
     /// [`DeploymentError::File`]: the file cannot be read, is no deployment, or is one that nothing
@@ -130,7 +130,7 @@ impl RunFile {
         deployed.map_err(|problem| DeploymentError::File { path: path.to_owned(), problem })
     }
 
-    /// What a text says.
+    /// The deployment of a text.
     ///
     /// # Errors
     /// [`DeploymentError`]: the text is no deployment, or one that nothing could run.
@@ -211,7 +211,8 @@ impl File {
         self.instances.iter().enumerate().map(name).collect()
     }
 
-    /// What leaves this machine is encrypted, unless the file says that it need not be.
+    /// Checks that messages that leave this machine are encrypted, unless the file allows
+    /// otherwise.
     fn check_protection<'a>(
         &self,
         mut all: impl Iterator<Item = &'a SocketAddr>,

@@ -69,7 +69,7 @@ pub enum Transport {
 names! { Transport { Shm = "shm", Uds = "uds", Tcp = "tcp" } }
 
 impl Transport {
-    /// What links go through.
+    /// The mechanism of links.
     pub fn mechanism(self) -> Mechanism {
         match self {
             Transport::Shm => Mechanism::SharedMemory,

@@ -39,7 +39,7 @@ impl Choice for Execution {
 }
 
 impl Execution {
-    /// Who shares the state of transactions, where workers own partitions.
+    /// The sharing of the state of transactions, where workers own partitions.
     pub fn sharing(self) -> Option<Sharing> {
         match self {
             Execution::Plp => Some(Sharing::Central),
@@ -97,13 +97,13 @@ pub trait Executor<'d, Q: Procedure> {
         Ok(())
     }
 
-    /// What it has told other workers.
+    /// Counters of its messages to other workers.
     fn counts(&self) -> dora::Counts {
         dora::Counts::default()
     }
 }
 
-/// What a worker's executor is made from.
+/// The parts that a worker's executor is made from.
 pub struct Seat<'d, P: Platform, Q: Procedure> {
     /// The worker's core.
     pub c: P::Core,
@@ -113,13 +113,14 @@ pub struct Seat<'d, P: Platform, Q: Procedure> {
     pub tables: &'d Q::Tables,
     /// Where new rows lie.
     pub node: Option<Node>,
-    /// Whether the breakdown of time is kept.
+    /// True if the breakdown of time is kept.
     pub measure: bool,
-    /// What workers share that own partitions, if they do, and which one of them this is.
+    /// The shared state of owners of partitions, if there are any, with the number and site of this
+    /// one.
     pub owners: Option<(&'d dora::Shared<P>, usize, Site)>,
-    /// What follows the workload, if their partitions do.
+    /// The adaptation of their partitions, if they follow the workload.
     pub(crate) adapting: Option<&'d Adapting<P>>,
-    /// What decides how their map changes at random, if it does.
+    /// The seed of random changes of their map, if there are any.
     pub restless: Option<u64>,
 }
 

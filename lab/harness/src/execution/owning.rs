@@ -94,7 +94,7 @@ pub(crate) struct Owning<'d, P: Platform, Q: Procedure, S> {
     restless: Option<Random>,
 }
 
-/// What the worker has beside the session's and the procedures' hands.
+/// Implements the part of an action executor that is neither the session's nor the procedure's.
 macro_rules! hands {
     ($owning:expr, $procedure:expr) => {
         Typed::new($owning.session.acting()?, ($owning.tables, &mut $owning.actions), $procedure)

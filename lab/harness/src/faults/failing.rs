@@ -34,7 +34,7 @@ pub enum FailureError {
 }
 
 impl Failure {
-    /// Whether all of these can happen to workers in these sockets, which are of so many instances.
+    /// Checks that all of these can happen to workers in these sockets, of this many instances.
     ///
     /// # Errors
     /// [`FailureError`]
@@ -59,7 +59,7 @@ pub(crate) struct Failing {
 }
 
 impl Failing {
-    /// Of these workers.
+    /// The failures that concern these workers.
     ///
     /// # Errors
     /// They cannot fail so ([`FailureError`]).

@@ -1,12 +1,12 @@
-//! What goes wrong between the instances of one process, for tests: `in_trouble` does it.
+//! Faults between the instances of one process, for tests; `in_trouble` causes them.
 
 use platform::link::Wire;
 use terms::random::Random;
 
 use crate::deployment::Transport;
 
-/// What goes wrong between instances. Which of them end before others is said by the machine
-/// ([`crate::Host::fallen_instance`]), and so is which machines are cut off from each other
+/// Faults between instances. The machine decides which instances end early
+/// ([`crate::Host::fallen_instance`]) and which machines are cut off from each other
 /// ([`crate::Host::cut`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Troubles {
@@ -17,16 +17,16 @@ pub struct Troubles {
     /// Each connection within a machine takes so long at most, drawn from the seed, where it is
     /// TCP.
     pub delay_nanos_max: u64,
-    /// Whether the disk forgets what an instance that ends has not flushed.
+    /// True if the disk forgets what an instance that ends has not flushed.
     pub loses_power: bool,
     /// An instance that has ended is away for so long at most, drawn from the seed.
     pub away_nanos_max: u64,
-    /// Whether of instances that are away together the next one comes back when the one before runs
+    /// True if of instances that are away together the next one comes back when the one before runs
     /// transactions again.
     pub in_turn: bool,
 }
 
-/// What went wrong between instances.
+/// Faults that happened between instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TroublesMet {
     /// Connections that were broken and made again.
@@ -42,7 +42,7 @@ pub struct TroublesMet {
 }
 
 impl Troubles {
-    /// What a connection goes over.
+    /// The wire of a connection.
     pub(crate) fn wire(&self, random: &mut Random, transport: Transport) -> Option<Wire> {
         let delays = transport == Transport::Tcp && self.delay_nanos_max > 0;
         let one_way_nanos = || random.below(self.delay_nanos_max);

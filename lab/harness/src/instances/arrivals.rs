@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// An instance that has come.
 pub(crate) struct Arrival {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     pub stream: Bytes,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Arrivals {
     reception: Reception<Introduced>,
     fingerprint: u32,
     credentials: Option<Credentials>,
-    /// What instances prove.
+    /// Names that instances prove.
     names: Vec<String>,
     /// By instance.
     came: Vec<Option<Arrival>>,
@@ -174,7 +174,7 @@ impl Arrivals {
     }
 }
 
-/// What is said of one that says something else.
+/// The message about a process that sends something else.
 const UNKNOWN: &str = "it does not say which instance it is";
 
 /// Has one that has connected prove who it is, if it has to, and say it.

@@ -144,7 +144,7 @@ impl Progress for Commander {
     }
 }
 
-/// What hears how a run goes to which instances may come back.
+/// Receiver of progress reports of a run to which instances may come back.
 struct Watch<'a> {
     commander: &'a Commander,
     meeting: &'a Meeting<'a>,
@@ -193,7 +193,7 @@ fn endpoint(deployment: &Deployment, task: &Task) -> Endpoint {
     }
 }
 
-/// What an instance does from its first order to its last.
+/// Serves orders from the first to the last.
 pub(crate) fn serve<W: workloads::Workload>(
     c: HardwareCore,
     workload: &W,

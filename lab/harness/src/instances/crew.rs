@@ -88,7 +88,7 @@ struct Instance {
     /// `None` if somebody else has started it.
     child: Option<Child>,
     orders: Option<Box<dyn Write>>,
-    /// What it is called.
+    /// Its name.
     name: String,
 }
 
@@ -122,7 +122,7 @@ impl Drop for MeetingPlace {
     }
 }
 
-/// What a thread heard of an instance.
+/// A message of an instance, or its end.
 enum News {
     Heard(Heard<Word>),
     /// There will be no more.
@@ -135,7 +135,7 @@ pub(crate) struct Crew<'a> {
     news: Receiver<(usize, News)>,
     place: Option<MeetingPlace>,
     stop_requested: &'a (dyn Fn() -> bool + Sync),
-    /// Whether the instances were told to stop.
+    /// True if the instances were told to stop.
     stopping: bool,
     /// When instances of other machines were told last that the command is there.
     greeted: Instant,
@@ -146,7 +146,7 @@ pub(crate) struct Crew<'a> {
     missing: BTreeSet<usize>,
 }
 
-/// What happens while workers run, and instances may come back.
+/// An event while workers run, and instances may come back.
 pub(crate) enum Event {
     Said(usize, Word),
     /// It is gone: its name, and why.
@@ -255,7 +255,7 @@ impl<'a> Crew<'a> {
         self.place = None;
     }
 
-    /// Whether they were told to stop.
+    /// True if they were told to stop.
     pub(crate) fn stopping(&self) -> bool {
         self.stopping
     }
@@ -330,7 +330,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// What each instance says next, once all have: `known` tells whether it makes sense.
+    /// The next word of each instance, once all have sent it: `known` tells whether it makes sense.
     pub(crate) fn each<T>(&mut self, known: impl Fn(Word) -> Option<T>) -> Result<Vec<T>, RunError> {
         let mut all: Vec<Option<T>> = self.instances.iter().map(|_| None).collect();
         while all.iter().any(Option::is_none) {
@@ -341,12 +341,12 @@ impl<'a> Crew<'a> {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// What an error means while instances open or load, which end when they are told to stop.
+    /// The meaning of an error while instances open or load, which end when they are told to stop.
     pub(crate) fn unless_stopping(&self, error: RunError) -> RunError {
         if self.stopping { RunError::Interrupted } else { error }
     }
 
-    /// What happens next, for a moment: instances may end and come back.
+    /// The next event, waited for briefly: instances may end and come back.
     ///
     /// # Errors
     /// An instance that runs has failed.
@@ -395,7 +395,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// What an instance said makes no sense now.
+    /// The error of an instance whose word is unexpected now.
     pub(crate) fn senseless(&self, number: usize) -> RunError {
         RunError::Refused(format!("{} says what nobody has asked for", self.name(number)))
     }

@@ -74,7 +74,7 @@ impl<P: Host> Lives<'_, P> {
         }
     }
 
-    /// What ends some ends all. Only the latest life hears of the run's end.
+    /// An end of some workers ends all. Only the latest life receives the end of the run.
     fn agree(&self, c: P::Core) {
         // Relaxed, all of them: flags. The main thread looks at no other board meanwhile.
         if self.boards().any(|board| P::load(c, board.broken(), Ordering::Relaxed) != 0) {
@@ -93,12 +93,12 @@ impl<P: Host> Lives<'_, P> {
     }
 }
 
-/// What each worker did, by number; empty if it has not come to an end.
+/// The result of each worker, by number; empty if it has not ended.
 type Results = Vec<Option<Result<WorkerResult, RunError>>>;
 
-/// What came of a run in trouble.
+/// The result of a run with faults.
 pub(crate) struct Endured<P: Host> {
-    /// What each worker did, in its last life.
+    /// The result of each worker in its last life.
     pub results: Vec<WorkerResult>,
     /// The instances that have come back, each in its last life first.
     pub returned: Vec<(usize, OpenedDatabase<P>)>,

@@ -1,7 +1,7 @@
 //! Links between the workers of instances that are processes.
 //!
-//! Of two instances the one with the lower number listens, and the workers of the other one connect
-//! to its workers. A process accepts on a thread of its own while it connects, so that no process
+//! The instance with the lower number of two listens, and the workers of the other one connect to
+//! its workers. A process accepts on a thread of its own while it connects, so that no process
 //! waits for another one that waits, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,15 +24,15 @@ const RETURN_NANOS: u64 = 10_000_000_000;
 /// How often one that waits looks whether it still has to.
 const LOOK_NANOS: u64 = 20_000_000;
 
-/// Who meets.
+/// The two sides of a connection.
 pub(crate) struct Meeting<'a> {
     pub deployment: &'a Deployment,
     pub division: &'a Division,
     /// The instance of this process.
     pub instance: usize,
-    /// What all processes of the deployment have in common, and no others.
+    /// The number that all processes of the deployment have in common, and no other process.
     pub number: u64,
-    /// What the others have to prove, if anything.
+    /// The proof that the other processes have to give, if any.
     pub trust: Option<Trust>,
 }
 

@@ -78,9 +78,8 @@ pub fn run_on_processes<W: workloads::Workload>(
     command::run(Hardware::core(), workload, Context { plan, deployment, control }, instances)
 }
 
-/// What the process of an instance does: it obeys the command that has started it, over standard
-/// input and output. `asked` is what the flags say, or what is wrong with them, which the command
-/// hears.
+/// The main function of an instance's process: it obeys the command that started it, over standard
+/// input and output. `asked` is the plan of the flags, or their fault, which the command receives.
 ///
 /// # Errors
 /// The command is gone, or there was none.

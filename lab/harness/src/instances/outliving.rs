@@ -21,7 +21,7 @@ use super::said::{Order, Word};
 /// Why an instance cannot come back any more.
 const TOO_LATE: &str = "the time is over";
 
-/// What an instance is at.
+/// The stage of an instance.
 enum Stage {
     Runs,
     Ran(Vec<WorkerResult>),
@@ -60,7 +60,7 @@ fn stranger(found: &Found, number: usize, count: usize, owners: u32) -> Option<S
     (!fits).then(|| format!("{}: does not hold the data that instance {number} had", found.path.display()))
 }
 
-/// What all workers did, by their numbers, what that took of memory, and what all logs did.
+/// Results of all workers by their numbers, the memory they took, and the work of all logs.
 pub(crate) struct Ran {
     pub(crate) results: Vec<WorkerResult>,
     pub(crate) memory: MemoryTaken,

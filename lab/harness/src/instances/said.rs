@@ -1,4 +1,4 @@
-//! What the command and the process of an instance tell each other, through the pipes that are the
+//! Messages between the command and the process of an instance, through the pipes that are the
 //! process's standard input and output: messages in postcard, each behind its length, and rows as
 //! they are.
 
@@ -23,7 +23,7 @@ const BYTES_MAX: usize = 1 << 28;
 /// Length and kind of what follows.
 const HEAD_BYTES: usize = 5;
 
-/// What an instance is to do.
+/// The task of an instance.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// The deployment, as its file.
@@ -43,15 +43,15 @@ pub(crate) struct Task {
     /// A directory that the process removes if the command ends, for nothing in it is to stay: that
     /// of the database is below it.
     pub temporary: Option<PathBuf>,
-    /// Whether the others run on without it if it ends, and it comes back to them.
+    /// True if the others run on without it if it ends, and it comes back to them.
     pub outlived: bool,
-    /// Whether it comes back now.
+    /// True if it comes back now.
     pub returns: bool,
     /// [`plan_fingerprint`] of the command's plan.
     pub plan: u32,
 }
 
-/// What the command says.
+/// A message of the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// The first of all.
@@ -86,7 +86,7 @@ pub(crate) enum Order {
     Alive,
 }
 
-/// What an instance says.
+/// A message of an instance.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Word {
     /// By an instance that was not started by the command: who it is, and
@@ -105,14 +105,14 @@ pub(crate) enum Word {
     Connected,
     /// How the run goes.
     Goes(Sample),
-    /// What its workers did, by their numbers, what that took of memory, and what its log did.
+    /// Results of its workers by their numbers, the memory they took, and the work of its log.
     Ran { results: Vec<WorkerResult>, memory: MemoryTaken, log: Option<LogGrowth> },
     /// It ends, and why; `gone`: because another one did; `other_data`: because its directory does
     /// not fit.
     Failed { why: String, gone: bool, other_data: Option<OtherData> },
 }
 
-/// What comes through a pipe.
+/// The content of a pipe.
 #[derive(Debug)]
 pub(crate) enum Heard<M> {
     /// A message.
@@ -125,11 +125,11 @@ pub(crate) enum Heard<M> {
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     bytes: Vec<u8>,
-    /// Whether these are the last that were asked for.
+    /// True if these are the last that were asked for.
     pub is_last: bool,
 }
 
-/// What a plan is told by: two processes have the same one, as far as 32 bits can tell.
+/// The fingerprint of a plan: two processes have the same one, as far as 32 bits can tell.
 pub(crate) fn plan_fingerprint(plan: &crate::plan::Plan) -> u32 {
     distributed::messages::fingerprint(std::iter::once(plan))
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What a machine counted of itself.
+/// Counters of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MachineUse {
     /// Memory controllers and links, the busiest first.
@@ -11,14 +11,14 @@ pub struct MachineUse {
     pub hot_lines: Vec<HotLine>,
 }
 
-/// What a memory controller or a link carried.
+/// The load of a memory controller or a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PortUse {
-    /// What it is called: `memory of node 3`.
+    /// Its name: `memory of node 3`.
     pub name: String,
     /// Position of the node that it belongs to.
     pub node: usize,
-    /// What it serves.
+    /// The kind of port.
     pub kind: PortKind,
     /// Bytes in both directions.
     pub bytes: u64,
@@ -26,7 +26,7 @@ pub struct PortUse {
     pub busy_share: f64,
 }
 
-/// What a port serves.
+/// The kind of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PortKind {

@@ -1,4 +1,4 @@
-//! What a run says of memory.
+//! Figures of memory of a run.
 
 use boundary::Database;
 use platform::Platform;
@@ -60,7 +60,7 @@ impl MemoryTaken {
         }
     }
 
-    /// What it was for so many commits.
+    /// The figures for this many commits.
     pub(crate) fn figures(self, commits: u64) -> MemoryFigures {
         let share = |bytes: u64| bytes as f64 / commits.max(1) as f64;
         MemoryFigures {

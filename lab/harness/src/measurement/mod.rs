@@ -1,4 +1,4 @@
-//! What came of a run, as values.
+//! The result of a run, as values.
 
 pub(crate) mod machine_use;
 pub(crate) mod memory_figures;

@@ -1,4 +1,5 @@
-//! What a run measured: plain values, which serialise as parts of the result of `isles bench`.
+//! The measurements of a run: plain values, which serialise as parts of the result of
+//! `isles bench`.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,7 +11,7 @@ use crate::measurement::machine_use::MachineUse;
 use crate::measurement::memory_figures::MemoryFigures;
 use crate::owners::shifting::Shifted;
 
-/// What a run counted. Times are the platform's own, except where a name says host.
+/// The result of a run. Times are the platform's own, except where a name says host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measurement {
     /// Measured time: warmup excluded, up to the end or to the interruption.
@@ -30,11 +31,11 @@ pub struct Measurement {
     pub breakdown: Option<Breakdown>,
     /// Hardware and engine counters.
     pub counters: Counters,
-    /// What parts of the machine were busy with; `None` where the platform does not know.
+    /// The use of parts of the machine; `None` where the platform does not know.
     pub machine_use: Option<MachineUse>,
-    /// What simulating the measured time took of the host; `None` on hardware.
+    /// The cost of simulating the measured time on the host; `None` on hardware.
     pub simulation: Option<Simulation>,
-    /// What adaptation did; `None` where nobody adapts.
+    /// The story of adaptation; `None` without adaptation.
     pub adaptation: Option<repartitioning::Story>,
     /// Partitions that moved because somebody wanted to see what that costs.
     pub shifted: Vec<Shifted>,
@@ -56,23 +57,23 @@ pub struct Measurement {
     pub deployment: Option<Deployed>,
     /// Consistency checks in the order they were made.
     pub checks: Vec<(String, Check)>,
-    /// Whether the user ended the run early.
+    /// True if the user ended the run early.
     pub interrupted: bool,
     /// Rows loaded.
     pub rows_loaded: u64,
     /// Time it took to load them.
     pub load_seconds: f64,
-    /// What was found in the database's directory, if it held one.
+    /// The recovery from the database's directory, if it held one.
     pub recovered: Option<Recovery>,
-    /// What was found in the directories of instances that came back to others that ran on.
+    /// The recoveries of instances that came back to others that had continued.
     pub returned: Vec<Recovery>,
-    /// What went wrong between instances on purpose.
+    /// Faults injected between instances.
     pub troubles: TroublesMet,
-    /// What threads did one by one, where the experiment says so.
+    /// Figures of single threads, if the experiment has them.
     pub threads: Option<ThreadFigures>,
-    /// What a message took there and back beside a bare line, where it was measured.
+    /// The round trip of a message beside that of a bare line, where it was measured.
     pub round_trip: Option<RoundTrip>,
-    /// What the log did, if there is one.
+    /// Figures of the log, if there is one.
     pub log: Option<LogFigures>,
     /// Memory of tables and indexes, where there are any.
     pub memory: Option<MemoryFigures>,
@@ -87,7 +88,7 @@ pub struct Deployed {
     pub messages: Vec<Vec<u64>>,
 }
 
-/// What a simulated machine took of the host, while it was measured. Equal runs are equal on any
+/// The cost of a simulated machine on the host, while it was measured. Equal runs are equal on any
 /// host: its time is not compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation {
@@ -105,7 +106,7 @@ impl PartialEq for Simulation {
     }
 }
 
-/// What the threads of an experiment did, one by one.
+/// Figures of the single threads of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ThreadFigures {
     /// Operations of the thread with the fewest.
@@ -118,8 +119,8 @@ pub struct ThreadFigures {
     pub mean_ns: Option<f64>,
 }
 
-/// What a message takes to the other process and back, beside one bare line of memory in the same
-/// run.
+/// The round trip of a message to the other process, beside that of one bare line of memory in the
+/// same run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RoundTrip {
     /// Median time of a message there and back.
@@ -133,7 +134,7 @@ pub struct RoundTrip {
     pub ratio: f64,
 }
 
-/// What the log did over the whole run, warmup included.
+/// Figures of the log over the whole run, warm-up included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LogFigures {
     /// Bytes written a commit, headers and padding included.
@@ -148,7 +149,7 @@ pub struct LogFigures {
     pub epoch_us: f64,
 }
 
-/// What opening a database that was there took.
+/// The cost of opening an existing database.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Records of the log that were repeated, each a transaction or a part of one.
@@ -164,12 +165,12 @@ pub struct Recovery {
     /// Parts of transactions over several instances that were prepared and not decided, as far as
     /// their instances knew.
     pub in_doubt: u64,
-    /// Of these, those that were committed, because their coordinators had decided so.
+    /// The parts in doubt that were committed, because their coordinators had decided so.
     pub in_doubt_committed: u64,
 }
 
 impl Recovery {
-    /// What opening another instance took, too.
+    /// Adds the cost of opening another instance.
     pub(crate) fn and(self, other: Recovery) -> Recovery {
         Recovery {
             records: self.records + other.records,

@@ -22,12 +22,12 @@ pub(crate) struct Batch<Q: Procedure> {
     rest: Option<Box<Rest<Q>>>,
 }
 
-/// What there is beside the first transaction.
+/// The transactions beside the first one.
 struct Rest<Q: Procedure> {
     more: Vec<Q>,
     /// Actions of first phases in other instances, until they are planned.
     elsewhere: Vec<Q::Action>,
-    /// Of each of them: the transaction, and the action's number in its first phase.
+    /// For each of them: the transaction, and the action's number in its first phase.
     places: Vec<(usize, usize)>,
     /// By transaction: the other actions of its first phase, each with its number.
     here: Vec<Vec<(usize, Q::Action)>>,

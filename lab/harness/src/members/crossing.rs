@@ -1,5 +1,4 @@
-//! What a worker does with its transactions over several instances: gathers, submits, and tries
-//! them again.
+//! A worker's transactions over several instances: it gathers, submits and repeats them.
 //!
 //! Where parts lock partitions as wholes there is one under way at a time
 //! ([`Member::can_ask`](distributed::Member::can_ask)). Those that are drawn meanwhile gather, and
@@ -123,13 +122,13 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         self.job.plan.durability != Durability::None
     }
 
-    /// Whether one more transaction over several instances may be under way.
+    /// True if one more transaction over several instances may be under way.
     pub(crate) fn can_submit(&self) -> bool {
         let Distributed { later, gathered, pace, .. } = &self.distributed;
         self.member.open() + later.len() + gathered.len() < pace.under_way_max()
     }
 
-    /// Whether one of those that are to be tried again may be under way.
+    /// True if one of those that are to be tried again may be under way.
     fn can_submit_again(&self) -> bool {
         self.distributed.in_order || self.member.open() < self.distributed.pace.under_way_max()
     }
@@ -202,7 +201,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         Ok(after)
     }
 
-    /// Whether a transaction of this instance alone can be tried again.
+    /// True if a transaction of this instance alone can be tried again.
     pub(crate) fn is_ready(&self, waiting: &Waiting<W::Procedure>, now: Nanos) -> bool {
         waiting.ready <= now || waiting.met.is_some_and(|met| met != self.member.parts_released())
     }

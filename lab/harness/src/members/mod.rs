@@ -1,4 +1,4 @@
-//! What the workers of a deployment of several instances do: local transactions the ordinary way,
+//! The work of a worker in a deployment of several instances: local transactions the ordinary way,
 //! transactions over several instances as members of the deployment, and parts for others between
 //! two transactions.
 //!
@@ -56,7 +56,7 @@ const LOOK_NANOS: u64 = 50_000;
 #[derive(Clone)]
 pub(crate) struct Division {
     pub map: Map,
-    /// Of the tables.
+    /// Fingerprint of the tables.
     pub fingerprint: u32,
     /// By worker.
     pub names: Vec<WorkerName>,
@@ -93,7 +93,7 @@ impl Division {
         Ok(Division { map, fingerprint, names, openings: vec![0; instances] })
     }
 
-    /// Who has which data.
+    /// The owners of the data.
     pub(crate) fn deployed(&self, instances: usize) -> DataOwners {
         DataOwners { instances, parts: self.map.instances() }
     }
@@ -247,7 +247,7 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     left: u64,
     result: WorkerResult,
     warm: bool,
-    /// What becomes of its links later on.
+    /// Later changes of its links.
     arrivals: Option<&'a Arrivals<P>>,
     /// The worker's next transaction, if it has to wait: in a box, because most are never here.
     current: Option<Box<Waiting<W::Procedure>>>,
@@ -258,13 +258,13 @@ struct Crew<'a, 'd, P: Host, W: Workload> {
     aside_max: usize,
     distributed: Distributed<W::Procedure>,
     commits: u64,
-    /// What the member had counted when the warm-up ended.
+    /// The member's counters at the end of the warm-up.
     counts_before: Counts,
     /// Messages that it had sent to each instance by then.
     messages_before: Vec<u64>,
     actions: Vec<<W::Procedure as Procedure>::Action>,
     ended: Vec<Done<Batch<W::Procedure>, Tickets>>,
-    /// Whether transactions that only read would see snapshots, which do not fit those of other
+    /// True if transactions that only read would see snapshots, which do not fit those of other
     /// instances.
     avoids_snapshots: bool,
     acknowledgements: Acknowledgements,
@@ -471,7 +471,7 @@ impl<P: Host, W: Workload> Crew<'_, '_, P, W> {
         }
     }
 
-    /// Whether no transaction waits for anything but answers.
+    /// True if no transaction waits for anything but answers.
     fn has_none(&self) -> bool {
         self.current.is_none() && self.aside.is_empty() && self.distributed.is_empty()
     }

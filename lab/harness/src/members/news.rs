@@ -1,4 +1,4 @@
-//! What workers hear of their links while they run: that one is gone, or that there is another one.
+//! News of links for workers that run: a link is lost, or a new one is there.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use platform::Nanos;
 
 use crate::host::Host;
 
-/// What a worker hears of its links.
+/// News of a worker's links.
 pub(crate) enum News<P: Host> {
     /// The link to this worker is gone.
     Lost(WorkerName),
@@ -21,7 +21,7 @@ pub(crate) enum News<P: Host> {
 /// News that is heard from a moment on.
 type Later<P> = VecDeque<(Nanos, News<P>)>;
 
-/// What the workers of a process hear of their links, each in the order in which it was told.
+/// News for the workers of a process, for each in the order of sending.
 pub(crate) struct Arrivals<P: Host> {
     first: usize,
     queues: Vec<Mutex<Later<P>>>,
@@ -29,9 +29,9 @@ pub(crate) struct Arrivals<P: Host> {
     told: AtomicUsize,
     /// Cuts between machines that are over, and of whose links all know.
     mended: AtomicUsize,
-    /// Whether a worker has left: nothing comes any more.
+    /// True if a worker has left: no news follow.
     closed: AtomicBool,
-    /// Whether nobody waits for those that are missing any more.
+    /// True if no worker waits for missing instances any more.
     given_up: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl<P: Host> Arrivals<P> {
         self.queue(worker).push_back((from, news));
     }
 
-    /// What a worker hears next.
+    /// The next news of a worker.
     pub(crate) fn take(&self, worker: usize, now: Nanos) -> Option<News<P>> {
         let mut queue = self.queue(worker);
         let is_there = queue.front().is_some_and(|(from, _)| *from <= now);
@@ -96,13 +96,13 @@ impl<P: Host> Arrivals<P> {
         self.mended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether nothing is to be told now: an instance is down or machines are cut off, of which not
+    /// True if nothing is to be told now: an instance is down or machines are cut off, of which not
     /// all know, or a worker has left.
     pub(crate) fn is_closed(&self, c: P::Core) -> bool {
         self.closed.load(Ordering::SeqCst) || self.is_waiting(c)
     }
 
-    /// Whether an instance has fallen, or machines were cut off from each other, and not all know
+    /// True if an instance has fallen, or machines were cut off from each other, and not all know
     /// that it is over.
     fn is_waiting(&self, c: P::Core) -> bool {
         P::fallen_instance(c, self.told.load(Ordering::SeqCst)).is_some()

@@ -9,8 +9,8 @@
 //! congestion avoidance in computer networks", 1989), as Heiss and Wagner ("Adaptive load control
 //! in transaction processing systems", VLDB 1991) do with whole databases.
 //!
-//! What a transaction met will be there for about as long as a transaction takes. Where that is
-//! long, because votes wait until they are durable, pauses are as long, and not those after which a
+//! The cause of a conflict lasts for about as long as a transaction takes. Where that is long,
+//! because votes wait until they are durable, pauses are as long, and not those after which a
 //! conflict within one instance is over.
 
 use boundary::Backoff;
@@ -35,7 +35,7 @@ pub(crate) struct Pace {
     conflicts: u32,
     /// How long a transaction takes that commits, on average of the last ones.
     commit_nanos: u64,
-    /// Whether pauses are of that length.
+    /// True if pauses are of that length.
     long: bool,
     jitter: Xorshift,
 }
@@ -53,7 +53,7 @@ impl Pace {
         self.now
     }
 
-    /// Whether transactions abort each other.
+    /// True if transactions abort each other.
     pub(crate) fn is_held_back(&self) -> bool {
         self.now < self.most
     }

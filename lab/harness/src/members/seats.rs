@@ -16,7 +16,7 @@ use crate::members::news::Arrivals;
 pub(crate) struct Seats<P: Host> {
     first: usize,
     seats: Vec<Mutex<Option<LinkSeat<P>>>>,
-    /// What becomes of links later on; without it, a link that is lost ends the run.
+    /// Later changes of links; without it, a link that is lost ends the run.
     pub arrivals: Option<Arc<Arrivals<P>>>,
     /// There if the instance comes back to others that run.
     pub gate: Option<Gate<P>>,

@@ -8,7 +8,7 @@ use platform::Nanos;
 use crate::members::pace::Pace;
 use crate::retry::Deferred;
 
-/// What a worker knows a transaction over several instances by.
+/// The worker's name for a transaction over several instances.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     pub began: Nanos,
@@ -43,7 +43,7 @@ pub(crate) struct Waiting<Q> {
     pub transaction: Deferred<Q>,
     pub ready: Nanos,
     pub is_here: bool,
-    /// Whether its next attempt is its own, where several could be one.
+    /// True if its next attempt is its own, where several could be one.
     pub alone: bool,
     /// How many parts the worker had let go when one of them kept it out: another number says that
     /// it can be tried again.

@@ -39,7 +39,7 @@ use crate::owners::pulse::{Beat, Pulse};
 /// How partitions follow the workload of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adaptation {
-    /// What the controller is told in advance.
+    /// Settings of the controller.
     pub settings: Settings,
     /// The workers' cores; `None`: they are in the sockets that the deployment says, all equally
     /// far from each other.
@@ -54,9 +54,9 @@ impl Adaptation {
     }
 }
 
-/// What a change is believed to cost until some were made: workers stop for as long as it takes to
-/// ask all of them, for any number of changes, and nothing is copied. So 80 changes are believed to
-/// cost what a pause of 160 us does.
+/// The assumed cost of a change until changes were measured: workers stop for as long as it takes
+/// to reach all of them, for any number of changes, and nothing is copied. So the assumed cost of
+/// 80 changes is that of a pause of 160 us.
 const CHANGE_SECONDS: f64 = 2e-6;
 /// Nanoseconds that a byte takes between two sockets where nobody knows: a line of 64 bytes in 128
 /// ns.
@@ -78,7 +78,7 @@ const QUESTION: usize = 21 * LINE_BYTES;
 const STANDINGS: usize = QUESTION + 8;
 const WORDS_BYTES: usize = QUESTION + LINE_BYTES;
 
-/// What a worker hands over.
+/// Counts that a worker hands over.
 struct Handed {
     worker: usize,
     arrays: Arrays,
@@ -91,29 +91,29 @@ struct Made {
     nanos: u64,
 }
 
-/// What lies between the workers and the main thread.
+/// Requests and counts between the workers and the main thread.
 #[derive(Default)]
 struct Desk {
     /// The question that is asked.
     question: u64,
     handed: Vec<Handed>,
-    /// What the worker takes that is asked to change the map.
+    /// The changes for the worker that is asked to change the map.
     changes: Option<Vec<Change>>,
     made: Option<Made>,
 }
 
-/// What the workers of a run share that follows its workload.
+/// State that the workers of a run share while its map follows the workload.
 pub(crate) struct Adapting<P: Platform> {
     adaptation: Adaptation,
     cores: Cores,
     words: P::Region,
     desk: Latched<P, Desk>,
-    /// Who has a processor.
+    /// The workers that have a processor.
     standing: Latched<P, Arc<Standing>>,
 }
 
 impl<P: Platform> Adapting<P> {
-    /// Of the workers of this deployment.
+    /// State for the workers of this deployment.
     ///
     /// # Errors
     /// There is no memory.
@@ -163,7 +163,7 @@ fn equally_far(sockets: &[u32]) -> Cores {
     Cores::new(sockets, (0..count).map(row).collect()).expect("a run has workers, in dense sockets")
 }
 
-/// What one worker has to do with it.
+/// The part of one worker.
 pub(crate) struct Part<'d, P: Platform> {
     shared: &'d Adapting<P>,
     worker: usize,
@@ -179,7 +179,7 @@ pub(crate) struct Part<'d, P: Platform> {
 }
 
 impl<'d, P: Platform> Part<'d, P> {
-    /// Of the worker with this number.
+    /// The part of the worker with this number.
     pub(crate) fn new(shared: &'d Adapting<P>, worker: usize) -> Self {
         Part { shared, worker, question: 0, version: 0, standings: 0, standing: None, transactions: 0 }
     }
@@ -271,28 +271,28 @@ impl<'d, P: Platform> Part<'d, P> {
     }
 }
 
-/// What the main thread waits for.
+/// The event that the main thread waits for.
 enum Waiting {
     /// The end of an interval.
     Until(Nanos),
-    /// What workers have counted.
+    /// Counts of the workers.
     Counts,
     /// The change of the map.
     Change,
 }
 
-/// What the main thread of a run does, from the moment on at which the workers have begun.
+/// The task of the main thread of a run, from the begin of the workers on.
 pub(crate) struct Monitoring<'a, P: Platform> {
     shared: &'a Adapting<P>,
     failing: Option<&'a Failing>,
     map: &'a PartitionMap,
-    /// What is said of it.
+    /// A note for the report.
     note: Option<&'a str>,
     monitor: Option<Monitor<'a, P>>,
 }
 
 impl<'a, P: Platform> Monitoring<'a, P> {
-    /// Of workers that own what this map says, of which this is said.
+    /// Monitors workers that own the partitions of this map, with this note.
     pub(crate) fn new(
         shared: &'a Adapting<P>,
         failing: Option<&'a Failing>,
@@ -335,7 +335,7 @@ impl<'a, P: Platform> Monitoring<'a, P> {
         Some(monitor.controller.map()).filter(|map| map.version() != version)
     }
 
-    /// What was decided; the run is over. `None`: it has not begun.
+    /// The decisions of the run, which is over; `None` if it has not begun.
     pub(crate) fn story(self, c: P::Core) -> Option<Story> {
         self.monitor.map(|monitor| monitor.story(c))
     }
@@ -348,7 +348,7 @@ struct Monitor<'a, P: Platform> {
     controller: Controller,
     cores: Cores,
     standing: Standing,
-    /// Whether workers are still to hear of processors that have come or gone.
+    /// True if workers are still to hear of processors that have come or gone.
     is_unheard: bool,
     /// When the measured time begins.
     warm: Nanos,
@@ -358,13 +358,14 @@ struct Monitor<'a, P: Platform> {
     /// Ends an interval early in which throughput changes.
     pulse: Pulse,
     beat: Beat,
-    /// What throughput is at the end of the interval, as a multiple of that of the interval.
+    /// Throughput at the end of the interval, as a multiple of the mean over the interval.
     times: f64,
     question: u64,
 }
 
 impl<'a, P: Platform> Monitor<'a, P> {
-    /// Of workers that have begun at `began`, measure from `warm` on, and own what this map says.
+    /// Monitors workers that began at `began`, measure from `warm` on, and own the partitions of
+    /// this map.
     fn new(
         shared: &'a Adapting<P>,
         failing: Option<&'a Failing>,
@@ -465,7 +466,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         })
     }
 
-    /// What was decided; the run is over.
+    /// The decisions of the run, which is over.
     fn story(mut self, c: P::Core) -> Story {
         if matches!(self.waiting, Waiting::Change) {
             let over = || Event::Refused { why: "the run is over".to_owned() };
@@ -503,7 +504,7 @@ impl<'a, P: Platform> Monitor<'a, P> {
         }
     }
 
-    /// What the workers have counted, when all have answered that are there.
+    /// The counts of the workers, when all present workers have answered.
     fn counted(&mut self, c: P::Core, now: Nanos) -> Option<Event> {
         let present = self.cores.present().count();
         let cores = &self.cores;

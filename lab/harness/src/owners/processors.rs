@@ -57,13 +57,13 @@ impl Standing {
         &self.absent
     }
 
-    /// Whether this worker's processor is gone.
+    /// True if this worker's processor is gone.
     pub(crate) fn is_absent(&self, worker: usize) -> bool {
         self.absent.binary_search(&worker).is_ok()
     }
 
-    /// What this worker's thread is bound to: its processor, or what is left; nothing, if none was
-    /// meant for it.
+    /// The processors that this worker's thread is bound to: its own, or the remaining ones; none,
+    /// if none was planned for it.
     pub(crate) fn binding(&self, worker: usize) -> Vec<HardwareThread> {
         match (self.own[worker], &self.usable) {
             (None, _) => Vec::new(),

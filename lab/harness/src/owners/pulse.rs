@@ -1,5 +1,5 @@
-//! Whether throughput changes within an interval of the monitor: intervals become long while
-//! nothing changes, and what changes then is to be noticed in a short one.
+//! Detects a change of throughput within an interval of the monitor: intervals become long while
+//! nothing changes, and a change has to be noticed soon.
 
 use platform::Nanos;
 
@@ -18,7 +18,7 @@ type Count = (Nanos, u64);
 /// Throughput since an interval began.
 #[derive(Default)]
 pub(crate) struct Pulse {
-    /// Of the interval before, if the map was the same.
+    /// Throughput of the interval before, if the map was the same.
     usual: Option<f64>,
     /// When the interval began, if it has.
     first: Option<Count>,
@@ -36,7 +36,7 @@ impl Pulse {
         *self = Pulse { usual: self.so_far().or(self.usual), ..Pulse::default() };
     }
 
-    /// What is felt from now on has nothing to do with what was before.
+    /// Forgets the throughput until now.
     pub(crate) fn forget(&mut self) {
         *self = Pulse::default();
     }

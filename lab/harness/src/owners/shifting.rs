@@ -19,7 +19,7 @@ pub struct Shift {
     pub count: usize,
 }
 
-/// What came of it.
+/// The result of the shifts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shifted {
     /// When it began, in seconds of the measured time.
@@ -53,7 +53,7 @@ pub(crate) struct Shifting {
 }
 
 impl Shifting {
-    /// Of this worker: the first one that does not fail makes all.
+    /// The shifts of this worker: the first worker that does not fail makes all.
     pub(crate) fn of(shifts: &[Shift], worker: usize, failing: Option<&Failing>) -> Self {
         let stays = |worker: &usize| failing.is_none_or(|failing| failing.of_worker(*worker).is_none());
         let is_first = (0..).find(stays) == Some(worker);

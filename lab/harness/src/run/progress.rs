@@ -12,7 +12,7 @@ use crate::workers::preparation::Preparation;
 use crate::workers::schedule::Schedule;
 use crate::workers::summary::seconds;
 
-/// What the main thread has seen of the run.
+/// The last sample of the main thread.
 pub(super) struct Watch {
     pub(super) workers: Range<usize>,
     pub(super) schedule: Schedule,

@@ -98,7 +98,7 @@ pub(crate) fn run<P: Host, W: Workload>(
     Ok(measured)
 }
 
-/// What a measurement says of checks.
+/// The outcomes of checks for a measurement.
 pub(crate) fn outcomes(checks: Vec<Check>) -> Vec<(String, crate::measurement::values::Check)> {
     checks.into_iter().map(|check| (check.name.to_owned(), check.result.into())).collect()
 }
@@ -107,7 +107,7 @@ pub(crate) fn outcomes(checks: Vec<Check>) -> Vec<(String, crate::measurement::v
 pub(crate) struct Bench<'a, P: Host, W: Workload> {
     workload: &'a W,
     tables: Tables<W>,
-    /// Of the instances of this process.
+    /// The databases of the instances of this process.
     opened: Vec<OpenedDatabase<P>>,
     /// Where they lie, if they are durable.
     paths: Vec<Option<PathBuf>>,
@@ -268,7 +268,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         &self.opened[0]
     }
 
-    /// What the logs have done since they were opened; `None` if nothing is durable.
+    /// The work of the logs since they were opened; `None` if nothing is durable.
     pub(crate) fn log_used(&self, c: P::Core) -> Option<LogUse> {
         opening::log_used(c, &self.opened)
     }
@@ -361,7 +361,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
         Ok(ended)
     }
 
-    /// What lies at these addresses, in whichever instance.
+    /// The rows and parts of indexes at these addresses, in any instance.
     fn occupants(&self, c: P::Core, lines: &[Address]) -> Vec<Option<Occupant>> {
         let mut all = self.opened[0].database.occupants(c, lines);
         for opened in &self.opened[1..] {
@@ -474,7 +474,7 @@ impl<'a, P: Host, W: Workload> Bench<'a, P, W> {
 }
 
 impl<P: Host, W: Workload> Bench<'_, P, W> {
-    /// What a worker on this database does.
+    /// The job of a worker on this database.
     pub(crate) fn job<'j>(&'j self, board: &'j Board<P>, database: &'j Database<P>) -> Job<'j, P, W> {
         let (workload, tables, executors) = (self.workload, &self.tables, self.executors);
         let (schedule, plan) = (Schedule::of(self.plan), self.plan);

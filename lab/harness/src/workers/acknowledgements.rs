@@ -17,7 +17,7 @@ pub(crate) struct Waiting {
     pub kind: usize,
     pub began: Nanos,
     commit: Commit,
-    /// Whether it was waited for: its group may be on disk before its epoch is durable.
+    /// True if it was waited for: its group may be on disk before its epoch is durable.
     is_written: bool,
 }
 
@@ -54,7 +54,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -1,5 +1,5 @@
-//! What a durable database was loaded with, as it says itself: a run with other data than these is
-//! refused before it begins.
+//! The data that a durable database was loaded with, as recorded in it: a run with other data than
+//! these is refused before it begins.
 //!
 //! A database says it in the row that says that loading is complete: the name of the workload, then
 //! a line for each flag that decides which rows are loaded, with its value.

@@ -28,7 +28,7 @@ pub(crate) struct Membership {
     pub deployment: u64,
     /// Which instance.
     pub instance: u16,
-    /// Of how many.
+    /// Number of instances.
     pub instances: u16,
     /// [`distributed::DataOwners::sum`] of how data are divided.
     pub owners: u32,
@@ -76,12 +76,12 @@ pub(crate) fn new_number<P: Platform>(seed: u64) -> u64 {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub path: PathBuf,
-    /// Whether an earlier run has loaded data.
+    /// True if an earlier run has loaded data.
     pub is_loaded: bool,
     pub membership: Option<Membership>,
 }
 
-/// Whether these are the instances of a deployment that divides data so, by their numbers; false:
+/// True if these are the instances of a deployment that divides data so, by their numbers; false:
 /// none of them has data.
 ///
 /// # Errors

@@ -48,9 +48,9 @@ pub(crate) struct RunDirectory<P: Host> {
     path: Option<PathBuf>,
     /// There if the run has several instances.
     instances: Option<DeploymentDirectory<P>>,
-    /// Whether the directory goes with the run.
+    /// True if the directory goes with the run.
     pub is_temporary: bool,
-    /// Whether another process removes it.
+    /// True if another process removes it.
     is_lent: bool,
 }
 
@@ -169,7 +169,7 @@ fn all_are_there<P: Host>(directory: &DeploymentDirectory<P>, instances: usize) 
 /// An opened database.
 pub(crate) struct OpenedDatabase<P: Host> {
     pub database: Database<P>,
-    /// What it took to open what an earlier run has loaded, if it holds that.
+    /// The cost of opening the data of an earlier run, if there are any.
     pub recovered: Option<Recovery>,
     /// The number of this opening, larger than that of any before; 0 if the database is not
     /// durable.
@@ -181,7 +181,7 @@ pub(crate) struct OpenedDatabase<P: Host> {
     /// Empty if the database is not durable.
     path: PathBuf,
     mark: Option<Table<Loaded>>,
-    /// What it is loaded with.
+    /// The data that it is loaded with.
     with: String,
 }
 
@@ -235,7 +235,7 @@ impl<P: Host> OpenedDatabase<P> {
         Ok(OpenedDatabase { database, recovered, opening, membership, remembered, path, mark, with })
     }
 
-    /// What there is.
+    /// The content of the directory.
     pub(crate) fn found(&self) -> Found {
         Found { path: self.path.clone(), is_loaded: self.recovered.is_some(), membership: self.membership }
     }
@@ -349,7 +349,7 @@ fn log_options(nodes: &[Option<Node>], is_virtual: bool) -> LogOptions {
     LogOptions { streams, segment_bytes, access: Access::Direct, ..LogOptions::default() }
 }
 
-/// What the logs of all instances have done since they were opened; `None` if nothing is durable.
+/// The work of the logs of all instances since they were opened; `None` if nothing is durable.
 pub(crate) fn log_used<P: Host>(c: P::Core, opened: &[OpenedDatabase<P>]) -> Option<LogUse> {
     opened.iter().filter_map(|opened| opened.database.log_used(c)).reduce(|all, one| LogUse {
         written_bytes: all.written_bytes + one.written_bytes,
@@ -360,7 +360,7 @@ pub(crate) fn log_used<P: Host>(c: P::Core, opened: &[OpenedDatabase<P>]) -> Opt
     })
 }
 
-/// What logs did between two looks.
+/// The growth of logs between two measurements.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct LogGrowth {
     bytes: u64,
@@ -373,8 +373,8 @@ pub(crate) struct LogGrowth {
 }
 
 impl LogGrowth {
-    /// Of logs that had done this before, and have done that after so many nanoseconds in each
-    /// instance, summed up.
+    /// The growth of logs from `before` to `after` in each instance, over these nanoseconds, summed
+    /// up.
     pub(crate) fn between(before: LogUse, after: LogUse, nanos: u64) -> Self {
         LogGrowth {
             bytes: after.written_bytes - before.written_bytes,

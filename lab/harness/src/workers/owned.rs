@@ -1,4 +1,4 @@
-//! What the workers of a run share that own partitions.
+//! State that workers share which own partitions.
 
 use boundary::SchemaBuilder;
 use boundary::Traits;
@@ -16,23 +16,23 @@ use crate::owners::shifting;
 use crate::plan::{Durability, Engine, Plan};
 use crate::workers::partitions::Remembered;
 
-/// What they share, and where they are.
+/// The shared state of owners, and their places.
 pub(crate) struct Owners<P: Platform> {
     pub shared: Shared<P>,
     /// By worker.
     pub sites: Vec<Site>,
-    /// Who owns what in the beginning.
+    /// The map at the beginning.
     pub partitions: PartitionMap,
-    /// What is said of them.
+    /// A note for the report.
     pub note: Option<String>,
     /// There where partitions follow the workload.
     pub adapting: Option<Adapting<P>>,
 }
 
 impl<P: Platform> Owners<P> {
-    /// Of a run; none if its workers own nothing. Each worker owns the parts that lie on its node,
-    /// of each table; where partitions follow the workload, what an earlier run on the same
-    /// database has left to it.
+    /// The owners of a run; none if its workers own nothing. Each worker owns the parts of each
+    /// table on its node; where partitions follow the workload, the partitions that an earlier run
+    /// on the same database left to it.
     ///
     /// # Errors
     /// Such a run is refused.
@@ -63,7 +63,8 @@ impl<P: Platform> Owners<P> {
 }
 
 impl<P: Platform> Owners<P> {
-    /// What follows the workload, if anything does, where some sockets may fail.
+    /// The monitoring by which partitions follow the workload, if they do, where some sockets may
+    /// fail.
     pub(crate) fn monitoring<'a>(&'a self, failing: Option<&'a Failing>) -> Option<Monitoring<'a, P>> {
         Some(Monitoring::new(self.adapting.as_ref()?, failing, (&self.partitions, self.note.as_deref())))
     }

@@ -23,7 +23,7 @@ struct Piece {
     owner: u16,
 }
 
-/// Who owned what.
+/// The owners of an earlier run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remembered {
     /// How many workers there were.
@@ -54,7 +54,7 @@ impl Remembered {
         self.pieces.iter().map(row).collect()
     }
 
-    /// What these rows tell, if there are such rows.
+    /// The owners that these rows describe, if there are such rows.
     pub(crate) fn of_rows(rows: &[u64]) -> Option<Self> {
         let rows = rows.iter().copied().filter(|row| (ROWS.0..=ROWS.1).contains(row));
         let piece = |row: u64| Piece {

@@ -1,4 +1,4 @@
-//! What happens between the warm-up and the measured time: memory is provided for what the run will
+//! Between the warm-up and the measured time, memory is provided for the rows that the run will
 //! insert.
 //!
 //! A worker provides memory for itself while it runs, between transactions, and clears pages for
@@ -19,7 +19,7 @@ use crate::execution::executor::Executor;
 use crate::workers::board::Board;
 use crate::workers::schedule::Schedule;
 
-/// What is provided besides what the warm-up suggests: throughput is not the same all the time.
+/// The memory provided beyond the estimate of the warm-up: throughput is not the same all the time.
 const BESIDES_PERCENT: u64 = 15;
 
 /// A worker in its warm-up.
@@ -44,7 +44,7 @@ impl Preparation {
         })
     }
 
-    /// Whether workers prepare a run of this schedule.
+    /// True if workers prepare a run of this schedule.
     pub(crate) fn is_for<P: Platform>(schedule: &Schedule) -> bool {
         let Schedule { warm_up_nanos, commits_max, transactions_max, .. } = *schedule;
         warm_up_nanos > 0 && commits_max.is_none() && transactions_max.is_none() && !P::VIRTUAL

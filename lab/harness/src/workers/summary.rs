@@ -1,4 +1,4 @@
-//! What the workers of a run have counted, added up.
+//! Adds up the counters of the workers of a run.
 
 use hdrhistogram::Histogram;
 use workloads::Workload;

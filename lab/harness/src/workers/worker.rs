@@ -1,4 +1,4 @@
-//! What one worker does and counts during a run.
+//! The work and the counters of one worker during a run.
 
 use std::sync::atomic::Ordering;
 
@@ -83,7 +83,7 @@ impl KindCounts {
     }
 }
 
-/// What one worker measured.
+/// The measurements of one worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WorkerResult {
     pub kinds: Vec<KindCounts>,
@@ -96,7 +96,7 @@ pub(crate) struct WorkerResult {
     pub distributed: u64,
     /// Messages to other instances.
     pub messages: u64,
-    /// Of these, those to each instance; empty if there is one.
+    /// Messages to each instance; empty if there is one instance.
     pub messages_to: Vec<u64>,
     /// Messages that its transactions took by the protocol, warm-up included, less those that it
     /// has sent.
@@ -318,7 +318,7 @@ impl<P: Host, W: Workload> Job<'_, P, W> {
         Ok(result)
     }
 
-    /// Whether the run has ended, or is to.
+    /// True if the run has ended, or is to.
     fn is_over(&self, c: P::Core, ends: Nanos) -> bool {
         // Relaxed: only says that it is time to go.
         P::now(c) >= ends || P::load(c, self.board.stop(), Ordering::Relaxed) != 0

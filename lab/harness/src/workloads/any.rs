@@ -36,7 +36,7 @@ const ONE: &str = "all of a run is of one workload: instances compare their plan
 struct Together;
 
 impl Together {
-    /// What makes the executors of workers that run procedures of a workload inline.
+    /// Maker of the executors of workers that run procedures of a workload inline.
     fn inline<P: Host, Q: Compiled>() -> MakeInline<P, Q> {
         P::inline()
     }
@@ -93,7 +93,7 @@ impl<'d, Q: Procedure> Executor<'d, Transaction> for Of<'d, Q> {
     }
 }
 
-/// What a transaction, a workload or tables of any kind do.
+/// Calls a method of a transaction, a workload or tables of any kind.
 macro_rules! each {
     ($Any:ident, $any:expr, $one:ident => $does:expr, $($Kind:ident)+) => {
         match $any { $($Any::$Kind($one) => $does),+ }
@@ -119,7 +119,7 @@ macro_rules! workloads {
         #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each action")]
         pub(crate) enum Action { $($Kind(<ProcedureOf<$Kind> as Procedure>::Action)),+ }
 
-        /// What an action gives back.
+        /// The result of an action.
         #[derive(Serialize, Deserialize)]
         #[allow(clippy::large_enum_variant, reason = "boxing would allocate for each output")]
         pub(crate) enum Output { $($Kind(<ProcedureOf<$Kind> as Procedure>::Output)),+ }

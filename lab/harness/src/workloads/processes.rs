@@ -42,7 +42,7 @@ pub struct OtherProcess {
     pub arguments: Vec<String>,
 }
 
-/// What the other process is to do.
+/// The task of the other process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Task {
     mechanism: Mechanism,
@@ -110,7 +110,7 @@ fn endpoint(mechanism: Mechanism) -> Endpoint {
     Endpoint::Path(std::env::temp_dir().join(format!("isles-ipc-{}", std::process::id())))
 }
 
-/// What a bare line took.
+/// The time of a bare line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passed {
     read_ns: f64,
@@ -174,7 +174,7 @@ pub(crate) fn ipc(c: HardwareCore, other: &OtherProcess, cx: Context<'_>) -> Res
     Ok(measured)
 }
 
-/// Of the two measurements of the line the faster one: disturbances make it slower only.
+/// Takes the faster of the two measurements of the line: disturbances only make it slower.
 fn round_trip(message_ns: f64, passed: [Passed; 2]) -> RoundTrip {
     let faster = |time: fn(&Passed) -> f64| time(&passed[0]).min(time(&passed[1]));
     let (line_ns, line_swapped_ns) = (faster(|passed| passed.read_ns), faster(|passed| passed.swapped_ns));
@@ -197,7 +197,7 @@ fn pinned<T: Send>(
     done.into_inner().ok().flatten().unwrap_or(Err(RunError::Worker("a worker ended without a result")))
 }
 
-/// What the second process does: its task is the last argument of its command line.
+/// The main function of the second process: its task is the last argument of its command line.
 ///
 /// # Errors
 /// It is no task, or the first process is gone.

@@ -15,8 +15,8 @@ use workloads::ycsb::Ycsb;
 use crate::names::names;
 use crate::workloads::processes::OtherProcess;
 
-/// What runs. A new workload of transactions is an entry here, and a line at the end of `any`; an
-/// experiment has an arm in `run` that says what runs it.
+/// The workload of a run. A new workload of transactions is an entry here, and a line at the end of
+/// `any`; an experiment has an arm in `run` that says what runs it.
 pub enum Workload {
     /// Reads and updates of a few rows of one table.
     Micro(Micro),

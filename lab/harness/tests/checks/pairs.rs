@@ -41,7 +41,7 @@ type Place = (u16, u16, u16);
 pub struct Turn {
     own: Place,
     other: Place,
-    /// Whether the other half is looked at in a second round.
+    /// True if the other half is looked at in a second round.
     late: bool,
     other_on: bool,
 }

@@ -258,7 +258,7 @@ fn histories_over_instances_are_serializable() {
     }
 }
 
-/// Whether some seed shows that the rules are broken.
+/// True if some seed shows that the rules are broken.
 fn is_caught(seeds: std::ops::Range<u64>, mut run: impl FnMut(u64) -> Result<Vec<String>, RunError>) -> bool {
     seeds.into_iter().any(|seed| !matches!(run(seed), Ok(violated) if violated.is_empty()))
 }

@@ -161,7 +161,7 @@ impl State {
         }
     }
 
-    /// Whether the system refuses this call, which counts.
+    /// True if the system refuses this call, which counts.
     pub(crate) fn refuses(&mut self, call: Call) -> bool {
         let Some(refusal) = self.faults.refusal.filter(|refusal| refusal.call == call) else { return false };
         self.calls += 1;

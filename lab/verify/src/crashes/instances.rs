@@ -48,7 +48,7 @@ pub const STORY: Story = Story(run_on);
 /// What goes wrong in a life.
 struct Plot {
     falls: Vec<Fall>,
-    /// Whether all instances of a machine crash.
+    /// True if all instances of a machine crash.
     machine: bool,
     /// Connections that break.
     cuts: u64,

@@ -53,10 +53,10 @@ pub struct Life {
     /// Which scheme's turn it is. The next one's comes when nothing is in doubt: `hstore` cannot
     /// hold two parts in a partition.
     pub turn: u64,
-    /// Whether transactions run until somebody kills; otherwise the deployment is opened, checked
+    /// True if transactions run until somebody kills; otherwise the deployment is opened, checked
     /// and closed.
     pub runs: bool,
-    /// Whether parts in doubt are rolled back whatever was decided, which is a fault that has to be
+    /// True if parts in doubt are rolled back whatever was decided, which is a fault that has to be
     /// noticed.
     pub forgets: bool,
 }

@@ -63,7 +63,7 @@ pub(super) struct Ledger {
     sites: u16,
     /// The life of the machine: numbers begin anew.
     pub round: AtomicU64,
-    /// Whether what is acknowledged is durable.
+    /// True if what is acknowledged is durable.
     acknowledges_durable: bool,
     /// Hears what is acknowledged: worker and number.
     tell: Option<fn(u16, u64)>,

@@ -89,7 +89,7 @@ pub(super) struct Lives<'a> {
     pub durability: Durability,
     pub place: Place,
     pub ledger: Ledger,
-    /// Whether the disks may refuse.
+    /// True if the disks may refuse.
     pub refuses: bool,
     pub marks: Marks,
 }

@@ -114,7 +114,7 @@ pub(super) fn boot_again(
     Ok(())
 }
 
-/// Whether a disk with these faults may refuse.
+/// True if a disk with these faults may refuse.
 pub(super) fn refuses(faults: &Faults) -> bool {
     faults.flush_failure_one_in > 0 || faults.capacity_bytes < u64::MAX
 }
@@ -242,7 +242,7 @@ fn boot(c: VirtualCore, outside: &Outside<'_>, round: u64) {
     }
 }
 
-/// Whether the disk may well have refused.
+/// True if the disk may well have refused.
 pub(super) fn is_refusal(error: &OpenError) -> bool {
     let OpenError::Log(LogError::File(error) | LogError::Stopped(error)) = error else { return false };
     matches!(error.kind, FileErrorKind::Full | FileErrorKind::Device(_))

@@ -363,7 +363,7 @@ impl Check<'_, '_> {
         lane.durable = length;
     }
 
-    /// Whether the rows of a lane are those of a state.
+    /// True if the rows of a lane are those of a state.
     fn fits(&self, id: u16, state: &State) -> bool {
         let inspector = &mut self.database.inspector(self.c);
         // Without a transaction, which would wait for parts in doubt that have the gap where there

@@ -50,7 +50,7 @@ struct Item {
     note: Vec<u8>,
 }
 
-/// Whether the worker deletes a row before it inserts another in its place, in one transaction; or
+/// True if the worker deletes a row before it inserts another in its place, in one transaction; or
 /// leaves the place to the next one.
 fn deletes_first(worker: u16) -> bool {
     worker.is_multiple_of(2)
@@ -116,7 +116,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Whether all that is wrong is that the last numbers of workers are missing.
+    /// True if all that is wrong is that the last numbers of workers are missing.
     pub(super) fn only_lost(&self, acknowledged: &[u64]) -> bool {
         let lost = self.numbers.iter().zip(acknowledged).filter(|(last, acknowledged)| last < acknowledged);
         self.wrong.len() == lost.count()

@@ -18,7 +18,7 @@ pub(super) struct Mix {
     pub keys: u64,
     /// Those that are used most: their number and the first of them.
     pub hot: (u64, u64),
-    /// Whether the table of items is divided in two.
+    /// True if the table of items is divided in two.
     pub partitioned: bool,
     /// Shortest epoch.
     pub epoch_nanos: u64,

@@ -33,7 +33,7 @@ struct Mix {
     keys: u64,
     /// Of each worker.
     transactions: u64,
-    /// Whether partitions are split, merged and moved meanwhile.
+    /// True if partitions are split, merged and moved meanwhile.
     rearranges: bool,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Recorder<'r> {
     keys: u64,
     /// How many keys most accesses are to, and the first of them.
     hot: (u64, u64),
-    /// Whether all keys are of one site, of which there are several.
+    /// True if all keys are of one site, of which there are several.
     is_site: bool,
     next_version: &'r mut u64,
     reads: Vec<(u64, Seen)>,

@@ -58,7 +58,7 @@ pub(super) trait Ordered: Row<Key = u64> + Debug {
     /// Its version.
     fn version(&self) -> u64;
 
-    /// Whether all of it is of the same version.
+    /// True if all of it is of the same version.
     fn is_whole(&self) -> bool;
 }
 

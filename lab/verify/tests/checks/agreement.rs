@@ -90,7 +90,7 @@ fn random_writes(random: &mut Random, rows: &Rows, number: u64) -> Vec<(u64, Cha
     writes
 }
 
-/// Whether some order of the rest explains everything: it agrees with real time, with the order of
+/// True if some order of the rest explains everything: it agrees with real time, with the order of
 /// stamps of each key's changes, and every transaction sees what those before it left.
 fn is_explained(history: &History, rows: &Rows, rest: &[usize]) -> bool {
     if rest.is_empty() {

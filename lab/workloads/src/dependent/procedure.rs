@@ -53,7 +53,7 @@ impl Transaction {
         Transaction { site, number, multisite, divided, own: 0, digest: 0, draws: 2 + u8::from(multisite) }
     }
 
-    /// Whether it is of any site.
+    /// True if it is of any site.
     pub fn is_multisite(&self) -> bool {
         self.multisite
     }

@@ -9,7 +9,7 @@ pub struct Dependent {
     pub rows_per_site: u32,
     /// Share of the transactions that may be of any site.
     pub multisite: f64,
-    /// Whether a transaction is one action: several instances share the data, and send each other
+    /// True if a transaction is one action: several instances share the data, and send each other
     /// whole parts of transactions.
     pub divided: bool,
 }

@@ -21,7 +21,7 @@ struct Ended {
     counts: LockCounts,
     /// Changes, the warm-up's among them, the last one not.
     changes: u64,
-    /// Whether the values that it saw ascended.
+    /// True if the values that it saw ascended.
     ascending: bool,
 }
 
@@ -67,7 +67,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether to count in this phase.
+    /// True if to count in this phase.
     fn enter(&mut self, phase: Phase) -> bool {
         if phase == Phase::Measuring && !self.open {
             self.open = true;

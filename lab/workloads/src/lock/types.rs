@@ -32,7 +32,7 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    /// Whether a thread holds something that others wait for.
+    /// True if a thread holds something that others wait for.
     pub fn is_lock(self) -> bool {
         match self {
             LockKind::TestAndSet
@@ -49,7 +49,7 @@ impl LockKind {
         }
     }
 
-    /// Whether waiters pause between two looks when [`LockSpec::backoff_nanos`] is not 0.
+    /// True if waiters pause between two looks when [`LockSpec::backoff_nanos`] is not 0.
     pub fn backs_off(self) -> bool {
         matches!(self, LockKind::TestAndTestAndSet | LockKind::Ticket)
     }

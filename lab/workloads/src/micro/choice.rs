@@ -13,7 +13,7 @@ const REDRAWS_MAX: u32 = 32;
 pub struct Request {
     /// The row.
     pub key: u64,
-    /// Whether it is updated, or read.
+    /// True if it is updated, or read.
     pub update: bool,
 }
 
@@ -88,7 +88,7 @@ impl Rows {
 pub struct Choice {
     rows_per_site: u64,
     grouping: Grouping,
-    /// Whether a transaction starts at its worker's site.
+    /// True if a transaction starts at its worker's site.
     starts_at_home: bool,
     everywhere: Rows,
     of_site: Vec<Rows>,

@@ -31,7 +31,7 @@ impl MicroTransaction {
         MicroTransaction { batches, draws, multisite, digest: 0 }
     }
 
-    /// Whether it takes rows from all sites.
+    /// True if it takes rows from all sites.
     pub fn is_multisite(&self) -> bool {
         self.multisite
     }

@@ -24,7 +24,7 @@ pub trait CountedRow: Row<Key = u64> {
     fn counter(&self) -> u64;
     /// A number that depends on all words of the row.
     fn digest(&self) -> u64;
-    /// Whether the payload is what [`Self::make`] gave the row.
+    /// True if the payload is what [`Self::make`] gave the row.
     fn is_intact(&self) -> bool;
     /// Starts to bring closer what lies beyond the row's first line.
     fn prefetch<T: Verbs>(handle: Handle<Self>, transaction: &mut T);

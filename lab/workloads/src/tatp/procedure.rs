@@ -95,7 +95,7 @@ pub struct Transaction {
     pub request: Request,
     /// What the client is told if it commits.
     pub answer: Answer,
-    /// Whether an action has not found what it looked for.
+    /// True if an action has not found what it looked for.
     missing: bool,
     /// Whom the number belongs to.
     located: u32,

@@ -106,7 +106,7 @@ pub struct Tatp {
     pub multisite: f64,
     /// If some subscribers are wanted more than the others: then any worker draws any of them.
     pub hot: Option<Hot>,
-    /// Whether all that a transaction does for a number is one action: several instances share the
+    /// True if all that a transaction does for a number is one action: several instances share the
     /// data, and send each other whole parts of transactions.
     pub divided: bool,
 }

@@ -257,7 +257,7 @@ pub struct Home {
     pub c_id: u16,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
-    /// Whether warehouse and customer are read without concurrency control whatever else runs.
+    /// True if warehouse and customer are read without concurrency control whatever else runs.
     pub unvalidated: bool,
 }
 
@@ -363,7 +363,7 @@ pub struct Insert {
     pub all_local: bool,
     /// O_OL_CNT.
     pub line_count: u8,
-    /// Whether the rows enter indexes.
+    /// True if the rows enter indexes.
     pub indexed: bool,
     /// The lines in their order.
     pub lines: Vec<InsertLine>,

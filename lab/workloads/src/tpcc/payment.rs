@@ -173,7 +173,7 @@ pub struct Home {
     pub amount: i32,
     /// Random numbers that were drawn for the transaction and not declared yet.
     pub draws: u8,
-    /// Whether the warehouse is taken before the district.
+    /// True if the warehouse is taken before the district.
     pub early: bool,
 }
 
@@ -255,7 +255,7 @@ pub struct Payer {
     pub home: (u16, u8),
     /// H_AMOUNT in cents.
     pub amount: i32,
-    /// Whether C_DATA and the details are in use.
+    /// True if C_DATA and the details are in use.
     pub long_attributes: bool,
 }
 
@@ -340,7 +340,7 @@ impl Payer {
 pub struct Insert {
     /// The row.
     pub row: History,
-    /// Whether it enters the index.
+    /// True if it enters the index.
     pub indexed: bool,
 }
 

@@ -75,7 +75,7 @@ impl Mix {
         }
     }
 
-    /// Whether no transaction of the mix looks for rows that another one has inserted.
+    /// True if no transaction of the mix looks for rows that another one has inserted.
     pub fn finds_no_insert(self) -> bool {
         matches!(self, Mix::Narrow | Mix::Payment | Mix::NewOrder)
     }
@@ -151,7 +151,7 @@ pub struct Sizes {
     pub customers: u16,
     /// Initial orders of a district that are not delivered.
     pub new_orders: u16,
-    /// Whether the long attributes are in use.
+    /// True if the long attributes are in use.
     pub long_attributes: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct Tpcc {
     pub warehouses: u16,
     /// Which transactions run.
     pub mix: Mix,
-    /// Whether other transactions may run later: then no column counts as constant that any of the
+    /// True if other transactions may run later: then no column counts as constant that any of the
     /// five writes.
     pub mix_changes: bool,
     /// How large a warehouse is.
@@ -180,7 +180,7 @@ pub struct Tpcc {
     pub remote_payment_percent: f64,
     /// Percent of order lines supplied by another warehouse; 1 in the standard.
     pub remote_items_percent: f64,
-    /// Whether NewOrder and Payment insert rows.
+    /// True if NewOrder and Payment insert rows.
     pub inserts: bool,
     /// How transactions do what the standard leaves open.
     pub ways: Ways,

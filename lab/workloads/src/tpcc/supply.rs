@@ -32,9 +32,9 @@ pub struct Supply {
     pub w_id: u16,
     /// The ordering district: whose S_DIST_xx is read.
     pub d_id: u8,
-    /// Whether it is another warehouse than the customer's.
+    /// True if it is another warehouse than the customer's.
     pub remote: bool,
-    /// Whether I_DATA, S_DATA and S_DIST_xx are in use.
+    /// True if I_DATA, S_DATA and S_DIST_xx are in use.
     pub long_attributes: bool,
     /// The lines.
     pub lines: ArrayVec<SupplyLine, LINES_MAX>,

@@ -99,7 +99,7 @@ pub fn data(random: &mut Random) -> Text<50> {
     text
 }
 
-/// Whether the letter is one of ORIGINAL.
+/// True if the letter is one of ORIGINAL.
 #[inline(always)]
 fn is_in_original(byte: u8) -> bool {
     const LETTERS_OF_ORIGINAL: u32 = {
@@ -114,7 +114,7 @@ fn is_in_original(byte: u8) -> bool {
     letter < 26 && LETTERS_OF_ORIGINAL >> letter & 1 != 0
 }
 
-/// Whether the bytes of I_DATA or S_DATA contain ORIGINAL. Any occurrence covers one of every
+/// True if the bytes of I_DATA or S_DATA contain ORIGINAL. Any occurrence covers one of every
 /// eighth bytes: only those are looked at first.
 #[inline]
 pub fn is_original(bytes: &[u8]) -> bool {

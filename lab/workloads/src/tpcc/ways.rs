@@ -38,10 +38,10 @@ pub struct Ways {
     pub hot_rows: HotRows,
     /// The order of stocks.
     pub stocks: Stocks,
-    /// Whether rows that NewOrder and Payment insert enter indexes. Rows that do not are never
+    /// True if rows that NewOrder and Payment insert enter indexes. Rows that do not are never
     /// found again.
     pub index_inserts: bool,
-    /// Whether NewOrder reads its warehouse and customer without concurrency control whatever else
+    /// True if NewOrder reads its warehouse and customer without concurrency control whatever else
     /// runs.
     pub unvalidated_reads: bool,
 }

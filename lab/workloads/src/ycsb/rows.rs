@@ -78,7 +78,7 @@ impl Content {
         words.fold(last, |sum, word| sum ^ u64::from_le_bytes(word.try_into().unwrap_or_default()))
     }
 
-    /// Whether each field was written as a whole, and for this record.
+    /// True if each field was written as a whole, and for this record.
     pub fn is_intact(&self, key: u64) -> bool {
         let fields = self.0.chunks_exact(FIELD_BYTES).enumerate();
         fields.into_iter().all(|(field, bytes)| bytes == field_content(key, field, stamp(bytes)))

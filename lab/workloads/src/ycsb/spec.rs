@@ -21,7 +21,7 @@ pub enum YcsbWorkload {
 }
 
 impl YcsbWorkload {
-    /// Whether transactions insert records.
+    /// True if transactions insert records.
     pub fn inserts(self) -> bool {
         matches!(self, YcsbWorkload::D | YcsbWorkload::E)
     }

@@ -60,7 +60,7 @@ macro_rules! workloads {
                 }
             }
 
-            /// Whether the workload `name` runs transactions in a database.
+            /// True if the workload `name` runs transactions in a database.
             pub fn has_database(name: WorkloadName) -> bool {
                 match name {
                     $(WorkloadName::$workload => $workload::HAS_DATABASE,)+

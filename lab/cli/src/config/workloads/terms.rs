@@ -45,7 +45,7 @@ pub enum Split {
 
 /// A workload with its flags, resolved.
 pub trait BenchWorkload: Sized {
-    /// Whether transactions run in a database.
+    /// True if transactions run in a database.
     const HAS_DATABASE: bool = true;
     /// What the workload counts.
     const COUNTS: &'static str = "commits";
@@ -81,7 +81,7 @@ pub trait BenchWorkload: Sized {
         0.0
     }
 
-    /// Whether tables grow while transactions run.
+    /// True if tables grow while transactions run.
     fn grows(&self) -> bool {
         false
     }

@@ -37,7 +37,7 @@ pub struct Tpcc {
     /// Which transactions.
     #[serde(serialize_with = "serialize_name")]
     pub mix: Mix,
-    /// Whether something changes while it runs.
+    /// True if something changes while it runs.
     #[serde(skip)]
     pub changes: bool,
     /// Percent of payments by customers of another warehouse.
@@ -69,7 +69,7 @@ pub struct Tpcc {
     pub unvalidated_reads: Switch,
 }
 
-/// Whether no transaction looks for inserted rows.
+/// True if no transaction looks for inserted rows.
 fn finds_none(mix: Mix) -> bool {
     matches!(mix, Mix::Narrow | Mix::Payment | Mix::NewOrder)
 }

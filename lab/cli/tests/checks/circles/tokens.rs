@@ -80,7 +80,7 @@ fn after_raw_string(signs: &[char], at: usize) -> Option<usize> {
     Some((quote + 1..signs.len()).find(ends).map_or(signs.len(), |place| place + 1 + hashes))
 }
 
-/// Whether a character begins at this quotation mark, not a lifetime.
+/// True if a character begins at this quotation mark, not a lifetime.
 fn is_character(signs: &[char], at: usize) -> bool {
     signs.get(at + 1) == Some(&'\\') || signs.get(at + 2) == Some(&'\'')
 }

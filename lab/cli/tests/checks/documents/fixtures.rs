@@ -113,7 +113,7 @@ fn shorten_run(line: &str) -> String {
     }
 }
 
-/// Whether a key is one of a finding or of the study, not a run's.
+/// True if a key is one of a finding or of the study, not a run's.
 fn is_field(key: &str) -> bool {
     ["id", "title", "about", "source", "claim", "published", "accept", "value", "needs", "note"]
         .contains(&key.trim())

@@ -100,13 +100,13 @@ fn command(line: &str) -> Option<String> {
     is_command.then(|| line.split("  ").next().unwrap_or_default().trim().to_owned())
 }
 
-/// Whether words of a sentence are a whole command, not a command's name and that of a flag.
+/// True if words of a sentence are a whole command, not a command's name and that of a flag.
 fn is_whole(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     words.len() > 2 && words.last() != Some(&"--out") && !(words[1] == "bench" && words[2].starts_with("--"))
 }
 
-/// Whether a word stands for others.
+/// True if a word stands for others.
 fn has_names(line: &str) -> bool {
     let is_name = |word: &str| !word.is_empty() && word.chars().all(|one| one.is_ascii_uppercase());
     line.contains("...")

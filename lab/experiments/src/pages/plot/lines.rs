@@ -20,7 +20,7 @@ pub struct Series {
     pub name: String,
     /// A value for each position.
     pub values: Vec<f64>,
-    /// Whether it is dashed, as what was not measured here.
+    /// True if it is dashed, as what was not measured here.
     pub dashed: bool,
 }
 
@@ -37,10 +37,10 @@ pub struct Lines {
     pub positions: Vec<f64>,
     /// Labels of the positions where they are not numbers.
     pub names: Option<Vec<String>>,
-    /// Whether axes that span more than a factor of 8 are logarithmic; a vertical axis that is not
+    /// True if axes that span more than a factor of 8 are logarithmic; a vertical axis that is not
     /// begins at zero.
     pub logarithmic: bool,
-    /// Whether every value has a dot, and the surface below the first line stays empty.
+    /// True if every value has a dot, and the surface below the first line stays empty.
     pub dots: bool,
     /// Height of the drawing.
     pub height: f64,

@@ -39,7 +39,7 @@ impl Scale {
         }
     }
 
-    /// Whether the axis is logarithmic.
+    /// True if the axis is logarithmic.
     pub fn is_logarithmic(&self) -> bool {
         self.logarithmic
     }

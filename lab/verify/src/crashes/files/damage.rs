@@ -161,7 +161,7 @@ impl Damage {
         content
     }
 
-    /// Whether an opening that has left this directory has removed a copy together with its
+    /// True if an opening that has left this directory has removed a copy together with its
     /// original, which says of itself that it is superseded.
     pub fn is_superseded(&self, after: &Content) -> bool {
         let Damage::Duplicate(name, copy) = self else { return false };

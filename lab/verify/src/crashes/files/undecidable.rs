@@ -21,7 +21,7 @@ pub struct Loss<'a> {
     pub damage: &'a Damage,
     /// How the last life of the directory ended.
     pub ended: Ended,
-    /// Whether rows lie in pages.
+    /// True if rows lie in pages.
     pub of_pages: bool,
     /// The names of all files.
     pub names: &'a [&'a str],
@@ -31,7 +31,7 @@ pub struct Loss<'a> {
 
 /// A kind of loss that cannot be seen.
 pub struct Undecidable {
-    /// Whether rows lie in pages.
+    /// True if rows lie in pages.
     pub of_pages: bool,
     /// How the last life of the directory ended.
     pub ended: Ended,

@@ -133,7 +133,7 @@ impl Outside<'_> {
         locked(&self.violations).push(what);
     }
 
-    /// Whether the table changes its form when workers are done.
+    /// True if the table changes its form when workers are done.
     fn is_alone(&self) -> bool {
         self.task.seed % SEEDS_PER_ALONE == 1
     }

@@ -57,7 +57,7 @@ pub(super) trait Form: Row<Key = (u32, u32)> + Clone {
         table: Table<Self>,
         new: &Self,
     ) -> Result<(), Abort>;
-    /// Whether the row is found by its indexes, and another value of it is not.
+    /// True if the row is found by its indexes, and another value of it is not.
     fn is_indexed(&self, t: &mut Transaction<'_>, table: Table<Self>) -> Result<bool, Abort>;
     /// All rows as each index has them.
     fn by_indexes(database: &Database<VirtualMachine>, c: VirtualCore, table: Table<Self>) -> Vec<Vec<Self>>;

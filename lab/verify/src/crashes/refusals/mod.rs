@@ -74,7 +74,7 @@ pub enum Planted {
     StaysRefused,
 }
 
-/// Whether the log may stop for good when this call is refused: what was to be written or flushed
+/// True if the log may stop for good when this call is refused: what was to be written or flushed
 /// may be there or not, and a second answer of the system means nothing.
 pub fn ends_the_log(call: Call) -> bool {
     matches!(call, Call::Write | Call::Flush | Call::FlushDirectory)

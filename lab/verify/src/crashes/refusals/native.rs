@@ -45,7 +45,7 @@ impl Limit {
         }
     }
 
-    /// Whether the process may end by it: records that cannot be written stop the log.
+    /// True if the process may end by it: records that cannot be written stop the log.
     fn may_end(self) -> bool {
         matches!(self, Limit::FileBytes(_))
     }
@@ -180,7 +180,7 @@ impl Running {
         Ok(Running { child, count, opened, lines, reader })
     }
 
-    /// Whether the process has not ended.
+    /// True if the process has not ended.
     fn lives(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
