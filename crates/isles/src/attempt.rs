@@ -51,12 +51,12 @@ pub(crate) struct State {
     pub(crate) lost_patience: bool,
     /// True if this is a snapshot.
     pub(crate) only_reads: bool,
-    /// What may be used, if this is a step of a procedure.
+    /// The keys that may be used, if this is a step of a procedure.
     pub(crate) limit: Option<Limit>,
 }
 
 impl State {
-    /// Of a step of a procedure.
+    /// The state of a step of a procedure.
     pub(crate) fn of_step(limit: Limit) -> Self {
         State { attempts: 1, limit: Some(limit), ..State::default() }
     }
@@ -146,7 +146,7 @@ impl Transaction<'_> {
         if stops { self.stop(table.database, number) } else { Ok(()) }
     }
 
-    /// What stops a verb on this table, if anything does.
+    /// The error that stops a verb on this table, if there is one.
     #[cold]
     fn stop(&mut self, database: u64, table: usize) -> Result<()> {
         self.shared.check_process()?;

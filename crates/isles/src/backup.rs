@@ -76,7 +76,7 @@ pub(crate) enum CopyError {
     Copy { path: PathBuf, what: String },
 }
 
-/// What happened at a path, which is named once.
+/// The error at a path, which is named once.
 fn at(path: &Path, error: &LogError) -> String {
     let (path, text) = (path.display().to_string(), error.to_string());
     if text.contains(&path) { text } else { format!("{path}: {text}") }

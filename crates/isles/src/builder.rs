@@ -1,4 +1,4 @@
-//! What a database is to be: limits, scheme, tables; and how it is opened.
+//! Options of a database: limits, scheme, tables; and its opening.
 // The number that tells databases apart is no shared word of the engine.
 #![allow(clippy::disallowed_types)]
 
@@ -253,9 +253,9 @@ impl Builder {
         self
     }
 
-    /// Whether it is counted how long transactions take, for [`Database::statistics`]; it is not
-    /// unless set. It costs two readings of the clock a transaction, some 40 ns together, and 3 KiB
-    /// a session. [`Latencies::count`](crate::Latencies::count) has an example.
+    /// Counts how long transactions take, for [`Database::statistics`]; off unless set. The count
+    /// costs two readings of the clock a transaction, some 40 ns together, and 3 KiB a session.
+    /// [`Latencies::count`](crate::Latencies::count) has an example.
     #[must_use]
     pub fn latencies(mut self, counted: bool) -> Self {
         self.latencies = counted;
@@ -438,7 +438,7 @@ fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedO
     }
 }
 
-/// Whether databases can be opened under this scheme.
+/// Checks that databases can be opened under this scheme.
 pub(crate) fn check_compiled(scheme: Scheme) -> Result<()> {
     if engine_native::is_compiled(scheme) {
         Ok(())

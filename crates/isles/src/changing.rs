@@ -137,7 +137,7 @@ impl Database {
     }
 }
 
-/// What stands in the way of a change of this table.
+/// The obstacle to a change of this table.
 pub(crate) fn of_change(error: ChangeError, table: &str) -> Error {
     match error {
         ChangeError::Table(error) => error.into(),

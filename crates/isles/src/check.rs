@@ -1,4 +1,4 @@
-//! Whether a directory is whole.
+//! Checks of directories.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use platform::Hardware;
 use crate::database::Database;
 use crate::error::{Error, OpenReason, Result};
 
-/// What is in a directory that is whole: what [`Database::check`] has found. [`Database::check`]
+/// The content of a directory without faults, as [`Database::check`] found it. [`Database::check`]
 /// has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -81,8 +81,8 @@ impl<'c, R: Row> TableChange<'c, R> {
         TableChange::default()
     }
 
-    /// What rows that are there get in columns that are new: what this row has there. Without it
-    /// they get no value, which columns must allow (`Option`).
+    /// Existing rows get the values of this row in new columns. Without it they get no value, which
+    /// the columns must allow (`Option`).
     ///
     /// [`TableChange`] has an example.
     #[must_use]

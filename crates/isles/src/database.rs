@@ -169,8 +169,8 @@ impl Database {
         Ok(Table { inner, database: self.shared.id })
     }
 
-    /// What the tables are: names, columns with their types, indexes. [`Transaction::get_dynamic`]
-    /// and its likes read and write rows by that, without a Rust type.
+    /// The tables: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its
+    /// likes read and write rows by that, without a Rust type.
     ///
     /// [`Database`] has an example.
     pub fn tables(&self) -> Vec<&TableDescription> {

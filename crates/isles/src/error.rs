@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors, and their remedies.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use terms::Abort;
 /// [`Error`] has an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What two transactions collided on.
+/// The cause of a conflict between two transactions.
 pub use terms::Conflict;
 
 /// Why a transaction did not commit, or a database or session could not be opened.
@@ -63,7 +63,7 @@ pub enum Error {
     Conflict {
         /// Attempts made.
         attempts: u32,
-        /// What the last one collided on.
+        /// The cause of the last conflict.
         reason: Conflict,
     },
     /// A row with this key exists already.
@@ -87,7 +87,7 @@ pub enum Error {
         requested: usize,
         /// The structure that asked for them.
         structure: &'static str,
-        /// What refused: the limit, or the operating system's words.
+        /// The reason of the refusal: the limit, or the operating system's message.
         reason: String,
     },
     /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or the rows
@@ -137,7 +137,7 @@ pub enum Error {
     Declaration {
         /// The table's name.
         table: String,
-        /// What is wrong, and what is accepted.
+        /// The fault, and the values that are accepted.
         reason: String,
     },
     /// A text does not fit into its column.
@@ -155,7 +155,7 @@ pub enum Error {
     NotChanged {
         /// The table.
         table: String,
-        /// What is in the way.
+        /// The obstacle.
         source: Cause,
     },
     /// All sessions of the database are in use.
@@ -192,7 +192,7 @@ pub enum Error {
     InUse {
         /// Sessions.
         sessions: usize,
-        /// Of these, sessions with an open transaction.
+        /// The sessions with an open transaction.
         transactions: usize,
         /// Tickets of commits.
         tickets: usize,
@@ -209,9 +209,9 @@ pub enum Error {
     /// The directory cannot be opened. It is as it was.
     #[error("{source}")]
     Open {
-        /// What kind of trouble it is.
+        /// The kind of fault.
         reason: OpenReason,
-        /// What exactly, and what to do.
+        /// The fault, and its remedy.
         source: Cause,
     },
     /// The directory cannot be copied.
@@ -256,7 +256,7 @@ pub enum Error {
     RollBack,
 }
 
-/// What to do about a key that is taken.
+/// The advice about a key that is taken.
 fn key_in_words(key: &Option<String>) -> String {
     key.as_ref().map_or_else(|| "this key".to_owned(), |key| format!("the key {key}"))
 }
@@ -303,7 +303,7 @@ pub enum OpenReason {
     OtherTables,
     /// Its deployment divides the data otherwise.
     OtherDivision,
-    /// What was on disk cannot be read any more.
+    /// Data on disk cannot be read any more.
     Damaged,
     /// A transaction over several databases is in doubt, and cannot be kept as things are.
     InDoubt,

@@ -1,5 +1,5 @@
-//! What a program may want to write down: the listener of
-//! [`Builder::on_event`](crate::Builder::on_event) hears of it.
+//! Events for the log of a program: the listener of [`Builder::on_event`](crate::Builder::on_event)
+//! receives them.
 // Threads of the program share the listener; its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -57,10 +57,10 @@ pub enum Event {
     Closed,
 }
 
-/// What a program gives to hear of events.
+/// A program's listener of events.
 pub(crate) type Listener = dyn Fn(&Event) + Send + Sync;
 
-/// Who hears of events, and of which.
+/// The listener, and the events that it receives.
 pub(crate) struct Watcher {
     listener: Box<Listener>,
     slow: Duration,

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Of each power of two, so many buckets: a figure is at most an eighth too large.
+/// Buckets of each power of two: a figure is at most an eighth too large.
 const STEPS: usize = 8;
 /// Powers of two: what took longer than 9 hours counts as that long.
 const POWERS: usize = 45;

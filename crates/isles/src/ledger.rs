@@ -1,5 +1,5 @@
-//! Who uses a database, and what its sessions have done: one set of counters a session, which
-//! nobody else writes, so that counting costs a transaction next to nothing.
+//! The users of a database, and the counts of its sessions: each session writes a set of counters
+//! of its own, so that counting costs a transaction next to nothing.
 // Threads of the program share the ledger: its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -11,7 +11,7 @@ use terms::{Abort, Conflict};
 use crate::latency::{Histogram, Latencies};
 use crate::statistics::{ConflictStatistics, TransactionStatistics};
 
-/// What sessions have done that had these counters, one after the other.
+/// Counts of the sessions that used these counters, one after the other.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Counters {
@@ -92,7 +92,7 @@ struct AllCounters {
     idle: Vec<Arc<Counters>>,
 }
 
-/// Who uses a database.
+/// The users of a database.
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// True if it is counted how long transactions take.
@@ -103,11 +103,11 @@ pub(crate) struct Ledger {
     transactions: AtomicU64,
 }
 
-/// Who keeps a database open, but for clones of it.
+/// The users that keep a database open, without clones of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Users {
     pub(crate) sessions: usize,
-    /// Of the sessions, those with a transaction that is open.
+    /// The sessions with an open transaction.
     pub(crate) transactions: usize,
     pub(crate) tickets: usize,
 }
@@ -166,7 +166,7 @@ impl Ledger {
         self.has_latencies
     }
 
-    /// What all sessions have done, those included that have ended.
+    /// Counts of all sessions, also of those that have ended.
     pub(crate) fn transactions(&self) -> TransactionStatistics {
         let mut sum = TransactionStatistics::default();
         self.with(|counters| counters.all.iter().for_each(|counters| counters.add_to(&mut sum)));

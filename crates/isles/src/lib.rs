@@ -227,7 +227,7 @@ pub struct Guide;
 #[doc = include_str!("../../../docs/coming-from.md")]
 pub struct ComingFrom;
 
-/// What the project shows first: its program is compiled.
+/// The README of the project: its program is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct ReadMe;

@@ -23,7 +23,7 @@ use crate::select::Select;
 const ROWS_FIRST: u64 = 8;
 const ROWS_MOST: u64 = 256;
 
-/// What an iterator gives of each row: itself, or some of its fields. [`Scan::rows`] has an
+/// The items of an iterator over rows: rows, or some of their fields. [`Scan::rows`] has an
 /// example.
 pub trait Shown<R: Row> {
     /// That.
@@ -35,7 +35,7 @@ pub trait Shown<R: Row> {
     fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>)
     -> Result<Option<RowId>>;
 
-    /// What the scan has left, behind the last row that it has read.
+    /// The rest of the scan behind the last row that it has read.
     #[doc(hidden)]
     fn rest<K: Key>(
         scan: &mut Scan<'_, R, K>,

@@ -273,7 +273,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(Some(range))
     }
 
-    /// What came of a scan, if it has not failed by what its visitor did.
+    /// The result of a scan, unless its visitor failed.
     fn end(&mut self, scanned: std::result::Result<(), Abort>, failed: Option<Error>) -> Result<()> {
         match failed {
             Some(error) => Err(error),
@@ -313,5 +313,5 @@ impl Showing {
     }
 }
 
-/// What is done with each row of a scan.
+/// The visitor of each row of a scan.
 type Visit<'v> = dyn FnMut(&mut Transaction<'_>, RowId) -> Result<ControlFlow<()>> + 'v;

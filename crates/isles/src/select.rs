@@ -1,4 +1,4 @@
-//! What is read of each row: some of its fields.
+//! The fields that are read of each row.
 
 use boundary::Span;
 use schema::row_keys::is_key_column;
@@ -8,7 +8,7 @@ use schema::{Field, NullableField, Row, Value};
 /// that lies between the first and the last of them is copied. [`Transaction`](crate::Transaction)
 /// has an example.
 pub trait Select<R: Row>: Copy + sealed::Sealed<R> {
-    /// What comes out: the field's value, or a tuple of values.
+    /// The result: the field's value, or a tuple of values.
     type Value;
 
     /// The bytes of the row that the fields lie in.

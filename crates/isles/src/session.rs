@@ -109,7 +109,7 @@ enum Ended {
     Failed(Error),
 }
 
-/// What is asked of a transaction beside its body.
+/// The options of a transaction beside its body.
 #[derive(Clone, Copy)]
 struct Wish<'w> {
     mode: Mode,
@@ -140,7 +140,7 @@ impl Session {
         Ok(Session { inner, options, state, transactions: 0, begun: false, entry })
     }
 
-    /// What all handles of the database share.
+    /// The state that all handles of the database share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         self.inner.borrow_owner()
     }
@@ -434,7 +434,7 @@ impl Session {
     }
 }
 
-/// Of a session, what attempts use.
+/// The parts of a session that attempts use.
 struct Asked<'s> {
     shared: &'s Shared,
     state: &'s mut State,

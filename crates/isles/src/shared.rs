@@ -1,4 +1,4 @@
-//! What all handles of a database share.
+//! State that all handles of a database share.
 // The number of sessions, and which tables are there, are no shared words of the engine.
 #![allow(clippy::disallowed_types)]
 
@@ -18,7 +18,7 @@ use crate::nesting::{Inside, check_outside};
 use crate::own::Own;
 use crate::waiting::Waiting;
 
-/// What all handles of a database share.
+/// State that all handles of a database share.
 pub(crate) struct Shared {
     pub(crate) inner: Own<Box<dyn AnyDatabase<Hardware>>>,
     /// By table, those that may be added included: whether it is there ([`Presence`]).
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) scheme: SchemeName,
     /// Sessions begun so far: seeds of their backoff times.
     pub(crate) sessions: AtomicU64,
-    /// What it has, if it is one of several instances.
+    /// Its share of the data, if it is one of several instances.
     pub(crate) share: Option<Share>,
     /// Its directory, if it is durable.
     pub(crate) path: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub(crate) struct Made {
     pub(crate) limits: Limits,
 }
 
-/// Whether transactions can use a table.
+/// The presence of a table for transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Presence {
@@ -58,7 +58,7 @@ pub(crate) enum Presence {
     Coming,
 }
 
-/// What a database was opened for.
+/// The limits that a database was opened with.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
@@ -102,7 +102,7 @@ impl Shared {
         Inside::enter(self.id)
     }
 
-    /// What its tables are, by their numbers; those too that were dropped.
+    /// Descriptions of its tables by their numbers, also of dropped ones.
     pub(crate) fn tables(&self) -> &[TableDescription] {
         self.inner.tables()
     }
@@ -188,15 +188,15 @@ impl Shared {
         }
     }
 
-    /// Who uses the database beside one handle of it, if `handles` are there of all kinds; and how
-    /// many of them are clones.
+    /// The users of the database beside one handle of it, if there are `handles` of all kinds, and
+    /// the number of clones among them.
     pub(crate) fn others(&self, handles: usize) -> (Users, usize) {
         let users = self.ledger.users();
         (users, handles.saturating_sub(1 + users.sessions + users.tickets))
     }
 }
 
-/// What one of several instances has.
+/// The share of one of several instances.
 pub(crate) struct Share {
     /// By part of the data: whether it is here.
     pub(crate) parts: Vec<bool>,
@@ -204,7 +204,7 @@ pub(crate) struct Share {
     pub(crate) copied: Vec<bool>,
 }
 
-/// What a step of a procedure may use: one part, and whether it only reads.
+/// The keys that a step of a procedure may use: one part, only to read or also to write.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) part: u16,
@@ -217,8 +217,8 @@ impl Share {
         self.copied.get(table).copied().unwrap_or(false)
     }
 
-    /// What is wrong with the use of a key of a table, or of a range of keys; `part` is its part,
-    /// if it has one.
+    /// The fault of the use of a key of a table, or of a range of keys; `part` is its part, if it
+    /// has one.
     pub(crate) fn refuses(
         &self,
         limit: Option<Limit>,

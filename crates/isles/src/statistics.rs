@@ -1,12 +1,12 @@
-//! What a database is doing, in figures: memory, log, epochs, and how transactions ended.
+//! Figures of a database: memory, log, epochs, and how transactions ended.
 
 use std::time::Duration;
 
 use crate::latency::Latencies;
 
-/// What a database is doing: what [`Database::statistics`](crate::Database::statistics) gives.
-/// Counts begin with the opening. The figures are not of one moment: each was right at some moment
-/// during the call. [`Database::statistics`](crate::Database::statistics) has an example.
+/// Figures of a database, from [`Database::statistics`](crate::Database::statistics). Counts begin
+/// with the opening. The figures are not of one moment: each was right at some moment during the
+/// call. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -40,14 +40,14 @@ pub struct MemoryStatistics {
     /// Taken from the machine, some of it ahead of need. What the machine gives it really is what
     /// was touched.
     pub reserved: u64,
-    /// Of that, what rows and indexes have ever been in.
+    /// The part of it that rows and indexes have ever used.
     pub touched: u64,
-    /// Of that, what rows and indexes are in now, deleted rows included that some transaction may
-    /// still read.
+    /// The part of it that rows and indexes use now, with deleted rows that a transaction may still
+    /// read.
     pub used: u64,
 }
 
-/// What the log has done since the database was opened.
+/// The work of the log since the database was opened.
 /// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,7 +79,7 @@ pub struct TransactionStatistics {
     pub conflicts: ConflictStatistics,
 }
 
-/// What attempts collided on: by what a verb found, or at the commit.
+/// Causes of conflicts, in a verb or at the commit.
 /// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

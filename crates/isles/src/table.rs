@@ -54,7 +54,7 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// What rows are found by: a [`Table`], which stands for its primary key, or an [`Index`].
+/// A way to find rows: a [`Table`], which stands for its primary key, or an [`Index`].
 /// [`Transaction`](crate::Transaction) has an example.
 pub trait Lookup: Copy + sealed::Sealed {
     /// The rows.

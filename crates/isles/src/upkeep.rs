@@ -10,8 +10,7 @@ use crate::error::{Error, Result};
 use crate::statistics::{LogStatistics, MemoryStatistics, Statistics};
 
 impl Database {
-    /// What the database is doing, in figures. Asking costs some microseconds, and keeps no
-    /// transaction waiting.
+    /// Figures of the database. The call costs some microseconds, and delays no transaction.
     ///
     /// ```
     /// use isles::{Database, Error, Row};

@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Where a task waits: behind all that wait for earlier epochs, and for the same one before.
 pub(crate) type Place = (u64, u64);
 
-/// What a task and who serves it tell each other.
+/// The state between a task and the thread that serves it.
 #[derive(Default)]
 pub(crate) struct Seat {
     pub(crate) state: Mutex<SeatState>,
@@ -66,7 +66,7 @@ impl WaitingState {
     }
 }
 
-/// What is behind a lock that no panic happens under.
+/// Calls `body` with the value behind a lock under which no panic happens.
 pub(crate) fn with<T, R>(lock: &Mutex<T>, body: impl FnOnce(&mut T) -> R) -> R {
     body(&mut lock.lock().unwrap_or_else(PoisonError::into_inner))
 }

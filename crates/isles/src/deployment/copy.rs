@@ -54,7 +54,7 @@ pub fn copy_deployment(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<V
     copied
 }
 
-/// What is open as long as this lives, for nobody else.
+/// The directories that are locked as long as this lives.
 type Locks = (DeploymentDirectory<Hardware>, Vec<<Hardware as Files>::Directory>);
 
 /// Locks a deployment with all of its instances.

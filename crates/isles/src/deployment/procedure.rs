@@ -1,4 +1,4 @@
-//! What a program runs on a deployment, and how the engine runs it.
+//! Procedures of a program on a deployment, and how the engine runs them.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +33,7 @@ pub trait Procedure: Sized + Send + 'static {
     type Tables: Copy + Send + Sync + 'static;
     /// A step with its parameters.
     type Step: Serialize + DeserializeOwned + std::fmt::Debug;
-    /// What a step gives back.
+    /// The result of a step.
     type Output: Serialize + DeserializeOwned;
 
     /// Adds all steps to `steps`, which is empty. The transaction is coordinated by the worker that
@@ -105,7 +105,7 @@ impl<T: Copy> Clone for StepTables<'_, T> {
 
 impl<T: Copy> Copy for StepTables<'_, T> {}
 
-/// What is known of a procedure without asking it again.
+/// The properties of a procedure, asked once.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outline {
     /// The part of each step.
@@ -123,7 +123,7 @@ pub(super) struct Action<S> {
 }
 
 impl Outline {
-    /// Of a procedure as it is now.
+    /// The outline of a procedure as it is now.
     pub(super) fn of<Q: Procedure>(procedure: &Q) -> Result<Outline> {
         list(procedure).map(|steps| Outline::of_steps(&steps))
     }
@@ -194,7 +194,7 @@ impl<Q: Procedure> Running<'_, Q> {
     }
 }
 
-/// What becomes of values that were written by the program, and that it does not read.
+/// The refusal of a value that the program wrote and cannot read.
 const UNREADABLE_STEP: &str = "a step that cannot be read as it was written: `postcard` has to read its type";
 const UNREADABLE_OUTPUT: &str =
     "an output that cannot be read as it was written: `postcard` has to read its type";

@@ -131,7 +131,7 @@ struct Inside<Q> {
 }
 
 impl<Q> Queue<Q> {
-    /// Of the worker that waits at this bell.
+    /// The queue of the worker that waits at this bell.
     pub(super) fn new(bell: Arc<Bell<Hardware>>) -> Self {
         Queue { inside: Mutex::new(Inside { jobs: VecDeque::new(), closed: None, broken: None }), bell }
     }

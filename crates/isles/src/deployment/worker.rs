@@ -34,7 +34,7 @@ const LOOK_NANOS: u64 = 50_000;
 /// How often a worker without work wakes up all the same.
 const IDLE_NANOS: u64 = 3_600_000_000_000;
 
-/// What all workers of a deployment know.
+/// State that all workers of a deployment share.
 pub(super) struct Common<Q: Procedure> {
     pub map: Map,
     pub fingerprint: u32,
@@ -52,11 +52,11 @@ impl<Q: Procedure> Common<Q> {
     }
 }
 
-/// What a worker has for itself.
+/// The state of one worker.
 pub(super) struct Post {
     pub me: WorkerName,
     pub seat: Seat<Hardware>,
-    /// Of its instance.
+    /// The state of its instance.
     pub shared: Arc<Shared>,
     /// The number of this opening of its instance.
     pub opening: u64,
@@ -135,7 +135,7 @@ fn broken(error: MemberError) -> Error {
     }
 }
 
-/// What a procedure is known by.
+/// The worker's name for a procedure.
 struct Ticket<Q> {
     deadline: Option<Nanos>,
     attempts: u32,
@@ -344,7 +344,7 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
     }
 }
 
-/// What cannot travel, and why.
+/// The error of a value that cannot travel.
 fn unsaid(why: Unsaid, unwritable: &'static str) -> Error {
     match why {
         Unsaid::TooLong(bytes) => Error::MessageTooLong { bytes, limit: MESSAGE_BYTES_MAX as u64 },

@@ -144,9 +144,9 @@ fn riddles(text: &str) -> Vec<usize> {
 }
 
 /// Comments that still begin with half a sentence: the number may only fall.
-const HALF_SENTENCES_LEFT: usize = 830;
+const HALF_SENTENCES_LEFT: usize = 755;
 /// Comments that still have words that are not used: the number may only fall.
-const UNUSED_WORDS_LEFT: usize = 504;
+const UNUSED_WORDS_LEFT: usize = 501;
 /// Names that are still riddles: the number may only fall.
 const RIDDLES_LEFT: usize = 54;
 
