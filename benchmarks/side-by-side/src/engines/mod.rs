@@ -1,5 +1,6 @@
 //! The engines, each durable and serializable in the best way that its documentation offers.
 
+mod binaries;
 mod fjall;
 mod heed;
 mod isles;
@@ -14,7 +15,7 @@ use std::path::Path;
 
 use crate::engine::{Engine, Failure};
 
-pub use postgres::{Binaries, NoPostgres};
+pub use binaries::{Binaries, NoPostgres};
 pub use setup::Setup;
 
 /// The engines, in the order of the table.

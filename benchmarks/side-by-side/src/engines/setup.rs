@@ -1,6 +1,6 @@
 //! What the engines are told.
 
-use super::postgres::server::Binaries;
+use super::binaries::Binaries;
 
 /// What it takes to open a database.
 #[derive(Clone, Debug)]

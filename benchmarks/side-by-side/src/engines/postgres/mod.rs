@@ -19,6 +19,7 @@ use postgres::error::SqlState;
 use postgres::types::ToSql;
 use postgres::{Client as Connection, NoTls, Statement};
 
+use super::binaries::NoPostgres;
 use super::setup::Setup;
 use crate::engine::{
     Client, Engine, Failure, Keys, Operation, ROWS_PER_LOAD, ROWS_PER_SCAN, Total, all_scanned, digest,
@@ -26,7 +27,6 @@ use crate::engine::{
 };
 
 use server::Server;
-pub use server::{Binaries, NoPostgres};
 
 const INSERT: &str =
     "INSERT INTO micro SELECT id, 0, payload FROM unnest($1::bigint[], $2::bytea[]) AS new (id, payload)";
