@@ -1,8 +1,11 @@
-//! A bank: threads transfer money between accounts at the same time, and audits see the same total
-//! at any moment.
+//! A bank: threads transfer money between accounts at the same time, and every audit sees the same
+//! total.
 //!
-//! Shows a session per thread, an error type of one's own, field access, and all schemes.
-// A program of a user has threads of its own.
+//! Shows a session for each thread, an error type of the program, access to single fields, and all
+//! schemes.
+//!
+//! Run with `cargo run --release -p isles --example bank`.
+// A user's program has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
 use isles::{CancelToken, Database, Error, Row, Scheme, Table};
@@ -20,23 +23,23 @@ pub struct Account {
     pub id: u64,
     /// Cents.
     pub balance: i64,
-    /// Transfers that went out.
+    /// Number of transfers from this account.
     pub transfers: u32,
 }
 
-/// Why a transfer did not happen.
+/// Reason why a transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// There is no such account.
     #[error("there is no account {0}")]
     NoAccount(u64),
-    /// The account has less than what should leave it.
+    /// The balance is too low for the transfer.
     #[error("the account has {balance} only")]
     Insufficient {
-        /// What it has.
+        /// Its balance.
         balance: i64,
     },
-    /// The database's own errors.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] Error),
 }
@@ -53,7 +56,7 @@ pub fn open(scheme: Scheme) -> isles::Result<(Database, Table<Account>)> {
     Ok((database, accounts))
 }
 
-/// Moves money, all of it or nothing.
+/// Transfers money between two accounts.
 pub fn transfer(
     session: &mut isles::Session,
     accounts: Table<Account>,
@@ -76,12 +79,12 @@ pub fn transfer(
     })
 }
 
-/// The money in the bank at one moment.
+/// Returns the sum of all balances at one moment.
 pub fn total(session: &mut isles::Session, accounts: Table<Account>) -> isles::Result<i64> {
     session.transaction(|t| Ok(t.scan(accounts, ..).collect()?.iter().map(|account| account.balance).sum()))
 }
 
-/// Random transfers; how many were refused for lack of money.
+/// Makes random transfers. Returns how many were refused because the balance was too low.
 fn customer(database: &Database, accounts: Table<Account>, seed: u64) -> Result<u64, TransferError> {
     let mut session = database.session()?;
     let (mut random, mut refused) = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, 0);

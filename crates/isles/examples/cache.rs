@@ -1,30 +1,32 @@
-//! A cache with expiry: values by name, each until a moment; those that are over are never seen,
-//! and leave by and by. Several threads use it at the same time, and what is dear to compute is
-//! computed once.
+//! A cache with expiry: values by name, each with a time at which it expires. Expired values are
+//! never returned, and a sweep removes them in small steps. Several threads use the cache at the
+//! same time, and an expensive value is computed once.
 //!
-//! Shows an index over the moment of expiry, a bounded sweep over a range of it, `upsert`, and
-//! deletions that give the row.
-// A program of a user has threads of its own.
+//! Shows an index over the time of expiry, a bounded sweep over a range of this index, `upsert`,
+//! and deletions that return the row.
+//!
+//! Run with `cargo run --release -p isles --example cache`.
+// A user's program has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
 use isles::{Database, Row, Session, Table, Text, prefixes};
 
-/// What the cache has.
+/// An entry of the cache.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(name), index(by_end(ends)))]
 pub struct Entry {
-    /// What it is called.
+    /// Its name.
     pub name: Text<32>,
-    /// The first moment at which it is over.
+    /// The time at which it expires.
     pub ends: u64,
-    /// What is kept.
+    /// The cached value.
     pub value: Vec<u8>,
 }
 
-/// Entries that one sweep removes at most: a sweep is a short transaction, whatever there is to do.
+/// Most entries that one sweep removes, so that every sweep is a short transaction.
 const SWEPT_AT_ONCE: u64 = 100;
 
-/// A cache. The moment is the caller's: seconds, or whatever it counts.
+/// A cache. The caller passes the current time, in seconds or any other unit.
 #[derive(Clone, Copy)]
 pub struct Cache {
     entries: Table<Entry>,
@@ -38,14 +40,14 @@ impl Cache {
         Ok((builder.open()?, cache))
     }
 
-    /// What is kept by this name, if it is not over.
+    /// Returns the value of this name, if it has not expired.
     pub fn get(self, session: &mut Session, name: Text<32>, now: u64) -> isles::Result<Option<Vec<u8>>> {
         let found = session.transaction(|t| t.get(self.entries, &name))?;
         Ok(found.filter(|entry| entry.ends > now).map(|entry| entry.value))
     }
 
-    /// What is kept by this name, or else what `make` computes, which is kept from then on. Whoever
-    /// asks at the same time gets the same: the first commit counts, and the others see its value.
+    /// Returns the value of this name, or computes it with `make` and stores it. Concurrent callers
+    /// get the same value: the first one commits, and the others read its value.
     pub fn get_or_make(
         self,
         session: &mut Session,
@@ -63,12 +65,13 @@ impl Cache {
         })
     }
 
-    /// Forgets an entry; whether there was one.
+    /// Removes an entry. Returns true if there was one.
     pub fn forget(self, session: &mut Session, name: Text<32>) -> isles::Result<bool> {
         session.transaction(|t| Ok(t.delete(self.entries, &name)?.is_some()))
     }
 
-    /// Removes some of what is over; how many. Call it now and then, until it gives 0.
+    /// Removes some expired entries. Returns their number. Call it from time to time until it
+    /// returns 0.
     pub fn sweep(self, session: &mut Session, now: u64) -> isles::Result<u64> {
         session.transaction(|t| {
             t.scan(self.entries.by(Entry::BY_END), prefixes(..=now)).limit(SWEPT_AT_ONCE).delete()
@@ -80,7 +83,7 @@ impl Cache {
 pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (database, cache) = Cache::open()?;
     let name = |number: u64| Text::<32>::try_from(format!("page {number}").as_str());
-    // Four threads ask for the same 500 pages; each page ends at its own moment.
+    // Four threads request the same 500 pages; each page has its own time of expiry.
     let workers: Vec<_> = (0..4_u64)
         .map(|worker| {
             let mut session = database.session()?;

@@ -1,5 +1,5 @@
-//! What a read through the library costs beside the same by the engine's own verbs, compiled with
-//! their scheme and inlined.
+//! Measures the cost of a read through the library, and of the same read by the engine's own verbs,
+//! which are compiled with their scheme and inlined.
 //!
 //! ```sh
 //! cargo build --release -p isles --example gets
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A transaction reads one field of ten rows by their keys, of 1,000 rows under `Silo` in memory.
-//! The difference between the two lengths of a way, by 10,000, is what a transaction costs.
+//! The cost of a transaction is the difference between the two runs of a way, divided by 10,000.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use platform::{Hardware, Intent, Platform};
 use schema::{Schema, TableOptions};
 
 const ROWS: u64 = 1_000;
-/// Rows of a transaction.
+/// Rows that a transaction reads.
 const READS: u64 = 10;
 
 #[derive(Row, Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ fn account(id: u64) -> Account {
     Account { id, owner: id as u32 % 7, balance: id as i64 }
 }
 
-/// The keys of a transaction.
+/// Returns the keys of a transaction.
 fn keys(transaction: u64) -> impl Iterator<Item = u64> {
     (0..READS).map(move |read| (transaction * 31 + read * 97) % ROWS)
 }
@@ -88,7 +88,7 @@ fn compiled(transactions: u64) -> Result<i64, Box<dyn std::error::Error>> {
     Ok(total)
 }
 
-/// What all transactions together have read.
+/// Sum of the values that all transactions have read.
 fn expected(transactions: u64) -> i64 {
     (0..transactions).flat_map(keys).map(|id| account(id).balance).sum()
 }

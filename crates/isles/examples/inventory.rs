@@ -1,14 +1,16 @@
-//! An inventory: items found by number, by a unique code, by shelf and by stock; orders that take
-//! from several items at once; a report over a range.
+//! An inventory: items are found by number, by a unique code, by shelf and by stock. An order takes
+//! pieces of several items at once, and a report reads a range.
 //!
 //! Shows unique and secondary indexes, groups of columns, prefixes of keys, changes of keys, and
 //! texts of fixed and of variable length.
+//!
+//! Run with `cargo run --release -p isles --example inventory`.
 
 use std::ops::ControlFlow;
 
 use isles::{Database, Error, Row, Session, Table, Text, Value, prefix, prefixes, text};
 
-/// Where an item lies: a group of columns.
+/// Size of an item: a group of columns.
 #[derive(Value, Clone, Copy, Debug, PartialEq)]
 pub struct Dimensions {
     /// Millimetres.
@@ -19,17 +21,17 @@ pub struct Dimensions {
     pub weight: u32,
 }
 
-/// One kind of thing.
+/// A kind of item.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id), unique_index(by_code(code)), index(by_shelf(hall, shelf), by_stock(stock)))]
 pub struct Item {
     /// Number.
     pub id: u32,
-    /// What is printed on it.
+    /// Code printed on the item.
     pub code: Text<12>,
-    /// Where it lies.
+    /// Hall in which the item lies.
     pub hall: u8,
-    /// Where it lies in the hall.
+    /// Shelf in the hall.
     pub shelf: u16,
     /// Pieces.
     pub stock: i32,
@@ -42,7 +44,7 @@ pub struct Item {
     pub description: Vec<u8>,
 }
 
-/// What an order did not get.
+/// Reason why an order failed.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum OrderError {
     /// No item has this code.
@@ -53,10 +55,10 @@ pub enum OrderError {
     SoldOut {
         /// The item.
         code: String,
-        /// What is left of it.
+        /// Its stock.
         stock: i32,
     },
-    /// The database's own errors.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] Error),
 }
@@ -84,7 +86,7 @@ pub fn open(count: u32) -> isles::Result<(Database, Table<Item>)> {
     Ok((database, items))
 }
 
-/// Takes pieces of several items, all or none; the price of all.
+/// Takes pieces of several items, all or none. Returns the total price.
 pub fn order(session: &mut Session, items: Table<Item>, wanted: &[(&str, i32)]) -> Result<u64, OrderError> {
     session.try_transaction(|t| {
         let mut price = 0;
@@ -107,8 +109,8 @@ pub fn order(session: &mut Session, items: Table<Item>, wanted: &[(&str, i32)]) 
     })
 }
 
-/// Codes and stock of the items that have at most `stock` pieces, fewest first, and no more than
-/// `rows` of them.
+/// Returns codes and stock of up to `rows` items that have at most `stock` pieces, lowest stock
+/// first.
 pub fn low_stock(
     session: &mut Session,
     items: Table<Item>,
@@ -121,7 +123,7 @@ pub fn low_stock(
     })
 }
 
-/// Grams on a shelf, stopping where the shelf would break.
+/// Returns the weight on a shelf in grams; stops at the weight at which the shelf would break.
 pub fn load_of_shelf(
     session: &mut Session,
     items: Table<Item>,
@@ -146,7 +148,7 @@ pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     let price = order(&mut session, items, &[("IS-00003", 2), ("IS-00014", 1)]);
     assert_eq!(price, Ok(2 * 103 + 114));
     println!("an order of three pieces costs {} cents", 2 * 103 + 114);
-    // The first item is there, the second not: nothing is taken.
+    // The first item exists and the second does not: nothing is taken.
     let refused = order(&mut session, items, &[("IS-00014", 1), ("IS-00003", 100)]);
     assert_eq!(refused, Err(OrderError::SoldOut { code: "IS-00003".into(), stock: 19 }));
     if let Err(error) = refused {

@@ -1,10 +1,10 @@
 //! Migrations: a program whose tables change from one version to the next, over the same directory.
 //!
-//! Version 2 adds a column and an index, which an opening does by itself: rows are converted as
-//! they are read, and indexes are made at every opening. Version 3 gives rows another key and other
-//! columns, which takes a table of its own: it is created while the database is open, rows are
-//! copied some at a time, and the old table goes. A table of steps says what is done, so that a
-//! program which is stopped at any moment goes on where it was.
+//! Version 2 adds a column and an index. This needs no code: an opening converts rows as it reads
+//! them, and builds all indexes. Version 3 gives rows another key and other columns, which requires
+//! a new table. The program creates this table while the database is open, copies the rows in
+//! batches, and drops the old table. A table of completed steps allows a program that is stopped at
+//! any moment to continue where it stopped.
 //!
 //! Run with `cargo run --release -p isles --example migrations`.
 
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 
 use isles::{Database, Error, Result, Row, Table, Text};
 
-/// Rows that are copied in one transaction.
+/// Rows copied in one transaction.
 const ROWS_TOGETHER: usize = 64;
 const ACCOUNTS: u64 = 1_000;
 /// The step to the tables of version 3.
 const MEMBERS: Text<16> = isles::text!("members");
 
-/// A step that is done.
+/// A completed step.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(name))]
 struct Step {
     name: Text<16>,
 }
 
-/// Rows as version 1 had them.
+/// Rows of version 1.
 mod version_1 {
     #[derive(isles::Row, Clone, Debug, PartialEq)]
     #[row(key(id))]
@@ -35,7 +35,7 @@ mod version_1 {
     }
 }
 
-/// Rows as version 2 has them: a column more, which may be without a value, and an index.
+/// Rows of version 2: one more column, which is optional, and an index.
 mod version_2 {
     #[derive(isles::Row, Clone, Debug, PartialEq)]
     #[row(key(id), index(by_owner(owner)))]
@@ -46,7 +46,7 @@ mod version_2 {
     }
 }
 
-/// What version 3 has instead of accounts.
+/// Rows of version 3, which replace accounts.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(owner, account))]
 struct Member {
@@ -76,7 +76,7 @@ fn version_2(path: &Path) -> Result<()> {
     let accounts = builder.table::<version_2::Account>("accounts");
     let database = builder.open()?;
     database.transaction(|t| {
-        // Rows of version 1 have no nickname, and the index knows them.
+        // Rows of version 1 have no nickname, and the index contains them.
         assert_eq!(t.get_field(accounts, &3, version_2::Account::OWNER)?, Some(3));
         assert_eq!(t.scan(accounts.by(version_2::Account::BY_OWNER), isles::prefix(3)).count()?, 143);
         t.update(accounts, &3, |account| account.nickname = Some("ada".to_owned())).map(drop)
@@ -84,16 +84,16 @@ fn version_2(path: &Path) -> Result<()> {
     database.close()
 }
 
-/// Opens the directory as version 3: in whatever state the steps to it are.
+/// Opens the directory as version 3, whatever steps are completed.
 fn version_3(path: &Path) -> Result<(Database, Table<Step>)> {
     let mut builder = Database::at(path);
     let steps = builder.table::<Step>("steps");
-    // Whatever else is there: accounts, members, or both.
+    // Declares the other tables of the directory: accounts, members, or both.
     builder.tables_of_directory()?;
     Ok((builder.open()?, steps))
 }
 
-/// The step to version 3; `rows_max`: it is stopped after so many rows.
+/// Migrates to version 3; stops after `rows_max` rows to simulate an interruption.
 fn migrate(database: &Database, steps: Table<Step>, rows_max: usize) -> Result<()> {
     let mut session = database.session()?;
     if !session.transaction(|t| t.exists(steps, &MEMBERS))? {
@@ -104,7 +104,7 @@ fn migrate(database: &Database, steps: Table<Step>, rows_max: usize) -> Result<(
         };
         let (mut next, mut copied) = (Some(0), 0);
         while let Some(first) = next {
-            // Who is stopped between two transactions copies some rows again.
+            // After an interruption between the two transactions, some rows are copied again.
             let rows = session.transaction(|t| {
                 let rows =
                     t.scan(accounts, first..).into_iter().take(ROWS_TOGETHER).collect::<Result<Vec<_>>>()?;
@@ -122,7 +122,7 @@ fn migrate(database: &Database, steps: Table<Step>, rows_max: usize) -> Result<(
         session.transaction(|t| t.insert(steps, &Step { name: MEMBERS }))?;
     }
     match database.drop_table("accounts") {
-        // It was dropped before.
+        // The table was dropped before.
         Err(Error::NoSuchTable(_)) => Ok(()),
         dropped => dropped,
     }
@@ -134,7 +134,7 @@ pub fn run() -> Result<()> {
     let _ = std::fs::remove_dir_all(&path);
     version_1(&path)?;
     version_2(&path)?;
-    // Stopped in the middle, and at the end; and once more when all is done.
+    // Interrupted in the middle and at the end; then once more after everything is done.
     for rows_max in [300, usize::MAX, usize::MAX] {
         let (database, steps) = version_3(&path)?;
         migrate(&database, steps, rows_max)?;

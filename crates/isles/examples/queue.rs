@@ -1,9 +1,11 @@
-//! A work queue: producers push jobs, workers take the oldest one of the most urgent class, and
-//! hand back what they could not do. Every job is done exactly once.
+//! A work queue: producers append jobs, and workers take the oldest job of the most urgent class. A
+//! job that fails goes back to the queue. Every job succeeds exactly once.
 //!
 //! Shows rows with text of variable length, keys of several columns, `scan(..).first()`, and
-//! per-call options.
-// A program of a user has threads of its own.
+//! options for single transactions.
+//!
+//! Run with `cargo run --release -p isles --example queue`.
+// A user's program has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::Duration;
@@ -14,22 +16,22 @@ const JOBS_PER_PRODUCER: u64 = 2_000;
 const PRODUCERS: u64 = 2;
 const WORKERS: u64 = 3;
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(urgency, number))]
 pub struct Job {
     /// 0 is most urgent.
     pub urgency: u8,
-    /// Place in the queue of its urgency.
+    /// Position among the jobs of its urgency.
     pub number: u64,
-    /// How often it was handed back.
+    /// Number of failed attempts.
     pub failures: u32,
-    /// What to do.
+    /// Description of the work.
     #[row(tail)]
     pub text: Vec<u8>,
 }
 
-/// A job that was done.
+/// A completed job.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(urgency, number))]
 pub struct Done {
@@ -37,11 +39,11 @@ pub struct Done {
     pub urgency: u8,
     /// As in [`Job`].
     pub number: u64,
-    /// Who did it.
+    /// Worker that completed the job.
     pub worker: u64,
 }
 
-/// The number that the next job of an urgency gets.
+/// Counter of the jobs of an urgency.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(urgency))]
 pub struct Counter {
@@ -55,7 +57,7 @@ pub struct Counter {
 #[derive(Clone, Copy)]
 pub struct Queue {
     jobs: Table<Job>,
-    /// Jobs that workers have taken and not ended.
+    /// Jobs that a worker has taken and not completed.
     under_way: Table<Job>,
     done: Table<Done>,
     counters: Table<Counter>,
@@ -74,7 +76,7 @@ impl Queue {
         Ok((builder.open()?, queue))
     }
 
-    /// Appends a job; its number.
+    /// Appends a job. Returns its number.
     pub fn push(self, session: &mut Session, urgency: u8, text: &str) -> isles::Result<u64> {
         session.transaction(|t| {
             let counted = t.update(self.counters, &urgency, |counter| {
@@ -90,19 +92,20 @@ impl Queue {
         })
     }
 
-    /// Takes the oldest job of the most urgent class and does it with `work`, which says whether it
-    /// succeeded; if not, the job goes to the end of its class. False if the queue is empty.
+    /// Takes the oldest job of the most urgent class and runs `work` on it, which returns true for
+    /// success. After a failure the job goes to the end of its class. Returns false if the queue is
+    /// empty.
     ///
-    /// A job is taken in one transaction, done outside of any, since a closure may be called again,
-    /// and ended in another one. A worker that is gone in between leaves its job among those that
-    /// are under way, for who looks after the queue.
+    /// One transaction takes the job and another one completes it. The work itself runs outside of
+    /// both, because the body of a transaction may be called again. If a worker dies in between,
+    /// its job stays in the table of taken jobs, where an operator can find it.
     pub fn work(
         self,
         session: &mut Session,
         worker: u64,
         work: impl FnOnce(&Job) -> bool,
     ) -> isles::Result<bool> {
-        // A worker would rather look again than wait long for its turn.
+        // A worker polls the queue again instead of waiting long for a conflict.
         let options = TransactionOptions::new().deadline(Duration::from_secs(5));
         let taken = session.with(options.clone()).transaction(|t| {
             let Some(job) = t.scan(self.jobs, ..).for_update().first()? else { return Ok(None) };
@@ -140,12 +143,12 @@ fn produce(database: &Database, queue: Queue, producer: u64) -> isles::Result<()
     Ok(())
 }
 
-/// Works until all jobs are done.
+/// Works until all jobs are completed.
 fn consume(database: &Database, queue: Queue, worker: u64) -> isles::Result<u64> {
     let mut session = database.session()?;
     let mut taken = 0;
     loop {
-        // Every job whose text ends with 7 fails at first.
+        // The first attempt fails for every job whose text ends with 7.
         if queue.work(&mut session, worker, |job| job.failures > 0 || job.number % 10 != 7)? {
             taken += 1;
         } else if session.transaction(|t| t.scan(queue.done, ..).count())? == PRODUCERS * JOBS_PER_PRODUCER {

@@ -1,5 +1,5 @@
-//! What a scan through the library costs beside the same by the engine's own verbs, compiled with
-//! their scheme and inlined.
+//! Measures the cost of a scan through the library, and of the same scan by the engine's own verbs,
+//! which are compiled with their scheme and inlined.
 //!
 //! ```sh
 //! cargo build --release -p isles --example scans
@@ -8,9 +8,9 @@
 //! done; done
 //! ```
 //!
-//! A transaction reads 100 rows of 248 bytes that follow each other, of 2,000 rows under `Silo` in
-//! memory. The difference between the two lengths of a way, by 1,000,000, is what a row costs.
-//! Without `valgrind` it tells nanoseconds a row.
+//! A transaction reads 100 consecutive rows of 248 bytes, of 2,000 rows under `Silo` in memory. The
+//! cost of a row is the difference between the two runs of a way, divided by 1,000,000. Without
+//! `valgrind` the program prints nanoseconds for each row.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use platform::{Hardware, Intent, Platform};
 use schema::{Schema, TableOptions};
 
 const ROWS: u64 = 2_000;
-/// Rows of a transaction.
+/// Rows that a transaction reads.
 const READS: u64 = 100;
 const WORDS: usize = 29;
 
@@ -39,13 +39,13 @@ impl Reading {
         Reading { id, counter: 3 * id, payload: std::array::from_fn(|word| id * word as u64) }
     }
 
-    /// A number that all words have a part in.
+    /// Returns a number that depends on all words.
     fn digest(&self) -> u64 {
         self.payload.iter().fold(self.counter, |sum, word| sum ^ word)
     }
 }
 
-/// The first key of a transaction.
+/// Returns the first key of a transaction.
 fn first(transaction: u64) -> u64 {
     transaction * 31 % (ROWS - READS)
 }
@@ -110,7 +110,7 @@ fn compiled(transactions: u64) -> Result<u64, Box<dyn std::error::Error>> {
     Ok(total)
 }
 
-/// What all transactions together have read.
+/// Sum of the values that all transactions have read.
 fn expected(transactions: u64) -> u64 {
     let digests: Vec<u64> = (0..ROWS).map(|id| Reading::of(id).digest()).collect();
     let of = |number| &digests[first(number) as usize..(first(number) + READS) as usize];

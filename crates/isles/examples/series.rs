@@ -1,10 +1,12 @@
-//! A time series: sensors report values, somebody asks for means of a time, old values are folded
-//! into hours and go.
+//! A time series: sensors report values, a query computes means over a period, and old values are
+//! aggregated into hours and deleted.
 //!
-//! Shows a key of sensor and time, rows that are inserted together, iterators over one field of a
-//! range, and folding and deleting in one transaction, so that nobody sees a value twice or not at
-//! all. A directory keeps it over the end of the program.
-// A program of a user makes directories.
+//! Shows a key of sensor and time, rows that are inserted together, and iterators over one field of
+//! a range. One transaction aggregates and deletes values, so that no query counts a value twice or
+//! misses it. The database is durable.
+//!
+//! Run with `cargo run --release -p isles --example series`.
+// A user's program creates directories.
 #![allow(clippy::disallowed_methods)]
 
 use std::path::Path;
@@ -14,27 +16,27 @@ use isles::{Database, Row, Session, Table};
 /// Seconds of an hour.
 const HOUR: u64 = 3_600;
 
-/// A value that a sensor has reported.
+/// A value reported by a sensor.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(sensor, at))]
 pub struct Point {
-    /// Which sensor.
+    /// The sensor.
     pub sensor: u32,
-    /// Seconds since some beginning.
+    /// Time in seconds.
     pub at: u64,
     /// The value.
     pub value: f64,
 }
 
-/// All values of a sensor in an hour, folded.
+/// The aggregated values of a sensor in an hour.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(sensor, hour))]
 pub struct Hour {
-    /// Which sensor.
+    /// The sensor.
     pub sensor: u32,
-    /// Which hour.
+    /// The hour.
     pub hour: u64,
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
@@ -55,13 +57,13 @@ impl Series {
         Ok((builder.open()?, series))
     }
 
-    /// Takes what a sensor has reported, all of it or nothing.
+    /// Inserts the values that a sensor has reported, all or none.
     pub fn report(self, session: &mut Session, sensor: u32, values: &[(u64, f64)]) -> isles::Result<()> {
         let points = values.iter().map(|(at, value)| Point { sensor, at: *at, value: *value });
         session.transaction(|t| t.insert_all(self.points, points.clone()))
     }
 
-    /// The mean of a sensor's values from one whole hour on to another, folded or not.
+    /// Returns the mean of a sensor's values between two whole hours, aggregated or not.
     pub fn mean(self, session: &mut Session, sensor: u32, from: u64, to: u64) -> isles::Result<Option<f64>> {
         let (count, sum) = session.transaction(|t| {
             let (mut count, mut sum) = (0, 0.0);
@@ -80,7 +82,7 @@ impl Series {
         Ok((count > 0).then(|| sum / count as f64))
     }
 
-    /// Folds a sensor's values of an hour into one row; how many there were.
+    /// Aggregates a sensor's values of an hour into one row. Returns their number.
     pub fn fold(self, session: &mut Session, sensor: u32, hour: u64) -> isles::Result<u64> {
         let range = (sensor, hour * HOUR)..(sensor, (hour + 1) * HOUR);
         session.transaction(|t| {
@@ -90,7 +92,7 @@ impl Series {
                 return Ok(0);
             }
             let (count, sum) = (values.len() as u64, values.iter().sum::<f64>());
-            // Values may have come late, after the hour was folded.
+            // Values may have arrived after the hour was aggregated.
             let added = t.update(self.hours, &(sensor, hour), |there| {
                 there.count += count;
                 there.sum += sum;

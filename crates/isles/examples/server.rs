@@ -1,10 +1,12 @@
-//! A server: threads that take requests from a queue, with a pool of sessions, transactions of
-//! clients that talk for longer, and acknowledgements that are sent when a commit is on disk, not
-//! before, by a thread of their own.
+//! A server: threads take requests from a queue and use a pool of sessions. A client may keep a
+//! transaction open over several requests. A thread of its own acknowledges each commit when it is
+//! on disk, not before.
 //!
-//! Shows what is owned: [`Session`]s, [`OwnedTransaction`]s and [`Ticket`]s live in structs, and go
-//! from thread to thread.
-// A program of a user has threads of its own.
+//! Shows owned values: [`Session`]s, [`OwnedTransaction`]s and [`Ticket`]s are kept in structs and
+//! move between threads.
+//!
+//! Run with `cargo run --release -p isles --example server`.
+// A user's program has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;
@@ -25,45 +27,45 @@ const REQUESTS: u64 = 300;
 pub struct Account {
     /// Its number.
     pub id: u64,
-    /// What is on it.
+    /// Its balance.
     pub balance: i64,
-    /// Who has changed it last, if anybody has.
+    /// The client that changed it last, if any.
     pub changed_by: Option<u64>,
 }
 
-/// What clients ask for.
+/// Request of a client.
 pub enum Request {
-    /// Moves money: one transaction.
+    /// Transfers money in one transaction.
     Transfer {
         /// From this account.
         from: u64,
-        /// To this one.
+        /// To this account.
         to: u64,
-        /// As much.
+        /// The amount.
         amount: i64,
     },
-    /// Takes money within the client's open transaction, which begins now if there is none.
+    /// Withdraws money in the client's open transaction, which begins now if there is none.
     Take(u64, i64),
-    /// Gives money within it.
+    /// Deposits money in the open transaction.
     Give(u64, i64),
-    /// Ends it.
+    /// Commits the open transaction.
     Commit,
 }
 
-/// What clients hear.
+/// Reply to a client.
 #[derive(Debug, PartialEq)]
 pub enum Answer {
-    /// It is on disk.
+    /// The commit is on disk.
     Done,
-    /// It goes on.
+    /// The transaction continues.
     Noted,
-    /// Nothing of it happened.
+    /// The transaction had no effect.
     Failed(Error),
 }
 
-/// A client's number, and what it asks for.
+/// A client's number and its request.
 type Asked = (u64, Request);
-/// An answer that is due when its ticket is.
+/// A reply that is sent when its ticket is on disk.
 type Due = (u64, Result<Ticket>);
 
 /// The state that all threads share. Nothing in it borrows.
@@ -74,13 +76,14 @@ pub struct Server {
     open: Mutex<HashMap<u64, OwnedTransaction>>,
 }
 
-/// A panic elsewhere leaves maps and pools whole.
+/// A panic on another thread leaves maps and pools consistent.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {
-    /// A server of the accounts in a directory, which are made if it is new.
+    /// Opens a server of the accounts in a directory, and creates the accounts if the directory is
+    /// new.
     pub fn open(path: &Path) -> Result<Self> {
         let mut builder = Database::at(path);
         let accounts = builder.table("accounts");
@@ -99,7 +102,7 @@ impl Server {
         idle.map_or_else(|| self.database.session(), Ok)
     }
 
-    /// One request. What has committed is acknowledged by its ticket.
+    /// Handles one request. A commit is acknowledged through its ticket.
     fn serve(&self, client: u64, request: &Request) -> Result<Option<Ticket>> {
         let change = |t: &mut isles::Transaction<'_>, id: u64, amount: i64| {
             t.update(self.accounts, &id, |account| {
@@ -121,7 +124,7 @@ impl Server {
                 let there = locked(&self.open).remove(&client);
                 let mut open = there.map_or_else(|| self.session()?.into_transaction(), Ok)?;
                 let amount = if matches!(request, Request::Take(..)) { -amount } else { amount };
-                // One that fails is dropped, and undone.
+                // A transaction that fails is dropped, which rolls it back.
                 change(&mut open.verbs(), id, amount)?;
                 locked(&self.open).insert(client, open);
                 Ok(None)
@@ -135,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Takes requests until there are no more.
+    /// Handles requests until there are no more.
     fn work(&self, requests: &Mutex<Receiver<Asked>>, due: &Sender<Due>, answers: &Sender<(u64, Answer)>) {
         loop {
             let Ok((client, request)) = locked(requests).recv() else { return };
@@ -151,7 +154,7 @@ impl Server {
     }
 }
 
-/// Tells clients what has become of their commits, once that is on disk.
+/// Acknowledges commits to clients once they are on disk.
 fn acknowledge(due: &Receiver<Due>, answers: &Sender<(u64, Answer)>) {
     for (client, committed) in due {
         let outcome = committed.and_then(|ticket| ticket.wait());
@@ -159,8 +162,8 @@ fn acknowledge(due: &Receiver<Due>, answers: &Sender<(u64, Answer)>) {
     }
 }
 
-/// Runs a server with some clients, and checks that no money was made or lost; then opens the
-/// directory again and checks it once more.
+/// Runs a server with some clients, and checks that the total did not change; then opens the
+/// directory again and repeats the check.
 pub fn run() -> Result<()> {
     let path = std::env::temp_dir().join(format!("isles-server-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -183,7 +186,7 @@ pub fn run() -> Result<()> {
                 0 => vec![Request::Take(from, 5), Request::Give(to, 5), Request::Commit],
                 _ => vec![Request::Transfer { from, to, amount: 3 }],
             };
-            // A client waits for an answer before it goes on; the next client does not wait for the
+            // A client waits for a reply before it continues; the next client does not wait for the
             // acknowledgement.
             for step in steps {
                 let more = !matches!(step, Request::Commit | Request::Transfer { .. });
@@ -211,8 +214,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Waits for the answer to a step of a client; what others asked for earlier may be acknowledged,
-/// or may fail, before.
+/// Waits for the reply to a step of a client. Earlier requests of other clients may be acknowledged
+/// or fail before it.
 pub fn noted(answers: &Receiver<(u64, Answer)>, client: u64) -> bool {
     let own = answers.iter().find(|(of, _)| *of == client);
     own.is_some_and(|(_, answer)| answer == Answer::Noted)

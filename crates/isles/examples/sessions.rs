@@ -1,9 +1,11 @@
-//! Ten thousand sessions in one process: what a server has that gives each connection its own. Each
-//! runs a transaction now and then, and is idle in between.
+//! Ten thousand sessions in one process, as in a server that gives each connection its own session.
+//! Each session runs a transaction from time to time and is idle in between.
 //!
-//! Shows `Builder::sessions`, and what sessions take: by the database's own figures, and by the
-//! operating system's.
-// A program of a user reads files.
+//! Shows `Builder::sessions`, and the memory that sessions take, according to the database and to
+//! the operating system.
+//!
+//! Run with `cargo run --release -p isles --example sessions`.
+// A user's program reads files.
 #![allow(clippy::disallowed_methods)]
 
 use isles::{Database, Row, SESSIONS_MAX, Scheme, Session};
@@ -15,37 +17,37 @@ const BYTES_MAX: u64 = 10 << 10;
 
 const _: () = assert!(SESSIONS <= SESSIONS_MAX);
 
-/// What a connection has last asked.
+/// Requests of a connection.
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(key(id))]
 pub struct Asked {
     /// The connection.
     pub id: u64,
-    /// How often it has asked.
+    /// Number of requests.
     pub times: u64,
 }
 
-/// Bytes of memory that the process has, as the operating system counts.
+/// Returns the resident bytes of the process, according to the operating system.
 fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()));
     pages.unwrap_or(0) * 4096
 }
 
-/// What sessions take, in bytes each.
+/// Bytes that each session takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Memory for rows and indexes that the database has touched for sessions that only read.
     pub by_engine: u64,
-    /// All that the process has since, as the operating system counts.
+    /// Growth of the process, according to the operating system.
     pub by_system: u64,
 }
 
-/// Opens the sessions, and runs transactions in all of them; what they take when they have only
-/// read, and are idle.
+/// Opens the sessions and runs transactions in all of them. Returns the memory that they take when
+/// they have only read and are idle.
 ///
 /// # Errors
-/// The library's.
+/// Errors of the library.
 pub fn run(scheme: Scheme) -> isles::Result<Taken> {
     let mut builder = Database::in_memory().scheme(scheme).sessions(SESSIONS);
     let asked = builder.table::<Asked>("asked");
@@ -66,7 +68,7 @@ pub fn run(scheme: Scheme) -> isles::Result<Taken> {
     let by_system = resident_bytes().saturating_sub(resident) / SESSIONS as u64;
     assert!(by_engine < BYTES_MAX, "{by_engine} bytes a session");
 
-    // All of them can change rows; the last one sees what the others have done.
+    // All sessions can change rows; the last one sees the changes of the others.
     for (number, session) in sessions.iter_mut().enumerate() {
         session.transaction(|t| {
             t.update_field(asked, &(number as u64 % 100), Asked::TIMES, |times| *times += 1)

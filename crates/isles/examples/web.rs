@@ -1,5 +1,5 @@
-//! A web service with axum and tokio: a pool of sessions, and answers that are sent when the commit
-//! is on disk.
+//! A web service with axum and tokio: it uses a pool of sessions, and sends a response when the
+//! commit is on disk.
 //!
 //! ```text
 //! cargo run --release -p isles --example web -- DIRECTORY          serves 127.0.0.1:3000 until it is interrupted
@@ -7,10 +7,10 @@
 //! curl -H 'content-type: application/json' -d '{"from":1,"to":2,"amount":5}' localhost:3000/transfers
 //! ```
 //!
-//! Without a directory it serves itself: clients by the dozen, and a look at what is left. A
-//! transaction takes microseconds and waits for nobody, so it runs in the task; the disk takes
-//! longer, so tasks wait for it ([`isles::Ticket::on_disk_by`]), and threads serve others.
-// A program of a user has threads of its own.
+//! Without a directory the program starts clients of its own, and checks the balances at the end. A
+//! transaction takes microseconds, so it runs in the task. The disk takes longer, so the task
+//! awaits it ([`isles::Ticket::on_disk_by`]), and the thread runs other tasks.
+// A user's program has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,11 +37,11 @@ const REQUESTS: u64 = 40;
 pub struct Account {
     /// Its number.
     pub id: u64,
-    /// What is on it: never less than nothing.
+    /// Its balance, which is never negative.
     pub balance: i64,
 }
 
-/// Money that goes from one account to another.
+/// A transfer between two accounts.
 #[derive(Deserialize, Clone, Copy, Debug)]
 pub struct Transfer {
     from: u64,
@@ -49,13 +49,13 @@ pub struct Transfer {
     amount: i64,
 }
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 pub enum Refusal {
     /// There is no such account.
     NoAccount(u64),
-    /// An amount that is none, or more than there is.
+    /// The amount is not positive, or larger than the balance.
     Amount,
-    /// The database has refused it.
+    /// An error of the database.
     Database(Error),
 }
 
@@ -80,7 +80,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// What all requests share. Nothing in it borrows.
+/// The state that all requests share. Nothing in it borrows.
 pub struct Service {
     database: Database,
     accounts: Table<Account>,
@@ -88,7 +88,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The accounts of a directory, which are made if it is new.
+    /// Opens the accounts of a directory, and creates them if it is new.
     ///
     /// # Errors
     /// The directory cannot be opened.
@@ -103,9 +103,10 @@ impl Service {
         Ok(Service { database, accounts, idle: Mutex::default() })
     }
 
-    /// Lends a session. No task waits while it has one, so there are as many as threads.
+    /// Lends a session to `body`. A task does not await while it has a session, so one session for
+    /// each thread is enough.
     fn with<T>(&self, body: impl FnOnce(&mut Session) -> T) -> Result<T> {
-        // A panic elsewhere leaves the pool whole.
+        // A panic on another thread leaves the pool consistent.
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let pooled = idle().pop();
         let mut session = pooled.map_or_else(|| self.database.session(), Ok)?;
@@ -114,7 +115,7 @@ impl Service {
         Ok(done)
     }
 
-    /// What is on all accounts.
+    /// Returns the sum of all balances.
     ///
     /// # Errors
     /// Those of a transaction.
@@ -169,7 +170,7 @@ async fn transfer(
     Ok(Json(payer))
 }
 
-/// What the service answers to.
+/// Returns the routes of the service.
 pub fn routes(service: Arc<Service>) -> Router {
     Router::new()
         .route("/accounts/{id}", get(account))
@@ -178,7 +179,7 @@ pub fn routes(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// One request over a connection that stays: status and body.
+/// Sends one request over a persistent connection. Returns status and body.
 fn request(connection: &mut BufReader<TcpStream>, what: &str, body: &str) -> std::io::Result<(u16, String)> {
     let length = body.len();
     let head = "HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length:";
@@ -199,7 +200,8 @@ fn request(connection: &mut BufReader<TcpStream>, what: &str, body: &str) -> std
     Ok((status, String::from_utf8(answer).map_err(|_| bad())?))
 }
 
-/// A client that moves money, and looks at accounts: what was acknowledged.
+/// Runs a client that transfers money and reads accounts. Returns the number of acknowledged
+/// transfers.
 fn client(at: SocketAddr, number: u64) -> std::io::Result<u64> {
     let mut connection = BufReader::new(TcpStream::connect(at)?);
     let mut acknowledged = 0;
@@ -221,8 +223,8 @@ fn client(at: SocketAddr, number: u64) -> std::io::Result<u64> {
     Ok(acknowledged)
 }
 
-/// Serves clients, and checks that no money was made or lost, also not by closing and opening the
-/// directory.
+/// Serves clients, and checks that the total does not change, also after the directory is opened
+/// again.
 pub fn run() -> std::io::Result<()> {
     let path = std::env::temp_dir().join(format!("isles-web-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -243,7 +245,7 @@ pub fn run() -> std::io::Result<()> {
     serving.abort();
     runtime.shutdown_timeout(std::time::Duration::from_secs(10));
     let Service { database, idle, .. } = Arc::into_inner(service).expect("nobody serves any more");
-    // A database is closed when nobody has a session of it.
+    // A database can be closed when it has no sessions.
     drop(idle);
     database.close().map_err(std::io::Error::other)?;
     let again = Service::open(&path).map_err(std::io::Error::other)?;

@@ -1,6 +1,5 @@
-//! One attempt of a transaction: the state that verbs and scans share, the end of an attempt by its
-//! first error, and the steps on a row that was found. The verbs themselves are in
-//! `transaction.rs`.
+//! An attempt of a transaction: the state that verbs and scans share, the end of an attempt by its
+//! first error, and operations on a row that was found. The public verbs are in `transaction.rs`.
 
 use std::borrow::Borrow;
 
@@ -14,21 +13,21 @@ use terms::Abort;
 use crate::error::{Error, Result, key_taken};
 use crate::options::CancelToken;
 use crate::select::{Assign, Select};
-use crate::shared::{Limit, Shared};
+use crate::shared::{DatabaseShared, StepLimit};
 use crate::table::{Index, Table};
 
 /// Words of fields that are read without the session's buffer.
 const FEW_WORDS: usize = 4;
 
-/// Why the current attempt is over.
+/// Error that ended the current attempt.
 pub(crate) struct Failure {
     pub(crate) abort: Abort,
     pub(crate) error: Error,
 }
 
-/// State and buffers that a session keeps for its transactions.
+/// TransactionState and buffers that a session keeps for its transactions.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct TransactionState {
     /// Attempts of the current transaction so far.
     pub(crate) attempts: u32,
     /// The first verb that failed in this attempt: no verb runs after it.
@@ -45,23 +44,23 @@ pub(crate) struct State {
     pub(crate) fresh: Vec<u64>,
     /// Rows to insert together.
     pub(crate) batch: RowBatch,
-    /// After this moment there is no further attempt, as the thread may wait for itself; whether
-    /// that ended the transaction.
-    pub(crate) patience_ends: Option<Nanos>,
-    pub(crate) lost_patience: bool,
-    /// True if this is a snapshot.
+    /// No further attempt begins after this time, because the thread may be waiting for a
+    /// transaction object of its own. `self_wait_expired` is set if that ended the transaction.
+    pub(crate) self_wait_ends: Option<Nanos>,
+    pub(crate) self_wait_expired: bool,
+    /// True for a snapshot.
     pub(crate) only_reads: bool,
-    /// The keys that may be used, if this is a step of a procedure.
-    pub(crate) limit: Option<Limit>,
+    /// Restrictions of a step of a procedure.
+    pub(crate) limit: Option<StepLimit>,
 }
 
-impl State {
-    /// The state of a step of a procedure.
-    pub(crate) fn of_step(limit: Limit) -> Self {
-        State { attempts: 1, limit: Some(limit), ..State::default() }
+impl TransactionState {
+    /// State of a step of a procedure.
+    pub(crate) fn of_step(limit: StepLimit) -> Self {
+        TransactionState { attempts: 1, limit: Some(limit), ..TransactionState::default() }
     }
 
-    /// Forgets how the attempt before ended.
+    /// Resets the outcome of the previous attempt.
     pub(crate) fn begin_attempt(&mut self, number: u32) {
         self.attempts = number;
         self.failed = None;
@@ -70,17 +69,17 @@ impl State {
     }
 }
 
-/// A running transaction, which [`crate::Session::transaction`] gives to its body, and
-/// [`crate::OpenTransaction::verbs`] to functions that are written for bodies.
+/// A running transaction: [`crate::Session::transaction`] passes it to its body, and
+/// [`crate::OpenTransaction::verbs`] returns it for functions that take a `Transaction`.
 ///
 /// Rows are found by a table's primary key or by one of its indexes: the parameter `index` of a
 /// verb is a [`Table`], or an [`Index`] such as `accounts.by(Account::BY_EMAIL)`. A transaction
-/// reads what it has written.
+/// sees its own changes.
 ///
 /// All verbs may fail with [`Error::Conflict`], [`Error::Deadline`], [`Error::Cancelled`],
 /// [`Error::TooLarge`] (more than about a million rows) and [`Error::Misuse`] (a table of another
-/// database, for example); other errors are named with the verb. After an error the attempt is
-/// over: every further verb returns the same error.
+/// database, for example); the documentation of a verb lists its other errors. An error ends the
+/// attempt: every further verb returns the same error.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -117,13 +116,13 @@ impl State {
 /// ```
 pub struct Transaction<'t> {
     pub(crate) verbs: &'t mut (dyn AnyVerbs + 't),
-    pub(crate) state: &'t mut State,
-    pub(crate) shared: &'t Shared,
+    pub(crate) state: &'t mut TransactionState,
+    pub(crate) shared: &'t DatabaseShared,
     pub(crate) cancel: Option<&'t CancelToken>,
 }
 
 impl Transaction<'_> {
-    /// The same transaction, borrowed for a shorter time.
+    /// Reborrows the transaction for a shorter time.
     pub(crate) fn again(&mut self) -> Transaction<'_> {
         Transaction {
             verbs: &mut *self.verbs,
@@ -133,8 +132,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Checks before each verb that the attempt goes on, and that the table belongs to the database
-    /// and is there.
+    /// Checks before each verb that the attempt has not ended, and that the table belongs to the
+    /// database and exists.
     #[inline]
     pub(crate) fn enter<R: Row>(&mut self, table: Table<R>) -> Result<()> {
         let number = table.inner.number();
@@ -146,7 +145,7 @@ impl Transaction<'_> {
         if stops { self.stop(table.database, number) } else { Ok(()) }
     }
 
-    /// The error that stops a verb on this table, if there is one.
+    /// Returns the error that stops a verb on this table, if there is one.
     #[cold]
     fn stop(&mut self, database: u64, table: usize) -> Result<()> {
         self.shared.check_process()?;
@@ -162,8 +161,7 @@ impl Transaction<'_> {
         self.check_cancelled()
     }
 
-    /// True if the transaction began before a table got other rows, and goes on with those that it
-    /// had.
+    /// True if the transaction began before the table changed, and still uses the table's old form.
     fn keeps_form(&self, table: usize) -> bool {
         self.shared.is_changed(table) && self.verbs.keeps_form(table)
     }
@@ -179,7 +177,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Checks before a verb over described rows that the attempt goes on.
+    /// Checks before a verb without a row type that the attempt has not ended.
     pub(crate) fn check_running(&mut self) -> Result<()> {
         self.shared.check_process()?;
         match &self.state.failed {
@@ -196,21 +194,21 @@ impl Transaction<'_> {
         }
     }
 
-    /// Refuses changes within a snapshot, keys of parts that are not at hand, and changes of what
-    /// is only read in one of several instances.
+    /// Refuses changes within a snapshot, keys of parts that this instance or step does not have,
+    /// and changes of tables that all instances share.
     #[inline]
     pub(crate) fn check_share(&mut self, table: usize, part: Option<u16>, intent: Intent) -> Result<()> {
         if self.state.only_reads && intent == Intent::Write {
             return self.check(Err(Abort::Misuse("a snapshot only reads: change rows in a transaction")));
         }
         let Some(share) = &self.shared.share else { return Ok(()) };
-        match share.refuses(self.state.limit, (table, part, intent)) {
+        match share.refusal(self.state.limit, table, part, intent) {
             Some(what) => self.check(Err(Abort::Misuse(what))),
             None => Ok(()),
         }
     }
 
-    /// Refuses a row to insert whose part is not at hand.
+    /// Refuses the insertion of a row whose part this instance or step does not have.
     pub(crate) fn check_share_of<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<()> {
         if self.shared.share.is_none() && !self.state.only_reads {
             return Ok(());
@@ -219,12 +217,12 @@ impl Transaction<'_> {
         self.check_share(table.inner.number(), Some(part), Intent::Write)
     }
 
-    /// The part that a step works on.
-    pub(crate) fn own_part(&self) -> Option<u16> {
+    /// Returns the part that a step works on.
+    pub(crate) fn step_part(&self) -> Option<u16> {
         self.state.limit.map(|limit| limit.part)
     }
 
-    /// Remembers a failure of the engine, which ends the attempt.
+    /// Records a failure of the engine, which ends the attempt.
     #[inline]
     pub(crate) fn check<T>(&mut self, result: Result<T, Abort>) -> Result<T> {
         result.map_err(|abort| {
@@ -233,7 +231,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// As [`Self::check`], after the insertion of a row; `key` is what [`key_taken`] says of it.
+    /// As [`Self::check`], after the insertion of a row; `key` is the result of [`key_taken`].
     #[inline]
     pub(crate) fn check_inserted(&mut self, result: Result<(), Abort>, key: Option<String>) -> Result<()> {
         if let Err(abort @ Abort::Duplicate { .. }) = result {
@@ -264,7 +262,7 @@ impl Transaction<'_> {
         self.check(found)
     }
 
-    /// Checks before a lookup that the attempt goes on, and that the key may be used.
+    /// Checks before a lookup that the attempt has not ended, and that the key may be used.
     #[inline]
     fn enter_lookup<R: Row, K: Key>(
         &mut self,
@@ -276,7 +274,7 @@ impl Transaction<'_> {
         let inner = index.inner;
         match (inner.number(), intent) {
             (0, _) => self.check_share(inner.table().number(), Some(part_of(words)), intent),
-            (_, Intent::Write) => self.check_share(inner.table().number(), self.own_part(), intent),
+            (_, Intent::Write) => self.check_share(inner.table().number(), self.step_part(), intent),
             (_, Intent::Read) => Ok(()),
         }
     }
@@ -347,7 +345,7 @@ impl Transaction<'_> {
             let found = self.find(index, key, intent)?;
             return found.map(|found| self.read_row(found)).transpose();
         }
-        // Nothing names the row afterwards, so that the engine need not remember how it is named.
+        // No later verb refers to the row, so the engine need not keep a reference to it.
         let key = KeyOf::new(key);
         self.enter_lookup(index, key.as_ref(), intent)?;
         let place = (index.inner.table().number(), index.inner.number());
@@ -360,7 +358,7 @@ impl Transaction<'_> {
 
     /// Reads a row; the bytes of the row stay in the state.
     pub(crate) fn read_row<R: Row>(&mut self, found: RowId) -> Result<R> {
-        let State { words, tail, .. } = &mut *self.state;
+        let TransactionState { words, tail, .. } = &mut *self.state;
         words.clear();
         words.resize(R::BYTES / 8, 0);
         tail.clear();
@@ -446,7 +444,7 @@ impl Transaction<'_> {
             self.check(deleted)?;
             return self.insert_row(table, row);
         }
-        let State { words, tail, fresh, .. } = &mut *self.state;
+        let TransactionState { words, tail, fresh, .. } = &mut *self.state;
         encode(row, fresh);
         let mut written = Ok(());
         if fresh != words {
@@ -474,19 +472,18 @@ impl Transaction<'_> {
 }
 
 impl<R: Row, K: Key> Index<R, K> {
-    /// The table that the index belongs to.
+    /// Returns the table that the index belongs to.
     pub(crate) fn table(self) -> Table<R> {
         Table { inner: self.inner.table(), database: self.database }
     }
 }
 
-/// The part of the data that a normalized primary key belongs to, where there are parts: its
-/// leading column.
+/// Returns the part of the data that a normalized primary key belongs to: its leading column.
 pub(crate) fn part_of(key: &[u64]) -> u16 {
     (key[0] >> (u64::BITS - u16::BITS)) as u16
 }
 
-/// The first and the last leading word of keys of a part.
+/// Returns the first and the last leading word of the keys of a part.
 pub(crate) fn part_range(part: u16) -> [u64; 2] {
     let first = u64::from(part) << (u64::BITS - u16::BITS);
     [first, first | u64::MAX >> u16::BITS]

@@ -1,16 +1,16 @@
-//! Copies of directories, which may be open.
+//! Copies of database directories, also while they are open.
 //!
-//! A database can be copied while it is open, by this program or another, since a log is only
-//! appended to: a copy is what a crash at that moment would have left, and opening a copy is
-//! recovery. The manifest is read first, so that the segments have all that it takes for durable;
-//! if it has changed by the end, a checkpoint has taken files away meanwhile, and the copy is made
-//! anew.
+//! A database can be copied while this or another program has it open, because a log is only
+//! appended to. A copy is the state that a crash at that moment would have left, and opening a copy
+//! is recovery. The manifest is read first, so that the copied segments contain everything that the
+//! manifest requires. If the manifest has changed at the end, a checkpoint has removed files in the
+//! meantime, and the copy is repeated.
 //!
-//! The log is read from its last byte to its first. A block says which blocks were durable before
-//! it was written, so these are read after that was true, and a copy that lacks one of them is a
-//! copy of damage, which the storage manager's own reader tells. What lies behind the last block of
-//! a segment is cut off when that reader has seen it: space that was taken ahead, or an older life
-//! of the file.
+//! The log is read from its last byte to its first. A block names the blocks that were durable
+//! before it was written, and these are read after it. A copy that lacks one of them is therefore a
+//! copy of damage, which the storage manager's own reader detects. After that check, the bytes
+//! behind the last block of each segment are cut off: they are preallocated space or an older
+//! generation of the file.
 // A copy is made by the calling thread, from files that the engine writes through its own port.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -26,26 +26,26 @@ use redo_log::{LogError, MANIFEST, Manifest, Survey, parse_checkpoint_file_name,
 use crate::database::Database;
 use crate::error::{Error, Result};
 
-/// Copies that are begun before a database that makes one checkpoint after the other is given up.
+/// Attempts to copy a database that makes checkpoints all the time.
 const ATTEMPTS: usize = 20;
-/// Nobody but the owner of a database looks into its directory.
+/// Only the owner of a database may access its directory.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// A copy of a database: what [`Database::backup`] and [`copy_directory`] have made.
-/// [`Database::backup`] has an example.
+/// Summary of a copy, returned by [`Database::backup`] and [`copy_directory`]. [`Database::backup`]
+/// has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// The last epoch that the copy has.
+    /// The last epoch in the copy.
     pub last_epoch: u64,
-    /// Rows in the copy of all rows that the database made last.
+    /// Rows in the last checkpoint.
     pub rows: u64,
-    /// Records in the log since.
+    /// Records in the log behind the checkpoint.
     pub records: u64,
-    /// Pages in use of a database whose rows lie in pages, of which opening the copy repeats the
-    /// log; epochs and rows are not known then.
+    /// Pages in use, if rows lie in pages: `last_epoch` and `rows` are then 0, and opening the copy
+    /// replays its log.
     pub pages: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Backup {
     }
 }
 
-/// Why a directory cannot be copied.
+/// Reason why a directory cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CopyError {
     #[error("{}: {source}", .path.display())]
@@ -76,7 +76,7 @@ pub(crate) enum CopyError {
     Copy { path: PathBuf, what: String },
 }
 
-/// The error at a path, which is named once.
+/// Formats an error of a log so that it names its path once.
 fn at(path: &Path, error: &LogError) -> String {
     let (path, text) = (path.display().to_string(), error.to_string());
     if text.contains(&path) { text } else { format!("{path}: {text}") }
@@ -103,15 +103,15 @@ fn words(path: &Path, what: &'static str) -> CopyError {
 }
 
 impl Database {
-    /// Copies the database to a directory that is new or empty, while transactions go on. The copy
-    /// has all that was committed before the call, and perhaps a little more; it is verified, and a
-    /// database itself, which [`Database::at`] opens.
+    /// Copies the database to a new or empty directory while transactions continue. The copy
+    /// contains all transactions that committed before the call, and possibly later ones. It is
+    /// verified, and [`Database::at`] opens it like any database.
     ///
-    /// The bytes of the directory are read and written once, by the calling thread. A copy that
-    /// fails is removed again.
+    /// The calling thread reads and writes all bytes of the directory once. A copy that fails is
+    /// removed.
     ///
-    /// Errors: [`Error::Backup`] with the file that cannot be read or written; [`Error::Misuse`] in
-    /// memory; [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] within a
+    /// Errors: [`Error::Backup`] names the file that cannot be read or written; [`Error::Misuse`]
+    /// in memory; [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] within a
     /// transaction.
     ///
     /// ```
@@ -150,10 +150,10 @@ impl Database {
     }
 }
 
-/// Copies the directory of a database, which this program or another may have open, to a directory
-/// that is new or empty; verifies the copy.
+/// Copies the directory of a database to a new or empty directory, and verifies the copy. This or
+/// another program may have the database open.
 ///
-/// Errors: [`Error::Backup`]; the copy is removed again.
+/// Errors: [`Error::Backup`]; the incomplete copy is removed.
 ///
 /// ```
 /// # let scratch = std::env::temp_dir().join(format!("isles-doc-copy-{}", std::process::id()));
@@ -179,7 +179,7 @@ pub fn copy_directory(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Ba
     Ok(copied?)
 }
 
-/// Copies rows in pages, and reads the copy.
+/// Copies a directory with rows in pages, and verifies the copy.
 fn copy_pages(from: &Path, to: &Path) -> Copied<Backup> {
     let files = pages::copy_pages(from, to)?;
     let copy = |what| CopyError::Copy { path: to.to_owned(), what };
@@ -227,8 +227,8 @@ fn copy(from: &Path, to: &Path) -> Copied<Backup> {
     Err(words(from, "it makes one checkpoint after the other: try again when it is less busy"))
 }
 
-/// Makes the directory, or finds it empty; whether it was made. It does not lie in the directory
-/// that is copied: no database has other directories inside.
+/// Creates the directory, or checks that it is empty. Returns true if it was created. Refuses a
+/// target inside the source: a database directory contains no other directories.
 pub(crate) fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
     let source = from.canonicalize().map_err(of_file(from))?;
     let absolute = std::path::absolute(to).map_err(of_file(to))?;
@@ -248,7 +248,7 @@ pub(crate) fn make_empty(from: &Path, to: &Path) -> Copied<bool> {
     }
 }
 
-/// Names of the files in a directory, in order.
+/// Returns the names of the files in a directory, sorted.
 fn names(directory: &Path) -> Copied<Vec<String>> {
     let entries = fs::read_dir(directory).map_err(of_file(directory))?;
     let mut names: Vec<String> = entries
@@ -259,7 +259,7 @@ fn names(directory: &Path) -> Copied<Vec<String>> {
     Ok(names)
 }
 
-/// Removes what an attempt has copied.
+/// Removes the files that an attempt has copied.
 fn clear(to: &Path) -> Copied<()> {
     for name in names(to)? {
         let path = to.join(name);
@@ -268,12 +268,12 @@ fn clear(to: &Path) -> Copied<()> {
     Ok(())
 }
 
-/// Makes the names in a directory durable.
+/// Makes the entries of a directory durable.
 fn flush_directory(path: &Path) -> Copied<()> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(of_file(path))
 }
 
-/// Copies the files that the manifest needs: of each stream the last segment first.
+/// Copies the files that the manifest requires, the last segment of each stream first.
 fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
     let listed = names(from)?;
     for name in listed.iter().rev().filter(|name| manifest.needs(name)) {
@@ -285,8 +285,8 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
             write(&copy, &fs::read(&path).map_err(of_file(&path))?)?;
         }
     }
-    // Segments that were made since: those before may name them, and have no end that they would go
-    // on from. They may also say how long a file has become since it was read.
+    // Copies the headers of segments that were created in the meantime: earlier segments may name
+    // them. Blocks may also name the new length of a segment that has grown since it was read.
     for name in names(from)?.iter().filter(|name| manifest.needs(name) && parse_segment_name(name).is_some())
     {
         let (path, copy) = (from.join(name), to.join(name));
@@ -294,7 +294,7 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
         let mut header = vec![0; ALIGNMENT];
         match file.read_exact_at(&mut header, 0) {
             Ok(()) => {}
-            // It is being made: no block names it before it has a header.
+            // The segment is being created: no block names it before it has a header.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 if listed.contains(name) {
                     fs::remove_file(&copy).map_err(of_file(&copy))?;
@@ -304,7 +304,7 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
             Err(error) => return Err(of_file(&path)(error)),
         }
         if listed.contains(name) {
-            // It may have had no header yet when it was read.
+            // The segment may have had no header yet when it was read.
             let copied = File::options().write(true).open(&copy);
             copied.and_then(|copied| copied.write_all_at(&header, 0)).map_err(of_file(&copy))?;
         } else {
@@ -318,14 +318,14 @@ fn copy_files(from: &Path, to: &Path, manifest: &Manifest) -> Copied<()> {
     Ok(())
 }
 
-/// Writes a file without the zeros at its end, which are read all the same.
+/// Writes a file with a hole in place of the zeros at its end.
 fn write_with_hole(path: &Path, bytes: &[u8]) -> Copied<()> {
     let whole = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     write(path, &bytes[..whole])?;
     set_length(path, bytes.len() as u64)
 }
 
-/// Ends the segments of a copy where their last blocks end, and makes that durable.
+/// Truncates the segments of a copy to the ends of their last blocks, durably.
 fn cut_to_blocks(to: &Path, survey: &Survey) -> Copied<()> {
     for segment in &survey.segments {
         let path = to.join(&segment.name);

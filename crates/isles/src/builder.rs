@@ -1,5 +1,5 @@
-//! Options of a database: limits, scheme, tables; and its opening.
-// The number that tells databases apart is no shared word of the engine.
+//! Declares a database (limits, scheme, tables) and opens it.
+// The counter of database identifiers belongs to the library, not to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ use schema::{Row, TableDescription};
 
 use crate::database::{Database, Scheme};
 use crate::error::{Error, Result};
-use crate::event::{Event, Listener, SLOW_DEFAULT, Watcher};
-use crate::shared::{Limits, Made};
+use crate::event::{Event, EventReporter, Listener, SLOW_DEFAULT};
+use crate::shared::{Limits, OpenedDatabase};
 use crate::table::{Table, TableOptions};
 
-/// Bytes of rows and indexes that a database holds unless told otherwise.
+/// Default of [`Builder::memory_limit`]: 1 GiB.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1 << 30;
-/// Sessions at a time unless told otherwise.
+/// Default of [`Builder::sessions`].
 pub const SESSIONS_DEFAULT: usize = 64;
-/// Most sessions that a database can be opened for.
+/// Maximum of [`Builder::sessions`].
 pub const SESSIONS_MAX: usize = 1 << 14;
-/// Tables that can be created while a database is open, unless told otherwise.
+/// Default of [`Builder::spare_tables`].
 pub const SPARE_TABLES_DEFAULT: usize = 64;
-/// Most tables that can be created while a database is open.
+/// Maximum of [`Builder::spare_tables`].
 pub const SPARE_TABLES_MAX: usize = 1 << 12;
-/// Most pages of a database, where its pool allows no more: 32 GiB.
+/// Most pages of a database (32 GiB), unless its pool allows more.
 const PAGES_MAX: u64 = 1 << 22;
-/// How long memory stays unused after a deletion, at least.
+/// Length of an epoch: memory of deleted rows is reused after an epoch at the earliest.
 pub(crate) const EPOCH_NANOS: u64 = 1_000_000;
 
-/// Tells the databases of a process apart.
+/// Next identifier of a database within this process.
 static DATABASES: AtomicU64 = AtomicU64::new(1);
 
-/// Declares a database: limits, scheme, tables. [`Database::in_memory`] and [`Database::at`] give a
-/// builder.
+/// Declares a database: its limits, scheme and tables. [`Database::in_memory`] and [`Database::at`]
+/// return a builder.
 ///
 /// ```
 /// use isles::{Database, Row, Scheme, TableOptions};
@@ -56,9 +56,9 @@ static DATABASES: AtomicU64 = AtomicU64::new(1);
 /// ```
 pub struct Builder {
     memory_bytes_max: u64,
-    /// There if rows lie in pages.
+    /// `Some` if rows lie in pages.
     pool_bytes: Option<u64>,
-    /// Rules that pages break, for tests.
+    /// Faults planted for tests.
     broken: pages::Broken,
     sessions_max: usize,
     spare_tables: usize,
@@ -66,7 +66,7 @@ pub struct Builder {
     scheme: Scheme,
     schema: SchemaBuilder,
     dropped: Vec<String>,
-    /// The first declaration that was wrong.
+    /// Error of the first invalid declaration.
     failed: Option<Error>,
     id: u64,
     /// The directory, if the database is durable.
@@ -98,8 +98,8 @@ impl Builder {
         }
     }
 
-    /// Most bytes of rows and indexes; [`MEMORY_LIMIT_DEFAULT`] unless set. A transaction that
-    /// needs more gets [`Error::OutOfMemory`], and the database stays usable.
+    /// Limits the bytes of rows and indexes; the default is [`MEMORY_LIMIT_DEFAULT`]. A transaction
+    /// that needs more gets [`Error::OutOfMemory`], and the database stays usable.
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -108,7 +108,8 @@ impl Builder {
         self
     }
 
-    /// Most sessions at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless set.
+    /// Limits the number of sessions that exist at the same time, 1 to [`SESSIONS_MAX`]; the
+    /// default is [`SESSIONS_DEFAULT`].
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -117,10 +118,11 @@ impl Builder {
         self
     }
 
-    /// How many tables [`Database::create_table`] and [`Database::change_table`] can make before
-    /// the database is opened again, up to [`SPARE_TABLES_MAX`]; [`SPARE_TABLES_DEFAULT`] unless
-    /// set. A place takes some hundred bytes, and is not given to another table when its own is
-    /// dropped. Without any, tables cannot be dropped or changed either while the database is open.
+    /// Reserves places for tables that [`Database::create_table`] and [`Database::change_table`]
+    /// create while the database is open: up to [`SPARE_TABLES_MAX`], by default
+    /// [`SPARE_TABLES_DEFAULT`]. A place takes a few hundred bytes. The place of a dropped table is
+    /// not reused before the database is opened again. With 0 places, tables cannot be dropped or
+    /// changed either while the database is open.
     ///
     /// ```
     /// use isles::{Database, Error, Row};
@@ -140,14 +142,14 @@ impl Builder {
         self
     }
 
-    /// Has rows lie in the pages of a file, of which a pool of so many bytes is in memory, so that
-    /// there may be more of them than memory takes. A directory has rows in pages or in memory for
-    /// good.
+    /// Stores rows in the pages of a file, with a buffer pool of `pool_bytes` in memory, so that
+    /// the database may be larger than memory. The choice between pages and memory is fixed when
+    /// the directory is created.
     ///
-    /// Transactions are under two-phase locking then, whatever [`Self::scheme`] and
-    /// [`Self::memory_limit`] say: a transaction that reads a row waits for one that changes it.
-    /// There are no snapshots ([`Error::NoSnapshots`]), tables cannot be dropped or changed, and
-    /// the pool has 64 KiB for each session at least. [`Self::open`] needs a directory.
+    /// Transactions then use two-phase locking, and [`Self::scheme`] and [`Self::memory_limit`]
+    /// have no effect: a transaction that reads a row waits for a transaction that changes the row.
+    /// There are no snapshots ([`Error::NoSnapshots`]), and tables cannot be dropped or changed.
+    /// The pool needs at least 64 KiB for each session. [`Self::open`] requires a directory.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -172,7 +174,8 @@ impl Builder {
         self
     }
 
-    /// For tests, which see so that checkers notice: rows in pages break these rules.
+    /// Plants faults in the engine over pages. Tests use this method to prove that checkers find
+    /// them.
     #[doc(hidden)]
     #[must_use]
     pub fn breaking(mut self, rules: pages::Broken) -> Self {
@@ -180,8 +183,8 @@ impl Builder {
         self
     }
 
-    /// The concurrency control; [`Scheme::Silo`] unless set. Others than `Silo`, `Mvcc` and
-    /// `NoWait` need the feature `all-schemes`.
+    /// Sets the concurrency control; the default is [`Scheme::Silo`]. All schemes except `Silo`,
+    /// `Mvcc` and `NoWait` need the feature `all-schemes`.
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -190,9 +193,9 @@ impl Builder {
         self
     }
 
-    /// Sets a listener, which [`Self::open`] calls some times a second with its progress when there
-    /// is much to recover. The thread that opens the database calls the listener. There is no
-    /// progress for an empty directory, or a database in memory.
+    /// Sets a listener for the progress of recovery. [`Self::open`] calls the listener several
+    /// times a second, on the calling thread, while it recovers a large database. An empty
+    /// directory or a database in memory reports no progress.
     ///
     /// ```
     /// use isles::Database;
@@ -210,31 +213,30 @@ impl Builder {
         self
     }
 
-    /// Sets a listener that hears of what a program may want to write down: recovery, slow
-    /// transactions, copies of all rows, a log that has stopped. The thread that it happens to
-    /// calls the listener, outside of any transaction. Without a listener nothing is measured for
-    /// it.
+    /// Sets a listener for events that a program may want to log: recovery, slow transactions,
+    /// checkpoints, a log that has stopped. The thread that causes the event calls the listener,
+    /// outside of any transaction. Without a listener the library measures no durations for it.
     ///
-    /// The library has no logging of its own: the listener is where `tracing`, `log` or a counter
-    /// come in.
+    /// The library has no logging of its own. A listener can forward events to `tracing`, `log` or
+    /// a counter.
     ///
     /// ```
     /// use isles::{Database, Event};
     /// use std::time::Duration;
     ///
-    /// let (tell, hear) = std::sync::mpsc::channel();
+    /// let (sender, events) = std::sync::mpsc::channel();
     /// let database = Database::in_memory()
     ///     .slow_after(Duration::from_millis(5))
     ///     .on_event(move |event| {
     ///         // tracing::warn!(?event) would do the same.
-    ///         let _ = tell.send(event.clone());
+    ///         let _ = sender.send(event.clone());
     ///     })
     ///     .open()?;
     /// database.transaction(|_| Ok(()))?;
     /// database.transaction(|_| Ok(std::thread::sleep(Duration::from_millis(6))))?;
-    /// let Ok(Event::SlowTransaction { took, attempts: 1, committed: true, .. }) = hear.try_recv() else { panic!() };
+    /// let Ok(Event::SlowTransaction { took, attempts: 1, committed: true, .. }) = events.try_recv() else { panic!() };
     /// assert!(took >= Duration::from_millis(6));
-    /// assert!(hear.try_recv().is_err(), "the other was not slow");
+    /// assert!(events.try_recv().is_err(), "the other transaction was not slow");
     /// # Ok::<(), isles::Error>(())
     /// ```
     #[must_use]
@@ -243,8 +245,8 @@ impl Builder {
         self
     }
 
-    /// How long a transaction takes that is slow: the listener of [`Self::on_event`] hears of those
-    /// that take at least so long. [`SLOW_DEFAULT`] unless set.
+    /// Sets the duration from which on a transaction is slow. The listener of [`Self::on_event`]
+    /// receives an event for each slow transaction. The default is [`SLOW_DEFAULT`].
     ///
     /// [`Builder`] has an example.
     #[must_use]
@@ -253,24 +255,25 @@ impl Builder {
         self
     }
 
-    /// Counts how long transactions take, for [`Database::statistics`]; off unless set. The count
-    /// costs two readings of the clock a transaction, some 40 ns together, and 3 KiB a session.
-    /// [`Latencies::count`](crate::Latencies::count) has an example.
+    /// Enables a histogram of the durations of transactions in [`Database::statistics`]; it is
+    /// disabled by default. It costs two readings of the clock for each transaction, about 40 ns
+    /// together, and 3 KiB for each session. [`Latencies::count`](crate::Latencies::count) has an
+    /// example.
     #[must_use]
     pub fn latencies(mut self, counted: bool) -> Self {
         self.latencies = counted;
         self
     }
 
-    /// Declares a table with ordered indexes. [`Self::open`] reports what is wrong with the table:
-    /// a name that is taken, rows that are too long.
+    /// Declares a table with ordered indexes. [`Self::open`] reports invalid declarations, for
+    /// example a name that is taken or rows that are too long.
     ///
     /// [`Builder`] has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
         self.table_with(name, TableOptions::new())
     }
 
-    /// Declares a table; see [`Self::table`].
+    /// Declares a table with options; otherwise as [`Self::table`].
     ///
     /// [`Builder`] has an example.
     pub fn table_with<R: Row>(&mut self, name: &str, options: TableOptions<R>) -> Table<R> {
@@ -286,7 +289,7 @@ impl Builder {
         self.path.as_deref()
     }
 
-    /// True if a table of this name is declared, or dropped.
+    /// True if a table of this name is declared or dropped.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let mut declared = self.schema.descriptions();
         declared.any(|table| table.name() == name) || self.dropped.iter().any(|dropped| dropped == name)
@@ -299,10 +302,9 @@ impl Builder {
         }
     }
 
-    /// Says that a table is not wanted any more: if the directory has a table of this name, the
-    /// table is removed with its rows when the database is opened. If not, nothing happens, so that
-    /// a program can keep the line. A table that is declared under the name in a later opening is a
-    /// new table, and empty.
+    /// Drops a table: if the directory has a table of this name, [`Self::open`] removes the table
+    /// with its rows. Otherwise nothing happens, so that a program can keep the call. A table
+    /// declared under the same name in a later opening is a new, empty table.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -341,17 +343,17 @@ impl Builder {
         self.schema.drop_table(name);
     }
 
-    /// Makes an empty database, or opens the database in the directory, whose tables are known by
-    /// their names. The program has to declare each of them, with the same rows, or to
-    /// [drop](Self::drop_table) it. The program may declare further tables, and other indexes than
-    /// before: indexes are made of the rows at every opening.
+    /// Creates an empty database, or opens the database in the directory. Tables are identified by
+    /// their names. The program has to declare each table of the directory with the same rows, or
+    /// to [drop](Self::drop_table) it. The program may declare further tables, and other indexes
+    /// than before: every opening builds the indexes from the rows.
     ///
-    /// Errors: [`Error::Declaration`] for the first table that cannot be made, or is both declared
-    /// and dropped; [`Error::Misuse`] for a number of sessions or spare tables that is out of
-    /// range; [`Error::NotCompiled`] for a scheme that needs the feature `all-schemes`;
+    /// Errors: [`Error::Declaration`] for the first table that cannot be created, or that is both
+    /// declared and dropped; [`Error::Misuse`] for a number of sessions or spare tables that is out
+    /// of range; [`Error::NotCompiled`] for a scheme that needs the feature `all-schemes`;
     /// [`Error::OutOfMemory`] if the tables do not fit into the memory limit; [`Error::Open`] for a
-    /// directory that holds other tables or no database, is in use, or is damaged. The directory
-    /// stays as it was then.
+    /// directory that holds other tables or no database, is in use, or is damaged. After an error
+    /// the directory is unchanged.
     ///
     /// [`Builder`] has an example.
     pub fn open(self) -> Result<Database> {
@@ -379,7 +381,7 @@ impl Builder {
         }
         let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
         let latencies = self.latencies;
-        // Tables of pages stay as they are while the database is open.
+        // The engine over pages cannot create tables while the database is open.
         let spare_tables = if self.pool_bytes.is_some() { 0 } else { self.spare_tables };
         let limits = Limits { memory_bytes, sessions, spare_tables, latencies };
         let options = InstanceOptions {
@@ -416,17 +418,17 @@ impl Builder {
                 engine_native::open(self.scheme, c, &options, schema, &nowhere, durable)?
             }
         };
-        let watcher = self.on_event.map(|listener| Watcher::new(listener, self.slow_after));
-        if let Some(watcher) = &watcher {
-            watcher.recovered(&found);
+        let reporter = self.on_event.map(|listener| EventReporter::new(listener, self.slow_after));
+        if let Some(reporter) = &reporter {
+            reporter.recovered(&found);
         }
         let path = durable.map(|durable| durable.path);
-        let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
-        Ok(Database::of(made, path, watcher))
+        let made = OpenedDatabase { inner: made, id: self.id, scheme: self.scheme, limits };
+        Ok(Database::of(made, path, reporter))
     }
 }
 
-/// How a database over pages is opened.
+/// Options of a database over pages.
 fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedOptions {
     let defaults = PagedOptions::with_pool(pool_bytes);
     PagedOptions {
@@ -438,7 +440,7 @@ fn options_of_pages(pool_bytes: u64, sessions_max: usize, path: &Path) -> PagedO
     }
 }
 
-/// Checks that databases can be opened under this scheme.
+/// Returns an error if the program is built without this scheme.
 pub(crate) fn check_compiled(scheme: Scheme) -> Result<()> {
     if engine_native::is_compiled(scheme) {
         Ok(())
@@ -447,24 +449,25 @@ pub(crate) fn check_compiled(scheme: Scheme) -> Result<()> {
     }
 }
 
-/// A number that no other database of the process has.
+/// Returns an identifier that no other database of the process has.
 pub(crate) fn new_id() -> u64 {
     // Relaxed: only the numbers matter.
     DATABASES.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Database {
-    /// Declares a database that lives in memory and ends with the process.
+    /// Declares a database in memory. All rows are lost when the process ends.
     ///
     /// [`Database`] has an example.
     pub fn in_memory() -> Builder {
         Builder::new(None)
     }
 
-    /// Declares a database that lives in a directory, which is made if it is not there. Rows are in
-    /// memory, and every transaction is on disk when the call that ran it returns, so that it
-    /// survives a loss of power. One process at a time can have the database open.
-    /// [`Builder::open`] says what may change about tables from one opening to the next.
+    /// Declares a durable database in a directory, which [`Builder::open`] creates if it does not
+    /// exist. Rows are in memory. Every transaction is on disk when the call that ran it returns,
+    /// so that it survives a loss of power. One process at a time can have the database open.
+    /// [`Builder::open`] describes which changes of tables are allowed from one opening to the
+    /// next.
     ///
     /// ```
     /// use isles::{Database, Row};

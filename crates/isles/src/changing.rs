@@ -1,7 +1,6 @@
-//! Tables that a program creates and drops while its database is open.
+//! Creation and removal of tables while the database is open.
 
 use boundary::{ChangeError, SchemaBuilder, Swept};
-use concurrency::TooManySessions;
 use platform::{Hardware, Platform};
 use schema::Row;
 
@@ -10,23 +9,23 @@ use crate::error::{Cause, Error, Result};
 use crate::shared::Presence;
 use crate::table::{Table, TableOptions};
 
-/// How long [`Database::drop_table`] waits for transactions that began before; then sessions see to
-/// the rows.
+/// Longest time that [`Database::drop_table`] waits for earlier transactions. Sessions remove the
+/// rows later if the wait was not enough.
 const SWEEP_WAIT_NANOS: u64 = 20_000_000;
-/// Between two looks whether they have ended.
+/// Pause between two checks for such transactions.
 const SWEEP_PAUSE_NANOS: u64 = 200_000;
 
 impl Database {
-    /// Makes a table while the database is in use, with ordered indexes. When this returns the
-    /// table is on disk, in a directory, and transactions that begin from then on can use it, in
-    /// all sessions. At a later opening the program declares the table as those that it has
-    /// declared before ([`Builder::table`](crate::Builder::table)), or leaves it to
+    /// Creates a table with ordered indexes while the database is in use. When the call returns,
+    /// the table is durable if the database is, and transactions that begin later can use it in all
+    /// sessions. At the next opening the program declares the table like any other
+    /// ([`Builder::table`](crate::Builder::table)), or calls
     /// [`Builder::tables_of_directory`](crate::Builder::tables_of_directory).
     ///
-    /// Errors: [`Error::Declaration`] for a table that cannot be made, whose name is taken, or for
-    /// which there is no place ([`Builder::spare_tables`](crate::Builder::spare_tables));
-    /// [`Error::OutOfMemory`]; [`Error::NotDurable`] if the files refuse: then there is no such
-    /// table, but if the log has stopped an empty one may be found at the next opening;
+    /// Errors: [`Error::Declaration`] for an invalid table, for a name that is taken, or if no
+    /// place is left ([`Builder::spare_tables`](crate::Builder::spare_tables));
+    /// [`Error::OutOfMemory`]; [`Error::NotDurable`] if a file operation failed: the table then
+    /// does not exist, except that the next opening may find an empty table if the log has stopped;
     /// [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in an
     /// instance of a deployment.
     ///
@@ -72,26 +71,25 @@ impl Database {
         self.check_changeable()?;
         let mut schema = SchemaBuilder::new();
         schema.declare_rows::<R>(name, &options.into_engine())?;
-        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
+        let mut session = self.shared.inner.session(Hardware::core(), None, false)?;
         let number = session.create_table(schema).map_err(|error| of_change(error, name))?;
-        // A table with other rows may have been about to take the number.
+        // A change of a table that failed may have left this number in another state.
         self.shared.set_presence(number, Presence::There);
         Ok(Table { inner: schema::Table::new(number), database: self.shared.id })
     }
 
-    /// Drops a table while the database is in use. When this returns the table is gone, on disk
-    /// too, and another one may be created under its name. Transactions that begin from then on get
-    /// [`Error::NoSuchTable`] for it. Those that have begun may go on reading the table; if they
-    /// have changed it, their commits fail with [`Error::Misuse`] in a directory, and in memory
-    /// they commit, and what they have changed goes with the table.
+    /// Drops a table while the database is in use. When the call returns, the table is gone, on
+    /// disk too, and its name is free. Transactions that begin later get [`Error::NoSuchTable`].
+    /// Earlier transactions may continue to read the table. If they have changed it, their commits
+    /// fail with [`Error::Misuse`] in a durable database; in memory they commit, and their changes
+    /// are lost with the table.
     ///
-    /// The rows go at once if no transaction is open that began before, or else little by little,
-    /// by sessions that run transactions, when none is any more. Their memory is used again.
+    /// The rows are removed at once if no earlier transaction is open. Otherwise sessions remove
+    /// them in small steps after the last such transaction has ended. Their memory is reused.
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] while the table gets other rows
-    /// ([`Self::change_table`]); [`Error::NotDurable`] if the files refuse: then the table is there
-    /// with its rows as before, but if the log has stopped it may be gone at the next opening;
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] while [`Self::change_table`] changes
+    /// the table; [`Error::NotDurable`] if a file operation failed: the table and its rows then
+    /// still exist, except that the table may be gone at the next opening if the log has stopped;
     /// [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction; [`Error::Misuse`] in an
     /// instance of a deployment, or in a database that was opened without
     /// [`Builder::spare_tables`](crate::Builder::spare_tables). [`Self::create_table`] has an
@@ -105,10 +103,9 @@ impl Database {
                 "no table is dropped while a database is open that has no spare tables, or whose rows lie in pages",
             ));
         }
-        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
         let c = Hardware::core();
-        let mut session = shared.inner.session(c, None, false).map_err(limit)?;
-        // It may have been dropped since, or have got other rows.
+        let mut session = shared.inner.session(c, None, false)?;
+        // The table may have been dropped or changed in the meantime.
         if !shared.move_presence(number, Presence::There, Presence::Dropped) {
             return Err(of_change(ChangeError::NoSuchTable, name));
         }
@@ -137,7 +134,7 @@ impl Database {
     }
 }
 
-/// The obstacle to a change of this table.
+/// Converts an error of a change of this table.
 pub(crate) fn of_change(error: ChangeError, table: &str) -> Error {
     match error {
         ChangeError::Table(error) => error.into(),

@@ -1,4 +1,4 @@
-//! Checks of directories.
+//! Verification of a database directory.
 
 use std::path::Path;
 
@@ -8,27 +8,26 @@ use platform::Hardware;
 use crate::database::Database;
 use crate::error::{Error, OpenReason, Result};
 
-/// The content of a directory without faults, as [`Database::check`] found it. [`Database::check`]
-/// has an example.
+/// Content of a directory without damage, returned by [`Database::check`], which has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// The tables, and how many rows each has.
+    /// The names of the tables, and the number of rows of each.
     pub tables: Vec<(String, u64)>,
-    /// The last epoch that counts.
+    /// The last epoch that recovery restores.
     pub last_epoch: u64,
-    /// True if the database was closed. If not, what was written last may be torn, which is not
-    /// told from damage.
+    /// True if the database was closed. Otherwise the last writes may be torn, which cannot be
+    /// distinguished from damage.
     pub closed: bool,
-    /// Parts of transactions over several instances that are in doubt.
+    /// Branches of transactions over several instances that are in doubt.
     pub in_doubt: usize,
 }
 
 impl Database {
-    /// Reads the database in a directory, which nobody has open, and verifies everything: each
-    /// checksum, that every record can be read, that rows that change or go are there and new ones
-    /// are not, and that unique indexes are. All rows are in memory meanwhile. To check a database
-    /// that is open, check a copy ([`Database::backup`]).
+    /// Reads the database in a directory that is not open, and verifies it: every checksum; every
+    /// record; that each change and deletion finds its row and each insertion does not; and that
+    /// unique indexes are unique. The check holds all rows in memory. To check an open database,
+    /// check a copy ([`Database::backup`]).
     ///
     /// Errors: [`Error::Open`] with the first damage, or the reason why the directory cannot be
     /// read.
@@ -62,7 +61,7 @@ impl Database {
     }
 }
 
-/// The same of a directory with rows in pages.
+/// Checks a directory with rows in pages.
 fn check_pages(path: &Path) -> Result<Check> {
     let examined = engine_native::examine_paged(Hardware::core(), path)?;
     if let Some(wrong) = examined.wrong.first() {

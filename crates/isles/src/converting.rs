@@ -1,25 +1,25 @@
-//! Tables whose rows get another form, or that get other indexes, while their database is open.
+//! Changes of a table's columns and indexes while the database is open.
 
 use std::time::Duration;
 
 use boundary::{ChangeStep, SchemaBuilder};
-use concurrency::TooManySessions;
 use platform::Hardware;
 use schema::Row;
 
 use crate::changing::of_change;
 use crate::database::Database;
-use crate::durably::nanos;
-use crate::error::{Error, Result};
+use crate::durable_wait::nanos;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::options::{CancelToken, is_cancelled};
-use crate::shared::{Presence, Shared};
+use crate::shared::{DatabaseShared, Presence};
 use crate::table::{Table, TableOptions};
 
-/// How long [`Database::change_table`] waits for transactions that began before, unless told
-/// otherwise.
+/// Default of [`TableChange::wait`].
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
 
-/// How [`Database::change_table`] gives a table rows of type `R`.
+/// Options of [`Database::change_table`], which changes a table to rows of type `R`.
 ///
 /// ```
 /// use isles::{CancelToken, Database, Row, TableChange};
@@ -54,7 +54,7 @@ const PATIENCE_DEFAULT: Duration = Duration::from_secs(60);
 /// ```
 pub struct TableChange<'c, R> {
     options: TableOptions<R>,
-    /// A row: fixed part and tail.
+    /// Row with the values of new columns: fixed part and tail.
     template: Option<(Vec<u8>, Vec<u8>)>,
     patience: Option<Duration>,
     cancel: Option<CancelToken>,
@@ -74,15 +74,16 @@ impl<R: Row> Default for TableChange<'_, R> {
 }
 
 impl<'c, R: Row> TableChange<'c, R> {
-    /// Ordered indexes; no values in new columns; a minute for transactions that began before.
+    /// Returns the default options: ordered indexes, no values in new columns, and a wait of up to
+    /// a minute for earlier transactions.
     ///
     /// [`TableChange`] has an example.
     pub fn new() -> Self {
         TableChange::default()
     }
 
-    /// Existing rows get the values of this row in new columns. Without it they get no value, which
-    /// the columns must allow (`Option`).
+    /// Sets the values that existing rows get in new columns: those of this row. Without this call
+    /// existing rows get no value there, so new columns have to be `Option`s.
     ///
     /// [`TableChange`] has an example.
     #[must_use]
@@ -93,14 +94,14 @@ impl<'c, R: Row> TableChange<'c, R> {
         self
     }
 
-    /// How the table is made: see [`TableOptions`], which has an example.
+    /// Sets the options of the changed table. [`TableOptions`] has an example.
     #[must_use]
     pub fn options(mut self, options: TableOptions<R>) -> Self {
         self.options = options;
         self
     }
 
-    /// How long transactions are waited for that began before the change.
+    /// Sets the longest wait for transactions that began before the change.
     ///
     /// [`TableChange`] has an example.
     #[must_use]
@@ -109,7 +110,8 @@ impl<'c, R: Row> TableChange<'c, R> {
         self
     }
 
-    /// A token that ends the change, as long as the table has its old form: then it stays so.
+    /// Sets a token that cancels the change; the table then keeps its old form. The token has no
+    /// effect once the change is complete.
     ///
     /// [`TableChange`] has an example.
     #[must_use]
@@ -118,8 +120,8 @@ impl<'c, R: Row> TableChange<'c, R> {
         self
     }
 
-    /// Hears how many rows have the new form, every few rows. The thread that changes the table
-    /// calls it.
+    /// Sets a listener that regularly receives the number of rows converted so far. The thread that
+    /// changes the table calls the listener.
     ///
     /// [`TableChange`] has an example.
     #[must_use]
@@ -130,29 +132,31 @@ impl<'c, R: Row> TableChange<'c, R> {
 }
 
 impl Database {
-    /// Gives a table rows of type `R` while the database is in use: with columns that are added or
-    /// gone, in another order, and with other indexes. Columns are known by their names. The
-    /// primary key stays as it is, and so does the type of each column. When this returns, the
-    /// change is on disk, in a directory; a crash before leaves the table as it was. If the table
-    /// has rows of this type, nothing happens: a program may call this whenever it starts.
+    /// Changes a table to rows of type `R` while the database is in use: columns may be added,
+    /// removed or reordered, and indexes may differ. Columns are identified by their names. The
+    /// primary key and the type of each column have to stay the same. When the call returns, the
+    /// change is durable if the database is; a crash before that leaves the table unchanged. If the
+    /// table already has rows of this type, nothing happens, so a program may call this method at
+    /// every start.
     ///
-    /// Sessions go on meanwhile. Until the change is complete transactions use the table by the
-    /// handles that they have, and those that have begun go on so to their end; in transactions
-    /// that begin later such handles give [`Error::NoSuchTable`], and [`Self::table`] gives one for
-    /// the new rows. A transaction that uses it and has begun before conflicts, and is tried again.
-    /// A transaction that uses the table while it changes does everything twice. If it makes two
-    /// rows with one key in a new unique index, it gets [`Error::Duplicate`], as if the index were
-    /// there. Rows are copied: the table takes its memory twice until those that it had are gone,
-    /// and one of the places for further tables
+    /// Other sessions continue during the change. Until the change is complete, transactions use
+    /// the table through their old handles. Transactions that began before continue to do so to
+    /// their end; in later transactions the old handles return [`Error::NoSuchTable`], and
+    /// [`Self::table`] returns a handle for the new rows. A transaction that began before the
+    /// change was complete and uses a new handle conflicts, and is tried again. During the change
+    /// every write to the table is made twice, in the old and in the new form. A transaction that
+    /// would create two rows with one key in a new unique index gets [`Error::Duplicate`], as if
+    /// the index existed already. The change copies all rows: the table takes twice its memory
+    /// until the old rows are removed, and uses one place for further tables
     /// ([`Builder::spare_tables`](crate::Builder::spare_tables)).
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if rows cannot get this form, if two
-    /// of them have one key in an index that is to be unique, or if transactions that began before
-    /// do not end in time ([`TableChange::wait`]); [`Error::Cancelled`]; [`Error::Declaration`] and
-    /// [`Error::OutOfMemory`], as [`Self::create_table`]; [`Error::NotDurable`] if the files
-    /// refuse: then the table is as it was, but if the log has stopped it may be found in either
-    /// form at the next opening; [`Error::TooManySessions`]; [`Error::Nested`] inside a
-    /// transaction; [`Error::Misuse`] in an instance of a deployment, and where rows lie in pages.
+    /// Errors: [`Error::NoSuchTable`]; [`Error::NotChanged`] if the rows cannot be converted, if
+    /// two rows have the same key in a new unique index, or if earlier transactions do not end in
+    /// time ([`TableChange::wait`]); [`Error::Cancelled`]; [`Error::Declaration`] and
+    /// [`Error::OutOfMemory`], as [`Self::create_table`]; [`Error::NotDurable`] if a file operation
+    /// failed: the table is then unchanged, except that the next opening may find it in either form
+    /// if the log has stopped; [`Error::TooManySessions`]; [`Error::Nested`] inside a transaction;
+    /// [`Error::Misuse`] in an instance of a deployment, and if rows lie in pages.
     ///
     /// [`TableChange`] has an example.
     pub fn change_table<R: Row>(&self, name: &str, change: TableChange<'_, R>) -> Result<Table<R>> {
@@ -165,7 +169,7 @@ impl Database {
         let TableChange { options, template, patience, cancel, mut on_progress } = change;
         let mut schema = SchemaBuilder::new();
         schema.declare_rows::<R>(name, &options.into_engine())?;
-        let shared: &Shared = &self.shared;
+        let shared: &DatabaseShared = &self.shared;
         let watch = &mut |step: ChangeStep| {
             match step {
                 ChangeStep::Made { table } => shared.set_presence(table, Presence::Coming),
@@ -182,8 +186,7 @@ impl Database {
             }
             !is_cancelled(cancel.as_ref())
         };
-        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut session = shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
+        let mut session = shared.inner.session(Hardware::core(), None, false)?;
         let patience_nanos = patience.map(nanos);
         let change = boundary::TableChange { schema, template, patience_nanos, watch };
         session.change_table(number, change).map(handle).map_err(|error| of_change(error, name))

@@ -1,4 +1,4 @@
-//! Open databases, shared by cheap clones.
+//! Handles of open databases.
 // Threads of the program share a database, and hold it as long as they like.
 #![allow(clippy::disallowed_types)]
 
@@ -12,16 +12,16 @@ use schema::{Row, TableDescription};
 
 use crate::attempt::Transaction;
 use crate::error::{Error, Result};
-use crate::event::{Event, Watcher};
+use crate::event::{Event, EventReporter};
 use crate::ledger::Users;
 use crate::owned::OwnedTransaction;
 use crate::session::Session;
-use crate::shared::{Made, Shared};
+use crate::shared::{DatabaseShared, OpenedDatabase};
 use crate::table::Table;
 use crate::ticket::Ticket;
 
-/// An open database. Clones are handles of the same database, which lives as long as any of its
-/// handles; clone a handle into each thread.
+/// A handle of an open database. Clones are handles of the same database, which stays open as long
+/// as any handle exists. Clone a handle into each thread.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -55,7 +55,7 @@ use crate::ticket::Ticket;
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DatabaseShared>,
 }
 
 impl std::fmt::Debug for Database {
@@ -66,42 +66,41 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database that was made, perhaps in a directory.
-    pub(crate) fn of(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
-        Database { shared: Arc::new(Shared::new(made, path, watcher)) }
+    /// Wraps a database that was created or opened.
+    pub(crate) fn of(made: OpenedDatabase, path: Option<PathBuf>, reporter: Option<EventReporter>) -> Self {
+        Database { shared: Arc::new(DatabaseShared::new(made, path, reporter)) }
     }
 
-    /// Ends the database, and notes in the directory that the database was closed, so that any
-    /// later damage to the files is noticed. A database whose last handle is dropped instead loses
-    /// nothing either, but commits of [`Durability::Async`](crate::Durability::Async) that were not
-    /// on disk.
+    /// Closes the database and records in the directory that it was closed, so that a later opening
+    /// detects any damage to the files. Dropping the last handle instead loses nothing except
+    /// commits of [`Durability::Async`](crate::Durability::Async) that are not on disk yet.
     ///
-    /// Errors: [`Error::InUse`] if this is not its last handle: sessions, open transactions,
-    /// tickets and clones keep a database open, and the error says how many of each there were.
-    /// Nothing happened then but that this handle is gone. [`Error::NotDurable`] if the log has
-    /// stopped. [`Error::Forked`] in a child of `fork`, where nothing happens.
+    /// Errors: [`Error::InUse`] if this is not the last handle: sessions, open transactions,
+    /// tickets and clones keep a database open, and the error counts each kind. The database then
+    /// stays open, and only this handle is dropped. [`Error::NotDurable`] if the log has stopped.
+    /// [`Error::Forked`] in a child of `fork`, where the call does nothing.
     ///
     /// [`Database`] has an example.
     pub fn close(self) -> Result<()> {
         self.shared.check_process()?;
         let (users, clones) = self.shared.others(Arc::strong_count(&self.shared));
-        let Some(Shared { inner, watcher, .. }) = Arc::into_inner(self.shared) else {
+        let Some(DatabaseShared { inner, reporter, .. }) = Arc::into_inner(self.shared) else {
             let Users { sessions, transactions, tickets } = users;
             return Err(Error::InUse { sessions, transactions, tickets, clones });
         };
         let closed =
             inner.into_inner().close(Hardware::core()).map_err(|error| Error::NotDurable(error.to_string()));
-        if let Some(watcher) = watcher {
+        if let Some(reporter) = reporter {
             match &closed {
-                Ok(()) => watcher.tell(&Event::Closed),
-                Err(why) => watcher.log_stopped(&why.to_string()),
+                Ok(()) => reporter.report(&Event::Closed),
+                Err(why) => reporter.log_stopped(&why.to_string()),
             }
         }
         closed
     }
 
-    /// Returns when all that was committed before this call is on disk: commits of
-    /// [`Durability::Async`](crate::Durability::Async) too. In memory nothing happens.
+    /// Waits until all transactions that committed before this call are on disk, including commits
+    /// of [`Durability::Async`](crate::Durability::Async). In memory the call does nothing.
     ///
     /// Errors: [`Error::NotDurable`] if the log has stopped; [`Error::Nested`] inside a
     /// transaction.
@@ -116,7 +115,8 @@ impl Database {
         }
     }
 
-    /// A session, which serves one thread at a time. The thread is not pinned, and may change.
+    /// Opens a session, which serves one thread at a time. The library does not pin the thread, and
+    /// the session may move to another thread.
     ///
     /// Errors: [`Error::TooManySessions`].
     ///
@@ -125,8 +125,7 @@ impl Database {
         Session::new(&self.shared)
     }
 
-    /// Begins a transaction that lives as long as the program likes, with a session of its own: see
-    /// [`OwnedTransaction`].
+    /// Begins a transaction object with a session of its own: see [`OwnedTransaction`].
     ///
     /// Errors: as [`Session::begin`], and [`Error::TooManySessions`].
     ///
@@ -155,8 +154,8 @@ impl Database {
         self.session()?.transaction(body)
     }
 
-    /// The table of this name, for code that does not have the [`Table`] which
-    /// [`Builder::table`](crate::Builder::table) gave.
+    /// Returns the table of this name, for code that does not have the [`Table`] returned by
+    /// [`Builder::table`](crate::Builder::table).
     ///
     /// Errors: [`Error::NoSuchTable`] if there is no such table, or if its rows are of another type
     /// than `R`.
@@ -169,33 +168,34 @@ impl Database {
         Ok(Table { inner, database: self.shared.id })
     }
 
-    /// The tables: names, columns with their types, indexes. [`Transaction::get_dynamic`] and its
-    /// likes read and write rows by that, without a Rust type.
+    /// Returns the descriptions of all tables: names, columns with their types, indexes.
+    /// [`Transaction::get_dynamic`] and related verbs read and write rows by these descriptions,
+    /// without a Rust type.
     ///
     /// [`Database`] has an example.
     pub fn tables(&self) -> Vec<&TableDescription> {
         self.shared.present().map(|(_, table)| table).collect()
     }
 
-    /// The concurrency control.
+    /// Returns the concurrency control.
     ///
     /// [`Database`] has an example.
     pub fn scheme(&self) -> Scheme {
         self.shared.scheme
     }
 
-    /// Bytes taken from the machine for rows and indexes, at most
-    /// [`Builder::memory_limit`](crate::Builder::memory_limit). Memory of deleted rows is used
-    /// again, and not given back before the database ends. Some of it is taken ahead of need,
-    /// between transactions.
+    /// Returns the bytes reserved from the operating system for rows and indexes, at most
+    /// [`Builder::memory_limit`](crate::Builder::memory_limit). Sessions reserve some memory ahead
+    /// of need, between transactions. The database reuses the memory of deleted rows, and returns
+    /// it to the operating system only when the database ends.
     ///
     /// [`Database`] has an example.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.inner.memory_bytes(Hardware::core())
     }
 
-    /// Bytes of that in which rows and indexes are; sessions that are in a transaction have told
-    /// some milliseconds ago.
+    /// Returns the part of [`Self::memory_bytes`] that rows and indexes occupy. The figure may be a
+    /// few milliseconds old for sessions that are inside a transaction.
     ///
     /// [`Database`] has an example.
     pub fn memory_in_use(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Rows without a Rust type: for tools, and for programs that learn of a table when they run.
+//! Verbs over rows without a Rust type, for tools and for programs that find out about tables at
+//! run time.
 
 use boundary::Direction;
 use boundary::Span;
@@ -9,11 +10,11 @@ use crate::attempt::{Transaction, part_of, part_range};
 use crate::error::{Error, Result, key_taken};
 
 impl<'t> Transaction<'t> {
-    /// The row of a table with this primary key, as values, one a column:
-    /// [`crate::Database::tables`] says which. `None` if there is no such row.
+    /// Returns the row with this primary key as one value for each column, in the order of
+    /// [`crate::Database::tables`]. `None` if there is no such row.
     ///
-    /// Errors: [`Error::NoSuchTable`]; [`Error::Row`] for a key that the table's keys cannot be.
-    /// The transaction goes on after these two.
+    /// Errors: [`Error::NoSuchTable`]; [`Error::Row`] if the values do not form a key of the table.
+    /// The transaction continues after these two errors.
     ///
     /// ```
     /// use isles::{Database, Datum, Row};
@@ -45,10 +46,10 @@ impl<'t> Transaction<'t> {
         }
     }
 
-    /// Inserts a row of values, one a column.
+    /// Inserts a row given as one value for each column.
     ///
-    /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] for values that are none
-    /// of the columns. The transaction goes on after these two.
+    /// Errors: as [`Self::insert`]; [`Error::NoSuchTable`]; [`Error::Row`] if the values do not
+    /// form a row of the table. The transaction continues after the last two errors.
     ///
     /// [`Self::get_dynamic`] has an example.
     pub fn insert_dynamic(&mut self, table: &str, values: &[Datum]) -> Result<()> {
@@ -68,8 +69,9 @@ impl<'t> Transaction<'t> {
         self.check_inserted(inserted, taken)
     }
 
-    /// All rows of a table as values, in the order of the primary key: in a step of a procedure,
-    /// those of its part. A table whose primary key hashes has no order: [`Error::Misuse`].
+    /// Returns all rows of a table as values, in the order of the primary key. In a step of a
+    /// procedure it returns the rows of the step's part. If the primary key is a hash index, the
+    /// call returns [`Error::Misuse`].
     ///
     /// Errors: [`Error::NoSuchTable`].
     ///
@@ -78,11 +80,12 @@ impl<'t> Transaction<'t> {
         self.scan_dynamic_after(table, None, usize::MAX)
     }
 
-    /// Rows of a table as values, in the order of the primary key: at most so many, from the first
-    /// one behind this primary key on, or from the first one of all. So a table of any size can be
-    /// read, some rows a transaction.
+    /// Returns up to `rows` rows of a table as values, in the order of the primary key, beginning
+    /// with the first row behind the primary key `after`, or with the first row of the table. A
+    /// program can thus read a table of any size, some rows in each transaction.
     ///
-    /// Errors: as [`Self::scan_dynamic`]; [`Error::Row`] for a key that the table's keys cannot be.
+    /// Errors: as [`Self::scan_dynamic`]; [`Error::Row`] if the values do not form a key of the
+    /// table.
     ///
     /// ```
     /// use isles::{Database, Datum, Row};
@@ -116,21 +119,22 @@ impl<'t> Transaction<'t> {
                 return Ok(Vec::new());
             }
         }
-        self.scan_rows((number, described), low, rows)
+        self.scan_rows(number, described, low, rows)
     }
 
-    /// Rows from a normalized key on.
+    /// Returns rows from a normalized key on.
     fn scan_rows(
         &mut self,
-        (number, table): (usize, &TableDescription),
+        number: usize,
+        table: &TableDescription,
         mut low: Vec<u64>,
         rows: usize,
     ) -> Result<Vec<Vec<Datum>>> {
-        self.check_share(number, self.own_part(), Intent::Read)?;
+        self.check_share(number, self.step_part(), Intent::Read)?;
         let mut high = vec![u64::MAX; low.len()];
         let is_divided = self.shared.share.as_ref().is_some_and(|share| !share.is_copied(number));
-        if let Some(part) = self.own_part().filter(|_| is_divided) {
-            // A step has its own part only, whatever else the instance has.
+        if let Some(part) = self.step_part().filter(|_| is_divided) {
+            // A step sees its own part only, even if the instance has other parts.
             let [first, last] = part_range(part);
             if low[0] < first {
                 low.fill(0);
@@ -151,7 +155,7 @@ impl<'t> Transaction<'t> {
         found.into_iter().map(|row| self.read_described(table, row)).collect()
     }
 
-    /// A table by its name, unless the attempt is over.
+    /// Returns a table by its name, unless the attempt has ended.
     fn described(&mut self, name: &str) -> Result<(usize, &'t TableDescription)> {
         self.check_running()?;
         let number = self.shared.table_number(name)?;
@@ -170,7 +174,7 @@ impl<'t> Transaction<'t> {
     }
 }
 
-/// Makes a normalized key the one that follows it; false if none does.
+/// Advances a normalized key to the next one. Returns false after the last key.
 fn step(key: &mut [u64]) -> bool {
     key.iter_mut().rev().any(|word| {
         *word = word.wrapping_add(1);

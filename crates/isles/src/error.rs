@@ -1,9 +1,10 @@
-//! Errors, and their remedies.
+//! Errors of the library.
 
 use std::sync::Arc;
 
 use boundary::OpenError;
 use boundary::directory::description::DescriptionError;
+use concurrency::TooManySessions;
 use distributed::DirectoryError;
 use engine::durable::content::ContentError;
 use pages::PagedError;
@@ -12,14 +13,14 @@ use redo_log::LogError;
 use schema::{TableDescription, TableError};
 use terms::Abort;
 
-/// Results of this library; transactions with an error type of their own use `Result<T, E>`.
+/// Result of this library's calls; transactions with an error type of their own use `Result<T, E>`.
 /// [`Error`] has an example.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The cause of a conflict between two transactions.
+/// Kind of a conflict between two transactions.
 pub use terms::Conflict;
 
-/// Why a transaction did not commit, or a database or session could not be opened.
+/// Error of a transaction that did not commit, or of another call of this library.
 ///
 /// After any of these errors the session can be used for the next transaction. Nothing remains of
 /// the transaction that failed, except after [`Error::DurabilityUnknown`], and perhaps after
@@ -51,10 +52,10 @@ pub use terms::Conflict;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Other transactions were in the way in every attempt that was allowed.
+    /// Every attempt of the transaction conflicted with another transaction.
     ///
-    /// Inside a transaction this error says that the current attempt is over: pass the error on
-    /// with `?`, and the transaction is tried again as often as
+    /// Inside a transaction this error ends the current attempt. Pass the error on with `?`: the
+    /// session then tries the transaction again, as often as
     /// [`crate::TransactionOptions::attempts`] allows.
     #[error(
         "conflict with other transactions in each of {attempts} attempts (last one: {reason:?}): allow more attempts, \
@@ -63,18 +64,18 @@ pub enum Error {
     Conflict {
         /// Attempts made.
         attempts: u32,
-        /// The cause of the last conflict.
+        /// Kind of the last conflict.
         reason: Conflict,
     },
-    /// A row with this key exists already.
+    /// A row with this key already exists.
     #[error("{table} has a row with {} in {index} already: {}", key_in_words(.key), advice(.index))]
     Duplicate {
         /// The table.
         table: String,
         /// The unique index that has the key; `"primary key"` for the primary key.
         index: String,
-        /// The values of the key's columns, in their order, as text. `None` where several rows were
-        /// inserted by one call, or a table got another form.
+        /// The values of the key's columns, in order, as text. `None` if one call inserted several
+        /// rows, or if a table was being changed.
         key: Option<String>,
     },
     /// The memory limit of the database, or the machine's memory, is used up.
@@ -83,39 +84,39 @@ pub enum Error {
          `Builder::memory_limit`"
     )]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: usize,
-        /// The structure that asked for them.
+        /// The structure that requested them.
         structure: &'static str,
-        /// The reason of the refusal: the limit, or the operating system's message.
+        /// The limit that was reached, or the message of the operating system.
         reason: String,
     },
     /// The transaction did not commit within [`crate::TransactionOptions::deadline`], or the rows
-    /// that its own error follows from were not on disk by then.
+    /// that led to its own error were not on disk by then.
     #[error(
         "the deadline passed before the transaction committed: allow more time, or split the transaction"
     )]
     Deadline,
     /// The transaction has committed, and other transactions may see its changes, but its deadline
     /// passed, or its [`crate::CancelToken`] was set, before the commit was on disk. A loss of
-    /// power now may undo the transaction or not. To learn what holds, read the rows in another
-    /// transaction, which returns when what it has read is on disk. Trying again would make the
+    /// power may undo the transaction. To find out, read the rows in another transaction, which
+    /// returns when the rows that it read are on disk. Repeating the transaction would make the
     /// changes twice.
     #[error(
         "committed, but not known to be on disk when the deadline passed: it happened, and a crash now may lose it; do not \
          repeat it, read what is there"
     )]
     DurabilityUnknown,
-    /// A transaction of the same database is running on this thread already: the new transaction
-    /// was called inside the closure of the outer transaction, and could wait for the outer
+    /// A transaction of the same database is already running on this thread. The new transaction
+    /// was begun inside the closure of the outer transaction, and could wait for the outer
     /// transaction for ever.
     #[error(
         "a transaction inside the closure of another one of the same database: use the `Transaction` that the closure is \
          given, or begin after it has returned"
     )]
     Nested,
-    /// Another process opened the database, and this one was forked from that: nothing that this
-    /// process did would be in the database.
+    /// Another process opened the database, and this process was forked from it: changes made by
+    /// this process would not reach the database.
     #[error(
         "another process opened this database, and this one was forked from it: use it there, or open databases after the fork"
     )]
@@ -123,13 +124,13 @@ pub enum Error {
     /// The transaction's [`crate::CancelToken`] was set.
     #[error("cancelled through its token")]
     Cancelled,
-    /// The transaction touched more rows than one transaction may.
+    /// The transaction accessed more rows than the limit of one transaction.
     #[error("more than {limit} rows in one transaction: split it into several")]
     TooLarge {
         /// Most rows of one transaction.
         limit: usize,
     },
-    /// The library was used wrongly: trying again cannot help.
+    /// The library was used incorrectly. A retry cannot succeed.
     #[error("misuse: {0}")]
     Misuse(&'static str),
     /// A table was declared in a way that cannot work.
@@ -137,20 +138,20 @@ pub enum Error {
     Declaration {
         /// The table's name.
         table: String,
-        /// The fault, and the values that are accepted.
+        /// The mistake, and the accepted form.
         reason: String,
     },
     /// A text does not fit into its column.
     #[error(transparent)]
     Text(#[from] schema::TextError),
-    /// Values that are no row of their table.
+    /// The values do not form a row of the table.
     #[error(transparent)]
     Row(#[from] schema::RowError),
     /// The database has no table of this name and row type.
     #[error("{0}")]
     NoSuchTable(String),
-    /// The rows of a table do not get another form, or the table is not dropped while they do. The
-    /// table is as it was.
+    /// The table cannot be changed, or cannot be dropped while it is being changed. The table is
+    /// unchanged.
     #[error("table {table} stays as it is: {source}")]
     NotChanged {
         /// The table.
@@ -184,7 +185,8 @@ pub enum Error {
         /// The scheme.
         scheme: &'static str,
     },
-    /// The database was to be closed, and is in use: it is open as before, for those who use it.
+    /// [`crate::Database::close`] was called while the database is in use. The database stays open
+    /// for its other handles.
     #[error(
         "the database stays open: in use are {sessions} sessions ({transactions} of them in a transaction that is an object), {tickets} \
          tickets and {clones} clones; drop them, and close the last one"
@@ -192,32 +194,32 @@ pub enum Error {
     InUse {
         /// Sessions.
         sessions: usize,
-        /// The sessions with an open transaction.
+        /// Sessions with an open transaction object, included in `sessions`.
         transactions: usize,
         /// Tickets of commits.
         tickets: usize,
-        /// Clones of the database, without the handle that was to close it.
+        /// Other clones of the database handle.
         clones: usize,
     },
-    /// The log has stopped: nothing commits any more, and what committed since the last flush may
-    /// be lost.
+    /// The log has stopped: no further transaction commits, and commits since the last flush may be
+    /// lost.
     #[error("{0}")]
     NotDurable(String),
-    /// The storage manager failed: what failed, and what to do.
+    /// The storage manager failed; the text names the failure and the remedy.
     #[error("{0}")]
     Storage(String),
-    /// The directory cannot be opened. It is as it was.
+    /// The directory cannot be opened. It is unchanged.
     #[error("{source}")]
     Open {
-        /// The kind of fault.
+        /// Kind of the problem.
         reason: OpenReason,
-        /// The fault, and its remedy.
+        /// The exact problem, and the remedy.
         source: Cause,
     },
     /// The directory cannot be copied.
     #[error("{source}")]
     Backup {
-        /// Which file, and why.
+        /// The file, and the reason.
         source: Cause,
     },
     /// A deployment cannot be divided like this, or has stopped.
@@ -228,11 +230,11 @@ pub enum Error {
     Elsewhere {
         /// The instance.
         instance: usize,
-        /// Its words.
+        /// The instance's error message.
         what: String,
     },
-    /// The steps of a procedure that work in one other instance, or the outputs that it gives back,
-    /// are longer than a message may be. Nothing has happened.
+    /// The steps of a procedure for one other instance, or the outputs that the instance returns,
+    /// are longer than a message may be. The procedure has had no effect.
     #[error(
         "{bytes} bytes of steps or outputs of one instance, and at most {limit} travel in one message: divide the procedure, or \
          have its steps say less"
@@ -243,25 +245,26 @@ pub enum Error {
         /// Most bytes of a message.
         limit: u64,
     },
-    /// A procedure had begun when its deadline passed, or its token was set, and nothing was heard
-    /// of it for a second longer: a step does not end. It may commit yet. To learn what holds, read
-    /// the rows later; trying again may make the changes twice.
+    /// A procedure had begun when its deadline passed or its token was set, and did not end within
+    /// a further second, because a step does not return. The procedure may still commit. To find
+    /// out, read the rows later; repeating the procedure may make the changes twice.
     #[error(
         "the deadline passed, and a step has not ended: the procedure may commit yet; do not repeat it, read what is there"
     )]
     OutcomeUnknown,
-    /// The transaction's own decision: return this error to undo everything without a more telling
-    /// error of your own.
+    /// The transaction's own decision. Return this error to undo everything when a more specific
+    /// error is not needed.
     #[error("rolled back by the transaction itself")]
     RollBack,
 }
 
-/// The advice about a key that is taken.
+/// Describes the key in the error text.
 fn key_in_words(key: &Option<String>) -> String {
     key.as_ref().map_or_else(|| "this key".to_owned(), |key| format!("the key {key}"))
 }
 
-/// The key that an index has already, of a row to insert whose fixed part this is.
+/// Formats the key that an index already has, from the fixed part of the row that was to be
+/// inserted.
 #[cold]
 pub(crate) fn key_taken(abort: &Abort, tables: &[TableDescription], fixed: &[u8]) -> Option<String> {
     let Abort::Duplicate { table, index } = abort else { return None };
@@ -282,39 +285,41 @@ fn advice(index: &str) -> &'static str {
     }
 }
 
-/// Why a directory cannot be opened: [`Error::Open`] has it.
+/// Kind of reason why a directory cannot be opened, in [`Error::Open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenReason {
-    /// Another process, or another database of this one, has it open.
+    /// Another process, or another database of this process, has the directory open.
     InUse,
-    /// The operating system does not let the program: permissions, a read-only mount, no directory,
-    /// none to make it in, or too long a name.
+    /// The operating system denies access: permissions, a read-only mount, a path that is not a
+    /// directory, a missing parent directory, or a name that is too long.
     Denied,
-    /// The disk is full, or no file may be as large as it has to be.
+    /// The disk is full, or a file would exceed the limit on file sizes.
     DiskFull,
-    /// Another operation on its files failed.
+    /// Another operation on the files failed.
     Files,
-    /// It holds something else than a database, or than a deployment of several instances.
+    /// The directory holds something other than a database or a deployment.
     SomethingElse,
-    /// Another version of this library wrote it.
+    /// Another version of this library wrote the directory.
     OtherVersion,
-    /// Its tables and the declared ones do not go together.
+    /// The tables of the directory do not match the declared tables.
     OtherTables,
-    /// Its deployment divides the data otherwise.
+    /// The deployment in the directory divides the data differently.
     OtherDivision,
-    /// Data on disk cannot be read any more.
+    /// Data on disk is damaged.
     Damaged,
-    /// A transaction over several databases is in doubt, and cannot be kept as things are.
+    /// A transaction over several databases is in doubt, and this opening can neither resolve nor
+    /// keep it.
     InDoubt,
-    /// It has been opened, or has committed, as often as it can be.
+    /// The directory has reached its limit of openings or epochs.
     UsedUp,
-    /// The pool is too small for the sessions, or pages are too small for the keys of a table.
+    /// The pool is too small for the number of sessions, or pages are too small for the keys of a
+    /// table.
     TooSmall,
 }
 
-/// The error below another one, as its source ([`std::error::Error::source`]) and in its words:
-/// [`Error::Open`] has one.
+/// The underlying error of [`Error::Open`], [`Error::Backup`] and [`Error::NotChanged`]. It
+/// displays that error, and [`std::error::Error::source`] returns the source of that error.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
@@ -342,7 +347,7 @@ impl std::error::Error for Cause {
     }
 }
 
-/// Causes are equal if they say the same.
+/// Causes are equal if their texts are equal.
 impl PartialEq for Cause {
     fn eq(&self, other: &Cause) -> bool {
         self.to_string() == other.to_string()
@@ -351,10 +356,10 @@ impl PartialEq for Cause {
 
 impl Eq for Cause {}
 
-/// A reason in words alone.
+/// An error that consists of a text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Words(String);
+struct MessageError(String);
 
 fn of_file(error: &FileError) -> OpenReason {
     match error.kind {
@@ -399,17 +404,17 @@ impl From<DirectoryError> for Error {
 }
 
 impl Error {
-    /// A directory that cannot be opened, for a reason in words.
+    /// Returns the error for a directory that cannot be opened, with a text.
     pub(crate) fn open(reason: OpenReason, words: String) -> Self {
-        Error::Open { reason, source: Cause::new(Words(words)) }
+        Error::Open { reason, source: Cause::new(MessageError(words)) }
     }
 
-    /// A copy that failed.
+    /// Returns the error for a copy that failed.
     pub(crate) fn backup(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Error::Backup { source: Cause::new(error) }
     }
 
-    /// A directory that is not whole.
+    /// Returns the error for a directory that failed its check.
     pub(crate) fn of_content(error: ContentError) -> Self {
         let reason = match &error {
             ContentError::Log(LogError::Memory(out)) => return out.clone().into(),
@@ -420,7 +425,7 @@ impl Error {
         Error::Open { reason, source: Cause::new(error) }
     }
 
-    /// True if the same transaction may well succeed when it is tried later.
+    /// Returns true if the same call may succeed later.
     ///
     /// [`Error`] has an example.
     pub fn is_transient(&self) -> bool {
@@ -433,7 +438,7 @@ impl Error {
         )
     }
 
-    /// The error for an abort of the engine, whose tables are these.
+    /// Converts an abort of the engine; `tables` are its tables.
     pub(crate) fn from_abort(abort: &Abort, tables: &[TableDescription], attempts: u32) -> Self {
         match abort {
             Abort::Conflict(reason) => Error::Conflict { attempts, reason: *reason },
@@ -503,6 +508,12 @@ impl From<PagedError> for Error {
             | PagedError::NotUndone(_) => OpenReason::Damaged,
         };
         Error::Open { reason, source: Cause::new(error) }
+    }
+}
+
+impl From<TooManySessions> for Error {
+    fn from(full: TooManySessions) -> Self {
+        Error::TooManySessions { limit: full.0 }
     }
 }
 

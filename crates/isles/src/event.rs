@@ -1,5 +1,5 @@
-//! Events for the log of a program: the listener of [`Builder::on_event`](crate::Builder::on_event)
-//! receives them.
+//! Events that a program may want to log, and their delivery to the listener of
+//! [`Builder::on_event`](crate::Builder::on_event).
 // Threads of the program share the listener; its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -9,81 +9,81 @@ use std::time::Duration;
 use boundary::Recovered;
 use redo_log::LogError;
 
-/// How long a transaction takes that is slow, unless told otherwise.
+/// Default of [`Builder::slow_after`](crate::Builder::slow_after).
 pub const SLOW_DEFAULT: Duration = Duration::from_millis(100);
 
-/// Something to write down. The listener is called by the thread that it happened to, outside of
-/// any transaction, and may use the database. [`Builder::on_event`](crate::Builder::on_event) has
-/// an example.
+/// An event that a program may want to log. The thread that caused the event calls the listener,
+/// outside of any transaction. The listener may use the database.
+/// [`Builder::on_event`](crate::Builder::on_event) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The database was opened, and its directory held one already.
+    /// An existing database was opened.
     Recovered {
-        /// Rows that were read from the last copy of all rows.
+        /// Rows read from the last checkpoint.
         rows: u64,
-        /// Changes of rows that the log had since.
+        /// Changes of rows read from the log behind the checkpoint.
         changes: u64,
-        /// Bytes that were read of both.
+        /// Bytes read of both.
         bytes: u64,
-        /// How long that took.
+        /// Duration of the recovery.
         took: Duration,
     },
-    /// A transaction took at least as long as [`Builder::slow_after`](crate::Builder::slow_after)
-    /// says.
+    /// A transaction took at least the time set by
+    /// [`Builder::slow_after`](crate::Builder::slow_after).
     SlowTransaction {
-        /// From its beginning to its end: all attempts, what the closure did meanwhile, and the
-        /// wait for the disk.
+        /// Time from begin to end, including all attempts, the closure's own work and the wait for
+        /// the disk.
         took: Duration,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// True if it has committed.
+        /// True if the transaction committed.
         committed: bool,
     },
-    /// A copy of all rows has ended since a session last looked.
+    /// A checkpoint has ended since a session last checked.
     Checkpoint {
-        /// How many have ended since the opening.
+        /// Checkpoints that have ended since the opening.
         ended: u64,
-        /// Why the last one has failed, if it has: the one before counts, and the log goes on
-        /// growing.
+        /// Reason why the last checkpoint failed, if it did: recovery then uses the one before, and
+        /// the log continues to grow.
         failed: Option<String>,
     },
-    /// The log has stopped: nothing commits any more.
+    /// The log has stopped: no further transaction commits.
     LogStopped {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The database was closed, and what was committed is on disk.
+    /// The database was closed, and all commits are on disk.
     Closed,
 }
 
-/// A program's listener of events.
+/// Listener of the program.
 pub(crate) type Listener = dyn Fn(&Event) + Send + Sync;
 
-/// The listener, and the events that it receives.
-pub(crate) struct Watcher {
+/// Delivers events to the listener.
+pub(crate) struct EventReporter {
     listener: Box<Listener>,
     slow: Duration,
-    /// Checkpoints that the listener has heard of.
+    /// Number of checkpoints that were reported.
     checkpoints: AtomicU64,
-    /// Whether the listener has heard that the log has stopped.
+    /// 1 once the stop of the log was reported.
     stopped: AtomicU64,
 }
 
-impl Watcher {
+impl EventReporter {
     pub(crate) fn new(listener: Box<Listener>, slow: Duration) -> Self {
         let (checkpoints, stopped) = (AtomicU64::new(0), AtomicU64::new(0));
-        Watcher { listener, slow, checkpoints, stopped }
+        EventReporter { listener, slow, checkpoints, stopped }
     }
 
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn report(&self, event: &Event) {
         (self.listener)(event);
     }
 
-    /// Tells what an opening has found.
+    /// Reports a recovery.
     pub(crate) fn recovered(&self, found: &Recovered) {
         if found.existed {
-            self.tell(&Event::Recovered {
+            self.report(&Event::Recovered {
                 rows: found.rows,
                 changes: found.changes,
                 bytes: found.checkpoint_bytes + found.log_bytes,
@@ -92,27 +92,28 @@ impl Watcher {
         }
     }
 
-    /// Tells that the log has stopped, once.
+    /// Reports, once, that the log has stopped.
     pub(crate) fn log_stopped(&self, why: &str) {
         // Relaxed: no other data depends on the word.
         if self.stopped.swap(1, Ordering::Relaxed) == 0 {
-            self.tell(&Event::LogStopped { why: why.to_owned() });
+            self.report(&Event::LogStopped { why: why.to_owned() });
         }
     }
 
-    /// Tells of checkpoints that nobody was told of: so many have ended, the last one like this.
-    pub(crate) fn look_at_checkpoints(&self, (ended, last): (u64, Result<(), LogError>)) {
-        // Relaxed: the caller who raises the word tells of what was counted.
+    /// Reports checkpoints that were not reported before: `ended` have ended, the last one with the
+    /// result `last`.
+    pub(crate) fn report_checkpoints(&self, ended: u64, last: Result<(), LogError>) {
+        // Relaxed: the caller that raises the word reports the new count.
         if self.checkpoints.fetch_max(ended, Ordering::Relaxed) < ended {
-            self.tell(&Event::Checkpoint { ended, failed: last.err().map(|error| error.to_string()) });
+            self.report(&Event::Checkpoint { ended, failed: last.err().map(|error| error.to_string()) });
         }
     }
 
-    /// Tells of a transaction, if it was slow.
-    pub(crate) fn look_at(&self, nanos: u64, attempts: u32, committed: bool) {
+    /// Reports a transaction, if it was slow.
+    pub(crate) fn report_if_slow(&self, nanos: u64, attempts: u32, committed: bool) {
         let took = Duration::from_nanos(nanos);
         if took >= self.slow {
-            self.tell(&Event::SlowTransaction { took, attempts, committed });
+            self.report(&Event::SlowTransaction { took, attempts, committed });
         }
     }
 }

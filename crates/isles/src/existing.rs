@@ -1,5 +1,5 @@
-//! Tables as a directory has them, for tools that open it without row types.
-// The manifest is read before the directory is opened, and locked.
+//! Declares the tables found in a directory, for tools that open it without row types.
+// The manifest is read before the directory is opened and locked.
 #![allow(clippy::disallowed_methods)]
 
 use std::io::ErrorKind;
@@ -14,14 +14,14 @@ use crate::builder::Builder;
 use crate::error::{Error, OpenReason, Result};
 
 impl Builder {
-    /// Declares all tables that the directory has, as they are there, with ordered indexes, but for
-    /// those that were declared or dropped before; gives their names. For tools: rows are read and
-    /// written without a row type ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic)
-    /// and its likes). A directory that is new, or not there, has none. And for programs that
-    /// create tables while they run: they find the tables again by their names
+    /// Declares all tables of the directory as they are stored, with ordered indexes, except tables
+    /// that this builder already declares or drops. Returns their names. A directory that is new or
+    /// does not exist has no tables. Tools use this call to read and write rows without a row type
+    /// ([`Transaction::get_dynamic`](crate::Transaction::get_dynamic) and related verbs). Programs
+    /// that create tables at run time use it to find these tables again by their names
     /// ([`Database::table`](crate::Database::table)).
     ///
-    /// Errors: [`Error::Open`] if its tables cannot be read; [`Error::Misuse`] in memory.
+    /// Errors: [`Error::Open`] if the tables cannot be read; [`Error::Misuse`] in memory.
     ///
     /// ```
     /// use isles::{Database, Datum, Row};

@@ -1,17 +1,17 @@
-//! How long transactions take: a histogram a session, which nobody else writes.
+//! Durations of transactions: one histogram for each session, written by that session only.
 // Threads of the program read what a session counts: these words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets of each power of two: a figure is at most an eighth too large.
+/// Buckets for each power of two: a reported figure is at most an eighth too large.
 const STEPS: usize = 8;
-/// Powers of two: what took longer than 9 hours counts as that long.
+/// Powers of two: a duration of more than 9 hours is counted as 9 hours.
 const POWERS: usize = 45;
 const BUCKETS: usize = (POWERS - 2) * STEPS;
 
-/// How many transactions took how long.
+/// Histogram of durations.
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
 }
@@ -36,7 +36,8 @@ impl Histogram {
     }
 }
 
-/// The bucket of a length of time: below 8 ns each has its own, then each power of two has eight.
+/// Returns the bucket of a duration: one bucket for each nanosecond below 8 ns, then eight buckets
+/// for each power of two.
 fn bucket_of(nanos: u64) -> usize {
     let power = nanos.max(1).ilog2() as usize;
     match power {
@@ -45,7 +46,7 @@ fn bucket_of(nanos: u64) -> usize {
     }
 }
 
-/// The longest time of a bucket.
+/// Returns the longest duration of a bucket.
 fn longest(bucket: usize) -> u64 {
     match bucket / STEPS {
         0 => bucket as u64,
@@ -53,9 +54,9 @@ fn longest(bucket: usize) -> u64 {
     }
 }
 
-/// How long transactions took, from the call to its return: attempts, pauses between them, and the
-/// wait for the disk included. [`Statistics::latencies`](crate::Statistics::latencies) has it.
-/// [`Self::count`] has an example.
+/// Histogram of the durations of transactions, from the call to its return, including all attempts,
+/// the pauses between them and the wait for the disk. It is a field of
+/// [`Statistics`](crate::Statistics::latencies). [`Self::count`] has an example.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Latencies {
     buckets: Box<[u64]>,
@@ -77,7 +78,7 @@ impl Latencies {
         Latencies { buckets: vec![0; BUCKETS].into() }
     }
 
-    /// How many transactions there were.
+    /// Returns the number of transactions.
     ///
     /// ```
     /// let database = isles::Database::in_memory().latencies(true).open()?;
@@ -91,9 +92,9 @@ impl Latencies {
         self.buckets.iter().sum()
     }
 
-    /// A time that this share of the transactions did not take longer than, 0.0 to 1.0: 0.99 gives
-    /// the 99th percentile. At most an eighth more than the exact figure; `None` if there was no
-    /// transaction. [`Self::count`] has an example.
+    /// Returns the duration that this share of the transactions (0.0 to 1.0) did not exceed: 0.99
+    /// gives the 99th percentile. The result is at most an eighth larger than the exact figure.
+    /// `None` if there was no transaction. [`Self::count`] has an example.
     pub fn at(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         let wanted = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));

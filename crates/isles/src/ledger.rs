@@ -1,5 +1,6 @@
-//! The users of a database, and the counts of its sessions: each session writes a set of counters
-//! of its own, so that counting costs a transaction next to nothing.
+//! Users of a database (sessions, transaction objects, tickets) and the counters of its sessions.
+//! Each session has counters of its own that no other session writes, so that counting costs a
+//! transaction almost nothing.
 // Threads of the program share the ledger: its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -11,7 +12,7 @@ use terms::{Abort, Conflict};
 use crate::latency::{Histogram, Latencies};
 use crate::statistics::{ConflictStatistics, TransactionStatistics};
 
-/// Counts of the sessions that used these counters, one after the other.
+/// Counters of one session at a time. A later session reuses them and continues to count.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Counters {
@@ -24,11 +25,11 @@ pub(crate) struct Counters {
     key_in_use: AtomicU64,
     deadlock: AtomicU64,
     at_commit: AtomicU64,
-    /// `None` unless the program wants it.
+    /// `None` unless the program enables it.
     latencies: Option<Box<Histogram>>,
 }
 
-/// Counts, in counters that only the caller writes.
+/// Adds one to a counter that only the caller writes.
 fn count(word: &AtomicU64) {
     // Relaxed: a figure.
     word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -43,20 +44,19 @@ impl Counters {
         count(&self.rollbacks);
     }
 
-    /// A transaction took so long.
-    pub(crate) fn took(&self, nanos: u64) {
+    /// Records the duration of a transaction.
+    pub(crate) fn record_duration(&self, nanos: u64) {
         if let Some(latencies) = &self.latencies {
             latencies.count(nanos);
         }
     }
 
-    /// A transaction ended with an error of this library.
+    /// Counts a transaction that ended with an error of this library.
     pub(crate) fn fail(&self) {
         count(&self.failures);
     }
 
-    /// An attempt failed on another transaction: `verb` is what the verb said that failed, if one
-    /// has.
+    /// Counts an attempt that conflicted: `verb` is the abort of the verb that failed, if one did.
     pub(crate) fn conflict(&self, verb: Option<&Abort>) {
         count(match verb {
             Some(Abort::Conflict(Conflict::ReadChanged)) => &self.read_changed,
@@ -88,32 +88,32 @@ impl Counters {
 #[derive(Default)]
 struct AllCounters {
     all: Vec<Arc<Counters>>,
-    /// Those that no session has.
+    /// Counters that no session uses now.
     idle: Vec<Arc<Counters>>,
 }
 
-/// The users of a database.
+/// Users and counters of a database.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// True if it is counted how long transactions take.
+    /// True if durations of transactions are recorded.
     has_latencies: bool,
     counters: Mutex<AllCounters>,
     tickets: AtomicU64,
-    /// Transactions that are objects.
+    /// Open transaction objects.
     transactions: AtomicU64,
 }
 
-/// The users that keep a database open, without clones of it.
+/// Handles that keep a database open, except its clones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Users {
     pub(crate) sessions: usize,
-    /// The sessions with an open transaction.
+    /// Sessions with an open transaction object.
     pub(crate) transactions: usize,
     pub(crate) tickets: usize,
 }
 
 impl Ledger {
-    /// Nobody uses the database yet.
+    /// Returns the ledger of a database without users.
     pub(crate) fn new(has_latencies: bool) -> Self {
         Ledger { has_latencies, ..Ledger::default() }
     }
@@ -123,8 +123,8 @@ impl Ledger {
         body(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A session begins.
-    pub(crate) fn enter(self: &Arc<Self>) -> SessionEntry {
+    /// Registers a session.
+    pub(crate) fn register_session(self: &Arc<Self>) -> SessionEntry {
         let counters = self.with(|counters| {
             counters.idle.pop().unwrap_or_else(|| {
                 let latencies = self.has_latencies.then(|| Box::new(Histogram::new()));
@@ -136,8 +136,8 @@ impl Ledger {
         SessionEntry { ledger: Arc::clone(self), counters }
     }
 
-    /// There is one ticket more.
-    pub(crate) fn enter_ticket(self: &Arc<Self>) -> TicketEntry {
+    /// Registers a ticket.
+    pub(crate) fn register_ticket(self: &Arc<Self>) -> TicketEntry {
         // Relaxed: a figure.
         self.tickets.fetch_add(1, Ordering::Relaxed);
         TicketEntry(Arc::clone(self))
@@ -150,7 +150,7 @@ impl Ledger {
         Users { sessions, transactions: read(&self.transactions), tickets: read(&self.tickets) }
     }
 
-    /// How long all transactions took, if that is counted.
+    /// Returns the durations of all transactions, if they are recorded.
     pub(crate) fn latencies(&self) -> Option<Latencies> {
         self.has_latencies.then(|| {
             let mut sum = Latencies::none();
@@ -166,7 +166,7 @@ impl Ledger {
         self.has_latencies
     }
 
-    /// Counts of all sessions, also of those that have ended.
+    /// Returns the sum over all sessions, including those that have ended.
     pub(crate) fn transactions(&self) -> TransactionStatistics {
         let mut sum = TransactionStatistics::default();
         self.with(|counters| counters.all.iter().for_each(|counters| counters.add_to(&mut sum)));
@@ -174,15 +174,15 @@ impl Ledger {
     }
 }
 
-/// A session's place in the ledger.
+/// Registration of a session.
 pub(crate) struct SessionEntry {
     ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl SessionEntry {
-    /// A transaction that is an object begins.
-    pub(crate) fn begin_object(&self) -> ObjectEntry<'_> {
+    /// Registers a transaction object.
+    pub(crate) fn register_object(&self) -> ObjectEntry<'_> {
         // Relaxed: a figure.
         self.ledger.transactions.fetch_add(1, Ordering::Relaxed);
         ObjectEntry(&self.ledger)
@@ -195,7 +195,7 @@ impl Drop for SessionEntry {
     }
 }
 
-/// The place of a transaction that is an object.
+/// Registration of a transaction object.
 pub(crate) struct ObjectEntry<'l>(&'l Ledger);
 
 impl Drop for ObjectEntry<'_> {
@@ -205,12 +205,12 @@ impl Drop for ObjectEntry<'_> {
     }
 }
 
-/// A ticket's place.
+/// Registration of a ticket.
 pub(crate) struct TicketEntry(Arc<Ledger>);
 
 impl Clone for TicketEntry {
     fn clone(&self) -> Self {
-        self.0.enter_ticket()
+        self.0.register_ticket()
     }
 }
 

@@ -47,100 +47,118 @@
 //! # }
 //! ```
 //!
-//! The guide `docs/embedding.md` goes on from here, `docs/coming-from.md` has the calls of redb,
-//! fjall and rusqlite beside these; `examples/` has a bank, a queue, an inventory and a server.
+//! The guide `docs/embedding.md` continues from here. `docs/coming-from.md` shows the calls of
+//! redb, fjall and rusqlite beside those of this library. `examples/` contains complete programs,
+//! among them a bank, a queue, an inventory and a server.
 //!
 //! # Rows
 //!
 //! `#[derive(Row)]` takes a struct with named fields: integers of 1 to 16 bytes, floats, `bool`,
 //! [`Text`], arrays of these, types with `#[derive(Value)]` (structs, structs around one value,
 //! enums without fields), `Option`s of all these, and `String`, `Vec<u8>` and their `Option`s, of
-//! any length. With the features `time` and `uuid`, types of these crates are values too. Its
-//! attributes are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive adds a
-//! constant for each field of fixed length (`Account::BALANCE`), for each index
-//! (`Account::BY_OWNER`), and `KEY`. Keys have up to 8 columns and 64 bytes, of fixed length and
-//! without options. Keys of an index that is not unique are completed with the primary key, so a
-//! complete key always names one row; a [`prefix`] names many rows.
+//! any length. With the features `time` and `uuid`, types of these crates are values too. The
+//! attributes of a row are `#[row(key(..), index(name(..)), unique_index(name(..)))]`. The derive
+//! adds a constant for each field of fixed length (`Account::BALANCE`), for each index
+//! (`Account::BY_OWNER`), and `KEY`. A key has up to 8 columns and 64 bytes. Its columns have a
+//! fixed length and are not `Option`s. The library appends the primary key to the keys of an index
+//! that is not unique. A complete key therefore always identifies one row; a [`prefix`] identifies
+//! many rows.
 //!
-//! A program that calls this crate by another name says so:
+//! A program that imports this crate under another name passes that name to the derive:
 //! `#[row(crate = name::schema, key(..))]`.
 //!
 //! # What is guaranteed
 //!
 //! | | |
 //! | --- | --- |
-//! | Atomicity | A transaction happens completely, or leaves nothing behind: after every [`Error`], after an error of your own, after a panic |
+//! | Atomicity | A transaction happens completely, or it leaves nothing behind: after every [`Error`], after an error of the program, after a panic |
 //! | Isolation | Serializable, phantoms included: until the commit no row appears in a range that was scanned, or under a key that was missing |
-//! | Decisions | A commit counts only if what the transaction read was current; the same holds for an error that your closure returns |
-//! | Durability | [`Database::at`]: what a call returns is on disk, and so is what its error follows from, unless [`Durability`] says otherwise. [`Database::in_memory`]: all rows end with the process |
-//! | Memory | Rows and indexes never take more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`]. An opening of [`Database::at`] after a crash also has the log in memory, for as long as it reads it |
-//! | Time | Attempts and time of a transaction are bounded ([`TransactionOptions`]); a [`CancelToken`] ends a transaction earlier |
+//! | Decisions | A commit succeeds only if every row that the transaction read is still current. An error that the closure returns is reported under the same condition |
+//! | Durability | [`Database::at`]: when a call returns, its commit is on disk, unless [`Durability`] allows otherwise. When a call returns an error, the rows that led to the error are on disk. [`Database::in_memory`]: all rows are lost when the process ends |
+//! | Memory | Rows and indexes never take more than [`Builder::memory_limit`]; a transaction that needs more gets [`Error::OutOfMemory`]. An opening of [`Database::at`] after a crash also holds the log in memory while it reads the log |
+//! | Time | The number of attempts and the duration of a transaction are bounded ([`TransactionOptions`]); a [`CancelToken`] ends a transaction earlier |
 //!
 //! # Errors
 //!
-//! | error | when | then |
+//! | error | cause | remedy |
 //! | --- | --- | --- |
-//! | [`Error::Conflict`] | other transactions were in the way in all attempts | try later; touch fewer rows that all transactions touch |
-//! | [`Error::Duplicate`] | the named key is taken in the named table and index | use another key; for the primary key perhaps [`Transaction::upsert`] |
+//! | [`Error::Conflict`] | every attempt conflicted with another transaction | try again later; access fewer rows that all transactions access |
+//! | [`Error::Duplicate`] | the named key is taken in the named table and index | use another key, or replace the row with [`Transaction::upsert`] if the primary key is taken |
 //! | [`Error::OutOfMemory`] | the memory limit, or the machine's memory, is used up | delete rows, or raise the limit |
-//! | [`Error::Deadline`] | the time is over | allow more, or split the transaction |
-//! | [`Error::Cancelled`] | the token was set | nothing: your program set it |
-//! | [`Error::DurabilityUnknown`] | committed, but not on disk when the time was over | do not repeat the transaction: read what is there |
-//! | [`Error::Nested`] | a transaction in the closure of another of the same database | use the transaction that the closure is given |
-//! | [`Error::Forked`] | another process opened the database, and this one was forked from it | use it there, or open one after the fork |
+//! | [`Error::Deadline`] | the deadline passed | allow more time, or split the transaction |
+//! | [`Error::Cancelled`] | the program set the token | none |
+//! | [`Error::DurabilityUnknown`] | committed, but not on disk when the deadline passed | do not repeat the transaction: read the rows |
+//! | [`Error::Nested`] | a transaction inside the closure of another transaction of the same database | use the transaction that the closure receives |
+//! | [`Error::Forked`] | another process opened the database, and this process was forked from it | use the database in that process, or open a database after the fork |
 //! | [`Error::TooLarge`] | more than about a million rows in one transaction | split it |
 //! | [`Error::TooManySessions`] | all sessions are in use | drop a session, or allow more: [`Builder::sessions`] |
-//! | [`Error::InUse`] | `close` while other handles are there, which the error counts by kind | drop them, and close the last one |
-//! | [`Error::Backup`] | a directory cannot be copied | the text names the file, and says why |
-//! | [`Error::NotChanged`] | the rows of a table do not get the form that was asked for | the text says what is in the way |
-//! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | [`Scheme::Mvcc`], or a transaction |
-//! | [`Error::NotCompiled`] | a scheme that the program is built without | the feature `all-schemes`, or another scheme |
+//! | [`Error::InUse`] | `close` while other handles exist; the error counts them by kind | drop them, and close the last one |
+//! | [`Error::Backup`] | a directory cannot be copied | the text names the file and the reason |
+//! | [`Error::NotChanged`] | a table cannot be changed to the requested rows | the text names the obstacle |
+//! | [`Error::NoSnapshots`] | a snapshot under a scheme that keeps no versions | use [`Scheme::Mvcc`], or a transaction |
+//! | [`Error::NotCompiled`] | the program is built without the scheme | enable the feature `all-schemes`, or use another scheme |
 //! | [`Error::Text`] | a text is longer than its [`Text`] column | shorten it, or use a `String` |
-//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text says which |
-//! | [`Error::RollBack`] | your closure returned it | nothing: everything is undone |
+//! | [`Error::Misuse`], [`Error::Declaration`], [`Error::NoSuchTable`], [`Error::Row`] | a bug of the program | the text describes it |
+//! | [`Error::RollBack`] | the closure returned it | none: everything is undone |
 //!
 //! # Threads
 //!
 //! A [`Database`] is a handle: clone it into each thread. A [`Session`] serves one thread at a
-//! time; it has the database with it, so it can be kept in a struct, and sent to another thread.
-//! [`OwnedTransaction`]s can too. [`Table`]s are small values to copy. The threads that call the
-//! library do its work, and it pins none of them. A database in a directory has a few threads of
-//! its own besides, named `files`, that make system calls for whoever does not wait for them, and
-//! sleep otherwise; one in memory has none, and a [`Deployment`] has one for each worker. Between
-//! transactions a session holds nothing up.
+//! time. It owns a handle of the database, so it can be kept in a struct and sent to another
+//! thread; the same holds for an [`OwnedTransaction`]. A [`Table`] is a small `Copy` value. The
+//! calling threads do the work of the library, and the library pins none of them. A database in a
+//! directory also has a few threads named `files`, which make system calls in the background and
+//! sleep otherwise. A database in memory has no threads, and a [`Deployment`] has one for each
+//! worker. Between transactions a session delays no other session.
 //!
 //! A database belongs to the process that opened it. A child of `fork` gets [`Error::Forked`] from
-//! every call; what it drops does no harm. Inside a transaction, however long, the session keeps
-//! the memory of rows deleted meanwhile from being used again, and holds up other transactions that
-//! need what it has read or written.
+//! every call; dropping handles in the child is harmless. An open transaction keeps the memory of
+//! rows deleted in the meantime from being reused, and it delays other transactions that need rows
+//! which it has read or written.
 //!
 //! # Layers
 //!
-//! [`Session`], [`Transaction`], [`Table`] and [`Index`] of this library stand on those of the same
-//! names in `engine`, which programs do not see. This library's types do not name the scheme, check
-//! that a table belongs to the database at hand, and return an [`Error`] for every wrong use; the
-//! engine's types are generic over platform and scheme, and serve workloads that are compiled with
-//! them.
+//! [`Session`], [`Transaction`], [`Table`] and [`Index`] of this library wrap types of the same
+//! names in the crates below, which programs do not see. The types of this library do not name the
+//! scheme, check that a table belongs to its database, and return an [`Error`] for every wrong use.
+//! The engine's types are generic over platform and scheme, and serve workloads that are compiled
+//! together with them.
 //!
 //! # Schemes
 //!
-//! [`Builder::scheme`] chooses the concurrency control when the program runs: [`Scheme::Silo`],
-//! which is optimistic, [`Scheme::Mvcc`], which is too and has snapshots, and [`Scheme::NoWait`],
-//! which locks. Types do not name the scheme. The choice costs one indirect call for each verb, and
-//! saves every program from compiling the engine for each of its row types and schemes.
+//! [`Builder::scheme`] chooses the concurrency control at run time: [`Scheme::Silo`] is optimistic,
+//! [`Scheme::Mvcc`] is optimistic and has snapshots, and [`Scheme::NoWait`] locks. Types do not
+//! name the scheme. The choice costs one indirect call for each verb, and programs need not compile
+//! the engine for each of their row types and schemes.
 //!
 //! # Features
 //!
 //! | | |
 //! | --- | --- |
-//! | `all-schemes` | five more schemes: [`Scheme`] has them all, and without the feature opening a database under one of the five is [`Error::NotCompiled`]. A program takes a fifth longer to build with them |
+//! | `all-schemes` | five more schemes. [`Scheme`] always lists them; without the feature, opening a database under one of the five returns [`Error::NotCompiled`]. A program takes a fifth longer to build with the feature |
 //! | `time`, `uuid` | types of these crates as columns and keys |
 //!
-//! None is on unless asked for.
+//! No feature is enabled by default.
 
 #![forbid(unsafe_code)]
 
+// Catalogue of the files:
+//
+// - Opening: `builder` (limits, scheme, tables), `options` (bounds of transactions), `existing`
+//   (tables of a directory without row types), `database` (handles), `shared` (state of all
+//   handles).
+// - Transactions: `session`, `attempts` and `memory_pauses` (the loop of attempts), `attempt` (its
+//   state), `transaction` (typed verbs), `described` (verbs without a row type), `open` and `owned`
+//   (transaction objects), `nesting`.
+// - Ranges: `range`, `scan`, `rows` (iterators), `select` (fields that are read or written),
+//   `table` (handles).
+// - Durability: `durable_wait`, `ticket`, `on_disk` and `waiters` (futures), `backup`, `check`.
+// - Changes of tables: `changing` (creation and removal), `converting` (other columns and indexes).
+// - Figures: `ledger` (users and counters), `statistics`, `latency`, `event`, `upkeep`.
+// - `deployment`: several instances as one database. `error`; `process_owned` (values and `fork`).
+
 mod attempt;
+mod attempts;
 mod backup;
 mod builder;
 mod changing;
@@ -149,7 +167,7 @@ mod converting;
 mod database;
 mod deployment;
 mod described;
-mod durably;
+mod durable_wait;
 mod error;
 mod event;
 mod existing;
@@ -160,8 +178,8 @@ mod nesting;
 mod on_disk;
 mod open;
 mod options;
-mod own;
 mod owned;
+mod process_owned;
 mod range;
 mod rows;
 mod scan;
@@ -173,7 +191,7 @@ mod table;
 mod ticket;
 mod transaction;
 mod upkeep;
-mod waiting;
+mod waiters;
 
 pub use attempt::Transaction;
 pub use backup::{Backup, copy_directory};
@@ -194,11 +212,11 @@ pub use open::OpenTransaction;
 pub use options::{ATTEMPTS_DEFAULT, CancelToken, DEADLINE_DEFAULT, Durability, TransactionOptions};
 pub use owned::OwnedTransaction;
 pub use range::{KeyRange, NormalizedRange, Prefix, Prefixes, prefix, prefixes};
-/// Makes a row type of a struct: see [the rows](crate#rows).
+/// Derives a row type from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedRow as Row;
-/// Makes a group of columns of a struct: see [the rows](crate#rows).
+/// Derives a group of columns from a struct: see [Rows](crate#rows).
 pub use row_derive::EmbeddedValue as Value;
-pub use rows::{Only, Rows, Shown, Whole};
+pub use rows::{RowView, Rows, SelectedFields, WholeRow};
 pub use scan::Scan;
 pub use schema::row::{Field, IndexId, NullableField, Row, Value};
 pub use schema::{
@@ -213,21 +231,21 @@ pub use statistics::{
 pub use table::{Index, Lookup, Table, TableOptions};
 pub use ticket::Ticket;
 
-/// For the code that the derives generate: no part of the interface.
+/// Used by the code that the derives generate; not part of the interface.
 #[doc(hidden)]
 pub use ::schema;
 
-/// The guide for users of the library: its programs are tests.
+/// The guide of the library; its programs run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 pub struct Guide;
 
-/// Calls of other libraries beside those of this one: its programs are tests.
+/// Calls of other libraries beside those of this library; its programs run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/coming-from.md")]
 pub struct ComingFrom;
 
-/// The README of the project: its program is compiled.
+/// The project's README; its program is compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct ReadMe;

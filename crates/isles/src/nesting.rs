@@ -1,6 +1,5 @@
-//! The databases in whose transactions a thread is. A transaction within another transaction of the
-//! same database is an error: the inner transaction would wait, in many cases for ever, for what
-//! the outer transaction holds.
+//! Detects nested transactions. A transaction inside the closure of another transaction of the same
+//! database is an error: the inner transaction could wait for ever for a lock of the outer one.
 
 // Threads of the program count what they have open: the words are none of the engine's.
 #![allow(clippy::disallowed_types)]
@@ -12,30 +11,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The databases in whose transactions the thread is.
+    /// The databases of which the thread is running a transaction.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Transactions that are objects, which the thread has begun, and which have not ended,
-    /// wherever they are by now.
+    /// Number of transaction objects that the thread has begun and that have not ended, on any
+    /// thread.
     static OPEN: Arc<AtomicU32> = Arc::default();
 }
 
 /// Held while the thread is inside a transaction of a database.
-pub(crate) struct Inside(u64);
+pub(crate) struct InsideTransaction(u64);
 
-impl Inside {
+impl InsideTransaction {
     pub(crate) fn enter(database: u64) -> Result<Self> {
         INSIDE.with_borrow_mut(|inside| {
-            // Mostly the thread is in none.
+            // In most cases the list is empty.
             if !inside.is_empty() && inside.contains(&database) {
                 return Err(Error::Nested);
             }
             inside.push(database);
-            Ok(Inside(database))
+            Ok(InsideTransaction(database))
         })
     }
 }
 
-impl Drop for Inside {
+impl Drop for InsideTransaction {
     fn drop(&mut self) {
         INSIDE.with_borrow_mut(|inside| match inside.last() {
             Some(last) if *last == self.0 => drop(inside.pop()),
@@ -44,32 +43,32 @@ impl Drop for Inside {
     }
 }
 
-/// Held by a transaction that is an object: the thread that has begun it cannot wait for ever for
-/// what it has locked.
-pub(crate) struct OpenHere(Arc<AtomicU32>);
+/// Counts a transaction object for the thread that began it. This thread must not wait for ever for
+/// a lock of the object.
+pub(crate) struct ThreadOpenCount(Arc<AtomicU32>);
 
-impl OpenHere {
+impl ThreadOpenCount {
     pub(crate) fn new() -> Self {
         let open = OPEN.with(Arc::clone);
-        // Relaxed, as below: the thread itself reads it, and an object that ends elsewhere may
-        // count a moment longer.
+        // Relaxed, as below: the thread itself reads the count, and an object that ends on another
+        // thread may be counted a moment longer.
         open.fetch_add(1, Ordering::Relaxed);
-        OpenHere(open)
+        ThreadOpenCount(open)
     }
 
-    /// True if the thread has begun transactions that have not ended.
-    pub(crate) fn are_some() -> bool {
+    /// Returns true if the thread has begun transaction objects that have not ended.
+    pub(crate) fn thread_has_open() -> bool {
         OPEN.with(|open| open.load(Ordering::Relaxed)) != 0
     }
 }
 
-impl Drop for OpenHere {
+impl Drop for ThreadOpenCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Refuses what cannot be done inside a transaction of the database.
+/// Returns [`Error::Nested`] inside a transaction of the database.
 pub(crate) fn check_outside(database: u64) -> Result<()> {
-    Inside::enter(database).map(drop)
+    InsideTransaction::enter(database).map(drop)
 }

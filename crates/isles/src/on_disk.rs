@@ -1,4 +1,4 @@
-//! Commits that are waited for by tasks instead of threads.
+//! Futures for commits: asynchronous tasks wait instead of threads.
 // The program's threads and tasks share who waits: its words are none of the engine's.
 #![allow(clippy::disallowed_types)]
 
@@ -10,15 +10,14 @@ use std::task::{Context, Poll, Waker};
 use terms::Epoch;
 
 use crate::error::Result;
-use crate::shared::Shared;
+use crate::shared::DatabaseShared;
 use crate::ticket::{Ticket, wait_for_epoch};
-use crate::waiting::{Place, Seat, Waiting, with};
+use crate::waiters::{CommitWaiters, Waiter, WaiterKey, with_lock};
 
-/// A job that blocks the thread it runs on until a commit is on disk. [`Ticket::on_disk_by`] has an
-/// example.
+/// A job that blocks its thread until a commit is on disk. [`Ticket::on_disk_by`] has an example.
 pub type BlockingJob = Box<dyn FnOnce() + Send>;
 
-/// A commit on its way to the disk, as a [`Future`]: what [`Ticket::on_disk_by`] gives.
+/// A [`Future`] that is ready when a commit is on disk, returned by [`Ticket::on_disk_by`].
 ///
 /// Errors: as [`Ticket::wait`], but for [`Error::Nested`](crate::Error::Nested).
 /// [`Ticket::on_disk_by`] has an example.
@@ -26,7 +25,7 @@ pub type BlockingJob = Box<dyn FnOnce() + Send>;
 pub struct OnDisk<B> {
     ticket: Ticket,
     block: B,
-    seat: Option<(Place, Arc<Seat>)>,
+    waiter: Option<(WaiterKey, Arc<Waiter>)>,
 }
 
 impl<B> std::fmt::Debug for OnDisk<B> {
@@ -36,10 +35,11 @@ impl<B> std::fmt::Debug for OnDisk<B> {
 }
 
 impl Ticket {
-    /// A future that is ready when the commit is on disk. The library knows no runtime, and its own
-    /// threads wait for no commit: `block` is given a job that blocks, to run it where the program
-    /// lets threads wait (`tokio::task::spawn_blocking`, or `std::thread::spawn`). One job at a
-    /// time is under way for a database, whatever number of commits tasks wait for.
+    /// Returns a future that is ready when the commit is on disk. The library depends on no
+    /// runtime, and its own threads wait for no commit. Instead it passes a blocking job to
+    /// `block`, which runs the job on a thread that may block (`tokio::task::spawn_blocking` or
+    /// `std::thread::spawn`). A database has at most one such job at a time, for any number of
+    /// waiting tasks.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -66,7 +66,7 @@ impl Ticket {
     /// # Ok::<(), isles::Error>(())
     /// ```
     pub fn on_disk_by<B: FnMut(BlockingJob) + Unpin>(self, block: B) -> OnDisk<B> {
-        OnDisk { ticket: self, block, seat: None }
+        OnDisk { ticket: self, block, waiter: None }
     }
 }
 
@@ -74,7 +74,7 @@ impl<B: FnMut(BlockingJob) + Unpin> Future for OnDisk<B> {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let OnDisk { ticket, block, seat } = self.get_mut();
+        let OnDisk { ticket, block, waiter } = self.get_mut();
         if let Err(forked) = ticket.place().0.check_process() {
             return Poll::Ready(Err(forked));
         }
@@ -82,20 +82,20 @@ impl<B: FnMut(BlockingJob) + Unpin> Future for OnDisk<B> {
             return Poll::Ready(Ok(()));
         }
         let (shared, outcome) = ticket.place();
-        let (_, seat) =
-            seat.get_or_insert_with(|| with(&shared.waiting.state, |waiting| waiting.sit(outcome.0)));
-        let ended = with(&seat.state, |state| {
+        let (_, waiter) = waiter
+            .get_or_insert_with(|| with_lock(&shared.waiting.state, |waiting| waiting.register(outcome.0)));
+        let ended = with_lock(&waiter.state, |state| {
             state.waker = Some(context.waker().clone());
             state.ended.clone()
         });
         if let Some(ended) = ended {
             return Poll::Ready(ended);
         }
-        // After the waker is in its place: who serves from now on finds it.
-        if with(&shared.waiting.state, |waiting| !std::mem::replace(&mut waiting.is_served, true)) {
+        // The waker is stored before this check, so a job that runs from now on finds it.
+        if with_lock(&shared.waiting.state, |waiting| !std::mem::replace(&mut waiting.has_wait_job, true)) {
             let (waiting, database) = (Arc::clone(&shared.waiting), Arc::downgrade(shared));
-            let server = Server { waiting, database, is_over: false };
-            block(Box::new(move || server.serve()));
+            let job = WaitJob { waiting, database, is_done: false };
+            block(Box::new(move || job.run()));
         }
         Poll::Pending
     }
@@ -105,40 +105,40 @@ impl<B> Drop for OnDisk<B> {
     fn drop(&mut self) {
         let (shared, _) = self.ticket.place();
         // In a child of `fork` another process's thread may hold the lock.
-        if let Some((place, _)) = self.seat.take().filter(|_| shared.check_process().is_ok()) {
-            with(&shared.waiting.state, |waiting| waiting.seats.remove(&place));
+        if let Some((place, _)) = self.waiter.take().filter(|_| shared.check_process().is_ok()) {
+            with_lock(&shared.waiting.state, |waiting| waiting.waiters.remove(&place));
         }
     }
 }
 
-/// The duty to wait for all tasks of a database. A job that is dropped before it has run hands it
-/// on.
-struct Server {
-    waiting: Arc<Waiting>,
-    /// Tasks that wait keep the database open; the job alone does not.
-    database: Weak<Shared>,
-    is_over: bool,
+/// A job that waits for the disk on behalf of all tasks of a database. If the job is dropped before
+/// it is done, it wakes the tasks, and one of them requests a new job.
+struct WaitJob {
+    waiting: Arc<CommitWaiters>,
+    /// Waiting tasks keep the database open; the job alone does not.
+    database: Weak<DatabaseShared>,
+    is_done: bool,
 }
 
-impl Server {
+impl WaitJob {
     /// Waits for one commit after the other, the earliest first, until no task waits.
-    fn serve(mut self) {
+    fn run(mut self) {
         loop {
-            let first = with(&self.waiting.state, |state| {
-                let first = state.first();
-                state.is_served = first.is_some();
+            let first = with_lock(&self.waiting.state, |state| {
+                let first = state.earliest();
+                state.has_wait_job = first.is_some();
                 first
             });
             let (Some(first), Some(database)) = (first, self.database.upgrade()) else {
-                self.is_over = first.is_none();
+                self.is_done = first.is_none();
                 return;
             };
             let ended = wait_for_epoch(&database, Epoch(first.0), None).map(drop);
             drop(database);
-            let until = if ended.is_err() { (u64::MAX, u64::MAX) } else { first };
-            let over = with(&self.waiting.state, |state| state.rise(until));
-            for seat in over.into_values() {
-                let waker = with(&seat.state, |state| {
+            let (epoch, registered) = if ended.is_err() { (u64::MAX, u64::MAX) } else { first };
+            let over = with_lock(&self.waiting.state, |state| state.take_finished(epoch, registered));
+            for waiter in over.into_values() {
+                let waker = with_lock(&waiter.state, |state| {
                     state.ended = Some(ended.clone());
                     state.waker.take()
                 });
@@ -148,17 +148,17 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for WaitJob {
     fn drop(&mut self) {
-        if self.is_over {
+        if self.is_done {
             return;
         }
-        let left = with(&self.waiting.state, |state| {
-            state.is_served = false;
-            state.seats.values().cloned().collect::<Vec<_>>()
+        let left = with_lock(&self.waiting.state, |state| {
+            state.has_wait_job = false;
+            state.waiters.values().cloned().collect::<Vec<_>>()
         });
-        for seat in left {
-            with(&seat.state, |state| state.waker.take()).into_iter().for_each(Waker::wake);
+        for waiter in left {
+            with_lock(&waiter.state, |state| state.waker.take()).into_iter().for_each(Waker::wake);
         }
     }
 }

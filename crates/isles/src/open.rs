@@ -1,6 +1,6 @@
-//! Transactions as objects: begun by one call, ended by another, with anything in between.
+//! Transaction objects: one call begins the transaction, another call ends it.
 //!
-//! An attempt of the engine borrows its session, and stands beside the borrow (`Active`).
+//! An attempt of the engine borrows its session; `ActiveTransaction` holds both.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -11,63 +11,67 @@ use schema::Row;
 use terms::Abort;
 use terms::Epoch;
 
-use crate::attempt::{Failure, State, Transaction};
-use crate::durably::{self, Patience};
+use crate::attempt::{Failure, Transaction, TransactionState};
+use crate::durable_wait::{self, WaitOptions};
 use crate::error::{Error, Result};
 use crate::ledger::{Counters, ObjectEntry, SessionEntry};
-use crate::nesting::OpenHere;
+use crate::nesting::ThreadOpenCount;
 use crate::options::{Durability, TransactionOptions, is_cancelled};
-use crate::own::Own;
+use crate::process_owned::ProcessOwned;
 use crate::range::KeyRange;
 use crate::scan::Scan;
 use crate::select::{Assign, Select};
-use crate::shared::Shared;
+use crate::shared::DatabaseShared;
 use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
 
-/// A thread that has a transaction open may wait for itself: so long it waits for a lock, so long
-/// it tries a closure again, and so often where a wait is an attempt.
-const OWN_WAIT_NANOS: u64 = 1_000_000;
-const OWN_PATIENCE_NANOS: u64 = 10_000_000;
-const OWN_ATTEMPTS: u32 = 10;
+/// A thread with an open transaction object may wait for a lock of that very transaction. These
+/// bounds apply to its other transactions: to one wait for a lock, to the retries of a closure, and
+/// to the number of attempts under a scheme where a wait is an attempt.
+const SELF_WAIT_NANOS: u64 = 1_000_000;
+const SELF_RETRY_NANOS: u64 = 10_000_000;
+const SELF_WAIT_ATTEMPTS: u32 = 10;
 
-/// Bounds what a thread waits that has a transaction open; the most attempts, if there is such a
-/// bound.
-pub(crate) fn bound_waits<'d>(session: &mut (dyn RoamingSession<'d> + 'd), state: &mut State) -> Option<u32> {
-    state.lost_patience = false;
-    let may_meet_itself = OpenHere::are_some();
-    if !may_meet_itself && state.patience_ends.is_none() {
+/// Bounds the waits of a thread that has a transaction object open. Returns the maximum number of
+/// attempts if waits are counted as attempts.
+pub(crate) fn bound_waits<'d>(
+    session: &mut (dyn RoamingSession<'d> + 'd),
+    state: &mut TransactionState,
+) -> Option<u32> {
+    state.self_wait_expired = false;
+    let may_wait_for_itself = ThreadOpenCount::thread_has_open();
+    if !may_wait_for_itself && state.self_wait_ends.is_none() {
         return None;
     }
-    let ends = Hardware::now(Hardware::core()).plus(OWN_PATIENCE_NANOS);
-    state.patience_ends = may_meet_itself.then_some(ends);
-    let counts_waits = session.bound_waits(may_meet_itself.then_some(OWN_WAIT_NANOS));
-    (may_meet_itself && counts_waits).then_some(OWN_ATTEMPTS)
+    let ends = Hardware::now(Hardware::core()).plus(SELF_RETRY_NANOS);
+    state.self_wait_ends = may_wait_for_itself.then_some(ends);
+    let counts_waits = session.bound_waits(may_wait_for_itself.then_some(SELF_WAIT_NANOS));
+    (may_wait_for_itself && counts_waits).then_some(SELF_WAIT_ATTEMPTS)
 }
 
-/// Says of a session that its transaction has not ended.
-pub(crate) struct Begun<'s> {
+/// Marks a session as having an open transaction until this guard is dropped.
+pub(crate) struct OpenTransactionGuard<'s> {
     begun: &'s mut bool,
     counters: &'s Counters,
-    /// True if the program has said how it ends.
+    /// True once the program has committed or rolled back.
     decided: bool,
     _entry: ObjectEntry<'s>,
-    _here: OpenHere,
+    _here: ThreadOpenCount,
 }
 
-impl<'s> Begun<'s> {
+impl<'s> OpenTransactionGuard<'s> {
     pub(crate) fn new(begun: &'s mut bool, entry: &'s SessionEntry) -> Self {
         *begun = true;
-        Begun {
+        OpenTransactionGuard {
             begun,
             counters: &entry.counters,
             decided: false,
-            _entry: entry.begin_object(),
-            _here: OpenHere::new(),
+            _entry: entry.register_object(),
+            _here: ThreadOpenCount::new(),
         }
     }
 
-    /// Counts how the transaction ended, which the program has said; whether it has committed.
+    /// Counts how the transaction ended. Returns true if it committed.
     fn count(&mut self, decision: Decision, ended: &Result<Epoch>, verb: Option<&Abort>) -> bool {
         self.decided = true;
         match ended {
@@ -87,7 +91,7 @@ impl<'s> Begun<'s> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for OpenTransactionGuard<'_> {
     fn drop(&mut self) {
         if !self.decided {
             self.counters.roll_back();
@@ -96,27 +100,27 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// A running attempt, and what its verbs need of the session. The attempt comes first: it ends
-/// before the session is told.
-pub(crate) struct Active<'s> {
-    pub(crate) attempt: Own<Box<dyn AnyAttempt + Send + 's>>,
-    pub(crate) begun: Begun<'s>,
-    pub(crate) state: &'s mut State,
-    pub(crate) shared: &'s Arc<Shared>,
+/// A running attempt, and the parts of its session that verbs use. The field order matters: the
+/// attempt is dropped before the guard that releases the session.
+pub(crate) struct ActiveTransaction<'s> {
+    pub(crate) attempt: ProcessOwned<Box<dyn AnyAttempt + Send + 's>>,
+    pub(crate) guard: OpenTransactionGuard<'s>,
+    pub(crate) state: &'s mut TransactionState,
+    pub(crate) shared: &'s Arc<DatabaseShared>,
     pub(crate) options: TransactionOptions,
     pub(crate) deadline: Option<Nanos>,
-    /// When it began, if somebody wants to know how long it takes.
+    /// Begin of the transaction, if its duration is measured.
     pub(crate) began: Option<Nanos>,
 }
 
-/// How the program ends a transaction.
+/// End of a transaction, chosen by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Commit(Durability),
     RollBack,
 }
 
-impl Active<'_> {
+impl ActiveTransaction<'_> {
     pub(crate) fn verbs(&mut self) -> Transaction<'_> {
         Transaction {
             verbs: self.attempt.verbs(),
@@ -131,30 +135,32 @@ impl Active<'_> {
         self.end(Decision::Commit(Durability::Async)).map(|outcome| Ticket::new(shared, outcome))
     }
 
-    /// Ends the transaction; the epoch with which the end is durable.
+    /// Ends the transaction. Returns the epoch with which the end is durable.
     pub(crate) fn end(self, decision: Decision) -> Result<Epoch> {
         self.shared.check_process()?;
         let failure = self.state.failed.take();
         let verb = failure.as_ref().map(|failure| failure.abort.clone());
-        let Active { attempt, mut begun, shared, options, deadline, began, .. } = self;
-        let ended = end(attempt.into_inner(), shared, (failure, decision), (options, deadline));
-        let committed = begun.count(decision, &ended, verb.as_ref());
-        let counters = begun.counters;
-        drop(begun);
+        let ActiveTransaction { attempt, mut guard, shared, options, deadline, began, .. } = self;
+        let ended = end(attempt.into_inner(), shared, failure, decision, &options, deadline);
+        let committed = guard.count(decision, &ended, verb.as_ref());
+        let counters = guard.counters;
+        drop(guard);
         if let Err(Error::NotDurable(why)) = &ended {
             shared.log_stopped(why);
         }
-        shared.end_watch(counters, began, (1, committed));
+        shared.record_end(counters, began, 1, committed);
         ended
     }
 }
 
-/// Ends an attempt, a verb of which may have failed.
+/// Ends an attempt; `failure` is the error of its first failed verb.
 fn end(
     attempt: Box<dyn AnyAttempt + Send + '_>,
-    shared: &Shared,
-    (failure, decision): (Option<Failure>, Decision),
-    (options, deadline): (TransactionOptions, Option<Nanos>),
+    shared: &DatabaseShared,
+    failure: Option<Failure>,
+    decision: Decision,
+    options: &TransactionOptions,
+    deadline: Option<Nanos>,
 ) -> Result<Epoch> {
     let commits = failure.is_none() && decision != Decision::RollBack;
     if commits && is_cancelled(options.cancel.as_ref()) {
@@ -167,7 +173,7 @@ fn end(
     let error = |abort: &Abort| Error::from_abort(abort, shared.tables(), 1);
     let (outcome, failed) = match ended {
         Ok(outcome) => (outcome, None),
-        // The error that the verb gave counts, if what it follows from was true.
+        // The error of the verb is reported if the rows that led to it were current.
         Err((abort, depends_on)) => match failure {
             Some(failure) if !abort.is_conflict() => (depends_on, Some(failure.error)),
             None if decision == Decision::RollBack && abort == Abort::RollBack => (depends_on, None),
@@ -178,32 +184,31 @@ fn end(
         Decision::Commit(durability) => durability,
         Decision::RollBack => Durability::Immediate,
     };
-    let patience = Patience { durability, deadline, cancel: options.cancel.as_ref() };
-    durably::wait(shared, outcome, commits && failed.is_none(), &patience).map_err(|abort| error(&abort))?;
+    let wait = WaitOptions { durability, deadline, cancel: options.cancel.as_ref() };
+    durable_wait::wait(shared, outcome, commits && failed.is_none(), &wait).map_err(|abort| error(&abort))?;
     failed.map_or(Ok(outcome), Err)
 }
 
-/// A transaction that lives as long as the program likes, for code that cannot be a closure: what
-/// [`crate::Session::begin`] gives. Dropping it rolls back. An [`crate::OwnedTransaction`] has its
-/// session with it.
+/// A transaction object that borrows its session, returned by [`crate::Session::begin`]: for code
+/// that cannot be a closure. Dropping it rolls back. An [`crate::OwnedTransaction`] owns its
+/// session instead.
 ///
-/// It has the verbs of [`Transaction`]. It is *one attempt*: after [`Error::Conflict`] the program
-/// begins again. Closures ([`crate::Session::transaction`]) do that by themselves, and age under
-/// schemes that let the older go first: prefer closures where they will do. The error of a verb may
-/// follow from rows that another transaction has changed meanwhile; that of [`Self::commit`] is the
-/// one to rely on. The same holds for all that was read: it counts when `commit` has returned.
+/// The object has the verbs of [`Transaction`]. It makes *one attempt*: after [`Error::Conflict`]
+/// the program has to begin again. Closures ([`crate::Session::transaction`]) retry automatically,
+/// and keep their age under schemes that prefer older transactions, so prefer closures where
+/// possible. Values and errors returned by verbs are confirmed only when [`Self::commit`] returns:
+/// until then another transaction may have changed the rows that led to them.
 ///
-/// While it is open, it keeps the memory of rows that are deleted meanwhile from being used again,
-/// and other transactions may fail on what it has locked: end it soon. The deadline of its options
-/// is looked at by verbs and by the commit. Two transactions that one thread has open may meet like
-/// those of two threads: the later one gets [`Error::Conflict`] then, after a millisecond under
-/// schemes that wait for locks, and over pages. A closure of a thread that has a transaction open
-/// is tried again for a few milliseconds only, and ends with [`Error::Conflict`], too, as what it
-/// waits for may be that one.
+/// Keep transaction objects short: an open transaction keeps the memory of deleted rows from being
+/// reused, and other transactions may conflict with its locks. Verbs and the commit check the
+/// deadline of its options. Two open transactions of one thread conflict like those of two threads:
+/// the later transaction gets [`Error::Conflict`], after a millisecond under schemes that wait for
+/// locks and over pages. A closure of a thread that has a transaction open is retried for a few
+/// milliseconds only and then returns [`Error::Conflict`], because the closure may be waiting for
+/// that open transaction.
 ///
-/// A transaction that is forgotten (`std::mem::forget`) has not ended, and keeps what it has
-/// locked: over pages until its session is used again or dropped; in memory the session is of no
-/// use any more.
+/// A forgotten transaction (`std::mem::forget`) does not end and keeps its locks: over pages until
+/// its session is used again or dropped; in memory its session becomes unusable.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -229,28 +234,28 @@ fn end(
 /// ```
 #[must_use = "a transaction that is dropped is rolled back"]
 pub struct OpenTransaction<'s> {
-    active: Active<'s>,
+    active: ActiveTransaction<'s>,
 }
 
 impl<'s> OpenTransaction<'s> {
-    pub(crate) fn new(active: Active<'s>) -> Self {
+    pub(crate) fn new(active: ActiveTransaction<'s>) -> Self {
         OpenTransaction { active }
     }
 
-    /// The transaction as bodies of [`crate::Session::transaction`] get it, for functions that are
-    /// written for them.
+    /// Returns the transaction in the form that closures of [`crate::Session::transaction`]
+    /// receive, for functions that take a [`Transaction`].
     ///
     /// [`OpenTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
         self.active.verbs()
     }
 
-    /// Commits: all changes happen at once, if all that was read is still current. Returns when
-    /// that is on disk, as far as the options ask for it ([`Durability`]).
+    /// Commits: all changes happen at once, if all rows that were read are still current. Returns
+    /// when the commit is as durable as the options require ([`Durability`]).
     ///
-    /// Errors: [`Error::Conflict`] if another transaction was in the way: begin again; the error of
-    /// a verb that failed before; [`Error::Deadline`], [`Error::Cancelled`];
-    /// [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. Unless it is one of
+    /// Errors: [`Error::Conflict`] if the transaction conflicted with another one: begin again; the
+    /// error of a verb that failed before; [`Error::Deadline`]; [`Error::Cancelled`];
+    /// [`Error::DurabilityUnknown`] and [`Error::NotDurable`] after the commit. After any error but
     /// the last two, nothing of the transaction remains.
     ///
     /// [`OpenTransaction`] has an example.
@@ -259,19 +264,20 @@ impl<'s> OpenTransaction<'s> {
         self.active.end(decision).map(drop)
     }
 
-    /// As [`Self::commit`], but returns when the transaction has committed, with a ticket to wait
-    /// for.
+    /// As [`Self::commit`], but returns as soon as the transaction has committed, with a [`Ticket`]
+    /// that waits for the disk.
     ///
     /// [`OpenTransaction`] has an example.
     pub fn commit_async(self) -> Result<Ticket> {
         self.active.commit_async()
     }
 
-    /// Rolls back, and tells whether the decision can be relied on: all that was read was there at
-    /// one moment, and is on disk. Dropping the transaction rolls back too, and tells nothing.
+    /// Rolls back, and confirms the decision: `Ok` means that all rows that were read were current
+    /// at one moment and are on disk. Dropping the transaction rolls back too, without this
+    /// confirmation.
     ///
-    /// Errors: [`Error::Conflict`] if what was read was never there at one moment; the error of a
-    /// verb that failed before. The transaction is rolled back then too.
+    /// Errors: [`Error::Conflict`] if the rows that were read were never current at one moment; the
+    /// error of a verb that failed before. The transaction is rolled back in any case.
     ///
     /// [`OpenTransaction`] has an example.
     pub fn roll_back(self) -> Result<()> {
@@ -279,7 +285,7 @@ impl<'s> OpenTransaction<'s> {
     }
 }
 
-/// Gives a type the verbs of [`Transaction`].
+/// Implements the verbs of [`Transaction`] for a transaction object.
 macro_rules! verbs {
     ($($transaction:ty),*) => { $(
         impl std::fmt::Debug for $transaction {
@@ -288,7 +294,7 @@ macro_rules! verbs {
             }
         }
 
-        /// The verbs: as those of [`Transaction`].
+        /// Verbs, as those of [`Transaction`].
         impl $transaction {
             /// As [`Transaction::get`].
             pub fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {

@@ -1,5 +1,4 @@
-//! How long a transaction is tried, how another thread stops it, and when its commit is
-//! acknowledged.
+//! Options of transactions: attempts, deadline, cancellation, and when a commit is acknowledged.
 // A token is shared with threads of the program that the engine does not know: its word does not
 // belong to the engine.
 #![allow(clippy::disallowed_types)]
@@ -8,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Attempts that a transaction makes unless told otherwise.
+/// Default of [`TransactionOptions::attempts`].
 pub const ATTEMPTS_DEFAULT: u32 = 10_000;
-/// Time that a transaction takes at most unless told otherwise.
+/// Default of [`TransactionOptions::deadline`].
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Bounds of a transaction: of all transactions of a session ([`crate::Session::set_options`]) or
@@ -35,27 +34,28 @@ pub struct TransactionOptions {
     pub(crate) durability: Durability,
 }
 
-/// When a commit is acknowledged, in a database that is in a directory: when the call that ran the
-/// transaction returns.
+/// Durability of a commit when the call that ran the transaction returns. It has an effect only in
+/// a database that lives in a directory.
 ///
-/// Whatever is chosen, what is found after a crash is a state that was there: a commit is never
-/// there without those that it has read from. So a commit that waits for the disk, or a transaction
-/// that only reads and waits, waits for what it has read too. [`TransactionOptions`] has an
-/// example.
+/// Under every choice, recovery after a crash restores a consistent state: a recovered commit
+/// implies that the commits which it read from are recovered too. A transaction that waits for the
+/// disk therefore also waits for the commits that it read from, even if it only reads.
+/// [`TransactionOptions`] has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When the commit is on disk. The caller asks the disk at once; callers that wait at the same
-    /// time share one flush.
+    /// The call returns when the commit is on disk. The caller requests a flush at once; callers
+    /// that wait at the same time share one flush.
     #[default]
     Immediate,
-    /// When the commit is on disk. The caller first waits this long for other commits, so that more
-    /// of them share a flush: for devices whose flushes are dear, and programs with many sessions.
+    /// The call returns when the commit is on disk. The caller first waits this long for other
+    /// commits, so that more commits share a flush. This suits devices with slow flushes and
+    /// programs with many sessions.
     Group(Duration),
-    /// At once. A crash loses what was not on disk yet; nothing says when it is there, but
-    /// [`crate::Ticket::wait`], [`crate::Database::flush`], any later transaction that waits, and
-    /// [`crate::Database::close`]. Errors, and decisions to roll back, are told when what they
-    /// follow from is on disk.
+    /// The call returns at once. A crash loses commits that are not on disk yet.
+    /// [`crate::Ticket::wait`], [`crate::Database::flush`], [`crate::Database::close`] and any
+    /// later transaction that waits put them on disk. Errors and rollbacks are reported when the
+    /// rows that led to them are on disk.
     Async,
 }
 
@@ -71,16 +71,16 @@ impl Default for TransactionOptions {
 }
 
 impl TransactionOptions {
-    /// [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no token,
-    /// [`Durability::Immediate`].
+    /// Returns the default options: [`ATTEMPTS_DEFAULT`] attempts within [`DEADLINE_DEFAULT`], no
+    /// token, [`Durability::Immediate`].
     ///
     /// [`TransactionOptions`] has an example.
     pub fn new() -> Self {
         TransactionOptions::default()
     }
 
-    /// Most attempts, at least 1: how often a transaction that collides with others is tried before
-    /// [`crate::Error::Conflict`]. Pauses between attempts grow to some 60 microseconds.
+    /// Limits the number of attempts, at least 1. A transaction that conflicts in every attempt
+    /// returns [`crate::Error::Conflict`]. Pauses between attempts grow to about 60 microseconds.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]
@@ -89,11 +89,12 @@ impl TransactionOptions {
         self
     }
 
-    /// Longest time from the call to the commit, all attempts together, before
-    /// [`crate::Error::Deadline`]. The transaction checks the time between attempts, every 64 verbs
-    /// or rows of a scan, and before the commit. A commit that is not on disk when the time is over
-    /// is [`crate::Error::DurabilityUnknown`]. A session that is alone flushes its commit itself if
-    /// a second or more is left: a disk that hangs holds it for longer.
+    /// Limits the time from the call to the commit, over all attempts; after that the transaction
+    /// returns [`crate::Error::Deadline`]. The transaction checks the time between attempts, every
+    /// 64 verbs or rows of a scan, and before the commit. A commit that is not on disk at the
+    /// deadline returns [`crate::Error::DurabilityUnknown`]. A single session flushes its commit
+    /// itself if a second or more is left, so a disk that hangs can delay the call beyond the
+    /// deadline.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]
@@ -102,7 +103,7 @@ impl TransactionOptions {
         self
     }
 
-    /// No deadline.
+    /// Removes the deadline.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]
@@ -111,7 +112,7 @@ impl TransactionOptions {
         self
     }
 
-    /// When the commit is acknowledged; without effect in memory.
+    /// Sets when the commit is acknowledged. A database in memory ignores this option.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]
@@ -120,7 +121,7 @@ impl TransactionOptions {
         self
     }
 
-    /// A token that stops the transaction.
+    /// Sets a token by which another thread can cancel the transaction.
     ///
     /// [`TransactionOptions`] has an example.
     #[must_use]
@@ -130,9 +131,9 @@ impl TransactionOptions {
     }
 }
 
-/// Stops transactions from another thread: transactions that were given the token end with
-/// [`crate::Error::Cancelled`] at their next verb, row of a scan, attempt or commit. Clones are the
-/// same token. A token that is set stays set.
+/// Cancels transactions from another thread: transactions with this token return
+/// [`crate::Error::Cancelled`] at their next verb, row of a scan, attempt or commit. Clones share
+/// one state. A token stays set once it is set.
 ///
 /// ```
 /// use isles::{CancelToken, Database, Error, TransactionOptions};
@@ -151,14 +152,14 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// A token that is not set.
+    /// Returns a token that is not set.
     ///
     /// [`CancelToken`] has an example.
     pub fn new() -> Self {
         CancelToken::default()
     }
 
-    /// Sets the token for good.
+    /// Sets the token permanently.
     ///
     /// [`CancelToken`] has an example.
     pub fn cancel(&self) {
@@ -166,7 +167,7 @@ impl CancelToken {
         self.set.store(true, Ordering::Relaxed);
     }
 
-    /// True if the token is set.
+    /// Returns true if the token is set.
     ///
     /// [`CancelToken`] has an example.
     pub fn is_cancelled(&self) -> bool {
@@ -175,7 +176,7 @@ impl CancelToken {
     }
 }
 
-/// True if a transaction with this token, if it has one, is to end.
+/// Returns true if there is a token and it is set.
 pub(crate) fn is_cancelled(token: Option<&CancelToken>) -> bool {
     token.is_some_and(CancelToken::is_cancelled)
 }

@@ -1,5 +1,5 @@
-//! Transactions that have their session with them: an attempt stands beside the session that it
-//! borrows in a cell (`Cell`), which can be kept anywhere: decision 0034.
+//! Transaction objects that own their session. A self-referential cell (`Cell`) holds the session
+//! and the attempt that borrows it, so that the object can be kept anywhere (decision 0034).
 
 use std::borrow::Borrow;
 
@@ -10,7 +10,7 @@ use crate::attempt::Transaction;
 use crate::error::Result;
 #[cfg(doc)]
 use crate::open::OpenTransaction;
-use crate::open::{Active, Decision, verbs};
+use crate::open::{ActiveTransaction, Decision, verbs};
 use crate::range::KeyRange;
 use crate::scan::Scan;
 use crate::select::{Assign, Select};
@@ -18,8 +18,9 @@ use crate::session::Session;
 use crate::table::{Lookup, Table};
 use crate::ticket::Ticket;
 
-/// An [`OpenTransaction`] that has its session with it: what [`crate::Database::begin`] and
-/// [`Session::into_transaction`] give. It can be kept in a struct, and sent to another thread.
+/// A transaction object that owns its session, returned by [`crate::Database::begin`] and
+/// [`Session::into_transaction`]: otherwise as [`OpenTransaction`]. It can be kept in a struct, and
+/// sent to another thread.
 ///
 /// ```
 /// use isles::{Database, OwnedTransaction, Row, Table};
@@ -57,27 +58,26 @@ pub struct OwnedTransaction {
 }
 
 /// `None` when the transaction has ended.
-type Running<'s> = Option<Active<'s>>;
+type RunningProcedure<'s> = Option<ActiveTransaction<'s>>;
 
 self_cell! {
     struct Cell {
         owner: MutBorrow<Session>,
         #[not_covariant]
-        dependent: Running,
+        dependent: RunningProcedure,
     }
 }
 
-/// Why a cell has a running attempt.
-const UNTIL_IT_ENDS: &str = "whoever ends the transaction consumes it";
+/// Reason why a cell has a running attempt.
+const PRESENT_UNTIL_END: &str = "whoever ends the transaction consumes it";
 
 verbs!(OwnedTransaction);
 
 impl Session {
-    /// As [`Self::begin`], but the transaction has the session with it: it can be kept in a struct,
-    /// and sent to another thread. [`OwnedTransaction::commit_into_session`] gives the session
-    /// back.
+    /// As [`Self::begin`], but the transaction owns the session: it can be kept in a struct, and
+    /// sent to another thread. [`OwnedTransaction::commit_into_session`] returns the session.
     ///
-    /// Errors: as [`Self::begin`]; the session is dropped then.
+    /// Errors: as [`Self::begin`]. An error drops the session.
     ///
     /// [`OwnedTransaction`] has an example.
     pub fn into_transaction(self) -> Result<OwnedTransaction> {
@@ -98,7 +98,7 @@ impl OwnedTransaction {
     ///
     /// [`OwnedTransaction`] has an example.
     pub fn verbs(&mut self) -> Transaction<'_> {
-        self.cell.with_dependent_mut(|_, running| running.as_mut().expect(UNTIL_IT_ENDS).verbs())
+        self.cell.with_dependent_mut(|_, running| running.as_mut().expect(PRESENT_UNTIL_END).verbs())
     }
 
     /// As [`OpenTransaction::commit`].
@@ -122,7 +122,7 @@ impl OwnedTransaction {
         self.roll_back_into_session().1
     }
 
-    /// As [`Self::commit`], and gives the session back.
+    /// As [`Self::commit`], and returns the session.
     ///
     /// [`OwnedTransaction`] has an example.
     pub fn commit_into_session(mut self) -> (Session, Result<()>) {
@@ -133,7 +133,7 @@ impl OwnedTransaction {
         (self.cell.into_owner().into_inner(), ended)
     }
 
-    /// As [`Self::roll_back`], and gives the session back.
+    /// As [`Self::roll_back`], and returns the session.
     ///
     /// [`OwnedTransaction`] has an example.
     pub fn roll_back_into_session(mut self) -> (Session, Result<()>) {
@@ -141,8 +141,8 @@ impl OwnedTransaction {
         (self.cell.into_owner().into_inner(), ended)
     }
 
-    /// Ends the attempt by `end`.
-    fn end<T>(&mut self, end: impl FnOnce(Active<'_>) -> T) -> T {
-        self.cell.with_dependent_mut(|_, running| end(running.take().expect(UNTIL_IT_ENDS)))
+    /// Ends the attempt with `end`.
+    fn end<T>(&mut self, end: impl FnOnce(ActiveTransaction<'_>) -> T) -> T {
+        self.cell.with_dependent_mut(|_, running| end(running.take().expect(PRESENT_UNTIL_END)))
     }
 }

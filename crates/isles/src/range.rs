@@ -1,7 +1,7 @@
-//! Ranges of keys: what a scan visits.
+//! Ranges of keys for scans.
 //!
-//! A range becomes two normalized keys, both included. Keys of one index have one length, so an
-//! excluded end is the included key just before it.
+//! A range is converted to two normalized keys, both included. All keys of an index have the same
+//! length, so an excluded end is converted to the key just before it.
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -10,8 +10,8 @@ use schema::{Key, KeyBuffer, key_words};
 
 type Words = [u64; KEY_WORDS_MAX];
 
-/// A normalized range, both ends included. What [`KeyRange::normalized`] gives; programs need not
-/// make one.
+/// A normalized range, both ends included, returned by [`KeyRange::normalized`]. Programs need not
+/// use this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormalizedRange {
     pub(crate) low: Words,
@@ -21,7 +21,7 @@ pub struct NormalizedRange {
 /// A range of keys of type `K`: the ranges of the standard library over complete keys, or
 /// [`prefix`] and [`prefixes`] over their leading columns. [`prefix`] has an example.
 pub trait KeyRange<K: Key> {
-    /// The normalized range; `None` if no key can be in it.
+    /// Returns the normalized range, or `None` if the range is empty.
     fn normalized(&self) -> Option<NormalizedRange>;
 }
 
@@ -30,42 +30,42 @@ pub trait KeyRange<K: Key> {
 pub trait Prefix<K: Key>: Key {}
 
 impl NormalizedRange {
-    /// The lowest key, as an index over keys of type `K` compares them.
+    /// Returns the lowest key, in the words that an index over keys of type `K` compares.
     pub(crate) fn low_words<K: Key>(&self) -> &[u64] {
         &self.low[..const { key_words(K::BITS) }]
     }
 
-    /// The highest one.
+    /// Returns the highest key, likewise.
     pub(crate) fn high_words<K: Key>(&self) -> &[u64] {
         &self.high[..const { key_words(K::BITS) }]
     }
 
-    /// The first key behind one of this many bits, if there is one.
+    /// Returns the key just after a key of this many bits, if there is one.
     pub(crate) fn just_after(key: &[u64], bits: u32) -> Option<Words> {
         after(padded(key), bits)
     }
 
-    /// The last key before one of this many bits, if there is one.
+    /// Returns the key just before a key of this many bits, if there is one.
     pub(crate) fn just_before(key: &[u64], bits: u32) -> Option<Words> {
         before(padded(key), bits)
     }
 }
 
-/// A key with zeros behind it.
+/// Pads a key with zeros.
 fn padded(key: &[u64]) -> Words {
     let mut words = [0; KEY_WORDS_MAX];
     words[..key.len()].copy_from_slice(key);
     words
 }
 
-/// Keys whose leading columns are in a range: see [`prefix`] and [`prefixes`]. [`prefix`] has an
+/// A range of leading columns of keys, returned by [`prefix`] and [`prefixes`]. [`prefix`] has an
 /// example.
 #[derive(Clone, Debug)]
 pub struct Prefixes<B> {
     range: B,
 }
 
-/// All keys that begin with these columns.
+/// Returns the range of all keys that begin with these columns.
 ///
 /// ```
 /// use isles::{Database, Row, prefix, prefixes};
@@ -93,7 +93,7 @@ pub fn prefix<P: Key>(columns: P) -> Prefixes<RangeInclusive<P>> {
     Prefixes { range: columns.clone()..=columns }
 }
 
-/// All keys whose leading columns are in `range`: `prefixes(..=10)`,
+/// Returns the range of all keys whose leading columns are in `range`: `prefixes(..=10)`,
 /// `prefixes((site, from)..(site, to))`. [`prefix`] has an example.
 pub fn prefixes<B>(range: B) -> Prefixes<B> {
     Prefixes { range }
@@ -147,7 +147,8 @@ prefixes_of!(A B C D E F);
 prefixes_of!(A B C D E F G);
 prefixes_of!(A B C D E F G H);
 
-/// The range of complete keys of type `K` whose first columns, of type `P`, are within the bounds.
+/// Returns the range of complete keys of type `K` whose first columns, of type `P`, are within the
+/// bounds.
 fn normalize<K: Key, P: Key>(low: Bound<&P>, high: Bound<&P>) -> Option<NormalizedRange> {
     let low = match low {
         Bound::Unbounded => [0; KEY_WORDS_MAX],
@@ -168,7 +169,8 @@ fn words<K: Key>(key: &K) -> Words {
     words
 }
 
-/// Bits `from..to` set, counted from the most significant bit of the first word.
+/// Returns words with the bits `from..to` set, counted from the most significant bit of the first
+/// word.
 fn ones(from: u32, to: u32) -> Words {
     let upto = |bits: u32| match bits {
         0 => 0,
@@ -186,7 +188,7 @@ fn or(mut left: Words, right: Words) -> Words {
     left
 }
 
-/// The next key of `bits` bits; `None` after the last one.
+/// Returns the next key of `bits` bits, or `None` after the last one.
 fn after(mut key: Words, bits: u32) -> Option<Words> {
     let last = (bits as usize - 1) / 64;
     let mut step = 1 << (63 - (bits - 1) % 64);
@@ -201,7 +203,7 @@ fn after(mut key: Words, bits: u32) -> Option<Words> {
     None
 }
 
-/// The key of `bits` bits just before; `None` before the first one.
+/// Returns the previous key of `bits` bits, or `None` before the first one.
 fn before(mut key: Words, bits: u32) -> Option<Words> {
     let last = (bits as usize - 1) / 64;
     let mut step = 1 << (63 - (bits - 1) % 64);

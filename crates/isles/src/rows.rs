@@ -1,8 +1,8 @@
-//! Rows of a range, one after the other.
+//! Iterators over the rows of a range.
 //!
-//! A scan of the engine calls its visitor. An iterator is called: it scans some rows at a time, and
-//! goes on behind the last one. The ranges of these scans lie next to each other without a gap, so
-//! that they protect together what one scan would.
+//! A scan of the engine calls a visitor, but an iterator is called by the program. An iterator
+//! therefore scans a batch of rows at a time, and continues behind the last row of the batch. The
+//! ranges of these scans are adjacent, so together they protect the same range as one scan.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -19,23 +19,23 @@ use crate::range::NormalizedRange;
 use crate::scan::{ROWS_AHEAD, Scan};
 use crate::select::Select;
 
-/// Rows that the first scan reads; each later one reads twice as many, up to the most.
+/// Rows of the first batch; each later batch is twice as large, up to `ROWS_MOST`.
 const ROWS_FIRST: u64 = 8;
 const ROWS_MOST: u64 = 256;
 
-/// The items of an iterator over rows: rows, or some of their fields. [`Scan::rows`] has an
-/// example.
-pub trait Shown<R: Row> {
-    /// That.
+/// Selects the items of an iterator: whole rows ([`WholeRow`]) or some fields ([`SelectedFields`]).
+/// [`Scan::rows`] has an example.
+pub trait RowView<R: Row> {
+    /// The item for each row.
     type Item;
 
-    /// Reads the rows of the scan, behind those that are there. The last one, if the item does not
-    /// say its keys.
+    /// Reads the rows of the scan and appends their items to `to`. Returns the last row, if its
+    /// item does not contain the keys.
     #[doc(hidden)]
     fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<Self::Item>)
     -> Result<Option<RowId>>;
 
-    /// The rest of the scan behind the last row that it has read.
+    /// Returns the rest of the range, behind the last row that was read.
     #[doc(hidden)]
     fn rest<K: Key>(
         scan: &mut Scan<'_, R, K>,
@@ -44,11 +44,11 @@ pub trait Shown<R: Row> {
     ) -> Result<Option<NormalizedRange>>;
 }
 
-/// The whole row. What [`Scan::rows`] gives.
+/// Selects whole rows, as [`Scan::rows`] does.
 #[derive(Clone, Copy, Debug)]
-pub struct Whole;
+pub struct WholeRow;
 
-impl<R: Row> Shown<R> for Whole {
+impl<R: Row> RowView<R> for WholeRow {
     type Item = R;
 
     fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<R>) -> Result<Option<RowId>> {
@@ -68,11 +68,11 @@ impl<R: Row> Shown<R> for Whole {
     }
 }
 
-/// Some fields. What [`Scan::fields`] gives.
+/// Selects some fields of each row, as [`Scan::fields`] does.
 #[derive(Clone, Copy, Debug)]
-pub struct Only<F>(pub(crate) F);
+pub struct SelectedFields<F>(pub(crate) F);
 
-impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
+impl<R: Row, F: Select<R>> RowView<R> for SelectedFields<F> {
     type Item = F::Value;
 
     fn read<K: Key>(&self, scan: &mut Scan<'_, R, K>, to: &mut VecDeque<F::Value>) -> Result<Option<RowId>> {
@@ -96,33 +96,33 @@ impl<R: Row, F: Select<R>> Shown<R> for Only<F> {
     }
 }
 
-/// The rows of a range, or some fields of them, in order: what [`Scan::rows`] and [`Scan::fields`]
-/// give. After an error there are no more.
+/// An iterator over the rows of a range, or over some of their fields, in order: returned by
+/// [`Scan::rows`] and [`Scan::fields`]. The iterator ends after its first error.
 ///
-/// Rows are read some at a time, up to 256 ahead. The range is protected as far as rows were read.
-/// [`Scan::rows`] has an example.
+/// The iterator reads up to 256 rows ahead. The range is protected up to the last row that was
+/// read. [`Scan::rows`] has an example.
 #[must_use = "an iterator reads no rows before it is asked for them"]
-pub struct Rows<'a, R, K, S: Shown<R> = Whole>
+pub struct Rows<'a, R, K, S: RowView<R> = WholeRow>
 where
     R: Row,
 {
     scan: Scan<'a, R, K>,
     shown: S,
-    /// Rows that the program may still get.
+    /// Rows that the iterator may still return.
     left: u64,
-    /// Rows that the next scan reads.
+    /// Rows of the next batch.
     batch: u64,
     read: VecDeque<S::Item>,
 }
 
-impl<'a, R: Row, K: Key, S: Shown<R>> Rows<'a, R, K, S> {
+impl<'a, R: Row, K: Key, S: RowView<R>> Rows<'a, R, K, S> {
     pub(crate) fn new(scan: Scan<'a, R, K>, shown: S) -> Self {
         let left = scan.limit;
         Rows { scan, shown, left, batch: ROWS_FIRST, read: VecDeque::new() }
     }
 
-    /// The transaction, for verbs between two rows. Rows that were read ahead are shown as they
-    /// were then.
+    /// Returns the transaction, for verbs between two rows. Rows that were read ahead are returned
+    /// as they were when they were read.
     ///
     /// ```
     /// # use isles::{Database, Row};
@@ -150,7 +150,7 @@ impl<'a, R: Row, K: Key, S: Shown<R>> Rows<'a, R, K, S> {
         &mut self.scan.transaction
     }
 
-    /// Reads the next rows.
+    /// Reads the next batch.
     fn fill(&mut self) -> Result<()> {
         self.scan.limit = self.batch.min(self.left);
         self.batch = (2 * self.batch).min(ROWS_MOST);
@@ -167,7 +167,7 @@ impl<'a, R: Row, K: Key, S: Shown<R>> Rows<'a, R, K, S> {
     }
 }
 
-impl<R: Row, K: Key, S: Shown<R>> Iterator for Rows<'_, R, K, S> {
+impl<R: Row, K: Key, S: RowView<R>> Iterator for Rows<'_, R, K, S> {
     type Item = Result<S::Item>;
 
     fn next(&mut self) -> Option<Result<S::Item>> {
@@ -183,16 +183,16 @@ impl<R: Row, K: Key, S: Shown<R>> Iterator for Rows<'_, R, K, S> {
     }
 }
 
-impl<R: Row, K: Key, S: Shown<R>> std::iter::FusedIterator for Rows<'_, R, K, S> {}
+impl<R: Row, K: Key, S: RowView<R>> std::iter::FusedIterator for Rows<'_, R, K, S> {}
 
 impl NormalizedRange {
-    /// The part with keys above this one, which is in the range.
+    /// Returns the part of the range above this key, which is in the range.
     fn above(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
         let low = NormalizedRange::just_after(key, bits)?;
         (low <= self.high).then_some(NormalizedRange { low, ..self })
     }
 
-    /// The part with keys below this one.
+    /// Returns the part of the range below this key, which is in the range.
     fn below(self, key: &[u64], bits: u32) -> Option<NormalizedRange> {
         let high = NormalizedRange::just_before(key, bits)?;
         (self.low <= high).then_some(NormalizedRange { high, ..self })
@@ -200,7 +200,7 @@ impl NormalizedRange {
 }
 
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
-    /// The part of the range behind this row, which is in it.
+    /// Returns the part of the range behind this row, which is in the range.
     fn behind(&self, row: &R) -> Option<NormalizedRange> {
         let number = self.index.inner.number();
         let range = self.range?;
@@ -210,7 +210,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         })
     }
 
-    /// An iterator over the rows: `for row in t.scan(people, 10..20)` does the same. See [`Rows`].
+    /// Returns an iterator over the rows. `for row in t.scan(people, 10..20)` does the same. See
+    /// [`Rows`].
     ///
     /// ```
     /// # use isles::{Database, Row};
@@ -236,14 +237,15 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// # Ok::<(), isles::Error>(())
     /// ```
     pub fn rows(self) -> Rows<'a, R, K> {
-        Rows::new(self, Whole)
+        Rows::new(self, WholeRow)
     }
 
-    /// An iterator over one field of each row, or a tuple of fields: see [`Self::rows`].
+    /// Returns an iterator over one field of each row, or over a tuple of fields: see
+    /// [`Self::rows`].
     ///
     /// [`Self::rows`] has an example.
-    pub fn fields<F: Select<R>>(self, fields: F) -> Rows<'a, R, K, Only<F>> {
-        Rows::new(self, Only(fields))
+    pub fn fields<F: Select<R>>(self, fields: F) -> Rows<'a, R, K, SelectedFields<F>> {
+        Rows::new(self, SelectedFields(fields))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Scans: the rows of a range of an ordered index.
+//! Scans of ordered indexes.
 
 use std::ops::ControlFlow;
 
@@ -13,16 +13,15 @@ use crate::error::{Error, Result};
 use crate::range::NormalizedRange;
 use crate::table::Index;
 
-/// Rows that a scan reads before the program sees the first of them, where the program can do
-/// nothing with the transaction meanwhile.
+/// Rows that a scan reads ahead of the visitor, if the visitor cannot use the transaction.
 pub(crate) const ROWS_AHEAD: usize = 16;
 
-/// Rows with keys in a range of an ordered index: what [`Transaction::scan`] gives. Set directions
-/// and limits first, then call one of the methods that run the scan.
+/// A scan of the rows with keys in a range of an ordered index, returned by [`Transaction::scan`].
+/// Set direction and limit first, then call a method that runs the scan.
 ///
-/// The range is protected as far as the scan visited it, and up to fifteen rows further: no row of
-/// that part can appear, change or vanish before the transaction commits. A scan over a hash index
-/// fails with [`Error::Misuse`]; other errors are those of all verbs.
+/// The range is protected as far as the scan visited it, and up to fifteen rows further: no row can
+/// appear, change or vanish there before the transaction commits. A scan over a hash index fails
+/// with [`Error::Misuse`]; its other errors are those of all verbs.
 ///
 /// ```
 /// use isles::{Database, Row, prefix};
@@ -66,8 +65,9 @@ pub struct Scan<'a, R, K> {
     pub(crate) direction: Direction,
     intent: Intent,
     pub(crate) limit: u64,
-    /// True if it was checked that an instance may show the range. An iterator goes on with what is
-    /// left of it, which may lie in the part of another instance alone.
+    /// True once the range was checked against the parts of the instance. An iterator continues
+    /// with the rest of the range, which is not checked again: the rest alone may lie in a part of
+    /// another instance.
     admitted: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Scan { transaction, index, range, direction, intent, limit: u64::MAX, admitted: false }
     }
 
-    /// Highest keys first.
+    /// Visits the rows in descending order of their keys.
     ///
     /// [`Scan`] has an example.
     pub fn reverse(mut self) -> Self {
@@ -89,7 +89,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self
     }
 
-    /// At most this many rows.
+    /// Visits at most this many rows.
     ///
     /// [`Scan`] has an example.
     pub fn limit(mut self, rows: u64) -> Self {
@@ -97,7 +97,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self
     }
 
-    /// Says that this transaction is going to change the rows: as [`Transaction::get_for_update`].
+    /// Declares that this transaction is going to change the rows, as
+    /// [`Transaction::get_for_update`] does.
     ///
     /// [`Scan`] has an example.
     pub fn for_update(mut self) -> Self {
@@ -105,7 +106,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self
     }
 
-    /// All rows.
+    /// Returns all rows.
     ///
     /// [`Scan`] has an example.
     pub fn collect(self) -> Result<Vec<R>> {
@@ -117,7 +118,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(rows)
     }
 
-    /// The first row.
+    /// Returns the first row.
     ///
     /// [`Scan`] has an example.
     pub fn first(mut self) -> Result<Option<R>> {
@@ -130,7 +131,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(first)
     }
 
-    /// The last row, whatever the limit is, if that is not 0.
+    /// Returns the last row of the range. Any limit but 0 is ignored.
     ///
     /// [`Scan`] has an example.
     pub fn last(mut self) -> Result<Option<R>> {
@@ -149,8 +150,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 
     /// Calls `visit` with the transaction and each row until `visit` breaks or fails. `visit` may
-    /// use all verbs; whether the scan shows rows that `visit` inserts into the rest of the range
-    /// is not defined.
+    /// use all verbs. It is unspecified if the scan visits rows that `visit` inserts into the rest
+    /// of the range.
     ///
     /// [`Scan`] has an example.
     pub fn try_for_each(
@@ -161,7 +162,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.read_again(1, &mut visit)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     ///
     /// [`Scan`] has an example.
     pub fn count(self) -> Result<u64> {
@@ -173,8 +174,8 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         Ok(count)
     }
 
-    /// Lets `change` change each row, keys included; gives the number of rows. The rows are those
-    /// that the range had before the first change.
+    /// Calls `change` with each row and writes the changed row; keys may change too. Returns the
+    /// number of rows. The scan finds all rows before it makes the first change.
     ///
     /// Errors: as [`Transaction::update`].
     ///
@@ -184,7 +185,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.for_update().run_all(|transaction, found| transaction.update_row(table, found, &mut change))
     }
 
-    /// Deletes all rows; gives the number of rows.
+    /// Deletes all rows. Returns the number of rows.
     ///
     /// [`Scan`] has an example.
     pub fn delete(self) -> Result<u64> {
@@ -214,7 +215,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let (low, high) = (range.low_words::<K>(), range.high_words::<K>());
         let (number, index) = (self.index.table().inner.number(), self.index.inner.number());
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
-        let mut shown = Showing { left: self.limit, failed: None };
+        let mut shown = RowCounter { left: self.limit, failed: None };
         let scanned =
             verbs.scan(number, index, (low, high), self.direction, self.intent, &mut |verbs, found| {
                 let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
@@ -223,9 +224,9 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.end(scanned, shown.failed)
     }
 
-    /// Reads all rows, in order, up to `ahead` of them before `visit` sees the first one. Rows
-    /// without a variable-length part are read as the scan comes to them, and the engine need not
-    /// remember how verbs name them.
+    /// Reads all rows in order, up to `ahead` rows before it calls `visit` with the first one. Rows
+    /// without a variable-length part are read while the scan visits them, and the engine need not
+    /// keep references to them.
     pub(crate) fn read_again(
         &mut self,
         ahead: usize,
@@ -243,7 +244,7 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         let order = (self.direction, self.intent);
         let wanted = RowWords { first: 0, count: R::BYTES / 8, ahead, most: self.limit };
         let Transaction { verbs, state, shared, cancel } = self.transaction.again();
-        let mut shown = Showing { left: self.limit, failed: None };
+        let mut shown = RowCounter { left: self.limit, failed: None };
         let scanned = verbs.scan_and_read(place, range, order, wanted, &mut |verbs, words| {
             let mut transaction = Transaction { verbs, state: &mut *state, shared, cancel };
             for row in bytemuck::cast_slice(words).chunks_exact(R::BYTES) {
@@ -256,24 +257,24 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
         self.end(scanned, shown.failed)
     }
 
-    /// Checks before a scan that it may run; what it is to visit, if there is anything.
+    /// Checks that the scan may run. Returns the range to visit, unless it is empty.
     fn begin(&mut self) -> Result<Option<NormalizedRange>> {
         let table = self.index.table();
         self.transaction.enter(table)?;
         let Some(range) = self.range.filter(|_| self.limit > 0) else { return Ok(None) };
         let asks = self.transaction.shared.share.is_some() || self.transaction.state.only_reads;
         if asks && !self.admitted {
-            // A session of an instance sees all of what it has.
+            // A session of an instance sees all rows of the instance.
             let [low, high] = [part_of(&range.low), part_of(&range.high)];
             let is_primary = self.index.inner.number() == 0;
-            let part = if is_primary { (low == high).then_some(low) } else { self.transaction.own_part() };
+            let part = if is_primary { (low == high).then_some(low) } else { self.transaction.step_part() };
             self.transaction.check_share(table.inner.number(), part, self.intent)?;
             self.admitted = true;
         }
         Ok(Some(range))
     }
 
-    /// The result of a scan, unless its visitor failed.
+    /// Returns the error of the visitor, or else the result of the scan.
     fn end(&mut self, scanned: std::result::Result<(), Abort>, failed: Option<Error>) -> Result<()> {
         match failed {
             Some(error) => Err(error),
@@ -282,16 +283,16 @@ impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     }
 }
 
-/// How far a scan has come with showing rows.
-struct Showing {
-    /// Rows that it may still show.
+/// Counts the rows that a scan passes to its visitor.
+struct RowCounter {
+    /// Rows that the scan may still visit.
     left: u64,
-    /// Why it has ended early.
+    /// Error of the visitor.
     failed: Option<Error>,
 }
 
-impl Showing {
-    /// Shows a row; whether to go on.
+impl RowCounter {
+    /// Passes a row to the visitor. Returns true if the scan continues.
     #[inline(always)]
     fn show(
         &mut self,
@@ -313,5 +314,5 @@ impl Showing {
     }
 }
 
-/// The visitor of each row of a scan.
+/// Visitor of the rows of a scan.
 type Visit<'v> = dyn FnMut(&mut Transaction<'_>, RowId) -> Result<ControlFlow<()>> + 'v;

@@ -1,21 +1,21 @@
-//! The fields that are read of each row.
+//! Selections of fields that verbs read or write.
 
 use boundary::Span;
 use schema::row_keys::is_key_column;
 use schema::{Field, NullableField, Row, Value};
 
-/// Fields that are read together: one, such as `Account::BALANCE`, or a tuple of up to six. All
-/// that lies between the first and the last of them is copied. [`Transaction`](crate::Transaction)
-/// has an example.
+/// Fields that are read together: one field, such as `Account::BALANCE`, or a tuple of up to six. A
+/// read copies all bytes between the first and the last of these fields.
+/// [`Transaction`](crate::Transaction) has an example.
 pub trait Select<R: Row>: Copy + sealed::Sealed<R> {
-    /// The result: the field's value, or a tuple of values.
+    /// The field's value, or a tuple of values.
     type Value;
 
-    /// The bytes of the row that the fields lie in.
+    /// Returns the bytes of the row that contain the fields.
     #[doc(hidden)]
     fn span(self) -> Span;
 
-    /// The values, from the bytes of a row from byte `start` on.
+    /// Decodes the values from bytes of a row that begin at byte `start` of the row.
     #[doc(hidden)]
     fn fetch(self, from: &[u8], start: usize) -> Self::Value;
 }
@@ -58,21 +58,21 @@ impl<R: Row, V: Value> Select<R> for NullableField<R, V> {
     }
 }
 
-/// One field that can be written. [`Transaction`](crate::Transaction) has an example.
+/// A field that can be written. [`Transaction`](crate::Transaction) has an example.
 pub trait Assign<R: Row>: Select<R> {
-    /// True if it belongs to a key.
+    /// Returns true if the field belongs to a key.
     #[doc(hidden)]
     fn is_key(self) -> bool;
 
-    /// The bytes of its value.
+    /// Returns the bytes of the row that hold the value.
     #[doc(hidden)]
     fn place(self) -> Span;
 
-    /// The byte with the bit that says that there is no value, and the bit in that byte.
+    /// Returns the offset of the byte with the null bit, and the mask of the bit.
     #[doc(hidden)]
     fn null(self) -> Option<(usize, u8)>;
 
-    /// Writes the value's bytes, zeros if there is no value; whether there is one.
+    /// Writes the value's bytes, or zeros for a null. Returns false for a null.
     #[doc(hidden)]
     fn store(self, value: &Self::Value, to: &mut [u8]) -> bool;
 }

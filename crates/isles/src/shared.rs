@@ -1,5 +1,5 @@
 //! State that all handles of a database share.
-// The number of sessions, and which tables are there, are no shared words of the engine.
+// The words that count sessions and record tables belong to the library, not to the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::path::PathBuf;
@@ -12,139 +12,151 @@ use platform::{Hardware, Intent, Nanos, Platform};
 use schema::TableDescription;
 
 use crate::error::{Error, Result};
-use crate::event::Watcher;
+use crate::event::EventReporter;
 use crate::ledger::{Counters, Ledger, Users};
-use crate::nesting::{Inside, check_outside};
-use crate::own::Own;
-use crate::waiting::Waiting;
+use crate::nesting::{InsideTransaction, check_outside};
+use crate::process_owned::ProcessOwned;
+use crate::waiters::CommitWaiters;
 
 /// State that all handles of a database share.
-pub(crate) struct Shared {
-    pub(crate) inner: Own<Box<dyn AnyDatabase<Hardware>>>,
-    /// By table, those that may be added included: whether it is there ([`Presence`]).
+pub(crate) struct DatabaseShared {
+    pub(crate) inner: ProcessOwned<Box<dyn AnyDatabase<Hardware>>>,
+    /// State of each table and of each place for further tables ([`Presence`]).
     presence: Box<[AtomicU8]>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
-    /// Sessions begun so far: seeds of their backoff times.
+    /// Number of sessions begun so far, which seeds their backoff times.
     pub(crate) sessions: AtomicU64,
-    /// Its share of the data, if it is one of several instances.
-    pub(crate) share: Option<Share>,
-    /// Its directory, if it is durable.
+    /// Parts and tables of this instance, if it belongs to a deployment.
+    pub(crate) share: Option<InstanceShare>,
+    /// The directory of a durable database.
     pub(crate) path: Option<PathBuf>,
     pub(crate) limits: Limits,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) watcher: Option<Watcher>,
-    /// Tasks that wait for commits.
-    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) reporter: Option<EventReporter>,
+    /// Asynchronous tasks that wait for commits.
+    pub(crate) waiting: Arc<CommitWaiters>,
 }
 
-/// A database that was made, and what it was made by.
-pub(crate) struct Made {
+/// A database that was created or opened, and its configuration.
+pub(crate) struct OpenedDatabase {
     pub(crate) inner: boundary::Database<Hardware>,
     pub(crate) id: u64,
     pub(crate) scheme: SchemeName,
     pub(crate) limits: Limits,
 }
 
-/// The presence of a table for transactions.
+/// State of a table with respect to transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Presence {
     There,
     Dropped,
-    /// Its name is that of a table with other rows.
+    /// The table was changed: its name now belongs to a table with other rows.
     Changed,
-    /// It is filled, and has no name yet.
+    /// The table is being filled by a change, and has no name yet.
     Coming,
 }
 
-/// The limits that a database was opened with.
+/// Limits with which a database was opened.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) sessions: usize,
     pub(crate) spare_tables: usize,
-    /// True if it is counted how long transactions take.
+    /// True if durations of transactions are recorded.
     pub(crate) latencies: bool,
 }
 
-impl Shared {
-    /// A database that was made, which nobody has used yet.
-    pub(crate) fn new(made: Made, path: Option<PathBuf>, watcher: Option<Watcher>) -> Self {
-        let Made { inner, id, scheme, limits } = made;
+impl DatabaseShared {
+    /// Wraps a database that has no users yet.
+    pub(crate) fn new(made: OpenedDatabase, path: Option<PathBuf>, reporter: Option<EventReporter>) -> Self {
+        let OpenedDatabase { inner, id, scheme, limits } = made;
         let inner = inner.into_object();
         let presence =
             (0..inner.tables().len() + limits.spare_tables).map(|_| AtomicU8::new(Presence::There as u8));
         let presence = presence.collect();
         let (sessions, waiting) = (AtomicU64::new(0), Arc::default());
         let ledger = Arc::new(Ledger::new(limits.latencies));
-        let inner = Own::new(inner);
-        Shared { inner, presence, id, scheme, sessions, share: None, path, limits, ledger, watcher, waiting }
+        let inner = ProcessOwned::new(inner);
+        DatabaseShared {
+            inner,
+            presence,
+            id,
+            scheme,
+            sessions,
+            share: None,
+            path,
+            limits,
+            ledger,
+            reporter,
+            waiting,
+        }
     }
 
-    /// Refuses a process that was forked from the one that opened the database: it has a copy of
-    /// all rows, and what it did with them would be lost with it.
+    /// Returns [`Error::Forked`] in a process that was forked from the process that opened the
+    /// database. Such a process has a copy of all rows, and its changes would be lost.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.inner.is_of_parent() { Err(Error::Forked) } else { Ok(()) }
     }
 
-    /// Refuses what cannot be done inside a transaction of the database, or in another process than
-    /// its own.
+    /// Returns an error inside a transaction of the database, and in a process that did not open
+    /// the database.
     pub(crate) fn check_outside(&self) -> Result<()> {
         self.check_process()?;
         check_outside(self.id)
     }
 
-    /// Begins what is the only transaction of the thread.
-    pub(crate) fn enter(&self) -> Result<Inside> {
+    /// Marks the thread as running a transaction of the database.
+    pub(crate) fn enter(&self) -> Result<InsideTransaction> {
         self.check_process()?;
-        Inside::enter(self.id)
+        InsideTransaction::enter(self.id)
     }
 
-    /// Descriptions of its tables by their numbers, also of dropped ones.
+    /// Returns the descriptions of all tables by number, including dropped tables.
     pub(crate) fn tables(&self) -> &[TableDescription] {
         self.inner.tables()
     }
 
-    /// True if a table cannot be used: it was dropped, or has another form, or comes to be one.
+    /// Returns true if a table cannot be used: it was dropped or changed, or is still being filled.
     #[inline]
     pub(crate) fn is_absent(&self, table: usize) -> bool {
-        // Relaxed: who has heard of the change has heard of this; for others the transaction began
-        // before.
+        // Relaxed: a thread that knows of the change also sees this word; for any other thread the
+        // transaction counts as begun before the change.
         self.presence
             .get(table)
             .is_some_and(|presence| presence.load(Ordering::Relaxed) != Presence::There as u8)
     }
 
-    /// True if a table has other rows by now than those that its number stands for.
+    /// Returns true if a table was changed to other rows than those of this number.
     pub(crate) fn is_changed(&self, table: usize) -> bool {
         let presence = self.presence.get(table);
         presence.is_some_and(|presence| presence.load(Ordering::Relaxed) == Presence::Changed as u8)
     }
 
-    /// Says of a table whether transactions that begin from now on can use it.
+    /// Sets the state of a table for transactions that begin from now on.
     pub(crate) fn set_presence(&self, table: usize, presence: Presence) {
         if let Some(now) = self.presence.get(table) {
-            // Release: before the epoch is read after which no transaction uses the table
-            // otherwise; a transaction of a later epoch has read that, with acquire.
+            // Release: this store precedes the read of the epoch after which no transaction uses
+            // the old state; a transaction of a later epoch reads that epoch with acquire.
             now.store(presence as u8, Ordering::Release);
         }
     }
 
-    /// As [`Self::set_presence`], if it was so before; whether it was.
+    /// As [`Self::set_presence`], if the state was `from`. Returns true if it was.
     pub(crate) fn move_presence(&self, table: usize, from: Presence, to: Presence) -> bool {
         let Some(now) = self.presence.get(table) else { return false };
-        // Release: as there. Relaxed if it fails: nothing follows from it.
+        // Release: as in `set_presence`. Relaxed on failure: no other data depends on it.
         now.compare_exchange(from as u8, to as u8, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The tables that there are, with their numbers.
+    /// Returns the tables that exist, with their numbers.
     pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &TableDescription)> {
         self.tables().iter().enumerate().filter(|(number, _)| !self.is_absent(*number))
     }
 
-    /// The number of the table of this name.
+    /// Returns the number of the table of this name.
     pub(crate) fn table_number(&self, name: &str) -> Result<usize> {
         let found = self.present().find(|(_, table)| table.name() == name);
         found.map(|(number, _)| number).ok_or_else(|| {
@@ -152,77 +164,81 @@ impl Shared {
             Error::NoSuchTable(format!("no table {name}: there are {}", known.join(", ")))
         })
     }
-    /// The moment at which a transaction begins, if somebody wants to know how long it takes.
-    pub(crate) fn begin_watch(&self) -> Option<Nanos> {
-        let watched = self.watcher.is_some() || self.ledger.has_latencies();
+    /// Returns the current time, if durations of transactions are recorded or reported.
+    pub(crate) fn start_timer(&self) -> Option<Nanos> {
+        let watched = self.reporter.is_some() || self.ledger.has_latencies();
         watched.then(|| Hardware::now(Hardware::core()))
     }
 
-    /// A transaction has ended that began then, after so many attempts.
-    pub(crate) fn end_watch(
+    /// Records the end of a transaction that began at `began`.
+    pub(crate) fn record_end(
         &self,
         counters: &Counters,
         began: Option<Nanos>,
-        (attempts, committed): (u32, bool),
+        attempts: u32,
+        committed: bool,
     ) {
         let Some(began) = began else { return };
         let nanos = Hardware::now(Hardware::core()).since(began);
-        counters.took(nanos);
-        if let Some(watcher) = &self.watcher {
-            watcher.look_at(nanos, attempts, committed);
+        counters.record_duration(nanos);
+        if let Some(reporter) = &self.reporter {
+            reporter.report_if_slow(nanos, attempts, committed);
         }
     }
 
-    /// Tells who listens that the log has stopped.
+    /// Reports to the listener that the log has stopped.
     #[cold]
     pub(crate) fn log_stopped(&self, why: &str) {
-        if let Some(watcher) = &self.watcher {
-            watcher.log_stopped(why);
+        if let Some(reporter) = &self.reporter {
+            reporter.log_stopped(why);
         }
     }
 
-    /// Tells who listens of checkpoints that have ended.
-    pub(crate) fn look_at_checkpoints(&self) {
-        if let Some(watcher) = &self.watcher {
-            watcher.look_at_checkpoints(self.inner.checkpoints(Hardware::core()));
+    /// Reports to the listener checkpoints that have ended.
+    pub(crate) fn report_checkpoints(&self) {
+        if let Some(reporter) = &self.reporter {
+            let (ended, last) = self.inner.checkpoints(Hardware::core());
+            reporter.report_checkpoints(ended, last);
         }
     }
 
-    /// The users of the database beside one handle of it, if there are `handles` of all kinds, and
-    /// the number of clones among them.
+    /// Returns the users of the database other than one handle of it, given the number of handles
+    /// of all kinds; and how many of them are clones.
     pub(crate) fn others(&self, handles: usize) -> (Users, usize) {
         let users = self.ledger.users();
         (users, handles.saturating_sub(1 + users.sessions + users.tickets))
     }
 }
 
-/// The share of one of several instances.
-pub(crate) struct Share {
-    /// By part of the data: whether it is here.
+/// Parts and tables of one instance of a deployment.
+pub(crate) struct InstanceShare {
+    /// For each part of the data, true if this instance has it.
     pub(crate) parts: Vec<bool>,
-    /// By number of the table: whether all instances have all of it.
+    /// For each table, true if all instances have a copy of it.
     pub(crate) copied: Vec<bool>,
 }
 
-/// The keys that a step of a procedure may use: one part, only to read or also to write.
+/// Restrictions of a step of a procedure: its part, and true if the step only reads.
 #[derive(Clone, Copy)]
-pub(crate) struct Limit {
+pub(crate) struct StepLimit {
     pub(crate) part: u16,
     pub(crate) only_reads: bool,
 }
 
-impl Share {
-    /// True if all instances have all rows of a table.
+impl InstanceShare {
+    /// Returns true if all instances have a copy of the table.
     pub(crate) fn is_copied(&self, table: usize) -> bool {
         self.copied.get(table).copied().unwrap_or(false)
     }
 
-    /// The fault of the use of a key of a table, or of a range of keys; `part` is its part, if it
-    /// has one.
-    pub(crate) fn refuses(
+    /// Returns the reason why a key or a range of keys of a table must not be used, if there is
+    /// one. `part` is the only part of the key or range, `None` if a range spans several parts.
+    pub(crate) fn refusal(
         &self,
-        limit: Option<Limit>,
-        (table, part, intent): (usize, Option<u16>, Intent),
+        limit: Option<StepLimit>,
+        table: usize,
+        part: Option<u16>,
+        intent: Intent,
     ) -> Option<&'static str> {
         let writes = intent == Intent::Write;
         if self.is_copied(table) {

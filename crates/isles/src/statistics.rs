@@ -1,12 +1,12 @@
-//! Figures of a database: memory, log, epochs, and how transactions ended.
+//! Statistics of a database: memory, log, epochs, and ends of transactions.
 
 use std::time::Duration;
 
 use crate::latency::Latencies;
 
-/// Figures of a database, from [`Database::statistics`](crate::Database::statistics). Counts begin
-/// with the opening. The figures are not of one moment: each was right at some moment during the
-/// call. [`Database::statistics`](crate::Database::statistics) has an example.
+/// Statistics of a database, returned by [`Database::statistics`](crate::Database::statistics).
+/// Counts begin with the opening. The figures are not a snapshot: each figure was right at some
+/// moment during the call. [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -14,40 +14,40 @@ pub struct Statistics {
     pub memory: MemoryStatistics,
     /// The log; `None` in memory.
     pub log: Option<LogStatistics>,
-    /// The current epoch. It advances while sessions run transactions, by one in 1 to 10 ms.
+    /// The current epoch. While sessions run transactions, it advances every 1 to 10 ms.
     pub epoch: u64,
-    /// Copies of all rows that have ended, whether they were asked for
-    /// ([`Database::checkpoint`](crate::Database::checkpoint)) or became due, and whether or not
-    /// they have succeeded.
+    /// Checkpoints that have ended, successfully or not. This includes checkpoints requested by
+    /// [`Database::checkpoint`](crate::Database::checkpoint) and automatic ones.
     pub checkpoints: u64,
-    /// How transactions ended.
+    /// Ends of transactions.
     pub transactions: TransactionStatistics,
-    /// How long they took; `None` unless [`Builder::latencies`](crate::Builder::latencies) says so.
+    /// Durations of transactions; `None` unless [`Builder::latencies`](crate::Builder::latencies)
+    /// enables them.
     pub latencies: Option<Latencies>,
-    /// Sessions that are there.
+    /// Sessions that exist now.
     pub sessions: usize,
-    /// Most sessions that there may be: [`Builder::sessions`](crate::Builder::sessions).
+    /// Limit set by [`Builder::sessions`](crate::Builder::sessions).
     pub sessions_max: usize,
 }
 
-/// Bytes for rows and indexes. Buffers of sessions and of the log are not among them.
+/// Memory of rows and indexes, in bytes. Buffers of sessions and of the log are not included.
 /// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStatistics {
-    /// Most that may be reserved: [`Builder::memory_limit`](crate::Builder::memory_limit).
+    /// Limit set by [`Builder::memory_limit`](crate::Builder::memory_limit).
     pub limit: u64,
-    /// Taken from the machine, some of it ahead of need. What the machine gives it really is what
-    /// was touched.
+    /// Address space reserved from the operating system, some of it ahead of need. Only touched
+    /// memory is physically allocated.
     pub reserved: u64,
-    /// The part of it that rows and indexes have ever used.
+    /// Part of `reserved` that rows and indexes have ever occupied.
     pub touched: u64,
-    /// The part of it that rows and indexes use now, with deleted rows that a transaction may still
-    /// read.
+    /// Part of `touched` that rows and indexes occupy now, including deleted rows that a
+    /// transaction may still read.
     pub used: u64,
 }
 
-/// The work of the log since the database was opened.
+/// Activity of the log since the database was opened.
 /// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -56,14 +56,14 @@ pub struct LogStatistics {
     pub written_bytes: u64,
     /// Flushes of files.
     pub flushes: u64,
-    /// Groups of commits that went to the disk together.
+    /// Groups of commits that were written together.
     pub groups: u64,
-    /// From the beginning of each group's writes to the end of its flush, summed up.
+    /// Sum over all groups of the time from the first write to the end of the flush.
     pub group_time: Duration,
 }
 
-/// How transactions ended: closures and objects, in all sessions, those included that are gone.
-/// Steps of a [`Deployment`](crate::Deployment)'s procedures are not among them.
+/// Ends of transactions, closures and objects, of all sessions, including sessions that were
+/// dropped. Steps of a [`Deployment`](crate::Deployment)'s procedures are not included.
 /// [`Database::statistics`](crate::Database::statistics) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -74,32 +74,33 @@ pub struct TransactionStatistics {
     pub rollbacks: u64,
     /// Transactions that ended with an error of this library.
     pub failures: u64,
-    /// Attempts that met another transaction. Most are followed by another attempt of the same
-    /// transaction.
+    /// Attempts that conflicted with another transaction. Most are followed by another attempt of
+    /// the same transaction.
     pub conflicts: ConflictStatistics,
 }
 
-/// Causes of conflicts, in a verb or at the commit.
-/// [`Database::statistics`](crate::Database::statistics) has an example.
+/// Conflicts of attempts, by kind. [`Database::statistics`](crate::Database::statistics) has an
+/// example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConflictStatistics {
-    /// A verb found a row changed that was read before.
+    /// A verb found that a row had changed since the transaction read it.
     pub read_changed: u64,
-    /// A verb found another row in a range that was read before.
+    /// A verb found that the rows of a range had changed since the transaction read the range.
     pub phantom: u64,
     /// A verb found a row locked by another transaction.
     pub locked: u64,
     /// A verb found that another transaction is inserting or deleting the same key.
     pub key_in_use: u64,
-    /// A verb waited for a transaction that waited for this one.
+    /// A verb would have waited for a transaction that waits for this one.
     pub deadlock: u64,
-    /// No verb failed, and the commit found a row locked, or something changed that was read.
+    /// All verbs succeeded, but the commit found a locked row, or a change of a row or range that
+    /// was read.
     pub at_commit: u64,
 }
 
 impl ConflictStatistics {
-    /// All together.
+    /// Returns the sum over all kinds.
     ///
     /// ```
     /// let database = isles::Database::in_memory().open()?;

@@ -1,15 +1,15 @@
-//! Typed names of tables and indexes, and the options tables are declared with.
+//! Typed handles of tables and indexes, and the options with which tables are declared.
 
 use schema::{HashPlan, IndexId, IndexKind, Key, Row};
 
-/// A table of rows of type `R` of one database: a small value to copy into closures and threads.
+/// A handle of a table with rows of type `R`: a small value to copy into closures and threads.
 /// [`Transaction`](crate::Transaction) has an example.
 pub struct Table<R> {
     pub(crate) inner: schema::Table<R>,
     pub(crate) database: u64,
 }
 
-/// An index over a table of rows of type `R` with keys of type `K`: what [`Table::by`] gives.
+/// A handle of an index over rows of type `R` with keys of type `K`, returned by [`Table::by`].
 /// [`Transaction`](crate::Transaction) has an example.
 pub struct Index<R, K> {
     pub(crate) inner: schema::Index<R, K>,
@@ -46,7 +46,7 @@ impl<R: Row, K: Key> std::fmt::Debug for Index<R, K> {
 }
 
 impl<R: Row> Table<R> {
-    /// One of the indexes that the row type declares: `orders.by(Order::BY_CUSTOMER)`.
+    /// Returns an index that the row type declares: `orders.by(Order::BY_CUSTOMER)`.
     ///
     /// [`Transaction`](crate::Transaction) has an example.
     pub fn by<K: Key>(self, index: IndexId<R, K>) -> Index<R, K> {
@@ -54,15 +54,15 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// A way to find rows: a [`Table`], which stands for its primary key, or an [`Index`].
-/// [`Transaction`](crate::Transaction) has an example.
+/// A handle by which verbs find rows: a [`Table`], which stands for its primary key, or an
+/// [`Index`]. [`Transaction`](crate::Transaction) has an example.
 pub trait Lookup: Copy + sealed::Sealed {
-    /// The rows.
+    /// The row type.
     type Row: Row;
-    /// Their complete keys: those of an index that is not unique end with the primary key's
-    /// columns.
+    /// The type of complete keys. Keys of an index that is not unique end with the columns of the
+    /// primary key.
     type Key: Key;
-    /// The index itself.
+    /// Returns the index.
     fn index(self) -> Index<Self::Row, Self::Key>;
 }
 
@@ -90,7 +90,7 @@ impl<R: Row, K: Key> Lookup for Index<R, K> {
     }
 }
 
-/// How a table of rows of type `R` is made. All its indexes are ordered unless told otherwise.
+/// Options of a table with rows of type `R`. By default all its indexes are ordered.
 ///
 /// ```
 /// use isles::{Database, Row, TableOptions};
@@ -107,7 +107,7 @@ impl<R: Row, K: Key> Lookup for Index<R, K> {
 /// ```
 pub struct TableOptions<R> {
     rows: u64,
-    /// Numbers of the indexes that hash.
+    /// Numbers of the hash indexes.
     hashed: Vec<usize>,
     kind: std::marker::PhantomData<fn() -> R>,
 }
@@ -119,15 +119,15 @@ impl<R> Default for TableOptions<R> {
 }
 
 impl<R: Row> TableOptions<R> {
-    /// Ordered indexes, no expectation.
+    /// Returns the default options: ordered indexes, no expected number of rows.
     ///
     /// [`TableOptions`] has an example.
     pub fn new() -> Self {
         TableOptions::default()
     }
 
-    /// Makes an index a hash index: faster lookups, no scans. Keys have up to 8 bytes. The index
-    /// keeps the size that [`Self::expected_rows`] gives it.
+    /// Makes an index a hash index: lookups are faster, and scans are not possible. Keys may have
+    /// up to 8 bytes. The size of the index is fixed by [`Self::expected_rows`].
     ///
     /// [`TableOptions`] has an example.
     #[must_use]
@@ -136,7 +136,8 @@ impl<R: Row> TableOptions<R> {
         self
     }
 
-    /// Rows expected: the size of hash indexes. More rows are welcome but found more slowly.
+    /// Sets the expected number of rows, which determines the size of hash indexes. The table may
+    /// hold more rows, but lookups through hash indexes become slower.
     ///
     /// [`TableOptions`] has an example.
     #[must_use]
@@ -155,5 +156,5 @@ impl<R: Row> TableOptions<R> {
     }
 }
 
-/// Rows expected of a table that says nothing.
+/// Default of [`TableOptions::expected_rows`].
 const ROWS_EXPECTED: u64 = 4096;

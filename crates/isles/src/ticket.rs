@@ -7,18 +7,18 @@ use platform::{Hardware, Platform};
 use terms::Abort;
 use terms::Epoch;
 
-use crate::durably::{self, Patience, nanos};
+use crate::durable_wait::{self, WaitOptions, nanos};
 use crate::error::{Error, Result};
 use crate::ledger::TicketEntry;
 use crate::options::Durability;
-use crate::shared::Shared;
+use crate::shared::DatabaseShared;
 
-/// A commit that need not be on disk yet: what [`crate::Session::transaction_async`] gives. Any
+/// A commit that need not be on disk yet, returned by [`crate::Session::transaction_async`]. Any
 /// thread may wait for it. A ticket keeps its database open.
 ///
-/// The commit is there for all other transactions already. What a program tells the outside world
-/// of it before [`Self::wait`] has returned may not be true after a crash. A ticket that is dropped
-/// changes nothing.
+/// Other transactions already see the commit. Until [`Self::wait`] has returned, a crash may undo
+/// it, so a program should not acknowledge it before. Dropping a ticket has no effect on the
+/// commit.
 ///
 /// ```
 /// use isles::{Database, Row};
@@ -45,11 +45,11 @@ use crate::shared::Shared;
 #[must_use = "the commit is acknowledged when `wait` has returned"]
 #[derive(Clone)]
 pub struct Ticket {
-    shared: Arc<Shared>,
+    shared: Arc<DatabaseShared>,
     outcome: Epoch,
-    /// The log's last whole group when the commit was there.
+    /// Last complete group of the log at the time of the commit.
     begun: u64,
-    /// Counted.
+    /// Counts the ticket as a user of the database.
     _entry: TicketEntry,
 }
 
@@ -63,23 +63,23 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(shared: Arc<Shared>, outcome: Epoch) -> Self {
-        let entry = shared.ledger.enter_ticket();
+    pub(crate) fn new(shared: Arc<DatabaseShared>, outcome: Epoch) -> Self {
+        let entry = shared.ledger.register_ticket();
         let begun = shared.inner.whole_groups(Hardware::core());
         Ticket { shared, outcome, begun, _entry: entry }
     }
 
-    /// True if the commit is on disk; always true in memory. Asking moves nothing on:
-    /// [`Self::wait`] does, and so do transactions.
+    /// Returns true if the commit is on disk; always true in memory. This call requests no flush;
+    /// [`Self::wait`] and transactions that wait do.
     ///
     /// [`Ticket`] has an example.
     pub fn is_on_disk(&self) -> bool {
         self.shared.inner.is_written(Hardware::core(), self.outcome, self.begun)
     }
 
-    /// Returns when the commit is on disk.
+    /// Waits until the commit is on disk.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped: the commit is not to be acknowledged;
+    /// Errors: [`Error::NotDurable`] if the log has stopped: the commit must not be acknowledged;
     /// [`Error::Nested`] within a transaction's closure.
     ///
     /// [`Ticket`] has an example.
@@ -87,7 +87,8 @@ impl Ticket {
         self.wait_until(None).map(drop)
     }
 
-    /// Returns when the commit is on disk, or when this time is over; tells whether it is on disk.
+    /// Waits until the commit is on disk, but no longer than `time`. Returns true if the commit is
+    /// on disk.
     ///
     /// Errors: as [`Self::wait`].
     ///
@@ -101,17 +102,22 @@ impl Ticket {
         wait_for_epoch(&self.shared, self.outcome, time)
     }
 
-    /// The database, and the epoch with which the commit is on disk.
-    pub(crate) fn place(&self) -> (&Arc<Shared>, Epoch) {
+    /// Returns the database, and the epoch with which the commit is durable.
+    pub(crate) fn place(&self) -> (&Arc<DatabaseShared>, Epoch) {
         (&self.shared, self.outcome)
     }
 }
 
-/// Waits until an epoch is on disk, or until this time is over; tells whether it is on disk.
-pub(crate) fn wait_for_epoch(shared: &Shared, outcome: Epoch, time: Option<Duration>) -> Result<bool> {
+/// Waits until an epoch is on disk, but no longer than `time`. Returns true if the epoch is on
+/// disk.
+pub(crate) fn wait_for_epoch(
+    shared: &DatabaseShared,
+    outcome: Epoch,
+    time: Option<Duration>,
+) -> Result<bool> {
     let deadline = time.map(|time| Hardware::now(Hardware::core()).plus(nanos(time)));
-    let patience = Patience { durability: Durability::Immediate, deadline, cancel: None };
-    match durably::wait(shared, outcome, true, &patience) {
+    let options = WaitOptions { durability: Durability::Immediate, deadline, cancel: None };
+    match durable_wait::wait(shared, outcome, true, &options) {
         Ok(()) => Ok(true),
         Err(Abort::DurabilityUnknown { .. }) => Ok(false),
         Err(abort) => {

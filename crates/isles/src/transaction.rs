@@ -26,24 +26,24 @@ impl<'t> Transaction<'t> {
 }
 
 impl Transaction<'_> {
-    /// The row with this key.
+    /// Returns the row with this key, or `None`.
     ///
     /// [`Transaction`] has an example.
     pub fn get<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         self.find_row(index.index(), key, Intent::Read)
     }
 
-    /// The row with this key, which the transaction is going to change: under
-    /// [`crate::Scheme::NoWait`] the row is locked for writing at once, so that the change cannot
-    /// collide any more.
+    /// Returns the row with this key, which the transaction is going to change. Under
+    /// [`crate::Scheme::NoWait`] the row is locked for writing at once, so that the later change
+    /// cannot conflict.
     ///
     /// [`Transaction`] has an example.
     pub fn get_for_update<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
         self.find_row(index.index(), key, Intent::Write)
     }
 
-    /// One field, or group of fields, or a tuple of them, of the row with this key: cheaper than
-    /// the whole row.
+    /// Returns one field, a group of fields, or a tuple of fields of the row with this key. This is
+    /// cheaper than reading the whole row.
     ///
     /// [`Transaction`] has an example.
     pub fn get_field<L: Lookup, F: Select<L::Row>>(
@@ -55,8 +55,8 @@ impl Transaction<'_> {
         self.find_fields(index.index(), key, field)
     }
 
-    /// The rows with these keys, in the order of the keys: faster than [`Self::get`] for each, as
-    /// what one lookup waits for is under way during the others.
+    /// Returns the rows with these keys, in the order of the keys. This is faster than one
+    /// [`Self::get`] for each key, because the memory accesses of the lookups overlap.
     ///
     /// ```
     /// # use isles::{Database, Row};
@@ -80,16 +80,16 @@ impl Transaction<'_> {
         found.into_iter().map(|found| found.map(|found| self.read_row(found)).transpose()).collect()
     }
 
-    /// True if there is a row with this key. The absence of a row is protected too: the answer
-    /// still holds when the transaction commits.
+    /// Returns true if there is a row with this key. The absence of a row is protected too: the
+    /// answer still holds when the transaction commits.
     ///
     /// [`Transaction`] has an example.
     pub fn exists<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<bool> {
         Ok(self.find(index.index(), key, Intent::Read)?.is_some())
     }
 
-    /// The rows with keys in `range`, in the order of the index: see [`Scan`]. No row is read
-    /// before a method of the scan is called that runs it.
+    /// Returns a scan of the rows with keys in `range`, in the order of the index: see [`Scan`].
+    /// The scan reads no row before one of its methods runs it.
     ///
     /// [`Transaction`] has an example.
     pub fn scan<L: Lookup>(&mut self, index: L, range: impl KeyRange<L::Key>) -> Scan<'_, L::Row, L::Key> {
@@ -107,10 +107,10 @@ impl Transaction<'_> {
         self.insert_row(table, row)
     }
 
-    /// Inserts several rows, as [`Self::insert`] each, in order, up to the first error. That is
-    /// faster if their keys follow each other, like those of the lines of an order: the index of a
-    /// table that has one is changed once for several rows. (Rows with a variable-length part are
-    /// inserted one by one.)
+    /// Inserts several rows in order, up to the first error. This is faster than [`Self::insert`]
+    /// for each row if the keys are consecutive, like the lines of an order, and the table has only
+    /// one index: several rows then share one change of the index. Rows with a variable-length part
+    /// are inserted one by one.
     ///
     /// Errors: as [`Self::insert`].
     ///
@@ -133,9 +133,9 @@ impl Transaction<'_> {
         self.check(inserted)
     }
 
-    /// Inserts a row, unless its primary key or the key of a unique index is taken; tells whether
-    /// it was inserted. The transaction goes on either way, and the answer still holds when it
-    /// commits.
+    /// Inserts a row, unless its primary key or the key of a unique index is taken. Returns true if
+    /// the row was inserted. The transaction continues in both cases, and the answer still holds
+    /// when it commits.
     ///
     /// Errors: [`Error::OutOfMemory`].
     ///
@@ -158,7 +158,7 @@ impl Transaction<'_> {
         self.insert_row(table, row).map(|()| true)
     }
 
-    /// Inserts a row, or replaces the row with the same primary key; gives the row that was there.
+    /// Inserts a row, or replaces the row with the same primary key. Returns the replaced row.
     ///
     /// Errors: as [`Self::insert`] for other unique indexes.
     ///
@@ -174,8 +174,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Lets `change` change the row with this key, keys included, and gives what `change` returned;
-    /// `None` if there is no such row.
+    /// Calls `change` with the row of this key and writes the changed row; keys may change too.
+    /// Returns the result of `change`, or `None` if there is no such row.
     ///
     /// Errors: as [`Self::insert`], if keys change.
     ///
@@ -193,11 +193,11 @@ impl Transaction<'_> {
         }
     }
 
-    /// Writes one field, or group of fields, of the row with this key, without reading the row;
-    /// false if there is no such row.
+    /// Writes one field, or group of fields, of the row with this key, without reading the row.
+    /// Returns false if there is no such row.
     ///
-    /// Errors: [`Error::Misuse`] if the field belongs to a key: such a row changes through
-    /// [`Self::update`].
+    /// Errors: [`Error::Misuse`] if the field belongs to a key: use [`Self::update`] to change
+    /// keys.
     ///
     /// [`Transaction`] has an example.
     pub fn set_field<L: Lookup, F: Assign<L::Row>>(
@@ -213,9 +213,9 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Lets `change` change one field, or group of fields, of the row with this key, and gives what
-    /// `change` returned; `None` if there is no such row. The row is looked up once, and nothing
-    /// else of it is read or written.
+    /// Calls `change` with one field, or group of fields, of the row with this key, and writes the
+    /// changed field. Returns the result of `change`, or `None` if there is no such row. The row is
+    /// looked up once, and no other field is read or written.
     ///
     /// Errors: as [`Self::set_field`].
     ///
@@ -235,7 +235,7 @@ impl Transaction<'_> {
         Ok(Some(said))
     }
 
-    /// Deletes the row with this key, and gives it back; `None` if there is no such row.
+    /// Deletes the row with this key. Returns the deleted row, or `None` if there is no such row.
     ///
     /// [`Transaction`] has an example.
     pub fn delete<L: Lookup>(&mut self, index: L, key: &L::Key) -> Result<Option<L::Row>> {
@@ -245,7 +245,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Which attempt this is, from 1 on.
+    /// Returns the number of the current attempt, from 1 on.
     ///
     /// [`Transaction`] has an example.
     pub fn attempt(&self) -> u32 {

@@ -1,8 +1,7 @@
-//! How a program looks after its database: figures, and checkpoints that it asks for.
+//! Maintenance of a database: statistics and explicit checkpoints.
 
 use std::time::Duration;
 
-use concurrency::TooManySessions;
 use platform::Hardware;
 
 use crate::database::Database;
@@ -10,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::statistics::{LogStatistics, MemoryStatistics, Statistics};
 
 impl Database {
-    /// Figures of the database. The call costs some microseconds, and delays no transaction.
+    /// Returns statistics of the database. The call takes a few microseconds and delays no
+    /// transaction.
     ///
     /// ```
     /// use isles::{Database, Error, Row};
@@ -58,15 +58,15 @@ impl Database {
         }
     }
 
-    /// Copies all rows to the directory, in place of the log so far, while transactions go on;
-    /// returns when the copy is complete. The next opening reads the copy instead of that log. A
-    /// program need not call this: sessions make such a copy little by little when the log has
-    /// grown by twice as many bytes as the previous copy has, and by at least 1 GiB. For a database
-    /// in memory nothing happens.
+    /// Makes a checkpoint: copies all rows to the directory while transactions continue, and
+    /// returns when the copy is complete. The next opening reads the copy instead of the log before
+    /// it. A program need not call this method: sessions make checkpoints in small steps whenever
+    /// the log has grown by twice the size of the previous checkpoint and by at least 1 GiB. In
+    /// memory the call does nothing.
     ///
-    /// Errors: [`Error::NotDurable`] if the log has stopped, or the files refuse, as the message
-    /// says: then the previous copy counts; [`Error::TooManySessions`]; [`Error::Nested`] inside a
-    /// transaction.
+    /// Errors: [`Error::NotDurable`] if the log has stopped or a file operation failed (the message
+    /// says which): the previous checkpoint then stays valid; [`Error::TooManySessions`];
+    /// [`Error::Nested`] inside a transaction.
     ///
     /// ```
     /// use isles::{Database, Row};
@@ -88,11 +88,10 @@ impl Database {
     /// ```
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.check_outside()?;
-        let limit = |full: TooManySessions| Error::TooManySessions { limit: full.0 };
-        let mut session = self.shared.inner.session(Hardware::core(), None, false).map_err(limit)?;
+        let mut session = self.shared.inner.session(Hardware::core(), None, false)?;
         let made = session.checkpoint().map(|_| ()).map_err(|error| Error::NotDurable(error.to_string()));
         drop(session);
-        self.shared.look_at_checkpoints();
+        self.shared.report_checkpoints();
         made
     }
 }

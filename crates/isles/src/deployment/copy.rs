@@ -1,8 +1,8 @@
-//! Copies of the directory of a deployment.
+//! Copies of the directory of a deployment, which has to be closed.
 //!
-//! Instances of an open deployment are never at the same moment: a copy of one would have a part of
-//! a transaction of which the copy of another knows nothing. So a deployment is copied while it is
-//! closed, and locked meanwhile.
+//! Copies of the instances of an open deployment would be made at different moments: one copy might
+//! contain a branch of a transaction that another copy lacks. A deployment is therefore copied
+//! while it is closed, and locked during the copy.
 // A copy is made by the calling thread.
 #![allow(clippy::disallowed_methods)]
 
@@ -13,12 +13,11 @@ use distributed::{DataOwners, DeploymentDirectory, DirectoryError, directory};
 use platform::Hardware;
 use platform::files::{FileError, FileErrorKind, Files};
 
-use super::missing;
 use crate::backup::{Backup, copy_directory, make_empty};
 use crate::error::{Error, Result};
 
-/// Copies the directory of a deployment of several instances, which nobody has open, to a directory
-/// that is new or empty, and verifies the copy: what was made of each instance.
+/// Copies the directory of a closed deployment to a new or empty directory, and verifies the copy.
+/// Returns a summary for each instance.
 ///
 /// Errors: [`Error::Backup`]; the copy is removed again.
 ///
@@ -54,7 +53,7 @@ pub fn copy_deployment(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<V
     copied
 }
 
-/// The directories that are locked as long as this lives.
+/// Locks of the deployment and of its instances, held until this value is dropped.
 type Locks = (DeploymentDirectory<Hardware>, Vec<<Hardware as Files>::Directory>);
 
 /// Locks a deployment with all of its instances.
@@ -89,7 +88,12 @@ fn copy(from: &Path, to: &Path, owners: &DataOwners) -> Result<Vec<Backup>> {
     let copies = (0..owners.instances)
         .map(|number| copy_directory(directory::instance(from, number), new.instance(number)))
         .collect::<Result<_>>()?;
-    // Until now it is none that anybody opens.
+    // Before this call the copy cannot be opened as a deployment.
     new.settle(c).map_err(Error::backup)?;
     Ok(copies)
+}
+
+/// Returns the first of these directories of instances that holds no database.
+pub(super) fn missing(instances: &[PathBuf]) -> Option<&PathBuf> {
+    instances.iter().find(|path| !path.join(redo_log::MANIFEST).exists() && !pages::holds_pages(path))
 }

@@ -1,26 +1,29 @@
-//! The division of a deployment into instances, workers and parts.
+//! Division of the data into parts, and of the parts among workers and instances.
+
+use schema::{Row, ValueType};
 
 use crate::error::{Error, Result};
 
-/// How a deployment is divided. [`Deployment`](super::Deployment) has an example.
+/// Division of a deployment into instances, workers and parts. [`Deployment`](crate::Deployment)
+/// has an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// Databases.
+    /// Number of instances.
     pub instances: usize,
-    /// Threads, of all instances together: at least one each.
+    /// Number of worker threads of all instances together: at least one for each instance.
     pub workers: usize,
-    /// Parts of the data, numbered from 0: at least one for each worker. A durable deployment keeps
-    /// the number for good.
+    /// Number of parts of the data, which are numbered from 0: at least one for each worker. The
+    /// number is fixed when a durable deployment is created.
     pub parts: u16,
 }
 
 impl Division {
-    /// The worker that has a part.
+    /// Returns the worker that has a part.
     pub(super) fn worker(self, part: usize) -> usize {
         part % self.workers
     }
 
-    /// The instance of a worker.
+    /// Returns the instance of a worker.
     pub(super) fn instance(self, worker: usize) -> usize {
         worker * self.instances / self.workers
     }
@@ -38,4 +41,20 @@ impl Division {
         };
         Err(Error::Deployment(wrong))
     }
+}
+
+/// Returns the reason why rows of this type cannot be divided, if there is one.
+pub(super) fn undivided<R: Row>() -> Option<String> {
+    let leading = R::INDEXES[0].columns[0];
+    let column = R::COLUMNS.iter().find(|column| column.name == leading);
+    if column.is_none_or(|column| (column.kind)() != ValueType::Unsigned(2)) {
+        return Some(format!(
+            "its key begins with `{leading}`: a table that is divided has a `u16` there, the part"
+        ));
+    }
+    let unique = R::INDEXES[1..].iter().find(|index| index.unique && index.columns[0] != leading)?;
+    let name = unique.name;
+    Some(format!(
+        "index `{name}` does not begin with `{leading}`: it cannot be unique over several instances"
+    ))
 }

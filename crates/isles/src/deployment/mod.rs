@@ -3,37 +3,38 @@
 //! # Design
 //!
 //! A deployment divides its data into *parts*: a part is one value of the leading column, a `u16`,
-//! of the primary keys of all tables. Parts are dealt to workers in turn, and workers to instances.
-//! Each instance is a database of its own, with its share of the memory and, if the deployment is
-//! durable, a log and a directory of its own. Tables that are only read are in all instances.
+//! of the primary keys of all tables. Parts are assigned to workers round-robin, and workers to
+//! instances in contiguous groups. Each instance is a database of its own, with its share of the
+//! memory and, if the deployment is durable, its own log and directory. Every instance has a copy
+//! of each table that is only read.
 //!
-//! There are two ways to work on it:
+//! There are two ways to access a deployment:
 //!
 //! - a [`Session`] of one instance ([`Deployment::session`]) runs closures on the parts of that
-//!   instance, on the thread that calls, as a session of a [`Database`] does. It refuses keys of
-//!   other instances' parts;
-//! - a [`Procedure`] works on any parts. A closure could not: a transaction over several instances
-//!   sends each of them its whole part in one message, and none stays open over a message (crate
-//!   `distributed`). So a procedure is a value that names all of its steps at once.
-//!   [`Deployment::run`] hands it to the worker that has the part of its first step, and waits for
+//!   instance, on the calling thread, as a session of a [`Database`] does. It refuses keys of other
+//!   instances' parts;
+//! - a [`Procedure`] accesses any parts. A closure could not: a transaction over several instances
+//!   sends each instance its whole branch in one message, and no branch stays open between messages
+//!   (crate `distributed`). A procedure is therefore a value that lists all its steps at once.
+//!   [`Deployment::run`] passes it to the worker that has the part of its first step, and waits for
 //!   its end.
 //!
-//! Every worker is a thread with a session and links to the workers of other instances: rings in
-//! shared memory. It runs the procedures it is given, prepares parts for others in between, and
-//! sleeps when there is nothing to do. A procedure in one instance alone runs there like any
-//! transaction. Over several it is two-phase commit: serializable, and, if the deployment is
-//! durable, whole after any crash.
+//! Every worker is a thread with a session and with links to the workers of other instances: rings
+//! in shared memory. A worker runs its procedures, executes and prepares branches for coordinators
+//! in other instances, and sleeps when it has no work. A procedure whose steps are all in one
+//! instance runs like any transaction. A procedure over several instances uses two-phase commit: it
+//! is serializable and, if the deployment is durable, atomic across any crash.
 //!
-//! Sessions and workers lock for 10 us at most before they try again, because who has a row may be
-//! waiting for another instance.
-// Threads and handles belong to the program, which the engine does not know.
+//! Sessions and workers wait for a lock for 10 us at most before they try again, because the owner
+//! of the lock may be waiting for another instance.
+// Threads and handles belong to the program, not to the engine.
 #![allow(clippy::disallowed_types)]
 
-mod carried;
 mod copy;
 mod division;
 mod procedure;
 mod queue;
+mod wire_value;
 mod worker;
 
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ use distributed::messages::INCARNATIONS_MAX;
 use distributed::{DataOwners, DeploymentDirectory, DirectoryError, Map, Rules, WorkerName};
 use platform::link::Mechanism;
 use platform::{Hardware, Place, Platform};
-use schema::{Partitioning, Row, TableError, ValueType};
+use schema::{Partitioning, Row, TableError};
 
 pub use copy::copy_deployment;
 pub use division::Division;
@@ -61,23 +62,25 @@ use crate::error::{Error, OpenReason, Result};
 use crate::nesting::check_outside;
 use crate::options::TransactionOptions;
 use crate::session::Session;
-use crate::shared::{Limits, Made, Share};
+use crate::shared::{InstanceShare, Limits, OpenedDatabase};
 use crate::table::{Table, TableOptions};
 
+use copy::missing;
+use division::undivided;
 use procedure::Outline;
-use queue::{Job, Living, Queue, Reply};
-use worker::{Common, Post};
+use queue::{ProcedureJob, Queue, Reply, WorkerCount};
+use worker::{DeploymentState, WorkerStart};
 
-/// How long who closes a deployment waits for its workers.
+/// Longest wait for the workers when a deployment is closed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Declares a table in the schema of an instance.
 type Declare = Box<dyn Fn(&mut SchemaBuilder) -> Result<(), TableError>>;
-/// Gives a table that all instances have its rows.
+/// Inserts the rows of a copied table into an instance.
 type Fill = Box<dyn Fn(&Database) -> Result<()>>;
 
-/// Declares a deployment: division, limits, scheme, tables. [`Deployment::in_memory`] and
-/// [`Deployment::at`] give a builder. [`Deployment`] has an example.
+/// Declares a deployment: division, limits, scheme and tables. [`Deployment::in_memory`] and
+/// [`Deployment::at`] return a builder. [`Deployment`] has an example.
 pub struct DeploymentBuilder {
     division: Division,
     memory_bytes_max: u64,
@@ -86,9 +89,9 @@ pub struct DeploymentBuilder {
     path: Option<PathBuf>,
     id: u64,
     tables: Vec<Declare>,
-    /// By table: its rows, if all instances have them.
+    /// For each table, its rows if it is a copied table.
     fill: Vec<Option<Fill>>,
-    /// The first declaration that was wrong.
+    /// Error of the first invalid declaration.
     failed: Option<Error>,
 }
 
@@ -107,8 +110,8 @@ impl DeploymentBuilder {
         }
     }
 
-    /// Most bytes of rows and indexes of all instances together, of which each has its share;
-    /// [`MEMORY_LIMIT_DEFAULT`] unless set.
+    /// Limits the bytes of rows and indexes of all instances together, of which each instance gets
+    /// its share. The default is [`MEMORY_LIMIT_DEFAULT`].
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
@@ -117,8 +120,8 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Most sessions of each instance at a time, 1 to [`SESSIONS_MAX`]; [`SESSIONS_DEFAULT`] unless
-    /// set.
+    /// Limits the number of sessions of each instance, 1 to [`SESSIONS_MAX`]; the default is
+    /// [`SESSIONS_DEFAULT`].
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     #[must_use]
@@ -127,7 +130,7 @@ impl DeploymentBuilder {
         self
     }
 
-    /// The concurrency control of all instances; [`Scheme::Silo`] unless set. See
+    /// Sets the concurrency control of all instances; the default is [`Scheme::Silo`]. See
     /// [`Builder::scheme`](crate::Builder::scheme).
     ///
     /// [`Deployment`](crate::Deployment) has an example.
@@ -137,8 +140,8 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Declares a table that is divided by the leading column of its primary key, a `u16`, which
-    /// says the part. [`Self::open`] reports what is wrong with it.
+    /// Declares a table that is divided by the leading column of its primary key, a `u16` that
+    /// names the part. [`Self::open`] reports an invalid declaration.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn table<R: Row>(&mut self, name: &str) -> Table<R> {
@@ -150,8 +153,7 @@ impl DeploymentBuilder {
         self.declare(name, partitioning, None)
     }
 
-    /// Declares a table that all instances have, with these rows and no others, and that is only
-    /// read.
+    /// Declares a read-only table with these rows, of which every instance has a copy.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn copied_table<R: Row + 'static>(&mut self, name: &str, rows: Vec<R>) -> Table<R> {
@@ -182,15 +184,15 @@ impl DeploymentBuilder {
         Table { inner, database: self.id }
     }
 
-    /// Makes the deployment, or opens the one in the directory, for procedures `Q`, whose steps get
-    /// `tables`. What was under way when a durable deployment ended is brought to its end first:
-    /// committed in all instances, or in none.
+    /// Creates the deployment, or opens the deployment in the directory, for procedures of type
+    /// `Q`, whose steps receive `tables`. Transactions that were in progress when a durable
+    /// deployment ended are first committed in all instances, or aborted in all instances.
     ///
-    /// Errors: [`Error::Deployment`] for a division that cannot be; [`Error::Declaration`] for the
-    /// first table that cannot be made; [`Error::Open`] for a directory that holds something else,
-    /// or a deployment that is divided otherwise; [`Error::OutOfMemory`]; [`Error::Misuse`] for a
-    /// number of sessions that is out of range; [`Error::NotCompiled`] for a scheme that needs the
-    /// feature `all-schemes`.
+    /// Errors: [`Error::Deployment`] for an invalid division; [`Error::Declaration`] for the first
+    /// table that cannot be created; [`Error::Open`] for a directory that holds something else, or
+    /// a deployment with another division; [`Error::OutOfMemory`]; [`Error::Misuse`] for a number
+    /// of sessions that is out of range; [`Error::NotCompiled`] for a scheme that needs the feature
+    /// `all-schemes`.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn open<Q: Procedure>(self, tables: Q::Tables) -> Result<Deployment<Q>> {
@@ -249,30 +251,30 @@ impl DeploymentBuilder {
         let seats = seats.map_err(|error| Error::Deployment(error.to_string()))?;
         let queues = seats.iter().map(|seat| Queue::new(Arc::clone(&seat.bell))).collect();
         let (parts, durable) = (division.parts, directory.is_some());
-        let common = Arc::new(Common { map, fingerprint, parts, tables, durable, queues });
-        let (threads, living, directory) = (Vec::new(), Living::new(), directory.map(Arc::new));
-        let mut deployment = Deployment { common, instances, threads, living, id: self.id, directory };
+        let state = Arc::new(DeploymentState { map, fingerprint, parts, tables, durable, queues });
+        let (threads, workers, directory) = (Vec::new(), WorkerCount::new(), directory.map(Arc::new));
+        let mut deployment = Deployment { state, instances, threads, workers, id: self.id, directory };
         for (me, seat) in names.into_iter().zip(seats) {
             let instance = usize::from(me.instance);
             let shared = Arc::clone(&deployment.instances[instance].shared);
-            let post = Post { me, seat, shared, opening: openings[instance] };
-            if let Err(why) = deployment.start(post) {
-                // Those that have begun would wait for the others.
-                deployment.common.stop(&why);
+            let start = WorkerStart { me, seat, shared, opening: openings[instance] };
+            if let Err(why) = deployment.start(start) {
+                // Workers that have begun would wait for the others.
+                deployment.state.stop(&why);
                 return Err(why);
             }
         }
         Ok(deployment)
     }
 
-    /// The tables.
+    /// Declares the tables.
     fn schema(&self) -> Result<SchemaBuilder> {
         let mut schema = SchemaBuilder::new();
         self.tables.iter().try_for_each(|declare| declare(&mut schema))?;
         Ok(schema)
     }
 
-    /// Makes or opens the database of an instance.
+    /// Creates or opens the database of an instance.
     fn make(
         &self,
         instance: usize,
@@ -286,7 +288,7 @@ impl DeploymentBuilder {
             sessions_max: self.sessions_max + workers + 1,
             memory_bytes_max: self.memory_bytes_max / division.workers as u64 * workers as u64,
             epoch_nanos: EPOCH_NANOS,
-            // Sessions of the program are others than the worker that holds a part.
+            // Sessions of the program compete with the worker that has the part.
             wait_nanos_max: match division.instances {
                 1 => InstanceOptions::default().wait_nanos_max,
                 _ => distributed::wait_nanos_max(workers + self.sessions_max),
@@ -305,19 +307,19 @@ impl DeploymentBuilder {
         Ok(engine_native::open(self.scheme, c, &options, schema, &nowhere, (&durable, None))?)
     }
 
-    /// Gives the copied tables their rows, and each instance what it has.
+    /// Fills the copied tables, and records the parts of each instance.
     fn fill_all(&self, made: Vec<boundary::Database<Hardware>>, map: &Map) -> Result<Vec<Database>> {
         let mut instances = Vec::with_capacity(made.len());
         for (instance, made) in made.into_iter().enumerate() {
             let (memory_bytes, sessions) = (self.memory_bytes_max, self.sessions_max);
             let limits = Limits { memory_bytes, sessions, spare_tables: 0, latencies: false };
-            let made = Made { inner: made, id: self.id, scheme: self.scheme, limits };
+            let made = OpenedDatabase { inner: made, id: self.id, scheme: self.scheme, limits };
             let mut database = Database::of(made, None, None);
             self.fill.iter().flatten().try_for_each(|fill| fill(&database))?;
             let parts = map.instances().iter().map(|owner| usize::from(*owner) == instance).collect();
             let copied = self.fill.iter().map(Option::is_some).collect();
             if let Some(shared) = Arc::get_mut(&mut database.shared) {
-                shared.share = Some(Share { parts, copied });
+                shared.share = Some(InstanceShare { parts, copied });
             }
             instances.push(database);
         }
@@ -325,28 +327,7 @@ impl DeploymentBuilder {
     }
 }
 
-/// The first of these directories of instances that holds no database.
-fn missing(instances: &[PathBuf]) -> Option<&PathBuf> {
-    instances.iter().find(|path| !path.join(redo_log::MANIFEST).exists() && !pages::holds_pages(path))
-}
-
-/// Why rows of this type cannot be divided, if they cannot.
-fn undivided<R: Row>() -> Option<String> {
-    let leading = R::INDEXES[0].columns[0];
-    let column = R::COLUMNS.iter().find(|column| column.name == leading);
-    if column.is_none_or(|column| (column.kind)() != ValueType::Unsigned(2)) {
-        return Some(format!(
-            "its key begins with `{leading}`: a table that is divided has a `u16` there, the part"
-        ));
-    }
-    let unique = R::INDEXES[1..].iter().find(|index| index.unique && index.columns[0] != leading)?;
-    let name = unique.name;
-    Some(format!(
-        "index `{name}` does not begin with `{leading}`: it cannot be unique over several instances"
-    ))
-}
-
-/// Several instances as one database: the guide `docs/embedding.md` has a chapter on them.
+/// Several instances as one database. The guide `docs/embedding.md` has a chapter on deployments.
 ///
 /// ```
 /// use isles::{Deployment, Division, Procedure, Result, Row, Table, Transaction};
@@ -400,12 +381,12 @@ fn undivided<R: Row>() -> Option<String> {
 /// # Ok::<(), isles::Error>(())
 /// ```
 pub struct Deployment<Q: Procedure> {
-    common: Arc<Common<Q>>,
+    state: Arc<DeploymentState<Q>>,
     instances: Vec<Database>,
     threads: Vec<JoinHandle<()>>,
-    living: Arc<Living>,
+    workers: Arc<WorkerCount>,
     id: u64,
-    /// Locked until everything has ended: the threads have it, too.
+    /// The directory stays locked until all threads have ended, which also hold it.
     directory: Option<Arc<DeploymentDirectory<Hardware>>>,
 }
 
@@ -416,16 +397,17 @@ impl<Q: Procedure> std::fmt::Debug for Deployment<Q> {
 }
 
 impl Deployment<NoProcedure> {
-    /// Declares a deployment that lives in memory and ends with the process.
+    /// Declares a deployment in memory. All rows are lost when the process ends.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn in_memory(division: Division) -> DeploymentBuilder {
         DeploymentBuilder::new(division, None)
     }
 
-    /// Declares a deployment that lives in a directory, which is made if it is not there: a
-    /// directory for each instance, and a file that says how the data are divided. What a call
-    /// returns is on disk. One process at a time can have it open.
+    /// Declares a durable deployment in a directory, which [`DeploymentBuilder::open`] creates if
+    /// it does not exist. It contains a directory for each instance, and a file that describes the
+    /// division of the data. When a call returns, its commit is on disk. One process at a time can
+    /// have the deployment open.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn at(path: impl Into<PathBuf>, division: Division) -> DeploymentBuilder {
@@ -435,38 +417,38 @@ impl Deployment<NoProcedure> {
 
 impl<Q: Procedure> Deployment<Q> {
     /// Starts a worker.
-    // The thread belongs to the program, and runs on the machine itself.
+    // The thread belongs to the program, and runs on the real machine.
     #[allow(clippy::disallowed_methods)]
-    fn start(&mut self, post: Post) -> Result<()> {
-        let (common, alive) = (Arc::clone(&self.common), self.living.one_more());
+    fn start(&mut self, start: WorkerStart) -> Result<()> {
+        let (state, alive) = (Arc::clone(&self.state), self.workers.add_worker());
         let directory = self.directory.clone();
-        let name = format!("isles-{}-{}", post.me.instance, post.me.worker);
+        let name = format!("isles-{}-{}", start.me.instance, start.me.worker);
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            worker::work(&common, post);
-            drop((common, directory, alive));
+            worker::work(&state, start);
+            drop((state, directory, alive));
         });
         let refused = |error| Error::Deployment(format!("a worker's thread cannot be started: {error}"));
         self.threads.push(thread.map_err(refused)?);
         Ok(())
     }
 
-    /// Runs a procedure, and waits until it is committed and, if the deployment is durable, on
-    /// disk; gives it back as its [`Procedure::conclude`] has left it.
+    /// Runs a procedure, and waits until it has committed and, if the deployment is durable, is on
+    /// disk. Returns the procedure as its [`Procedure::conclude`] has left it.
     ///
-    /// Errors: the reason of [`Procedure::conclude`]; those of the verbs in steps, of which another
-    /// instance's come as [`Error::Elsewhere`]; [`Error::Conflict`], [`Error::Deadline`] and
-    /// [`Error::Cancelled`] by the options; [`Error::Deployment`] or [`Error::NotDurable`] if the
-    /// deployment has stopped.
+    /// Errors: the error of [`Procedure::conclude`]; those of the verbs in steps, as
+    /// [`Error::Elsewhere`] if a step failed in another instance than the coordinator's;
+    /// [`Error::Conflict`], [`Error::Deadline`] and [`Error::Cancelled`] by the options;
+    /// [`Error::Deployment`] or [`Error::NotDurable`] if the deployment has stopped.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run(&self, procedure: Q) -> Result<Q> {
         self.run_with(&TransactionOptions::default(), procedure)
     }
 
-    /// As [`Self::run`], within other bounds. A procedure that no worker has begun when the
-    /// deadline passes never begins; one that a worker has begun is waited for a second longer, and
-    /// its end is [`Error::OutcomeUnknown`] then. Without a deadline a caller waits for as long as
-    /// its steps take.
+    /// As [`Self::run`], with other options. A procedure that no worker has begun when the deadline
+    /// passes never begins. If a worker has begun the procedure, the caller waits for a second
+    /// longer and then returns [`Error::OutcomeUnknown`]. Without a deadline a caller waits as long
+    /// as the steps take.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn run_with(&self, options: &TransactionOptions, procedure: Q) -> Result<Q> {
@@ -478,15 +460,16 @@ impl<Q: Procedure> Deployment<Q> {
         let deadline = options.deadline.map(|time| now().plus(nanos(time)));
         let (attempts_max, cancel) = (options.attempts, options.cancel.clone());
         let reply = Arc::new(Reply::new());
-        let queue = &self.common.queues[usize::from(self.common.map.owner(outline.home()).worker)];
-        let job = Job { procedure, outline, deadline, attempts_max, cancel, reply: Arc::clone(&reply) };
+        let queue = &self.state.queues[usize::from(self.state.map.owner(outline.home()).worker)];
+        let job =
+            ProcedureJob { procedure, outline, deadline, attempts_max, cancel, reply: Arc::clone(&reply) };
         queue.push(job)?;
-        reply.wait((deadline, options.cancel.as_ref()), || queue.withdraw(&reply))
+        reply.wait(deadline, options.cancel.as_ref(), || queue.withdraw(&reply))
     }
 
-    /// A session of one instance, for closures on the parts that it has: [`Error::Misuse`] for keys
-    /// of others. A scan over several parts, or by another index than the primary key, shows what
-    /// the instance has.
+    /// Opens a session of one instance, for closures on the parts of that instance; keys of other
+    /// parts return [`Error::Misuse`]. A scan over several parts, or by an index other than the
+    /// primary key, returns the rows of the instance.
     ///
     /// Errors: [`Error::TooManySessions`]; [`Error::Misuse`] if there is no such instance.
     ///
@@ -496,40 +479,43 @@ impl<Q: Procedure> Deployment<Q> {
         database.ok_or(Error::Misuse("the deployment has no such instance"))?.session()
     }
 
-    /// How many instances there are.
+    /// Returns the number of instances.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn instances(&self) -> usize {
         self.instances.len()
     }
 
-    /// The instance that has a part. Numbers that no part has belong to that of the last one.
+    /// Returns the instance that has a part. Numbers beyond the last part belong to the instance of
+    /// the last part.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn instance_of(&self, part: u16) -> usize {
-        usize::from(self.common.map.owner(part).instance)
+        usize::from(self.state.map.owner(part).instance)
     }
 
-    /// Bytes taken from the machine for rows and indexes, by all instances.
+    /// Returns the bytes reserved for rows and indexes by all instances: see
+    /// [`Database::memory_bytes`].
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn memory_bytes(&self) -> u64 {
         self.instances.iter().map(Database::memory_bytes).sum()
     }
 
-    /// Bytes of that in which rows and indexes are: see [`Database::memory_in_use`].
+    /// Returns the part of these bytes that rows and indexes occupy: see
+    /// [`Database::memory_in_use`].
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn memory_in_use(&self) -> u64 {
         self.instances.iter().map(Database::memory_in_use).sum()
     }
 
-    /// Ends all workers, and notes in the directories that the deployment was closed, so that any
-    /// later damage to the files is noticed. A deployment that is dropped loses nothing either.
+    /// Ends all workers, and records in the directories that the deployment was closed, so that a
+    /// later opening detects any damage to the files. Dropping a deployment loses nothing either.
     ///
-    /// Errors: [`Error::NotDurable`] if a log has stopped; [`Error::InUse`] for sessions that are
-    /// left; [`Error::Deployment`] if a step does not end within a minute. Its thread is left
-    /// behind, and the directory is locked until the step ends.
+    /// Errors: [`Error::NotDurable`] if a log has stopped; [`Error::InUse`] if sessions still
+    /// exist; [`Error::Deployment`] if a step does not end within a minute. The thread of such a
+    /// step continues, and the directory stays locked until the step ends.
     ///
     /// [`Deployment`](crate::Deployment) has an example.
     pub fn close(mut self) -> Result<()> {
@@ -542,23 +528,24 @@ impl<Q: Procedure> Deployment<Q> {
         std::mem::take(&mut self.instances).into_iter().try_for_each(Database::close)
     }
 
-    /// Ends all workers, once they have run what they were given; how many have not ended.
+    /// Ends all workers after they have run their queued procedures. Returns the number of workers
+    /// that have not ended.
     fn end(&mut self) -> usize {
         if self.instances.iter().any(|instance| instance.shared.check_process().is_err()) {
-            // The threads are those of the process that this one was forked from.
+            // The threads belong to the parent process.
             std::mem::forget(std::mem::take(&mut self.threads));
             return 0;
         }
-        self.common.queues.iter().for_each(|queue| queue.close(&worker::ended()));
-        // Once is enough: threads that were left behind are known.
+        self.state.queues.iter().for_each(|queue| queue.close(&worker::ended()));
+        // A second call need not wait again for threads that did not end before.
         let patience = if self.threads.is_empty() { Duration::ZERO } else { CLOSE_PATIENCE };
-        let left = self.living.wait(patience);
+        let left = self.workers.wait(patience);
         if left > 0 {
-            self.common.stop(&worker::ended());
+            self.state.stop(&worker::ended());
         }
         for thread in self.threads.drain(..) {
             if left == 0 {
-                // A worker that panicked has been noticed by whoever waited for it.
+                // The callers that waited for a panicked worker have received an error.
                 let _ = thread.join();
             }
         }

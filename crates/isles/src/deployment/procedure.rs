@@ -1,4 +1,4 @@
-//! Procedures of a program on a deployment, and how the engine runs them.
+//! Procedures of a program, and their adapter to procedures of the engine.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,41 +10,43 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use terms::Abort;
 
-use super::carried::{Carried, Unreadable};
-use crate::attempt::{State, Transaction};
+use super::wire_value::{Unreadable, WireValue};
+use crate::attempt::{Transaction, TransactionState};
 use crate::error::{Error, Result};
-use crate::shared::{Limit, Shared};
+use crate::shared::{DatabaseShared, StepLimit};
 
-/// A transaction over any number of parts of the data, as a value: what [`crate::Deployment::run`]
-/// runs.
+/// A transaction over any number of parts of the data, as a value that [`crate::Deployment::run`]
+/// executes.
 ///
-/// Its steps follow from the value alone. Each step works on one part, in the instance that has the
-/// part, and steps of one transaction see nothing of each other. Their outputs come together in
-/// [`Self::conclude`], which says whether the transaction commits. All of it happens, or nothing.
+/// The value alone determines the steps. Each step accesses one part, in the instance that has the
+/// part, and does not see the changes of other steps of the same transaction. [`Self::conclude`]
+/// receives the outputs of all steps and decides if the transaction commits. All changes happen, or
+/// none.
 ///
-/// Steps and outputs travel as bytes between instances, in serde's format `postcard`, which has no
-/// names of fields: steps that serde reads by looking at them (`untagged`, `flatten`) do not come
-/// back. All steps for one instance are one message, and all of their outputs another, of
-/// [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) at most. Steps are tried again after a
-/// collision: they should have no effects but through the transaction. Whatever of this panics,
-/// fails its transaction alone, with [`Error::Misuse`]. [`crate::Deployment`] has an example.
+/// Steps and outputs are sent between instances in serde's format `postcard`. This format has no
+/// field names, so it cannot deserialize self-describing representations (`untagged`, `flatten`).
+/// All steps for one instance form one message, and all their outputs another, of at most
+/// [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) bytes. Steps are tried again after a conflict:
+/// they should have no effects except through the transaction. If any method panics, only its
+/// transaction fails, with [`Error::Misuse`]. [`crate::Deployment`] has an example.
 pub trait Procedure: Sized + Send + 'static {
-    /// The tables that its steps use: a tuple or struct of [`crate::Table`]s.
+    /// The tables that the steps use: a tuple or struct of [`crate::Table`]s.
     type Tables: Copy + Send + Sync + 'static;
     /// A step with its parameters.
     type Step: Serialize + DeserializeOwned + std::fmt::Debug;
-    /// The result of a step.
+    /// The output of a step.
     type Output: Serialize + DeserializeOwned;
 
-    /// Adds all steps to `steps`, which is empty. The transaction is coordinated by the worker that
-    /// has the part of the first one: if that is the part that most transactions want, its rows are
-    /// locked for the shortest time.
+    /// Adds all steps to `steps`, which is empty. The worker that has the part of the first step
+    /// coordinates the transaction. Rows of the coordinator are locked for the shortest time, so
+    /// begin with the most contended part.
     fn steps(&self, steps: &mut Vec<Self::Step>);
 
-    /// The part of the data that a step works on: the leading column of all keys that it uses.
+    /// Returns the part of the data that a step accesses: the leading column of all its keys.
     fn part(step: &Self::Step) -> u16;
 
-    /// True if a step changes nothing: then it costs fewer messages, and it must change nothing.
+    /// Returns true if a step only reads. Such a step costs fewer messages, and must not change a
+    /// row.
     fn only_reads(step: &Self::Step) -> bool {
         let _ = step;
         false
@@ -52,21 +54,20 @@ pub trait Procedure: Sized + Send + 'static {
 
     /// Runs a step.
     ///
-    /// Errors: those of the verbs, passed on with `?`, or [`Error::RollBack`]; any other error of
-    /// its own comes to the caller as [`Error::RollBack`] too. What the caller is to learn, a step
-    /// says in its output.
+    /// Errors: those of the verbs, passed on with `?`, or [`Error::RollBack`]. The caller receives
+    /// any other error as [`Error::RollBack`] too; return details in the output instead.
     fn run(tables: &Self::Tables, step: &Self::Step, t: &mut Transaction<'_>) -> Result<Self::Output>;
 
-    /// Takes the outputs of all steps, in their order, and says whether the transaction commits. It
-    /// may be called again after a collision: what the procedure keeps is what the last call has
-    /// left.
+    /// Receives the outputs of all steps, in order, and decides if the transaction commits. The
+    /// method may be called again after a conflict; the state left by its last call counts.
     ///
-    /// Errors: its own reason to roll back, which the caller gets.
+    /// Errors: the procedure's reason to roll back, which the caller receives.
     fn conclude(&mut self, outputs: Vec<Self::Output>) -> Result<()>;
 }
 
-/// The procedure of a deployment that runs none: it has no values. `Deployment::in_memory` is of
-/// it, so that programs need not name their procedure before [`crate::DeploymentBuilder::open`].
+/// The procedure of a deployment without procedures; the type has no values.
+/// `Deployment::in_memory` and `Deployment::at` belong to `Deployment<NoProcedure>`, so that
+/// programs need not name their procedure before [`crate::DeploymentBuilder::open`].
 /// [`crate::Deployment`] has an example.
 #[derive(Debug)]
 pub enum NoProcedure {}
@@ -94,7 +95,7 @@ impl Procedure for NoProcedure {
 /// The tables of an instance, for steps.
 pub(super) struct StepTables<'d, T> {
     pub(super) own: T,
-    pub(super) shared: &'d Shared,
+    pub(super) shared: &'d DatabaseShared,
 }
 
 impl<T: Copy> Clone for StepTables<'_, T> {
@@ -105,7 +106,7 @@ impl<T: Copy> Clone for StepTables<'_, T> {
 
 impl<T: Copy> Copy for StepTables<'_, T> {}
 
-/// The properties of a procedure, asked once.
+/// Parts and kind of a procedure's steps, listed once before it runs.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outline {
     /// The part of each step.
@@ -119,11 +120,11 @@ pub(super) struct Outline {
 pub(super) struct Action<S> {
     part: u16,
     only_reads: bool,
-    step: Carried<S>,
+    step: WireValue<S>,
 }
 
 impl Outline {
-    /// The outline of a procedure as it is now.
+    /// Lists the steps of a procedure.
     pub(super) fn of<Q: Procedure>(procedure: &Q) -> Result<Outline> {
         list(procedure).map(|steps| Outline::of_steps(&steps))
     }
@@ -133,13 +134,13 @@ impl Outline {
         Outline { parts: steps.iter().map(|step| step.part).collect(), only_reads }
     }
 
-    /// The part whose worker coordinates.
+    /// Returns the part whose worker coordinates.
     pub(super) fn home(&self) -> u16 {
         self.parts.first().copied().unwrap_or(0)
     }
 }
 
-/// The steps of a procedure.
+/// Returns the steps of a procedure.
 fn list<Q: Procedure>(procedure: &Q) -> Result<Vec<Action<Q::Step>>> {
     let caught = |what| move |_| Error::Misuse(what);
     let mut steps = Vec::new();
@@ -150,26 +151,33 @@ fn list<Q: Procedure>(procedure: &Q) -> Result<Vec<Action<Q::Step>>> {
         let part = part.map_err(caught("`part` of a procedure panicked"))?;
         let only_reads = catch_unwind(AssertUnwindSafe(|| Q::only_reads(&step)));
         let only_reads = only_reads.map_err(caught("`only_reads` of a procedure panicked"))?;
-        Ok(Action { part, only_reads, step: Carried::Value(step) })
+        Ok(Action { part, only_reads, step: WireValue::Value(step) })
     };
     steps.into_iter().map(action).collect()
 }
 
 /// A procedure of a program as one of the engine.
-pub(super) struct Running<'d, Q: Procedure> {
+pub(super) struct RunningProcedure<'d, Q: Procedure> {
     pub(super) procedure: Q,
     outline: Outline,
-    outputs: Vec<Option<Carried<Q::Output>>>,
-    /// Why it rolls back.
+    outputs: Vec<Option<WireValue<Q::Output>>>,
+    /// Reason of its rollback.
     pub(super) reason: Option<Error>,
-    /// Parts of the data.
+    /// Number of parts of the data.
     parts: u16,
     instance: PhantomData<&'d ()>,
 }
 
-impl<Q: Procedure> Running<'_, Q> {
+impl<Q: Procedure> RunningProcedure<'_, Q> {
     pub(super) fn new(procedure: Q, outline: Outline, parts: u16) -> Self {
-        Running { procedure, outline, outputs: Vec::new(), reason: None, parts, instance: PhantomData }
+        RunningProcedure {
+            procedure,
+            outline,
+            outputs: Vec::new(),
+            reason: None,
+            parts,
+            instance: PhantomData,
+        }
     }
 
     fn roll_back(&mut self, reason: Error) -> Plan {
@@ -177,7 +185,7 @@ impl<Q: Procedure> Running<'_, Q> {
         Plan::RollBack
     }
 
-    /// Commits or rolls back, as the procedure says.
+    /// Commits or rolls back, as the procedure decides.
     fn conclude(&mut self) -> Plan {
         let outputs = self.outputs.drain(..).map(|output| {
             let output = output.ok_or(Error::Misuse("a step without an output"))?;
@@ -194,15 +202,15 @@ impl<Q: Procedure> Running<'_, Q> {
     }
 }
 
-/// The refusal of a value that the program wrote and cannot read.
+/// Errors for values that the program serialized but cannot deserialize.
 const UNREADABLE_STEP: &str = "a step that cannot be read as it was written: `postcard` has to read its type";
 const UNREADABLE_OUTPUT: &str =
     "an output that cannot be read as it was written: `postcard` has to read its type";
 
-impl<'d, Q: Procedure> boundary::Procedure for Running<'d, Q> {
+impl<'d, Q: Procedure> boundary::Procedure for RunningProcedure<'d, Q> {
     type Tables = StepTables<'d, Q::Tables>;
     type Action = Action<Q::Step>;
-    type Output = Carried<Q::Output>;
+    type Output = WireValue<Q::Output>;
 
     fn plan(&mut self, phase: usize, actions: &mut Vec<Action<Q::Step>>) -> Plan {
         if phase > 0 {
@@ -213,7 +221,7 @@ impl<'d, Q: Procedure> boundary::Procedure for Running<'d, Q> {
             Ok(steps) => steps,
             Err(reason) => return self.roll_back(reason),
         };
-        // Where it runs, and in how many messages, follows from what it said before.
+        // The placement and the messages follow from the outline made before.
         if Outline::of_steps(&steps) != self.outline {
             return self
                 .roll_back(Error::Misuse("`steps` of a procedure gives other steps in another attempt"));
@@ -232,7 +240,7 @@ impl<'d, Q: Procedure> boundary::Procedure for Running<'d, Q> {
     fn route(tables: &Self::Tables, step: &Action<Q::Step>, route: &mut Routes) {
         let part = KeyRange::of(&step.part);
         let intent = if step.only_reads { Intent::Read } else { Intent::Write };
-        // Where it belongs comes first.
+        // The first entry of a route is the home of the action.
         let all = || tables.shared.share.iter().flat_map(|share| share.copied.iter().enumerate());
         for (table, _) in all().filter(|(_, copied)| !**copied) {
             route.push(Route { table, keys: part, intent });
@@ -246,12 +254,12 @@ impl<'d, Q: Procedure> boundary::Procedure for Running<'d, Q> {
         tables: &Self::Tables,
         action: &Action<Q::Step>,
         t: &mut T,
-    ) -> Result<Carried<Q::Output>, Abort> {
+    ) -> Result<WireValue<Q::Output>, Abort> {
         let Some(verbs) = t.untyped() else {
             return Err(Abort::Misuse("steps are run by objects"));
         };
-        let limit = Limit { part: action.part, only_reads: action.only_reads };
-        let mut state = State::of_step(limit);
+        let limit = StepLimit { part: action.part, only_reads: action.only_reads };
+        let mut state = TransactionState::of_step(limit);
         let mut transaction = Transaction { verbs, state: &mut state, shared: tables.shared, cancel: None };
         let ran = action
             .step
@@ -259,13 +267,13 @@ impl<'d, Q: Procedure> boundary::Procedure for Running<'d, Q> {
         let ran = ran.map_err(|Unreadable| Abort::Misuse(UNREADABLE_STEP))?;
         match (ran, state.failed) {
             (_, Some(failure)) => Err(failure.abort),
-            (Ok(Ok(output)), None) => Ok(Carried::Value(output)),
+            (Ok(Ok(output)), None) => Ok(WireValue::Value(output)),
             (Ok(Err(_)), None) => Err(Abort::RollBack),
             (Err(_), None) => Err(Abort::Misuse("a step panicked")),
         }
     }
 
-    fn absorb(&mut self, _: usize, step: usize, output: Carried<Q::Output>) {
+    fn absorb(&mut self, _: usize, step: usize, output: WireValue<Q::Output>) {
         if let Some(place) = self.outputs.get_mut(step) {
             *place = Some(output);
         }

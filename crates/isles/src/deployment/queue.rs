@@ -1,6 +1,6 @@
-//! How threads of the program hand procedures to workers, and wait for what becomes of them, and
-//! for the workers themselves.
-// Callers are threads of the program, which the engine does not know.
+//! Queues through which threads of the program pass procedures to workers, and the waits for
+//! results and for the end of workers.
+// Callers are threads of the program, not of the engine.
 #![allow(clippy::disallowed_types)]
 
 use std::collections::VecDeque;
@@ -14,14 +14,14 @@ use super::procedure::Outline;
 use crate::error::{Error, Result};
 use crate::options::{CancelToken, is_cancelled};
 
-/// How long a caller whose deadline has passed waits for a worker that has begun its procedure: one
-/// that works answers at once.
+/// Wait after the deadline for a worker that has begun the procedure: a worker that is not stuck in
+/// a step replies at once.
 const ANSWER_NANOS: u64 = 1_000_000_000;
-/// How often a caller that waits looks at its token.
+/// Interval at which a waiting caller checks its token.
 const TOKEN_NANOS: u64 = 10_000_000;
 
 /// A procedure to run.
-pub(super) struct Job<Q> {
+pub(super) struct ProcedureJob<Q> {
     pub procedure: Q,
     pub outline: Outline,
     pub deadline: Option<Nanos>,
@@ -30,27 +30,28 @@ pub(super) struct Job<Q> {
     pub reply: Arc<Reply<Q>>,
 }
 
-/// Where a thread waits for its procedure.
+/// Result slot at which a thread waits for its procedure.
 pub(super) struct Reply<Q> {
     result: Mutex<Option<Result<Q>>>,
-    there: Condvar,
+    arrived: Condvar,
 }
 
 impl<Q> Reply<Q> {
     pub(super) fn new() -> Self {
-        Reply { result: Mutex::new(None), there: Condvar::new() }
+        Reply { result: Mutex::new(None), arrived: Condvar::new() }
     }
 
-    pub(super) fn give(&self, result: Result<Q>) {
+    pub(super) fn send(&self, result: Result<Q>) {
         *locked(&self.result) = Some(result);
-        self.there.notify_one();
+        self.arrived.notify_one();
     }
 
-    /// Waits until the deadline or the token ends that. `withdraw` takes the procedure back, unless
-    /// a worker has begun it: then this worker is waited for a while longer.
+    /// Waits for the result, the deadline or the token. `withdraw` removes the procedure from its
+    /// queue, unless a worker has begun it: then the wait continues for `ANSWER_NANOS`.
     pub(super) fn wait(
         &self,
-        (deadline, cancel): (Option<Nanos>, Option<&CancelToken>),
+        deadline: Option<Nanos>,
+        cancel: Option<&CancelToken>,
         withdraw: impl Fn() -> bool,
     ) -> Result<Q> {
         let mut end = None;
@@ -76,125 +77,127 @@ impl<Q> Reply<Q> {
             }
             let token = cancel.filter(|_| end.is_none()).map(|_| now.plus(TOKEN_NANOS));
             match end.or(deadline).into_iter().chain(token).min() {
-                Some(until) => drop(self.there.wait_timeout(result, Duration::from_nanos(until.since(now)))),
-                None => drop(self.there.wait(result)),
+                Some(until) => {
+                    drop(self.arrived.wait_timeout(result, Duration::from_nanos(until.since(now))))
+                }
+                None => drop(self.arrived.wait(result)),
             }
         }
     }
 }
 
-/// The workers that have not ended.
-pub(super) struct Living {
+/// Counts the workers that have not ended.
+pub(super) struct WorkerCount {
     count: Mutex<usize>,
     fewer: Condvar,
 }
 
-/// Held by a worker until it has ended, however.
-pub(super) struct Alive(Arc<Living>);
+/// Held by a worker until it has ended, even by a panic.
+pub(super) struct WorkerCountGuard(Arc<WorkerCount>);
 
-impl Living {
-    pub(super) fn new() -> Arc<Living> {
-        Arc::new(Living { count: Mutex::new(0), fewer: Condvar::new() })
+impl WorkerCount {
+    pub(super) fn new() -> Arc<WorkerCount> {
+        Arc::new(WorkerCount { count: Mutex::new(0), fewer: Condvar::new() })
     }
 
-    pub(super) fn one_more(self: &Arc<Self>) -> Alive {
+    pub(super) fn add_worker(self: &Arc<Self>) -> WorkerCountGuard {
         *locked(&self.count) += 1;
-        Alive(Arc::clone(self))
+        WorkerCountGuard(Arc::clone(self))
     }
 
-    /// Waits until all have ended; how many have not.
+    /// Waits until all workers have ended. Returns the number of workers that have not.
     pub(super) fn wait(&self, patience: Duration) -> usize {
         let waited = self.fewer.wait_timeout_while(locked(&self.count), patience, |count| *count > 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-impl Drop for Alive {
+impl Drop for WorkerCountGuard {
     fn drop(&mut self) {
         *locked(&self.0.count) -= 1;
         self.0.fewer.notify_all();
     }
 }
 
-/// The procedures that wait for a worker.
+/// The procedures that wait for one worker.
 pub(super) struct Queue<Q> {
-    inside: Mutex<Inside<Q>>,
+    state: Mutex<QueueState<Q>>,
     bell: Arc<Bell<Hardware>>,
 }
 
-struct Inside<Q> {
-    jobs: VecDeque<Job<Q>>,
-    /// Why no more are taken.
+struct QueueState<Q> {
+    jobs: VecDeque<ProcedureJob<Q>>,
+    /// Reason why the queue accepts no more procedures.
     closed: Option<Error>,
-    /// Why the deployment goes on no more: nobody waits for anybody.
+    /// Reason why the deployment has stopped: no worker waits for another one any more.
     broken: Option<Error>,
 }
 
 impl<Q> Queue<Q> {
-    /// The queue of the worker that waits at this bell.
+    /// Returns the queue of the worker that waits at this bell.
     pub(super) fn new(bell: Arc<Bell<Hardware>>) -> Self {
-        Queue { inside: Mutex::new(Inside { jobs: VecDeque::new(), closed: None, broken: None }), bell }
+        Queue { state: Mutex::new(QueueState { jobs: VecDeque::new(), closed: None, broken: None }), bell }
     }
 
-    pub(super) fn push(&self, job: Job<Q>) -> Result<()> {
-        let mut inside = locked(&self.inside);
-        if let Some(closed) = &inside.closed {
+    pub(super) fn push(&self, job: ProcedureJob<Q>) -> Result<()> {
+        let mut state = locked(&self.state);
+        if let Some(closed) = &state.closed {
             return Err(closed.clone());
         }
-        inside.jobs.push_back(job);
-        drop(inside);
+        state.jobs.push_back(job);
+        drop(state);
         self.bell.ring(Hardware::core());
         Ok(())
     }
 
-    pub(super) fn take(&self) -> Option<Job<Q>> {
-        locked(&self.inside).jobs.pop_front()
+    pub(super) fn take(&self) -> Option<ProcedureJob<Q>> {
+        locked(&self.state).jobs.pop_front()
     }
 
-    /// Takes back the job with this reply, if no worker has taken it.
+    /// Removes the job with this reply. Returns false if a worker has taken it.
     pub(super) fn withdraw(&self, reply: &Arc<Reply<Q>>) -> bool {
-        let mut inside = locked(&self.inside);
-        let at = inside.jobs.iter().position(|job| Arc::ptr_eq(&job.reply, reply));
-        let job = at.and_then(|at| inside.jobs.remove(at));
-        drop(inside);
+        let mut state = locked(&self.state);
+        let at = state.jobs.iter().position(|job| Arc::ptr_eq(&job.reply, reply));
+        let job = at.and_then(|at| state.jobs.remove(at));
+        drop(state);
         job.is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        locked(&self.inside).jobs.is_empty()
+        locked(&self.state).jobs.is_empty()
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        locked(&self.inside).closed.is_some()
+        locked(&self.state).closed.is_some()
     }
 
-    /// Takes no more jobs; the worker still runs those that are there.
+    /// Accepts no more jobs; the worker still runs the queued ones.
     pub(super) fn close(&self, why: &Error) {
-        locked(&self.inside).closed.get_or_insert(why.clone());
+        locked(&self.state).closed.get_or_insert(why.clone());
         self.bell.ring(Hardware::core());
     }
 
-    /// The deployment goes on no more, for this reason unless there is one already.
+    /// Stops the deployment for this reason, unless it has stopped already.
     pub(super) fn stop(&self, why: &Error) {
-        locked(&self.inside).broken.get_or_insert(why.clone());
+        locked(&self.state).broken.get_or_insert(why.clone());
         self.close(why);
     }
 
-    /// Why the deployment goes on no more, if it does not.
+    /// Returns the reason why the deployment has stopped, if it has.
     pub(super) fn broken(&self) -> Option<Error> {
-        locked(&self.inside).broken.clone()
+        locked(&self.state).broken.clone()
     }
 
-    /// Takes no more jobs, and answers those that are there.
+    /// Accepts no more jobs, and fails the queued ones.
     pub(super) fn give_up(&self, why: &Error) {
         self.close(why);
         while let Some(job) = self.take() {
-            job.reply.give(Err(why.clone()));
+            job.reply.send(Err(why.clone()));
         }
     }
 }
 
-/// Nothing is left half done inside these locks.
+/// Locks a mutex. A panic cannot leave its value half changed.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

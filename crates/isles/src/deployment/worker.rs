@@ -1,9 +1,9 @@
-//! One worker of a deployment: it runs the procedures that the program hands to it, prepares parts
-//! for other instances, and sleeps when there is nothing to do.
+//! A worker of a deployment: it runs the procedures of its queue, executes and prepares branches
+//! for other instances, and sleeps when it has no work.
 //!
-//! Several procedures over instances are under way at a time. A procedure that stays in the
-//! worker's own instance runs in one go. A caller hears of its procedure when that is durable;
-//! meanwhile the worker goes on.
+//! Several procedures over instances are in progress at a time. A procedure of the worker's own
+//! instance runs to its end at once. A caller receives its reply when the procedure is durable; the
+//! worker continues in the meantime.
 // Callers are threads of the program, which the engine does not know.
 #![allow(clippy::disallowed_types)]
 
@@ -21,108 +21,111 @@ use platform::{Hardware, HardwareCore, Nanos, Platform};
 use terms::Epoch;
 use terms::{Abort, Category, Conflict, Mode};
 
-use super::procedure::{Action, Procedure, Running, StepTables};
-use super::queue::{Job, Queue, Reply};
+use super::procedure::{Action, Procedure, RunningProcedure, StepTables};
+use super::queue::{ProcedureJob, Queue, Reply};
 use crate::error::{Error, Result};
 use crate::options::{CancelToken, is_cancelled};
-use crate::shared::Shared;
+use crate::shared::DatabaseShared;
 
-/// Procedures over several instances that a worker has under way, at most.
+/// Most procedures over several instances that a worker has in progress.
 const IN_FLIGHT_MAX: usize = 64;
-/// How often a worker looks at the log while something waits to be durable.
-const LOOK_NANOS: u64 = 50_000;
-/// How often a worker without work wakes up all the same.
+/// Interval at which a worker polls the log while replies wait to be durable.
+const POLL_NANOS: u64 = 50_000;
+/// Longest sleep of a worker without work.
 const IDLE_NANOS: u64 = 3_600_000_000_000;
 
 /// State that all workers of a deployment share.
-pub(super) struct Common<Q: Procedure> {
+pub(super) struct DeploymentState<Q: Procedure> {
     pub map: Map,
     pub fingerprint: u32,
     pub parts: u16,
     pub tables: Q::Tables,
     pub durable: bool,
-    /// By worker.
+    /// Queue of each worker.
     pub queues: Vec<Queue<Q>>,
 }
 
-impl<Q: Procedure> Common<Q> {
-    /// No worker goes on: without one of them, the others would wait for it.
+impl<Q: Procedure> DeploymentState<Q> {
+    /// Stops all workers: if one worker is missing, the others would wait for it.
     pub(super) fn stop(&self, why: &Error) {
         self.queues.iter().for_each(|queue| queue.stop(why));
     }
 }
 
-/// The state of one worker.
-pub(super) struct Post {
+/// Parameters of one worker.
+pub(super) struct WorkerStart {
     pub me: WorkerName,
     pub seat: Seat<Hardware>,
-    /// The state of its instance.
-    pub shared: Arc<Shared>,
-    /// The number of this opening of its instance.
+    /// Database of its instance.
+    pub shared: Arc<DatabaseShared>,
+    /// Number of this opening of the instance.
     pub opening: u64,
 }
 
-/// Works until the queue is closed and nobody needs this worker any more.
-pub(super) fn work<Q: Procedure>(common: &Common<Q>, post: Post) {
-    let me = post.me;
-    let queue = &common.queues[usize::from(me.worker)];
-    let left = catch_unwind(AssertUnwindSafe(|| work_at(common, post, queue)));
+/// Works until the queue is closed and no other worker needs this one any more.
+pub(super) fn work<Q: Procedure>(deployment: &DeploymentState<Q>, start: WorkerStart) {
+    let me = start.me;
+    let queue = &deployment.queues[usize::from(me.worker)];
+    let left = catch_unwind(AssertUnwindSafe(|| work_at(deployment, start, queue)));
     let left = left.unwrap_or_else(|_| {
         let what = format!("the deployment has stopped: worker {me} panicked outside of all steps");
         Err(Error::Deployment(what))
     });
     if let Err(why) = &left {
-        common.stop(why);
+        deployment.stop(why);
     }
     queue.give_up(&queue.broken().unwrap_or_else(ended));
 }
 
-/// Why a deployment that has ended takes no procedure.
+/// Error of a deployment that was closed.
 pub(super) fn ended() -> Error {
     Error::Deployment("the deployment is closed".to_owned())
 }
 
-fn work_at<Q: Procedure>(common: &Common<Q>, post: Post, queue: &Queue<Q>) -> Result<()> {
-    let (c, me) = (Hardware::core(), post.me);
-    let tables = StepTables { own: common.tables, shared: &post.shared };
+fn work_at<Q: Procedure>(
+    deployment: &DeploymentState<Q>,
+    start: WorkerStart,
+    queue: &Queue<Q>,
+) -> Result<()> {
+    let (c, me) = (Hardware::core(), start.me);
+    let tables = StepTables { own: deployment.tables, shared: &start.shared };
     let setting = Setting {
         me,
         tables: &tables,
-        map: &common.map,
-        fingerprint: common.fingerprint,
-        incarnation: post.opening,
-        durable: common.durable,
+        map: &deployment.map,
+        fingerprint: deployment.fingerprint,
+        incarnation: start.opening,
+        durable: deployment.durable,
         in_order: false,
         rules: Rules::SOUND,
     };
-    let Seat { bell, connections } = post.seat;
+    let Seat { bell, connections } = start.seat;
     let member = Member::new(setting, bell, connections).map_err(broken)?;
-    let session = post.shared.inner.session(c, None, false);
-    let mut session = session.map_err(|full| Error::TooManySessions { limit: full.0 })?;
+    let mut session = start.shared.inner.session(c, None, false)?;
     let seed = u64::from(me.worker) + 1;
     session.seed(seed);
-    let mut crew = Crew {
+    let mut worker = DeploymentWorker {
         c,
-        common,
+        deployment,
         queue,
         tables: &tables,
         member,
         session: &mut *session,
         backoff: Backoff::new(seed),
-        waiting: Vec::new(),
-        answers: VecDeque::new(),
+        retries: Vec::new(),
+        replies: VecDeque::new(),
         actions: Vec::new(),
     };
-    let worked = crew.work();
-    let Crew { waiting, answers, member, .. } = crew;
+    let worked = worker.work();
+    let DeploymentWorker { retries, replies, member, .. } = worker;
     drop(member);
     if let Err(why) = &worked {
-        waiting.into_iter().for_each(|waiting| waiting.ticket.reply.give(Err(why.clone())));
-        answers.into_iter().for_each(|answer| match (why, answer.result) {
-            // It is told whatever it follows from: the log is no more.
-            (Error::NotDurable(_), _) => answer.reply.give(Err(why.clone())),
-            (_, Ok(_)) => answer.reply.give(Err(Error::DurabilityUnknown)),
-            (_, Err(_)) => answer.reply.give(Err(why.clone())),
+        retries.into_iter().for_each(|retry| retry.request.reply.send(Err(why.clone())));
+        replies.into_iter().for_each(|pending| match (why, pending.result) {
+            // The log has stopped, so this error is reported whatever it depends on.
+            (Error::NotDurable(_), _) => pending.reply.send(Err(why.clone())),
+            (_, Ok(_)) => pending.reply.send(Err(Error::DurabilityUnknown)),
+            (_, Err(_)) => pending.reply.send(Err(why.clone())),
         });
     }
     worked
@@ -135,34 +138,34 @@ fn broken(error: MemberError) -> Error {
     }
 }
 
-/// The worker's name for a procedure.
-struct Ticket<Q> {
+/// State of a procedure's request.
+struct RequestState<Q> {
     deadline: Option<Nanos>,
     attempts: u32,
     attempts_max: u32,
     cancel: Option<CancelToken>,
-    reply: Giver<Q>,
+    reply: ReplySender<Q>,
 }
 
-/// Gives a reply, whatever happens.
-struct Giver<Q> {
+/// Sends a reply exactly once: an error if it is dropped before `send`.
+struct ReplySender<Q> {
     reply: Option<Arc<Reply<Q>>>,
     /// True if the procedure has committed.
     committed: bool,
 }
 
-impl<Q> Giver<Q> {
-    fn give(mut self, result: Result<Q>) {
+impl<Q> ReplySender<Q> {
+    fn send(mut self, result: Result<Q>) {
         if let Some(reply) = self.reply.take() {
-            reply.give(result);
+            reply.send(result);
         }
     }
 }
 
-impl<Q> Drop for Giver<Q> {
+impl<Q> Drop for ReplySender<Q> {
     fn drop(&mut self) {
         let Some(reply) = self.reply.take() else { return };
-        reply.give(Err(match self.committed {
+        reply.send(Err(match self.committed {
             true => Error::DurabilityUnknown,
             false => Error::Deployment("the deployment has stopped".to_owned()),
         }));
@@ -170,34 +173,34 @@ impl<Q> Drop for Giver<Q> {
 }
 
 /// A procedure that waits for its next attempt.
-struct Waiting<'d, Q: Procedure> {
-    running: Running<'d, Q>,
-    ticket: Ticket<Q>,
+struct PendingRetry<'d, Q: Procedure> {
+    running: RunningProcedure<'d, Q>,
+    request: RequestState<Q>,
     ready: Nanos,
 }
 
-/// A caller that hears of its procedure when that is durable.
-struct Answer<Q> {
+/// A reply that is sent when its epoch is durable.
+struct PendingReply<Q> {
     epoch: Epoch,
     deadline: Option<Nanos>,
     result: Result<Q>,
-    reply: Giver<Q>,
+    reply: ReplySender<Q>,
 }
 
-struct Crew<'a, 'd, Q: Procedure> {
+struct DeploymentWorker<'a, 'd, Q: Procedure> {
     c: HardwareCore,
-    common: &'a Common<Q>,
+    deployment: &'a DeploymentState<Q>,
     queue: &'a Queue<Q>,
     tables: &'d StepTables<'d, Q::Tables>,
-    member: Member<'d, Hardware, Running<'d, Q>, Ticket<Q>>,
+    member: Member<'d, Hardware, RunningProcedure<'d, Q>, RequestState<Q>>,
     session: &'a mut (dyn AnySession<'d> + 'd),
     backoff: Backoff,
-    waiting: Vec<Waiting<'d, Q>>,
-    answers: VecDeque<Answer<Q>>,
+    retries: Vec<PendingRetry<'d, Q>>,
+    replies: VecDeque<PendingReply<Q>>,
     actions: Vec<Action<Q::Step>>,
 }
 
-impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
+impl<'d, Q: Procedure> DeploymentWorker<'_, 'd, Q> {
     fn work(&mut self) -> Result<()> {
         let mut done = Vec::new();
         loop {
@@ -205,28 +208,28 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
                 return Err(why);
             }
             self.member.turn(self.c, self.session, &mut done).map_err(broken)?;
-            for Done { procedure, ticket, end } in done.drain(..) {
-                self.ended(procedure, ticket, end);
+            for Done { procedure, ticket: request, end } in done.drain(..) {
+                self.finish(procedure, request, end);
             }
             let now = Hardware::now(self.c);
             self.session.tend(now);
-            self.answer(now);
-            if let Some(ready) = self.waiting.iter().position(|waiting| waiting.ready <= now) {
-                let Waiting { running, ticket, .. } = self.waiting.swap_remove(ready);
-                self.attempt(running, ticket)?;
+            self.send_durable_replies(now);
+            if let Some(ready) = self.retries.iter().position(|retry| retry.ready <= now) {
+                let PendingRetry { running, request, .. } = self.retries.swap_remove(ready);
+                self.attempt(running, request)?;
                 continue;
             }
-            if self.under_way() < IN_FLIGHT_MAX
+            if self.in_flight() < IN_FLIGHT_MAX
                 && let Some(job) = self.queue.take()
             {
-                let Job { procedure, outline, deadline, attempts_max, cancel, reply } = job;
-                let reply = Giver { reply: Some(reply), committed: false };
-                let ticket = Ticket { deadline, attempts: 0, attempts_max, cancel, reply };
-                self.attempt(Running::new(procedure, outline, self.common.parts), ticket)?;
+                let ProcedureJob { procedure, outline, deadline, attempts_max, cancel, reply } = job;
+                let reply = ReplySender { reply: Some(reply), committed: false };
+                let request = RequestState { deadline, attempts: 0, attempts_max, cancel, reply };
+                self.attempt(RunningProcedure::new(procedure, outline, self.deployment.parts), request)?;
                 continue;
             }
             let is_closed = self.queue.is_closed();
-            let is_over = is_closed && self.under_way() == 0 && self.answers.is_empty();
+            let is_over = is_closed && self.in_flight() == 0 && self.replies.is_empty();
             if is_over && self.member.leave(self.c).map_err(broken)? {
                 return Ok(());
             }
@@ -234,56 +237,55 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
         }
     }
 
-    fn under_way(&self) -> usize {
-        self.member.open() + self.waiting.len()
+    fn in_flight(&self) -> usize {
+        self.member.open() + self.retries.len()
     }
 
-    /// Sleeps until something comes.
+    /// Sleeps until there is work.
     fn wait(&mut self, now: Nanos, is_closed: bool) -> Result<()> {
         self.member.check_log(self.session).map_err(broken)?;
-        if let Some(Answer { epoch, .. }) = self.answers.front() {
+        if let Some(PendingReply { epoch, .. }) = self.replies.front() {
             let looked = self.session.wait_durable_until(*epoch, Some(Nanos(0)));
             looked.map_err(|abort| Error::NotDurable(abort.to_string()))?;
         }
-        let is_idle = self.answers.is_empty() && self.member.is_idle() && !is_closed;
-        let longest = now.plus(if is_idle { IDLE_NANOS } else { LOOK_NANOS });
-        let until = self.waiting.iter().map(|waiting| waiting.ready).fold(longest, Nanos::min);
-        let (queue, takes) = (self.queue, self.under_way() < IN_FLIGHT_MAX);
+        let is_idle = self.replies.is_empty() && self.member.is_idle() && !is_closed;
+        let longest = now.plus(if is_idle { IDLE_NANOS } else { POLL_NANOS });
+        let until = self.retries.iter().map(|retry| retry.ready).fold(longest, Nanos::min);
+        let (queue, takes) = (self.queue, self.in_flight() < IN_FLIGHT_MAX);
         let ready = &mut |_| takes && !queue.is_empty() || queue.is_closed() != is_closed;
         self.member.wait_or(self.c, self.session, (Category::Communication, until), ready);
         Ok(())
     }
 
-    /// Answers those whose procedures are durable, and those whose deadlines have passed before
-    /// that.
-    fn answer(&mut self, now: Nanos) {
-        for _ in 0..self.answers.len() {
-            let Some(answer) = self.answers.pop_front() else { return };
-            if self.session.is_durable(answer.epoch) {
-                answer.reply.give(answer.result);
-            } else if answer.deadline.is_some_and(|deadline| now >= deadline) {
-                let committed = answer.result.is_ok();
+    /// Sends the replies whose epochs are durable or whose deadlines have passed.
+    fn send_durable_replies(&mut self, now: Nanos) {
+        for _ in 0..self.replies.len() {
+            let Some(pending) = self.replies.pop_front() else { return };
+            if self.session.is_durable(pending.epoch) {
+                pending.reply.send(pending.result);
+            } else if pending.deadline.is_some_and(|deadline| now >= deadline) {
+                let committed = pending.result.is_ok();
                 let why = if committed { Error::DurabilityUnknown } else { Error::Deadline };
-                answer.reply.give(Err(why));
+                pending.reply.send(Err(why));
             } else {
-                self.answers.push_back(answer);
+                self.replies.push_back(pending);
             }
         }
     }
 
-    /// One attempt of a procedure, whose end comes now or later.
-    fn attempt(&mut self, mut running: Running<'d, Q>, mut ticket: Ticket<Q>) -> Result<()> {
-        if is_cancelled(ticket.cancel.as_ref()) {
-            ticket.reply.give(Err(Error::Cancelled));
+    /// Begins an attempt of a procedure, which ends now or later.
+    fn attempt(&mut self, mut running: RunningProcedure<'d, Q>, mut request: RequestState<Q>) -> Result<()> {
+        if is_cancelled(request.cancel.as_ref()) {
+            request.reply.send(Err(Error::Cancelled));
             return Ok(());
         }
-        ticket.attempts += 1;
-        let bounds = Bounds { deadline: ticket.deadline, attempts_max: Some(1) };
+        request.attempts += 1;
+        let bounds = Bounds { deadline: request.deadline, attempts_max: Some(1) };
         if self.member.home_instance(&running) == HomeInstance::Elsewhere {
-            let submitted = self.member.submit(self.c, self.session, (running, ticket), bounds);
+            let submitted = self.member.submit(self.c, self.session, (running, request), bounds);
             return submitted.map_err(broken);
         }
-        self.session.turn_to_another(ticket.attempts > 1);
+        self.session.turn_to_another(request.attempts > 1);
         let run = (self.tables, &mut running, &mut self.actions);
         let end = match run_as(self.session, Mode::Single, run, &bounds) {
             Ok(Ending::Committed((), commit)) => End::Committed(commit),
@@ -291,34 +293,34 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
             Err(abort) if abort.is_conflict() => End::Conflict,
             Err(abort) => End::Failed(Failure::Here(abort)),
         };
-        self.ended(running, ticket, end);
+        self.finish(running, request, end);
         Ok(())
     }
 
-    fn ended(&mut self, running: Running<'d, Q>, ticket: Ticket<Q>, end: End) {
-        let Ticket { attempts, attempts_max, deadline, .. } = ticket;
+    fn finish(&mut self, running: RunningProcedure<'d, Q>, request: RequestState<Q>, end: End) {
+        let RequestState { attempts, attempts_max, deadline, .. } = request;
         match end {
             End::Committed(commit) => {
                 let (epoch, result) = (commit.durable_with, Ok(running.procedure));
-                let mut reply = ticket.reply;
+                let mut reply = request.reply;
                 reply.committed = true;
-                self.answers.push_back(Answer { epoch, deadline, result, reply });
+                self.replies.push_back(PendingReply { epoch, deadline, result, reply });
             }
-            End::RolledBack(depends_on) => self.rolled_back(running, ticket, depends_on),
+            End::RolledBack(depends_on) => self.rolled_back(running, request, depends_on),
             End::Conflict => {
                 let now = Hardware::now(self.c);
                 let late = deadline.is_some_and(|deadline| now >= deadline);
                 if late || attempts >= attempts_max {
                     let reason = Conflict::Locked;
                     let why = if late { Error::Deadline } else { Error::Conflict { attempts, reason } };
-                    return ticket.reply.give(Err(why));
+                    return request.reply.send(Err(why));
                 }
                 let ready = now.plus(self.backoff.nanos(attempts, false));
-                self.waiting.push(Waiting { running, ticket, ready });
+                self.retries.push(PendingRetry { running, request, ready });
             }
             End::Missing(at) => {
                 let what = "the instance is gone".to_owned();
-                ticket.reply.give(Err(Error::Elsewhere { instance: usize::from(at.instance), what }));
+                request.reply.send(Err(Error::Elsewhere { instance: usize::from(at.instance), what }));
             }
             End::Failed(failure) => {
                 let why = match failure {
@@ -326,26 +328,31 @@ impl<'d, Q: Procedure> Crew<'_, 'd, Q> {
                     Failure::Elsewhere { at, what } => {
                         Error::Elsewhere { instance: usize::from(at.instance), what }
                     }
-                    Failure::Unasked { why, .. } => unsaid(why, "a step that cannot be written as bytes"),
+                    Failure::Unasked { why, .. } => unsendable(why, "a step that cannot be written as bytes"),
                     Failure::Unanswered { why, .. } => {
-                        unsaid(why, "an output that cannot be written as bytes")
+                        unsendable(why, "an output that cannot be written as bytes")
                     }
                 };
-                ticket.reply.give(Err(why));
+                request.reply.send(Err(why));
             }
         }
     }
 
-    /// A procedure has rolled back by its own decision, which follows from what is durable with
-    /// this epoch.
-    fn rolled_back(&mut self, running: Running<'d, Q>, ticket: Ticket<Q>, epoch: Epoch) {
+    /// Queues the reply of a procedure that rolled back by its own decision, which depends on rows
+    /// that are durable with this epoch.
+    fn rolled_back(&mut self, running: RunningProcedure<'d, Q>, request: RequestState<Q>, epoch: Epoch) {
         let result = Err(running.reason.unwrap_or(Error::RollBack));
-        self.answers.push_back(Answer { epoch, deadline: ticket.deadline, result, reply: ticket.reply });
+        self.replies.push_back(PendingReply {
+            epoch,
+            deadline: request.deadline,
+            result,
+            reply: request.reply,
+        });
     }
 }
 
-/// The error of a value that cannot travel.
-fn unsaid(why: Unsaid, unwritable: &'static str) -> Error {
+/// Converts the reason why a step or an output cannot be sent.
+fn unsendable(why: Unsaid, unwritable: &'static str) -> Error {
     match why {
         Unsaid::TooLong(bytes) => Error::MessageTooLong { bytes, limit: MESSAGE_BYTES_MAX as u64 },
         Unsaid::Unwritable => Error::Misuse(unwritable),

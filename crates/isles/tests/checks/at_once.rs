@@ -1,5 +1,5 @@
-//! Rows of fixed length, which are read as they are found and have no names: beside changes of the
-//! same transaction and of others.
+//! Reads of rows of fixed length, which return rows without a reference to them, together with
+//! changes of the same transaction and of other transactions.
 
 use std::ops::ControlFlow;
 
@@ -30,11 +30,11 @@ fn cells(scheme: Scheme) -> (Database, Table<Cell>) {
 }
 
 #[test]
-fn a_transaction_reads_what_it_has_written_however_it_reads() {
+fn every_kind_of_read_sees_the_transactions_own_changes() {
     for scheme in SCHEMES {
         let (database, cells) = cells(scheme);
         let outcome = database.transaction(|t| {
-            // Read before they are changed, so that they are known twice.
+            // Read before they are changed, so that the transaction refers to them twice.
             assert_eq!(t.scan(cells, ..).collect()?.len() as u64, ROWS);
             assert_eq!(
                 (t.get(cells, &3)?, t.get_field(cells, &4, Cell::VALUE)?),
@@ -68,7 +68,7 @@ fn a_transaction_reads_what_it_has_written_however_it_reads() {
 }
 
 #[test]
-fn visitors_change_rows_that_follow() {
+fn a_visitor_may_change_later_rows_of_its_scan() {
     for scheme in SCHEMES {
         let (database, cells) = cells(scheme);
         let outcome = database.transaction(|t| {
@@ -85,7 +85,7 @@ fn visitors_change_rows_that_follow() {
 }
 
 #[test]
-fn what_was_read_is_validated() {
+fn rows_read_in_batches_are_validated() {
     type Read = fn(&mut isles::OpenTransaction<'_>, Table<Cell>) -> Result<()>;
     let reads: [Read; 4] = [
         |t, cells| t.get(cells, &20).map(drop),
@@ -103,13 +103,14 @@ fn what_was_read_is_validated() {
         open.set_field(cells, &100, Cell::VALUE, &1).expect("written");
         second.transaction(|t| t.set_field(cells, &20, Cell::VALUE, &0).map(drop)).expect("changed");
         assert!(matches!(open.commit(), Err(Error::Conflict { .. })));
-        // The same row, by the transaction itself; others change elsewhere.
+        // The transaction itself changes the row; other transactions change other rows.
         let mut open = first.begin().expect("begun");
         read(&mut open, cells).expect("read");
         open.set_field(cells, &20, Cell::VALUE, &1).expect("written");
         second.transaction(|t| t.set_field(cells, &150, Cell::VALUE, &0).map(drop)).expect("changed");
         open.commit().expect("nobody is in the way");
-        // It was changed after it was read, and before the transaction changed it.
+        // Another transaction changes the row after the read and before the transaction's own
+        // change.
         let mut open = first.begin().expect("begun");
         read(&mut open, cells).expect("read");
         second.transaction(|t| t.set_field(cells, &20, Cell::VALUE, &5).map(drop)).expect("changed");
@@ -120,7 +121,7 @@ fn what_was_read_is_validated() {
 }
 
 #[test]
-fn no_row_appears_where_was_scanned() {
+fn no_row_appears_in_a_scanned_range() {
     let (database, cells) = cells(Scheme::Silo);
     let mut sessions = [(); 2].map(|()| database.session().expect("a session"));
     let [first, second] = &mut sessions;

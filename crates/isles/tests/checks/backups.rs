@@ -1,4 +1,4 @@
-//! Copies of directories that are damaged, and what copies are made of.
+//! Copies of damaged directories, and the files of copies.
 // The tests damage files.
 #![allow(clippy::disallowed_methods)]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{Directory, Person, declare, everybody, person};
 use isles::{Builder, Database, Error, OpenReason, Table, copy_directory};
 
-/// A database of each engine, which is not there yet.
+/// A new directory for each engine.
 fn both(name: &str) -> [(Directory, bool); 2] {
     [false, true].map(|pages| (Directory::new(&format!("{name}-{pages}")), pages))
 }
@@ -26,7 +26,8 @@ fn fill(directory: &Directory, pages: bool) -> (Database, Table<Person>) {
     (database, people)
 }
 
-/// The file of the log that transactions are in, and where its last byte is that was written.
+/// Returns the file of the log that contains the transactions, and the position of its last written
+/// byte.
 fn log_of(directory: &Path) -> (PathBuf, usize) {
     let files =
         std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
@@ -49,7 +50,7 @@ fn flip(path: &Path, at: usize) {
 }
 
 #[test]
-fn a_damaged_log_is_told_and_not_copied() {
+fn a_damaged_log_is_reported_and_not_copied() {
     for (directory, pages) in both("backup-damaged") {
         let (database, _) = fill(&directory, pages);
         drop(database);

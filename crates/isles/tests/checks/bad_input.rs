@@ -1,5 +1,4 @@
-//! What a program can do wrong around its transactions: each has a clear error, and nothing is
-//! lost.
+//! Mistakes of programs around transactions: each has a clear error, and nothing is lost.
 #![allow(clippy::disallowed_methods)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -46,7 +45,7 @@ fn tables_of_another_program_are_refused_and_stay() {
 }
 
 #[test]
-fn values_that_no_column_has_leave_the_transaction_alone() {
+fn invalid_values_do_not_end_the_transaction() {
     for scheme in SCHEMES {
         let (database, people) = crate::common::people(scheme, 3).expect("a database");
         let number = |value: u64| Datum::Unsigned(value);
@@ -77,8 +76,8 @@ fn values_that_no_column_has_leave_the_transaction_alone() {
 }
 
 #[test]
-fn a_directory_that_the_program_may_not_make_is_denied() {
-    // Whoever the program runs as: nobody makes directories here.
+fn a_directory_that_cannot_be_created_is_denied() {
+    // No user, not even root, can create directories here.
     for path in ["/sys/isles-no-directory", "/sys/kernel/isles/none"] {
         let refusal = Database::at(path).open();
         let Err(Error::Open { reason, source }) = &refusal else { panic!("{refusal:?}") };
@@ -88,7 +87,7 @@ fn a_directory_that_the_program_may_not_make_is_denied() {
 }
 
 #[test]
-fn panics_lose_nothing_that_was_acknowledged() {
+fn panics_lose_no_acknowledged_commit() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("panics-{scheme:?}"));
         let (database, people) = directory.open(scheme).expect("a database");
@@ -104,7 +103,7 @@ fn panics_lose_nothing_that_was_acknowledged() {
             })
         }));
         assert!(panicked.is_err());
-        // A transaction that is an object, in a thread that panics with it.
+        // A transaction object on a thread that panics.
         let mut open = database.begin().expect("begun");
         let panicked = std::thread::spawn(move || {
             open.insert(people, &person(3)).expect("inserted");
@@ -130,7 +129,7 @@ fn change_all(database: &Database, people: Table<Person>) -> isles::Result<u64> 
 }
 
 #[test]
-fn sessions_that_are_dropped_in_a_transaction_hold_nothing() {
+fn sessions_dropped_in_a_transaction_keep_no_locks() {
     for scheme in SCHEMES {
         let (database, people) = crate::common::people(scheme, 10).expect("a database");
         let expected = everybody(&database, people);
@@ -152,7 +151,7 @@ fn sessions_that_are_dropped_in_a_transaction_hold_nothing() {
 }
 
 #[test]
-fn a_clone_that_is_kept_over_the_end_goes_on() {
+fn a_clone_keeps_the_database_open() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("kept-{scheme:?}"));
         let (database, people) = directory.open(scheme).expect("a database");

@@ -12,7 +12,7 @@ fn count<R: Row>(database: &Database, table: Table<R>) -> Result<u64> {
 }
 
 #[test]
-fn tables_come_and_go_in_memory() {
+fn tables_are_created_and_dropped_in_memory() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
         let mut session = database.session().expect("a session");
@@ -51,7 +51,7 @@ fn tables_come_and_go_in_memory() {
             ] {
                 assert!(matches!(outcome, Err(Error::NoSuchTable(_))), "{outcome:?}");
             }
-            // A transaction that goes without the table goes on.
+            // A transaction that does not use the table continues.
             let outcome = session.transaction(|t| match t.get(others, &1) {
                 Err(Error::NoSuchTable(_)) => t.get(people, &1),
                 other => other,
@@ -64,7 +64,7 @@ fn tables_come_and_go_in_memory() {
 }
 
 #[test]
-fn what_was_created_and_dropped_is_found_so_at_the_next_opening() {
+fn the_next_opening_finds_created_and_dropped_tables() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("changing-{scheme:?}"));
         let (database, _) = directory.open(scheme).expect("a database");
@@ -107,7 +107,7 @@ struct Visit {
 }
 
 #[test]
-fn places_are_counted() {
+fn spare_tables_are_limited() {
     let database = Database::in_memory().spare_tables(2).open().expect("a database");
     let hashed = TableOptions::new().hash(Visit::KEY).expected_rows(1_000);
     let first = database.create_table_with::<Visit>("first", hashed).expect("a table");
@@ -121,10 +121,10 @@ fn places_are_counted() {
     assert!(matches!(Database::in_memory().spare_tables(5_000).open(), Err(Error::Misuse(_))));
 }
 
-/// A transaction that has begun reads on, and learns at its commit that what it has changed is
-/// gone.
+/// An earlier transaction continues to read, and its commit fails if it has changed the dropped
+/// table.
 #[test]
-fn transactions_that_began_before_end_as_the_table_does() {
+fn earlier_transactions_of_a_dropped_table_end() {
     for scheme in [Scheme::Silo, Scheme::NoWait, Scheme::Mvcc] {
         let directory = Directory::new(&format!("changing-open-{scheme:?}"));
         let (database, people) = directory.open(scheme).expect("a database");
@@ -141,7 +141,7 @@ fn transactions_that_began_before_end_as_the_table_does() {
         assert!(matches!(&refused, Err(Error::Misuse(what)) if what.contains("dropped")), "{refused:?}");
         drop(reads);
         assert_eq!(count(&database, kept), Ok(0), "nothing of the transaction is left");
-        // Rows that were left go while sessions run transactions.
+        // Sessions remove the remaining rows while they run transactions.
         let mut session = database.session().expect("a session");
         for _ in 0..400 {
             session.transaction(|t| t.upsert(kept, &person(1)).map(drop)).expect("changed");
@@ -153,7 +153,7 @@ fn transactions_that_began_before_end_as_the_table_does() {
 }
 
 #[test]
-fn others_go_on_while_tables_come_and_go() {
+fn other_sessions_continue_while_tables_are_created_and_dropped() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 4).expect("a database");
         let over = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! A small table for all tests, and directories.
+//! A small table and scratch directories for all tests.
 use std::path::PathBuf;
 
 use isles::{Builder, Database, Result, Row, Scheme, Table, Text};
@@ -34,7 +34,7 @@ pub fn declare(mut builder: Builder) -> Result<(Database, Table<Person>)> {
     Ok((builder.open()?, people))
 }
 
-/// A directory that is gone afterwards.
+/// A directory that is removed when this value is dropped.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -48,7 +48,7 @@ impl Directory {
         declare(Database::at(&self.0).scheme(scheme))
     }
 
-    /// A small database over pages in it.
+    /// Builds a small database over pages in the directory.
     pub fn in_pages(&self) -> Builder {
         Database::at(&self.0).sessions(4).pages(8 << 20)
     }
@@ -60,7 +60,7 @@ impl Drop for Directory {
     }
 }
 
-/// A database with people numbered from 0.
+/// Opens a database with people numbered from 0.
 pub fn people(scheme: Scheme, count: u64) -> Result<(Database, Table<Person>)> {
     let (database, people) = declare(Database::in_memory().scheme(scheme))?;
     database.transaction(|t| (0..count).try_for_each(|id| t.insert(people, &person(id))))?;
@@ -82,7 +82,8 @@ pub fn everywhere(name: &str, count: u64, test: impl Fn(&Database, Table<Person>
     database.close().expect("it closes");
 }
 
-/// Everything in the table, through each of its indexes; checks that they agree.
+/// Returns all rows of the table, read through each of its indexes, and checks that the indexes
+/// agree.
 pub fn everybody(database: &Database, people: Table<Person>) -> Vec<Person> {
     let outcome = database.transaction(|t| {
         let rows = t.scan(people, ..).collect()?;

@@ -1,4 +1,4 @@
-//! Tables whose rows get another form while the database is open.
+//! Changes of a table's rows while the database is open.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -30,7 +30,7 @@ fn change<'c>() -> TableChange<'c, Citizen> {
     TableChange::new().new_columns_of(&citizen(0))
 }
 
-/// Everything in the table, through each of its indexes.
+/// Returns all rows of the table, read through each of its indexes.
 fn citizens(database: &Database, table: Table<Citizen>) -> Result<Vec<Citizen>> {
     database.transaction(|t| {
         let rows = t.scan(table, ..).collect()?;
@@ -74,8 +74,8 @@ fn rows_get_other_columns_and_indexes_while_sessions_use_them() {
             .collect();
         assert_eq!(citizens(&database, now), Ok(expected.clone()));
 
-        // A transaction that began before goes on with the rows of then, and is told to begin again
-        // if it asks for those of now.
+        // A transaction that began before continues with the old rows, and conflicts if it uses the
+        // new ones.
         if let Some([mut open, mut other]) = kept {
             session.transaction(|t| t.set_field(now, &3, Citizen::CITY, &77)).expect("changed");
             assert_eq!(open.get_field(old, &240, Person::CITY), Ok(Some(person(240).city)), "{scheme:?}");
@@ -97,14 +97,14 @@ fn rows_get_other_columns_and_indexes_while_sessions_use_them() {
         assert_eq!(database.tables().len(), 1);
         let row = session.transaction(|t| t.get_dynamic("people", &[Datum::Unsigned(5)])).expect("read");
         assert_eq!(row.map(|row| row[5].clone()), Some(Datum::Null));
-        // The table goes as any other.
+        // The table can be dropped like any other.
         assert_eq!(database.drop_table("people"), Ok(()));
     }
 }
 
 /// A transaction that began while the table changed commits after that, in both forms.
 #[test]
-fn a_transaction_of_the_old_form_commits_in_the_new_one() {
+fn a_transaction_of_the_old_form_commits_in_both_forms() {
     for scheme in [Scheme::Silo, Scheme::Mvcc] {
         let directory = Directory::new(&format!("converting-late-{scheme:?}"));
         let (database, old) = directory.open(scheme).expect("a database");
@@ -122,7 +122,8 @@ fn a_transaction_of_the_old_form_commits_in_the_new_one() {
         let now = database.change_table("people", change().on_progress(listener)).expect("changed");
         assert_eq!(citizens(&database, now).expect("read").len(), 9);
         database.transaction(|t| t.update(now, &1, |row| row.age = 10)).expect("changed");
-        // Others use the new form by now, and the transaction goes on with what it knows.
+        // Other transactions already use the new form, and this transaction continues with the old
+        // one.
         let mut late = late.expect("it began");
         assert_eq!(late.get_field(old, &5, Person::AGE), Ok(Some(25)));
         assert_eq!(late.set_field(old, &2, Person::AGE, &99), Ok(true));
@@ -137,7 +138,7 @@ fn a_transaction_of_the_old_form_commits_in_the_new_one() {
             (_, row) => (id, row.city, row.age),
         });
         assert_eq!(found, expected);
-        // What is left of the old form goes while sessions run transactions.
+        // Sessions remove the old rows while they run transactions.
         let mut session = database.session().expect("a session");
         (0..400).try_for_each(|_| session.transaction(|t| t.exists(now, &1)).map(drop)).expect("read");
         drop(session);
@@ -181,12 +182,12 @@ fn refused<R: Row>(database: &Database, change: TableChange<'_, R>, what: &str) 
 }
 
 #[test]
-fn a_form_that_rows_cannot_have_leaves_them_as_they_were() {
+fn an_impossible_change_leaves_the_rows_unchanged() {
     let (database, people) = people(Scheme::Silo, 40).expect("a database");
     refused::<Citizen>(&database, TableChange::new(), "give one");
     refused::<ByEmail>(&database, TableChange::new(), "primary key (id u64)");
     refused::<OtherType>(&database, TableChange::new(), "cannot be u64");
-    // Who lives in the same city.
+    // Several people live in the same city.
     refused::<Mayor>(&database, TableChange::new(), "by_city");
     let token = CancelToken::new();
     let cancelled = change().cancel(&token).on_progress(|_| token.cancel());
@@ -200,7 +201,7 @@ fn a_form_that_rows_cannot_have_leaves_them_as_they_were() {
     assert_eq!(within, Err(Error::Nested));
     assert_eq!(crate::common::everybody(&database, people).len(), 40);
 
-    // While a unique index comes, transactions fail as if it were there.
+    // While a unique index is being built, transactions fail as if it existed.
     database.transaction(|t| (5..40).try_for_each(|id| t.delete(people, &id).map(drop))).expect("deleted");
     let mut session = database.session().expect("a session");
     let mut met = 0;
@@ -219,7 +220,7 @@ fn a_form_that_rows_cannot_have_leaves_them_as_they_were() {
 }
 
 #[test]
-fn others_go_on_while_a_table_changes_back_and_forth() {
+fn other_sessions_continue_while_a_table_changes_back_and_forth() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("converting-{scheme:?}"));
         let (database, _) = directory.open(scheme).expect("a database");

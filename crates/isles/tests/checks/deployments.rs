@@ -22,7 +22,7 @@ struct Account {
     balance: i64,
 }
 
-/// How many units of a currency one of the bank is.
+/// Units of a currency for one unit of the bank's currency.
 #[derive(Row, Clone, Debug)]
 #[row(key(currency))]
 struct Rate {
@@ -32,7 +32,7 @@ struct Rate {
 
 type Tables = (Table<Account>, Table<Rate>);
 
-/// What is done in one branch.
+/// Work of one branch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Step {
     Move {
@@ -44,7 +44,7 @@ enum Step {
     Sum {
         branch: u16,
     },
-    /// All rows that rows without types show, and those behind the first account of all.
+    /// Reads all rows without types, and the rows behind the first account.
     All {
         branch: u16,
     },
@@ -190,7 +190,7 @@ fn threads_move_money_between_instances() {
                     }
                 });
             }
-            // Closures on what one instance has, in between.
+            // Closures on one instance run in between.
             let mut session = bank.session(1).unwrap();
             for _ in 0..40 {
                 let moved = session.transaction(|t| {
@@ -206,7 +206,7 @@ fn threads_move_money_between_instances() {
 }
 
 #[test]
-fn all_of_a_procedure_happens_or_nothing() {
+fn procedures_are_atomic() {
     let (bank, accounts) = bank(Scheme::Silo);
     assert_eq!(bank.run(Work::transfer((0, 0), (2, 0), 101)).unwrap_err(), Error::RollBack);
     let balances = bank.run(Work::transfer((0, 0), (2, 0), 60)).unwrap().outputs;
@@ -222,7 +222,7 @@ fn all_of_a_procedure_happens_or_nothing() {
         let mut session = bank.session(bank.instance_of(branch)).unwrap();
         assert_eq!(session.transaction(|t| t.exists(accounts, &(branch, 7))), Ok(false));
     }
-    // An empty one, and one that waits in vain.
+    // An empty procedure, and one whose deadline has passed.
     assert!(bank.run(Work::of(&[])).unwrap().outputs.is_empty());
     let none = TransactionOptions::new().deadline(std::time::Duration::ZERO);
     assert_eq!(bank.run_with(&none, Work::transfer((0, 0), (2, 0), 1)).unwrap_err(), Error::Deadline);
@@ -235,7 +235,7 @@ fn a_step_sees_the_rows_of_its_part() {
         let (bank, accounts) = bank(scheme);
         let steps: Vec<Step> = (0..PARTS).map(|branch| Step::All { branch }).collect();
         assert_eq!(bank.run(Work::of(&steps)).unwrap().outputs, [322, 332, 332, 332], "{scheme:?}");
-        // A session has all that its instance has.
+        // A session sees all rows of its instance.
         let mut session = bank.session(0).unwrap();
         assert_eq!(session.transaction(|t| t.scan(accounts, ..).count()), Ok(9));
         assert_eq!(session.transaction(|t| Ok(t.scan_dynamic("accounts")?.len())), Ok(9));
@@ -243,7 +243,7 @@ fn a_step_sees_the_rows_of_its_part() {
 }
 
 #[test]
-fn what_steps_and_sessions_must_not_do_is_refused() {
+fn forbidden_accesses_of_steps_and_sessions_are_refused() {
     let (bank, accounts) = bank(Scheme::NoWait);
     let refused = |step: Step| bank.run(Work::of(&[step])).unwrap_err().to_string();
     let expected = "misuse: a step uses a key of another part than its own";
@@ -265,7 +265,7 @@ fn what_steps_and_sessions_must_not_do_is_refused() {
 }
 
 #[test]
-fn divisions_that_cannot_be_are_one_line() {
+fn invalid_divisions_have_one_line_errors() {
     let refused = |instances, workers, parts| {
         open(Deployment::in_memory(Division { instances, workers, parts })).map(drop).unwrap_err().to_string()
     };
@@ -297,7 +297,7 @@ fn divisions_that_cannot_be_are_one_line() {
 }
 
 #[test]
-fn durable_deployments_come_back() {
+fn durable_deployments_are_opened_again() {
     let path = std::env::temp_dir().join(format!("isles-deployment-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     let (bank, accounts) = open(Deployment::at(&path, TWO)).unwrap();
@@ -334,7 +334,7 @@ fn durable_deployments_come_back() {
 }
 
 #[test]
-fn a_deployment_is_copied_while_it_is_closed_and_loses_no_instance_unnoticed() {
+fn a_closed_deployment_is_copied_and_a_missing_instance_is_detected() {
     let scratch = std::env::temp_dir().join(format!("isles-copies-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&scratch);
     std::fs::create_dir(&scratch).unwrap();
@@ -352,7 +352,7 @@ fn a_deployment_is_copied_while_it_is_closed_and_loses_no_instance_unnoticed() {
     assert_eq!(total(&bank), ALL_MONEY);
     assert_eq!(bank.run(Work::transfer((2, 0), (0, 0), 60)).unwrap().outputs, [100, 100]);
     bank.close().unwrap();
-    // One instance is gone: it is not made anew, and what is there stays as it is.
+    // One instance is missing: it is not created again, and the other files stay unchanged.
     std::fs::rename(path.join("instance-1"), scratch.join("taken")).unwrap();
     for _ in 0..2 {
         let refused = open(Deployment::at(&path, TWO)).map(drop).unwrap_err();
@@ -364,8 +364,7 @@ fn a_deployment_is_copied_while_it_is_closed_and_loses_no_instance_unnoticed() {
     let (bank, _) = open(Deployment::at(&path, TWO)).unwrap();
     assert_eq!(total(&bank), ALL_MONEY);
     bank.close().unwrap();
-    // The first opening was not brought to its end: nobody has had the deployment, and it is made
-    // now.
+    // The first opening did not complete, so the deployment was never used and is created now.
     std::fs::rename(path.join("isles.deployment"), path.join("isles.deployment.new")).unwrap();
     std::fs::remove_dir_all(path.join("instance-1")).unwrap();
     std::fs::remove_dir_all(path.join("instance-0")).unwrap();
@@ -385,15 +384,16 @@ fn an_instance_has_no_snapshots() {
     assert!(matches!(refused, Err(Error::Misuse(what)) if what.contains("deployment")), "{refused:?}");
     let count = session.transaction(|t| t.scan(accounts, ..).count()).unwrap();
     assert!(count > 0);
-    // A session is owned here too: it keeps its instance open, and says so.
+    // A session keeps its instance open here too, and the error counts it.
     assert!(matches!(bank.close(), Err(Error::InUse { sessions: 1, .. })));
 }
 
-/// An iterator scans some rows at a time: what is left of its range may lie in a part of another
-/// instance alone.
+/// An iterator scans rows in batches: the rest of its range may lie in a part of another instance
+/// only.
 #[test]
-fn iterators_show_what_an_instance_has_of_a_range() {
-    // As many as the first two scans of an iterator read, so that it goes on behind the last row.
+fn iterators_return_the_rows_of_the_instance() {
+    // As many rows as the first two batches of an iterator, so that it continues behind the last
+    // row.
     const MANY: u32 = 24;
     let (bank, accounts) =
         open(Deployment::in_memory(Division { instances: 2, workers: 2, parts: 4 })).unwrap();

@@ -15,7 +15,7 @@ fn values(row: &Person) -> Vec<Datum> {
 }
 
 #[test]
-fn typed_and_described_rows_are_the_same() {
+fn typed_and_described_rows_agree() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 30).expect("a database");
         let table = &database.tables()[0];
@@ -30,7 +30,7 @@ fn typed_and_described_rows_are_the_same() {
             assert!(
                 all.iter().eq((0..30).chain([50]).map(|id| values(&person(id))).collect::<Vec<_>>().iter())
             );
-            // What is no row is told before anything happens.
+            // Invalid rows are refused before the transaction changes anything.
             assert!(matches!(t.get_dynamic("persons", &[]), Err(Error::NoSuchTable(_))));
             let refused = t.insert_dynamic("people", &[Datum::Unsigned(1)]);
             assert!(matches!(refused, Err(Error::Row(RowError::Count { .. }))), "{refused:?}");

@@ -1,4 +1,4 @@
-//! When commits are acknowledged.
+//! Acknowledgement of commits.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -25,7 +25,7 @@ fn tickets_are_waited_for() {
         open.insert(people, &person(3)).expect("inserted");
         let third = open.commit_async().expect("committed");
         assert!(!third.is_on_disk());
-        // Any thread may wait, and the last commit has the earlier ones with it.
+        // Any thread may wait, and the last commit implies the earlier ones.
         std::thread::spawn(move || third.wait()).join().expect("no panic").expect("on disk");
         assert!(first.is_on_disk() && second.is_on_disk());
         assert_eq!(first.wait(), Ok(()));
@@ -46,7 +46,7 @@ fn tickets_are_waited_for() {
 }
 
 #[test]
-fn commits_that_nobody_waits_for_are_there_after_close_and_flush() {
+fn asynchronous_commits_are_on_disk_after_flush_and_close() {
     for scheme in SCHEMES {
         for flushes in [false, true] {
             let directory = Directory::new(&format!("async-{scheme:?}"));
@@ -69,9 +69,9 @@ fn commits_that_nobody_waits_for_are_there_after_close_and_flush() {
     }
 }
 
-/// A transaction that waits, waits for what it has read too.
+/// A transaction that waits for the disk also waits for the commits that it has read from.
 #[test]
-fn who_waits_waits_for_what_was_read() {
+fn a_commit_that_waits_also_waits_for_the_commits_it_read() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("read-{scheme:?}"));
         let (database, people) = directory.open(scheme).expect("a database");
@@ -87,7 +87,7 @@ fn who_waits_waits_for_what_was_read() {
 }
 
 #[test]
-fn groups_wait_for_others() {
+fn group_commits_wait_for_other_commits() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("group-{scheme:?}"));
         let (database, people) = directory.open(scheme).expect("a database");
@@ -109,7 +109,7 @@ fn groups_wait_for_others() {
         drop(database);
         let (database, people) = directory.open(scheme).expect("a database");
         assert_eq!(everybody(&database, people).len(), 30);
-        // A deadline ends the waiting, and says what is known.
+        // A deadline ends the wait with an error that describes what is known.
         let mut session = database.session().expect("a session");
         let long = Durability::Group(Duration::from_secs(3600));
         let options = TransactionOptions::new().durability(long).deadline(Duration::from_millis(5));
@@ -119,7 +119,7 @@ fn groups_wait_for_others() {
 }
 
 #[test]
-fn in_memory_there_is_nothing_to_wait_for() {
+fn commits_in_memory_need_no_wait() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 3).expect("a database");
         let mut session = database.session().expect("a session");

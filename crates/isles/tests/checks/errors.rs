@@ -1,4 +1,4 @@
-//! Every bad use has its typed error, after which nothing of the transaction remains and the
+//! Every incorrect use has a typed error, after which nothing of the transaction remains and the
 //! database is usable.
 #![allow(clippy::disallowed_methods)]
 
@@ -59,7 +59,7 @@ fn duplicates_name_table_index_and_key() {
         );
         let words = error.to_string();
         assert!(words.starts_with("people has a row with the key 4 in primary key already"), "{words}");
-        // What was read before does not make it anything else.
+        // Earlier reads of the transaction do not change the error.
         let error = fails(&database, people, |t| {
             let last = t.scan(people, ..100).reverse().first()?.map_or(0, |row| row.id);
             t.insert(people, &person(last))
@@ -266,7 +266,7 @@ fn the_deadline_ends_long_transactions() {
             Ok(())
         });
         assert_eq!(outcome, Err(Error::Deadline));
-        // It is looked at before the commit too.
+        // The deadline is checked before the commit too.
         let soon = TransactionOptions::new().deadline(Duration::ZERO);
         assert_eq!(session.with(soon).transaction(|t| t.delete(people, &1)), Err(Error::Deadline));
         session.set_options(TransactionOptions::new().without_deadline());
@@ -275,7 +275,7 @@ fn the_deadline_ends_long_transactions() {
 }
 
 #[test]
-fn another_thread_cancels() {
+fn another_thread_cancels_a_transaction() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 100).expect("a database");
         let token = CancelToken::new();
@@ -371,7 +371,7 @@ fn conflicts_end_after_the_attempts_allowed() {
 }
 
 #[test]
-fn decisions_on_outdated_reads_are_not_believed() {
+fn decisions_on_outdated_reads_are_retried() {
     let (database, people) = people(Scheme::Silo, 10).expect("a database");
     let (mut one, mut two) = (database.session().expect("a session"), database.session().expect("a session"));
     // The first attempt reads that person 1 is young, which is not true any more when it decides.

@@ -1,4 +1,4 @@
-//! The examples run and keep their promises (they assert them).
+//! The examples run, and their assertions hold.
 
 #[path = "../../examples/bank.rs"]
 mod bank;
@@ -19,7 +19,7 @@ mod sessions;
 #[path = "../../examples/web.rs"]
 mod web;
 
-/// Schemes that keep something of their own for each session.
+/// Schemes that keep state of their own for each session.
 const SCHEMES: [isles::Scheme; 4] =
     [isles::Scheme::Silo, isles::Scheme::NoWait, isles::Scheme::Mvcc, isles::Scheme::DlDetect];
 
@@ -64,7 +64,7 @@ fn the_web_service_loses_nothing() {
 }
 
 #[test]
-fn a_client_of_the_server_hears_its_own_answer() {
+fn a_client_of_the_server_receives_its_own_reply() {
     use server::Answer;
     let (tell, hear) = std::sync::mpsc::channel();
     let failed = || Answer::Failed(isles::Error::RollBack);

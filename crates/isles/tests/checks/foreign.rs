@@ -34,7 +34,7 @@ fn meeting(number: i64) -> Meeting {
 }
 
 #[test]
-fn they_come_back_as_they_went_in_and_sort_as_they_do() {
+fn foreign_values_round_trip_and_sort_like_their_types() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("foreign-{scheme:?}"));
         let mut meetings: Vec<_> = (0..7).map(meeting).collect();
@@ -73,7 +73,7 @@ fn they_come_back_as_they_went_in_and_sort_as_they_do() {
 }
 
 #[test]
-fn the_ends_of_their_ranges_fit() {
+fn the_limits_of_foreign_types_fit() {
     let mut builder = Database::in_memory();
     let table = builder.table::<Meeting>("meetings");
     let database = builder.open().expect("a database");

@@ -10,25 +10,25 @@ use isles::{Builder, Database, Durability, Error, Scheme, Table, TransactionOpti
 /// Seconds after which a child that hangs is ended.
 const CHILD_SECONDS: u32 = 20;
 
-/// What a child says that runs `body`, and ends; it says nothing if it panics or hangs.
+/// Runs `body` in a child and returns its output, which is empty if the child panics or hangs.
 fn in_child(body: impl FnOnce() -> Vec<String>) -> String {
-    let (child, heard) = forked(body, false);
+    let (child, output) = forked(body, false);
     child.end();
-    heard
+    output
 }
 
-/// A child that has said what it has to say.
+/// A child that has written its output.
 struct Child {
     id: libc::pid_t,
-    /// What it waits for.
-    go: libc::c_int,
+    /// Pipe whose end the child waits for before it exits.
+    exit_pipe: libc::c_int,
 }
 
 impl Child {
     fn end(self) {
         // SAFETY: the descriptor and the child are ours.
         unsafe {
-            libc::close(self.go);
+            libc::close(self.exit_pipe);
             libc::waitpid(self.id, std::ptr::null_mut(), 0);
         }
     }
@@ -41,7 +41,8 @@ fn pipe() -> [libc::c_int; 2] {
     ends
 }
 
-/// A child that runs `body`, and lives on until its end is asked for if it stays; what it said.
+/// Starts a child that runs `body`, and returns the child and its output. If `stays`, the child
+/// exits only when [`Child::end`] is called.
 fn forked(body: impl FnOnce() -> Vec<String>, stays: bool) -> (Child, String) {
     let ([from_child, to_parent], [from_parent, to_child]) = (pipe(), pipe());
     // SAFETY: the child runs `body` and leaves by `_exit`, so that nothing of the test program runs
@@ -53,8 +54,8 @@ fn forked(body: impl FnOnce() -> Vec<String>, stays: bool) -> (Child, String) {
         unsafe {
             libc::alarm(CHILD_SECONDS);
             libc::close(to_child);
-            let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-            let text = said.unwrap_or_default().join("\n");
+            let described = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            let text = described.unwrap_or_default().join("\n");
             libc::write(to_parent, text.as_ptr().cast(), text.len());
             libc::close(to_parent);
             let mut byte = 0_u8;
@@ -77,22 +78,22 @@ fn forked(body: impl FnOnce() -> Vec<String>, stays: bool) -> (Child, String) {
         }
         libc::close(from_child);
     }
-    (Child { id, go: to_child }, String::from_utf8(text).expect("text"))
+    (Child { id, exit_pipe: to_child }, String::from_utf8(text).expect("text"))
 }
 
-fn said(outcome: Result<impl Debug, Error>) -> String {
+fn described(outcome: Result<impl Debug, Error>) -> String {
     match outcome {
         Err(Error::Forked) => "forked".to_owned(),
         other => format!("{other:?}"),
     }
 }
 
-fn all_forked(heard: &str, count: usize) {
-    assert_eq!(heard, vec!["forked"; count].join("\n"));
+fn assert_all_forked(output: &str, count: usize) {
+    assert_eq!(output, vec!["forked"; count].join("\n"));
 }
 
-/// A database of each engine with one person, in its directory or none.
-fn each(name: &str) -> Vec<(Option<Directory>, Database, Table<Person>)> {
+/// Opens a database of each engine with one person, in a directory or in memory.
+fn databases_of_each_engine(name: &str) -> Vec<(Option<Directory>, Database, Table<Person>)> {
     let mut all = Vec::new();
     let mut add = |directory: Option<Directory>, builder: Builder| {
         let (database, people) = declare(builder).expect("a database");
@@ -112,14 +113,14 @@ fn each(name: &str) -> Vec<(Option<Directory>, Database, Table<Person>)> {
 }
 
 #[test]
-fn a_child_can_do_nothing_with_what_its_parent_opened() {
-    for (directory, database, people) in each("fork") {
+fn a_child_cannot_use_a_database_of_its_parent() {
+    for (directory, database, people) in databases_of_each_engine("fork") {
         let mut session = database.session().expect("a session");
         let mut others = Some((database.begin().expect("begun"), database.session().expect("a session")));
         let ((), ticket) = session.transaction_async(|t| t.insert(people, &person(2))).expect("committed");
         let (mut session, mut ticket, mut handle) = (Some(session), Some(ticket), Some(database));
-        // What is taken in the child stays where it is in the parent.
-        let heard = in_child(|| {
+        // Values consumed in the child remain in the parent.
+        let output = in_child(|| {
             let hurried = TransactionOptions::new().durability(Durability::Async);
             let (mut open, idle) = others.take().expect("they are there");
             let mut session = session.take().expect("it is there");
@@ -127,31 +128,31 @@ fn a_child_can_do_nothing_with_what_its_parent_opened() {
             let database = handle.take().expect("it is there");
             let verb = open.insert(people, &person(3));
             vec![
-                said(session.transaction(|t| t.insert(people, &person(4)))),
-                said(session.with(hurried).transaction(|t| t.insert(people, &person(5)))),
-                said(session.snapshot(|t| t.get(people, &1))),
-                said(session.begin().map(drop)),
-                said(database.transaction(|t| t.get(people, &1))),
-                said(database.session().map(drop)),
-                said(database.begin().map(drop)),
-                said(database.flush()),
-                said(database.checkpoint()),
-                said(database.backup(std::env::temp_dir().join("isles-fork-never"))),
-                said(database.create_table::<Person>("others").map(drop)),
-                said(database.drop_table("people")),
-                said(ticket.wait()),
-                said(verb),
-                said(open.commit()),
-                said(idle.into_transaction().map(drop)),
+                described(session.transaction(|t| t.insert(people, &person(4)))),
+                described(session.with(hurried).transaction(|t| t.insert(people, &person(5)))),
+                described(session.snapshot(|t| t.get(people, &1))),
+                described(session.begin().map(drop)),
+                described(database.transaction(|t| t.get(people, &1))),
+                described(database.session().map(drop)),
+                described(database.begin().map(drop)),
+                described(database.flush()),
+                described(database.checkpoint()),
+                described(database.backup(std::env::temp_dir().join("isles-fork-never"))),
+                described(database.create_table::<Person>("others").map(drop)),
+                described(database.drop_table("people")),
+                described(ticket.wait()),
+                described(verb),
+                described(open.commit()),
+                described(idle.into_transaction().map(drop)),
                 {
                     drop(session);
                     drop(ticket);
-                    said(database.close())
+                    described(database.close())
                 },
             ]
         });
-        all_forked(&heard, 17);
-        // Nothing of that has changed anything here.
+        assert_all_forked(&output, 17);
+        // The calls of the child have changed nothing in the parent.
         let database = handle.expect("the child has taken a copy");
         let ids: Vec<u64> = everybody(&database, people).iter().map(|person| person.id).collect();
         assert_eq!(ids, [1, 2]);
@@ -167,11 +168,11 @@ fn a_child_can_do_nothing_with_what_its_parent_opened() {
 
 #[test]
 fn a_transaction_that_forks_commits_in_the_parent_only() {
-    for (_directory, database, people) in each("fork-within") {
+    for (_directory, database, people) in databases_of_each_engine("fork-within") {
         let mut session = database.session().expect("a session");
         let mut open = Some(database.begin().expect("begun"));
-        let heard = in_child(|| vec![said(open.take().expect("begun").commit())]);
-        all_forked(&heard, 1);
+        let output = in_child(|| vec![described(open.take().expect("begun").commit())]);
+        assert_all_forked(&output, 1);
         let mut open = open.expect("the child has taken a copy");
         open.insert(people, &person(20)).expect("inserted");
         open.commit().expect("committed");
@@ -179,18 +180,19 @@ fn a_transaction_that_forks_commits_in_the_parent_only() {
         session
             .transaction(|t| {
                 t.insert(people, &person(21))?;
-                body_heard = in_child(|| vec![said(t.insert(people, &person(22))), said(t.get(people, &1))]);
+                body_heard =
+                    in_child(|| vec![described(t.insert(people, &person(22))), described(t.get(people, &1))]);
                 Ok(())
             })
             .expect("committed");
-        all_forked(&body_heard, 2);
+        assert_all_forked(&body_heard, 2);
         assert_eq!(everybody(&database, people).len(), 3);
     }
 }
 
 #[test]
-fn a_child_keeps_no_directory_locked() {
-    for (directory, database, _) in each("fork-lock") {
+fn a_child_does_not_keep_a_directory_locked() {
+    for (directory, database, _) in databases_of_each_engine("fork-lock") {
         let Some(directory) = directory else { continue };
         let (child, _) = forked(Vec::new, true);
         let clone = database.clone();
@@ -199,18 +201,18 @@ fn a_child_keeps_no_directory_locked() {
         let check = Database::check(&directory.0).expect("nobody has it open");
         assert_eq!(check.tables.len(), 1);
         child.end();
-        // A child that drops what it has of its parent's leaves the lock alone.
+        // A child that drops its copy of the parent's database does not release the lock.
         let builder = match check.last_epoch {
             0 => Database::at(&directory.0).pages(8 << 20),
             _ => Database::at(&directory.0),
         };
         let (again, people) = declare(builder).expect("a database");
         let mut again = Some(again);
-        let heard = in_child(|| {
+        let output = in_child(|| {
             drop(again.take());
             vec!["dropped".to_owned()]
         });
-        assert_eq!(heard, "dropped");
+        assert_eq!(output, "dropped");
         assert!(Database::check(&directory.0).is_err(), "it is open");
         let again = again.expect("the child has dropped a copy");
         assert_eq!(again.transaction(|t| t.exists(people, &1)), Ok(true));
@@ -218,16 +220,16 @@ fn a_child_keeps_no_directory_locked() {
 }
 
 #[test]
-fn a_child_opens_databases_of_its_own() {
+fn a_child_can_open_its_own_databases() {
     let (database, people) = people(Scheme::Silo, 1).expect("a database");
     let directory = Directory::new("fork-own");
-    let heard = in_child(|| {
+    let output = in_child(|| {
         let (own, table) = directory.open(Scheme::Silo).expect("a database");
         let done = own.transaction(|t| t.insert(table, &person(7)));
         let closed = own.close();
-        vec![format!("{done:?} {closed:?}"), said(database.transaction(|t| t.get(people, &0)))]
+        vec![format!("{done:?} {closed:?}"), described(database.transaction(|t| t.get(people, &0)))]
     });
-    assert_eq!(heard, "Ok(()) Ok(())\nforked");
+    assert_eq!(output, "Ok(()) Ok(())\nforked");
     let (own, table) = directory.open(Scheme::Silo).expect("a database");
     assert_eq!(everybody(&own, table).len(), 1);
 }

@@ -1,5 +1,5 @@
-//! Files that may not grow: as on a full disk, each write beyond a limit fails.
-// The test starts itself once more, under the limit.
+//! Limited file sizes: each write beyond a limit fails, as on a full disk.
+// The test starts itself again under the limit.
 #![allow(clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::common::Directory;
 use isles::{Database, Error, OpenReason, Row, Table};
 
-/// Names the directory to the process under the limit.
+/// Environment variable with the directory of the process under the limit.
 const UNDER: &str = "ISLES_UNDER_A_LIMIT";
 const ROWS: u64 = 40;
 /// Bytes of a row: all rows together do not fit into a file of a checkpoint, and each does into a
@@ -36,9 +36,9 @@ fn open(path: &Path) -> isles::Result<(Database, Table<Big>)> {
     Ok((builder.open()?, rows))
 }
 
-/// Runs this test in a process whose files have at most so many blocks.
+/// Runs this test in a process whose files have at most `blocks` blocks.
 fn under(test: &str, blocks: u32, path: &Path) {
-    // A write beyond the limit is a signal, unless somebody ignores it: the library does.
+    // A write beyond the limit raises a signal unless the process ignores it: the library does.
     let script = "ulimit -f \"$0\"; exec \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, &blocks.to_string()]);
@@ -52,7 +52,7 @@ fn directory_under_the_limit() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_checkpoint_without_room_leaves_the_log_and_what_is_acknowledged() {
+fn a_checkpoint_on_a_full_disk_keeps_the_log_and_acknowledged_commits() {
     if let Some(path) = directory_under_the_limit() {
         let (database, rows) = open(&path).expect("segments fit");
         for id in 0..2 * ROWS {
@@ -61,13 +61,13 @@ fn a_checkpoint_without_room_leaves_the_log_and_what_is_acknowledged() {
         let refused = database.checkpoint().expect_err("one file for all rows");
         let is_told = |why: &str| why.contains("checkpoint") && why.contains("ulimit -f");
         assert!(matches!(&refused, Error::NotDurable(why) if is_told(why)), "{refused}");
-        // The log goes on.
+        // The log continues.
         database.transaction(|t| t.delete(rows, &0)).expect("the log has room");
         return;
     }
     let directory = Directory::new("full-checkpoint");
     under(
-        "full::a_checkpoint_without_room_leaves_the_log_and_what_is_acknowledged",
+        "full::a_checkpoint_on_a_full_disk_keeps_the_log_and_acknowledged_commits",
         SEGMENTS_FIT,
         &directory.0,
     );
@@ -81,7 +81,7 @@ fn a_checkpoint_without_room_leaves_the_log_and_what_is_acknowledged() {
 }
 
 #[test]
-fn a_log_without_room_acknowledges_nothing_and_loses_nothing() {
+fn a_log_on_a_full_disk_acknowledges_nothing_and_loses_nothing() {
     if let Some(path) = directory_under_the_limit() {
         for path in [path.join("new"), path.join("old")] {
             let (database, rows) = match open(&path) {
@@ -108,11 +108,11 @@ fn a_log_without_room_acknowledges_nothing_and_loses_nothing() {
     let (database, rows) = open(&old).expect("a database");
     database.transaction(|t| t.insert(rows, &big(1))).expect("inserted");
     drop(database);
-    under("full::a_log_without_room_acknowledges_nothing_and_loses_nothing", NOTHING_FITS, &directory.0);
+    under("full::a_log_on_a_full_disk_acknowledges_nothing_and_loses_nothing", NOTHING_FITS, &directory.0);
     for (path, expected) in [(old, vec![1]), (directory.0.join("new"), vec![])] {
         let mut builder = Database::at(&path);
         let rows = builder.table::<Big>("rows");
-        // A table whose creation was not acknowledged may be there, and is empty.
+        // A table whose creation was not acknowledged may exist, and is empty.
         builder.tables_of_directory().expect("readable");
         let database = builder.open().expect("what was refused is no obstacle");
         let ids =

@@ -1,4 +1,4 @@
-//! Iterators over ranges, rows by many keys, and verbs that look up once.
+//! Iterators over ranges, reads of many keys, and verbs that look up a row once.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods)]
 
@@ -11,7 +11,7 @@ use isles::{Database, Error, Result, Row, Scheme, Table, TableOptions, prefix, p
 const MANY: u64 = 700;
 
 #[test]
-fn iterators_give_what_scans_give() {
+fn iterators_and_scans_return_the_same_rows() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, MANY).expect("a database");
         let outcome = database.transaction(|t| {
@@ -53,9 +53,9 @@ fn iterators_give_what_scans_give() {
     }
 }
 
-/// Rows that the program changes between two steps, against a model.
+/// Compares changes between two steps of an iterator with a model.
 #[test]
-fn the_transaction_goes_on_between_rows() {
+fn verbs_may_run_between_rows_of_an_iterator() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, MANY).expect("a database");
         let mut model: BTreeMap<u64, Person> = (0..MANY).map(|id| (id, person(id))).collect();
@@ -65,8 +65,8 @@ fn the_transaction_goes_on_between_rows() {
             while let Some(row) = rows.next() {
                 let row = row?;
                 seen += 1;
-                // The row itself goes, or another one changes: also the last of those that were
-                // read ahead.
+                // The program deletes the row itself or changes another row, also the last row that
+                // was read ahead.
                 if row.id % 3 == 0 {
                     rows.transaction().delete(people, &row.id)?;
                 } else {
@@ -82,8 +82,7 @@ fn the_transaction_goes_on_between_rows() {
     }
 }
 
-/// All of a range that an iterator has gone through is protected, also where one of its scans ended
-/// and the next began.
+/// The range that an iterator has visited is protected, also at the boundary of two batches.
 #[test]
 fn iterators_protect_their_range() {
     let (database, people) = people(Scheme::Silo, 0).expect("a database");
@@ -100,7 +99,7 @@ fn iterators_protect_their_range() {
         assert!(matches!(open.commit(), Err(Error::Conflict { .. })), "{phantom} appeared");
         other.transaction(|t| t.delete(people, &phantom)).expect("deleted");
     }
-    // Where it has not been, others may insert.
+    // Other transactions may insert behind the visited range.
     let mut open = session.begin().expect("begun");
     assert_eq!(open.scan(people, ..).rows().take(3).filter(|row| row.is_ok()).count(), 3);
     other.transaction(|t| t.insert(people, &person(985))).expect("inserted");
@@ -128,7 +127,7 @@ fn iterators_end_with_their_first_error() {
 }
 
 #[test]
-fn many_keys_at_once() {
+fn get_many_returns_rows_in_order() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 100).expect("a database");
         let keys: Vec<u64> = (0..300).map(|number| number * 7 % 150).collect();
@@ -174,7 +173,7 @@ fn fields_change_in_place() {
 }
 
 #[test]
-fn what_is_there_is_ignored() {
+fn insert_or_ignore_keeps_the_existing_row() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 10).expect("a database");
         let outcome = database.transaction(|t| {
@@ -192,9 +191,9 @@ fn what_is_there_is_ignored() {
     }
 }
 
-/// Threads that want the same keys: each key is inserted once, and nobody sees an error.
+/// Threads insert the same keys: each key is inserted once, and no thread gets an error.
 #[test]
-fn ignoring_is_decided_once() {
+fn concurrent_insert_or_ignore_inserts_once() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 0).expect("a database");
         let threads: Vec<_> = (0..3u16)

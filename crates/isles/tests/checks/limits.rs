@@ -38,7 +38,7 @@ fn a_full_database_stays_usable() {
 }
 
 #[test]
-fn a_transaction_has_so_many_rows() {
+fn a_transaction_has_a_limit_of_rows() {
     #[derive(Row)]
     #[row(key(id))]
     struct Tiny {

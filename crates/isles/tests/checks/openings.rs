@@ -1,5 +1,6 @@
-//! Directories that cannot be opened: each has its reason, says what to do, and stays as it was.
-// The test makes files, and damages some.
+//! Directories that cannot be opened: each error has a reason and a remedy, and the directory stays
+//! unchanged.
+// The test creates files, and damages some.
 #![allow(clippy::disallowed_methods)]
 
 use std::error::Error as _;
@@ -8,7 +9,7 @@ use std::path::Path;
 use crate::common::{Directory, person};
 use isles::{Database, Error, OpenReason, Scheme};
 
-/// Why a directory cannot be opened.
+/// Returns the reason why a directory cannot be opened.
 fn refusal(path: &Path) -> (OpenReason, Error) {
     let mut builder = Database::at(path);
     builder.table::<crate::common::Person>("people");
@@ -60,7 +61,7 @@ fn reasons_are_typed_and_have_their_source() {
 }
 
 #[test]
-fn damage_is_told_from_other_trouble() {
+fn damage_is_distinguished_from_other_errors() {
     let directory = Directory::new("damaged");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
     database.transaction(|t| (0..50).try_for_each(|id| t.insert(people, &person(id)))).expect("inserted");

@@ -1,4 +1,4 @@
-//! Sessions and transactions that are kept, sent and left behind.
+//! Sessions and transactions that are kept in structs, sent to other threads, and dropped.
 // A program of a user has threads of its own.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -17,7 +17,7 @@ fn handles_are_owned() {
     is_owned::<Ticket>();
 }
 
-/// What a server has: nothing of it borrows.
+/// State of a server: nothing in it borrows.
 struct Server {
     pool: std::sync::Mutex<Vec<Session>>,
     people: Table<Person>,
@@ -105,7 +105,7 @@ fn a_transaction_goes_from_thread_to_thread() {
         })
         .join()
         .expect("no panic");
-        // Functions that are written for bodies of closures take it too.
+        // Functions that take a `Transaction` work with transaction objects too.
         let age = |t: &mut isles::Transaction<'_>, id| t.get_field(people, &id, Person::AGE);
         assert_eq!(age(&mut open.verbs(), 2), Ok(Some(2)));
         let (mut session, outcome) = open.commit_into_session();
@@ -121,7 +121,7 @@ fn a_transaction_goes_from_thread_to_thread() {
 }
 
 #[test]
-fn objects_that_meet_conflict() {
+fn conflicting_transaction_objects_return_conflict() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
         let (mut one, mut two) = (database.session().expect("one"), database.session().expect("two"));
@@ -134,7 +134,7 @@ fn objects_that_meet_conflict() {
         let mut first = one.begin().expect("begun");
         let second = raise(&mut two, &mut first);
         let first = first.commit();
-        // One of them commits, whichever, and the other one hears of it: nobody hangs.
+        // One of the two commits and the other one conflicts; no thread hangs.
         let conflicts = [&first, &second].into_iter().filter(|outcome| match outcome {
             Ok(()) => false,
             Err(Error::Conflict { attempts: 1, .. }) => true,
@@ -146,7 +146,7 @@ fn objects_that_meet_conflict() {
 }
 
 #[test]
-fn the_commit_tells_the_error_of_a_verb() {
+fn the_commit_returns_the_error_of_a_failed_verb() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
         let before = everybody(&database, people);
@@ -171,7 +171,8 @@ fn the_commit_tells_the_error_of_a_verb() {
     }
 }
 
-/// What an object was told counts if it was true: under an optimistic scheme the commit finds out.
+/// Results of a transaction object count only if they were current: under an optimistic scheme the
+/// commit validates them.
 #[test]
 fn decisions_on_outdated_reads_are_conflicts() {
     let (database, people) = people(Scheme::Silo, 10).expect("a database");
@@ -223,7 +224,7 @@ fn a_transaction_within_a_closure_is_nested() {
             t.exists(people, &1)
         });
         assert_eq!(outcome, Ok(true));
-        // An object is no closure: who has one open may run others.
+        // A thread with an open transaction object may run other transactions.
         let mut open = session.begin().expect("begun");
         open.update(people, &1, |row| row.age = 1).expect("changed");
         assert_eq!(database.transaction(|t| t.exists(people, &2)).is_ok(), scheme != Scheme::Hstore);
@@ -232,7 +233,7 @@ fn a_transaction_within_a_closure_is_nested() {
 }
 
 #[test]
-fn forgotten_transactions_are_noticed() {
+fn forgotten_transactions_are_detected() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 20).expect("a database");
         let mut session = database.session().expect("a session");
@@ -243,8 +244,8 @@ fn forgotten_transactions_are_noticed() {
         assert!(session.begin().is_err_and(noticed));
         assert!(session.transaction(|_| Ok(())).is_err_and(noticed));
         drop(session);
-        // Its place came back, and what it has locked stays locked: of this scheme that is the
-        // whole table.
+        // The session's place is free again, and its locks remain: under this scheme the whole
+        // table.
         let mut session = database.session().expect("a session");
         session.set_options(TransactionOptions::new().attempts(3));
         let changed = session.transaction(|t| t.set_field(people, &2, Person::AGE, &1));
@@ -265,7 +266,7 @@ fn a_database_in_use_is_not_closed() {
         assert_eq!(refusal, Error::InUse { sessions: 2, transactions: 1, tickets: 0, clones: 1 });
         let said = "2 sessions (1 of them in a transaction that is an object), 0 tickets and 1 clones";
         assert!(refusal.to_string().contains(said), "{refusal}");
-        // All of them go on.
+        // All handles continue to work.
         assert_eq!(open.commit(), Ok(()));
         session.transaction(|t| t.insert(people, &person(2))).expect("inserted");
         let second = directory.open(scheme).err();
@@ -281,7 +282,7 @@ fn a_database_in_use_is_not_closed() {
 }
 
 #[test]
-fn all_places_of_sessions_come_back() {
+fn dropped_sessions_free_their_places() {
     let database = Database::in_memory().sessions(2).open().expect("a database");
     for _ in 0..5 {
         let open = database.begin().expect("begun");

@@ -1,5 +1,4 @@
-//! Rows in pages: a database that the library opens as any other, and what the engine says of such
-//! databases.
+//! Databases whose rows lie in pages, through the library and through the engine's interface.
 
 use crate::common::{Directory, Person, person};
 use boundary::Transaction;
@@ -23,7 +22,7 @@ fn open(directory: &Directory) -> (boundary::Database<Hardware>, schema::Table<P
 }
 
 #[test]
-fn databases_of_pages_know_what_is_on_disk() {
+fn databases_of_pages_report_durable_commits() {
     let directory = Directory::new("pages-durable");
     let (database, people) = open(&directory);
     let c = Hardware::core();
@@ -38,7 +37,7 @@ fn databases_of_pages_know_what_is_on_disk() {
     assert!(!object.is_durable(c, commit.durable_with), "nobody has waited");
     assert_eq!(object.wait_durable_until(c, commit.durable_with, None), Ok(true));
     assert!(object.is_durable(c, commit.durable_with));
-    // It needs no session for that.
+    // This needs no session.
     let last = database.session(c, None, false).expect("the last session");
     assert!(object.is_durable(c, commit.durable_with));
     assert_eq!(object.wait_durable_until(c, commit.durable_with, None), Ok(true));
@@ -46,7 +45,7 @@ fn databases_of_pages_know_what_is_on_disk() {
 }
 
 #[test]
-fn a_directory_of_pages_is_something_else() {
+fn a_directory_of_pages_is_no_memory_database() {
     let directory = Directory::new("pages-opened");
     let (database, _) = open(&directory);
     database.close(Hardware::core()).expect("closed");
@@ -70,7 +69,7 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
     for id in 1..=300 {
         database.transaction(|t| t.insert(people, &person(id))).expect("nobody is in the way");
     }
-    // A transaction as an object: one that is dropped, one that is rolled back, one that commits.
+    // Transaction objects: one is dropped, one rolls back, one commits.
     let mut session = database.session().expect("a session");
     {
         let mut open = session.begin().expect("it begins");
@@ -100,7 +99,7 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
         memory.used > 0 && memory.used <= memory.touched && memory.touched <= memory.reserved,
         "{memory:?}"
     );
-    // A copy has not been closed, and says what is in it all the same.
+    // A copy was never closed, and can be checked all the same.
     let checked = Database::check(&copy.0).expect("it is whole");
     assert_eq!((&checked.tables[..], checked.closed), (&[("people".to_owned(), 299)][..], false));
     database.flush().expect("the disk is there");
@@ -115,7 +114,7 @@ fn rows_in_pages_are_used_as_rows_in_memory() {
 }
 
 #[test]
-fn what_pages_cannot_do_is_said() {
+fn unsupported_operations_over_pages_are_refused() {
     let refused = Database::in_memory().pages(8 << 20).open();
     assert!(matches!(refused, Err(Error::Misuse(why)) if why.contains("directory")), "{refused:?}");
     let directory = Directory::new("pages-refused");

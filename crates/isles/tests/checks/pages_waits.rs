@@ -1,5 +1,5 @@
-//! Who waits for whom over pages: nobody for ever for what its own thread has, or for what was
-//! forgotten.
+//! Waits for locks over pages: no transaction waits for ever for another transaction of its own
+//! thread, or for a forgotten one.
 
 // The test runs threads and files of the host.
 #![allow(clippy::disallowed_methods)]
@@ -17,7 +17,7 @@ fn people(directory: &Directory) -> (Database, Table<Person>) {
     (database, people)
 }
 
-/// Who would wait for ever hears of the deadline.
+/// A transaction that would wait for ever returns `Error::Deadline`.
 fn patient() -> TransactionOptions {
     TransactionOptions::new().deadline(Duration::from_secs(20))
 }
@@ -33,13 +33,13 @@ fn is_conflict<T: std::fmt::Debug>(outcome: Result<T, Error>) {
 }
 
 #[test]
-fn transactions_that_one_thread_has_open_do_not_wait_for_each_other() {
+fn transaction_objects_of_one_thread_do_not_wait_for_each_other_forever() {
     let directory = Directory::new("pages-one-thread");
     let (database, people) = people(&directory);
     let (mut one, mut other) = (database.session().expect("one"), database.session().expect("another"));
     let mut first = one.begin().expect("it begins");
     assert_eq!(first.set_field(people, &1, Person::AGE, &71), Ok(true));
-    // What it has written, what it has read, and what it has seen not to be there.
+    // A row that it has written, a row that it has read, and a key that it has found absent.
     assert_eq!(first.get_field(people, &2, Person::AGE), Ok(Some(person(2).age)));
     assert_eq!(first.get(people, &77), Ok(None));
     let mut second = other.with(patient()).begin().expect("it begins");
@@ -52,7 +52,7 @@ fn transactions_that_one_thread_has_open_do_not_wait_for_each_other() {
     let mut second = other.with(patient()).begin().expect("it begins");
     is_conflict(second.insert(people, &person(77)));
     drop(second);
-    // A closure is tried again, and not for ever.
+    // A closure is retried for a bounded time.
     let mut runs = 0;
     is_conflict(other.with(patient()).transaction(|t| {
         runs += 1;
@@ -65,7 +65,7 @@ fn transactions_that_one_thread_has_open_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_closure_waits_for_what_another_thread_has() {
+fn a_closure_waits_for_locks_of_another_thread() {
     let directory = Directory::new("pages-two-threads");
     let (database, people) = people(&directory);
     let mut open = database.begin().expect("it begins");
@@ -88,7 +88,7 @@ fn a_closure_waits_for_what_another_thread_has() {
 }
 
 #[test]
-fn a_transaction_that_is_forgotten_gives_back_what_it_has_locked() {
+fn a_forgotten_transaction_releases_its_locks() {
     let directory = Directory::new("pages-forgotten");
     let (database, people) = people(&directory);
     for is_dropped in [false, true] {
@@ -119,7 +119,7 @@ fn a_transaction_that_is_forgotten_gives_back_what_it_has_locked() {
 }
 
 #[test]
-fn a_body_that_panics_changes_nothing_and_keeps_nothing_locked() {
+fn a_panicking_body_changes_nothing_and_keeps_no_locks() {
     let directory = Directory::new("pages-panic");
     let (database, people) = people(&directory);
     let mut session = database.session().expect("a session");

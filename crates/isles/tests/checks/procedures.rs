@@ -1,5 +1,5 @@
-//! Procedures that are too long, or whose parts written by the program fail: each fails alone, and
-//! nobody waits for ever.
+//! Procedures that are too long or whose callbacks fail: only the procedure itself fails, and no
+//! caller waits for ever.
 // Callers are threads of the program.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -28,7 +28,7 @@ struct Note {
     text: String,
 }
 
-/// Where a value breaks on its way.
+/// Place at which the conversion of a value fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Way {
     #[default]
@@ -69,7 +69,7 @@ enum Fault {
     OnlyReads,
     Part,
     Run,
-    /// In the thread of a worker, when it forgets the step.
+    /// Panics on the thread of a worker when the step is dropped.
     Drop,
 }
 
@@ -83,13 +83,13 @@ impl Drop for Fault {
     }
 }
 
-/// Puts a text, and gives one back.
+/// Writes a text, and returns one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Step {
     part: u16,
     id: u32,
     text: String,
-    /// Bytes to give back; if there are none and no text, nothing is read or written.
+    /// Bytes to return; if there are none and no text, the step neither reads nor writes.
     gives: usize,
     way: Way,
     /// That of the output, by its number.
@@ -106,7 +106,7 @@ struct Given {
 
 /// Set while steps that block do so.
 static BLOCKED: AtomicBool = AtomicBool::new(false);
-/// Steps that have found it so.
+/// Number of steps that are blocked.
 static BLOCKED_STEPS: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug, Default)]
@@ -184,7 +184,7 @@ fn open() -> (Deployment<Work>, Table<Note>) {
     (builder.open(notes).unwrap(), notes)
 }
 
-/// What becomes of it, which is to end.
+/// Runs `what` and returns its result; fails the test if it does not end in time.
 fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     let (give, take) = mpsc::channel();
     std::thread::spawn(move || give.send(what()));
@@ -213,7 +213,7 @@ fn close(bank: Arc<Deployment<Work>>) {
 }
 
 #[test]
-fn rows_of_any_length_travel_in_steps() {
+fn rows_of_any_length_can_be_sent_in_steps() {
     let (bank, _) = open();
     let bank = Arc::new(bank);
     let text: String = (0..LONGEST).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
@@ -248,7 +248,7 @@ fn rows_of_any_length_travel_in_steps() {
 }
 
 #[test]
-fn what_is_too_long_to_travel_fails_alone() {
+fn a_message_that_is_too_long_fails_only_its_procedure() {
     let (bank, notes) = open();
     let bank = Arc::new(bank);
     let small = |part| Step { part, id: 7, text: "x".to_owned(), ..Step::default() };
@@ -270,7 +270,7 @@ fn what_is_too_long_to_travel_fails_alone() {
 }
 
 #[test]
-fn values_that_do_not_travel_fail_alone() {
+fn values_that_cannot_be_serialized_fail_only_their_procedure() {
     let (bank, notes) = open();
     let bank = Arc::new(bank);
     let small = |part| Step { part, id: 7, text: "x".to_owned(), ..Step::default() };
@@ -289,7 +289,7 @@ fn values_that_do_not_travel_fail_alone() {
 }
 
 #[test]
-fn callbacks_that_panic_fail_alone() {
+fn a_panicking_callback_fails_only_its_procedure() {
     let (bank, _) = open();
     let bank = Arc::new(bank);
     let small = |part| Step { part, ..Step::default() };
@@ -316,7 +316,7 @@ fn callbacks_that_panic_fail_alone() {
 }
 
 #[test]
-fn a_panic_that_nothing_catches_is_told_to_everybody() {
+fn an_uncaught_panic_of_a_worker_fails_all_callers() {
     for parts in [[0, 0], [0, 1]] {
         let (bank, _) = open();
         let bank = Arc::new(bank);
@@ -336,7 +336,7 @@ fn a_panic_that_nothing_catches_is_told_to_everybody() {
 }
 
 #[test]
-fn nobody_waits_longer_than_its_deadline_for_a_step_that_does_not_end() {
+fn no_caller_waits_beyond_its_deadline_for_a_step_that_does_not_end() {
     let (bank, _) = open();
     let bank = Arc::new(bank);
     BLOCKED.store(true, Ordering::SeqCst);

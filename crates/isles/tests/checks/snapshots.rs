@@ -8,7 +8,7 @@ use crate::common::{Directory, Person, SCHEMES, everybody, people, person};
 use isles::{Error, Scheme, TransactionOptions};
 
 #[test]
-fn other_schemes_say_that_there_are_none() {
+fn schemes_without_snapshots_return_an_error() {
     for scheme in SCHEMES.into_iter().filter(|scheme| *scheme != Scheme::Mvcc) {
         let (database, people) = people(scheme, 3).expect("a database");
         let refusal = database.snapshot(|t| t.exists(people, &1)).expect_err("no snapshots");

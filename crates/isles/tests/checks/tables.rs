@@ -56,7 +56,7 @@ fn insert(database: &Database, accounts: Table<Account>, id: u64, balance: i64) 
 }
 
 #[test]
-fn indexes_and_tables_come_and_go() -> Result<()> {
+fn indexes_and_tables_change_between_openings() -> Result<()> {
     let directory = Directory::new("change");
     let (database, (accounts, drafts)) =
         directory.open(|b| (b.table::<Account>("accounts"), b.table::<Account>("drafts")))?;
@@ -91,7 +91,7 @@ fn indexes_and_tables_come_and_go() -> Result<()> {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() -> Result<()> {
+fn invalid_changes_are_refused_and_change_nothing() -> Result<()> {
     let directory = Directory::new("refuse");
     let (database, accounts) = directory.open(|b| b.table::<Account>("accounts"))?;
     insert(&database, accounts, 1, 5)?;

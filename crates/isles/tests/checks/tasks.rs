@@ -62,7 +62,7 @@ fn tasks_wait_for_commits() {
 
 /// A runtime that throws jobs away wakes who waits, and another job is asked for.
 #[test]
-fn a_job_that_is_lost_is_asked_for_again() {
+fn a_lost_job_is_requested_again() {
     let directory = Directory::new("tasks-lost");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
     let mut session = database.session().expect("a session");
@@ -79,7 +79,7 @@ fn a_job_that_is_lost_is_asked_for_again() {
 }
 
 #[test]
-fn a_task_that_gives_up_keeps_nobody() {
+fn a_dropped_future_does_not_delay_other_tasks() {
     let directory = Directory::new("tasks-given-up");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
     let kept: Arc<Mutex<Vec<BlockingJob>>> = Arc::default();

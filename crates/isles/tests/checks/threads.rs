@@ -6,7 +6,7 @@ use crate::common::{Person, SCHEMES, everybody, people, person};
 use isles::{CancelToken, Database, Error, Index, Session, Table};
 
 #[test]
-fn handles_travel() {
+fn handles_are_sent_between_threads() {
     fn is_static_and_shared<T: Clone + Send + Sync + 'static>() {}
     fn is_sent<T: Send>() {}
     is_static_and_shared::<Database>();
@@ -18,7 +18,7 @@ fn handles_travel() {
 }
 
 #[test]
-fn money_is_neither_made_nor_lost() {
+fn transfers_keep_the_total() {
     const TRANSFERS: u64 = 2_000;
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 4).expect("a database");
@@ -59,7 +59,7 @@ fn money_is_neither_made_nor_lost() {
 /// Two threads each look for a free number and take it: without protection against phantoms both
 /// take the same.
 #[test]
-fn chosen_keys_are_unique() {
+fn concurrent_sessions_choose_unique_keys() {
     const EACH: u64 = 500;
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 0).expect("a database");
@@ -113,7 +113,7 @@ fn sessions_and_databases_end_in_any_order() {
 
 /// A session between transactions does not keep the memory of deleted rows from being used again.
 #[test]
-fn idle_sessions_hold_nothing_up() {
+fn idle_sessions_delay_no_other_session() {
     for scheme in SCHEMES {
         let builder = Database::in_memory().scheme(scheme).memory_limit(1 << 20);
         let (database, people) = crate::common::declare(builder).expect("a database");

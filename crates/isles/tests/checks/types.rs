@@ -64,7 +64,7 @@ fn all() -> Vec<Thing> {
 }
 
 #[test]
-fn every_type_comes_back() {
+fn every_type_round_trips() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("types-{scheme:?}"));
         let (database, things) = declare(Database::at(&directory.0).scheme(scheme)).expect("a database");
@@ -99,7 +99,7 @@ fn every_type_comes_back() {
 }
 
 #[test]
-fn values_come_and_go() {
+fn optional_values_are_set_and_cleared() {
     for scheme in SCHEMES {
         let (database, things) = declare(Database::in_memory().scheme(scheme)).expect("a database");
         let mut model = thing(1);
@@ -155,7 +155,7 @@ fn texts_are_never_cut() {
 }
 
 #[test]
-fn tails_have_a_bound() {
+fn tails_have_a_maximum_length() {
     let (database, things) = declare(Database::in_memory()).expect("a database");
     let long = |bytes| Thing { name: "x".repeat(bytes), ..thing(1) };
     assert_eq!(database.transaction(|t| t.insert(things, &long(1 << 19))), Ok(()));

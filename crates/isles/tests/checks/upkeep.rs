@@ -48,7 +48,7 @@ fn statistics_count_how_transactions_end() {
 }
 
 #[test]
-fn latencies_are_counted_if_the_program_wants_it() {
+fn latencies_are_recorded_if_enabled() {
     for scheme in SCHEMES {
         let (database, people) =
             declare(Database::in_memory().scheme(scheme).latencies(true)).expect("a database");
@@ -73,7 +73,7 @@ fn latencies_are_counted_if_the_program_wants_it() {
 }
 
 #[test]
-fn statistics_say_what_attempts_collided_on() {
+fn statistics_count_conflicts_by_kind() {
     for scheme in SCHEMES {
         let (database, people) = people(scheme, 10).expect("a database");
         let (mut one, mut two) =
@@ -96,7 +96,7 @@ fn statistics_say_what_attempts_collided_on() {
 }
 
 #[test]
-fn statistics_know_memory_log_and_epochs() {
+fn statistics_report_memory_log_and_epochs() {
     for scheme in SCHEMES {
         let directory = Directory::new(&format!("statistics-{scheme:?}"));
         let (database, people) =
@@ -134,7 +134,7 @@ fn heard(builder: Builder, slow: Duration) -> (Builder, Receiver<Event>) {
 }
 
 #[test]
-fn listeners_hear_of_openings_checkpoints_and_the_end() {
+fn listeners_receive_openings_checkpoints_and_the_end() {
     let directory = Directory::new("events");
     let never = Duration::from_secs(3600);
     let (builder, hear) = heard(Database::at(&directory.0), never);
@@ -161,7 +161,7 @@ fn listeners_hear_of_openings_checkpoints_and_the_end() {
 }
 
 #[test]
-fn listeners_hear_of_slow_transactions_and_may_use_the_database() {
+fn listeners_receive_slow_transactions_and_may_use_the_database() {
     for scheme in SCHEMES {
         let (tell, hear) = channel();
         let handle = std::sync::Arc::new(std::sync::OnceLock::<(Database, isles::Table<Person>)>::new());
@@ -254,7 +254,7 @@ fn backups_are_made_while_transactions_run() {
 }
 
 #[test]
-fn backups_have_what_nobody_waited_for() {
+fn backups_include_asynchronous_commits() {
     let directory = Directory::new("backup-async");
     let copy = Directory::new("backup-async-copy");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
@@ -268,7 +268,7 @@ fn backups_have_what_nobody_waited_for() {
 }
 
 #[test]
-fn bad_backups_leave_nothing() {
+fn failed_backups_leave_no_files() {
     let directory = Directory::new("backup-bad");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
     database.transaction(|t| t.insert(people, &person(1))).expect("inserted");
@@ -304,7 +304,7 @@ fn bad_backups_leave_nothing() {
 }
 
 #[test]
-fn checks_find_damage_and_who_has_it_open() {
+fn checks_find_damage_and_refuse_open_directories() {
     let directory = Directory::new("check");
     let (database, people) = directory.open(Scheme::Silo).expect("a database");
     database.transaction(|t| (0..50).try_for_each(|id| t.insert(people, &person(id)))).expect("inserted");

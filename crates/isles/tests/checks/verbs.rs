@@ -29,8 +29,8 @@ fn rows_are_found_by_every_index() {
 }
 
 #[test]
-fn transactions_see_what_they_wrote() {
-    everywhere("verbs-transactions_see_what_they_wrote", 10, |database, people| {
+fn transactions_see_their_own_changes() {
+    everywhere("verbs-transactions_see_their_own_changes", 10, |database, people| {
         let outcome = database.transaction(|t| {
             let age = t.update(people, &3, |row| {
                 row.age += 1;
@@ -122,8 +122,8 @@ fn scans_change_all_rows_of_a_range() {
 }
 
 #[test]
-fn errors_within_scans_come_through() {
-    everywhere("verbs-errors_within_scans_come_through", 50, |database, people| {
+fn errors_of_visitors_are_returned() {
+    everywhere("verbs-errors_of_visitors_are_returned", 50, |database, people| {
         let outcome = database.transaction(|t| {
             t.scan(people, ..).try_for_each(|t, row| match row.id {
                 9 => t.insert(people, &person(9)).map(|()| ControlFlow::Continue(())),
@@ -145,8 +145,8 @@ fn errors_within_scans_come_through() {
 
 /// A key that passes from row to row within one transaction.
 #[test]
-fn deleted_keys_are_taken_again() {
-    everywhere("verbs-deleted_keys_are_taken_again", 10, |database, people| {
+fn deleted_keys_can_be_inserted_again() {
+    everywhere("verbs-deleted_keys_can_be_inserted_again", 10, |database, people| {
         let mut session = database.session().expect("a session");
         for commits in [false, true] {
             let outcome = session.transaction(|t| {

@@ -67,7 +67,7 @@ fn beside_a_sleeper(database: &Database, others: Table<Person>, beside: impl FnO
 }
 
 #[test]
-fn commits_do_not_wait_for_who_sleeps_inside_a_closure() {
+fn commits_do_not_wait_for_a_sleeping_closure() {
     for scheme in SCHEMES {
         let directory = Directory::new("commits", scheme);
         let (database, people, others) = directory.open(scheme);
@@ -82,7 +82,7 @@ fn commits_do_not_wait_for_who_sleeps_inside_a_closure() {
 }
 
 #[test]
-fn checkpoints_do_not_wait_for_who_sleeps_inside_a_closure() {
+fn checkpoints_do_not_wait_for_a_sleeping_closure() {
     // Under `hstore` whoever has read a row has the table to itself, so that it cannot be copied.
     for scheme in SCHEMES.into_iter().filter(|scheme| *scheme != Scheme::Hstore) {
         let directory = Directory::new("checkpoints", scheme);
@@ -142,7 +142,7 @@ impl CountAll for isles::Transaction<'_> {
 
 /// A commit at whose end no time is left is told as one that has happened, and nothing else.
 #[test]
-fn who_waits_for_the_disk_too_long_is_told_the_truth() {
+fn a_deadline_during_the_flush_returns_durability_unknown() {
     for scheme in SCHEMES {
         let directory = Directory::new("deadline", scheme);
         let (database, people, _) = directory.open(scheme);

@@ -16,7 +16,7 @@ const PROGRAMS: u64 = 6;
 /// A model that differs from the engine in one thing is an engine that differs from the model in
 /// it.
 #[test]
-fn a_difference_from_the_model_is_found() {
+fn differences_from_the_model_are_found() {
     for fault in Fault::ALL {
         let found = (0..PROGRAMS).any(|number| {
             // Directories tell nothing more of these.
@@ -30,7 +30,7 @@ fn a_difference_from_the_model_is_found() {
 
 /// An engine whose transactions are not isolated shows every anomaly there is a case of.
 #[test]
-fn every_anomaly_is_seen_where_transactions_are_not_isolated() {
+fn every_anomaly_is_detected_without_isolation() {
     let engine = Engine::Memory(Scheme::Silo);
     let found = anomalies::run_all(engine, Place::NoIsolation).expect("nobody waits");
     let wrong: BTreeSet<_> = found.wrong.into_iter().map(|(name, _)| name).collect();
@@ -43,7 +43,7 @@ fn every_anomaly_is_seen_where_transactions_are_not_isolated() {
 /// Two-phase locking over pages that leaves locks out: the engine's own mutants, through the
 /// library.
 #[test]
-fn locks_that_are_left_out_are_missed() {
+fn omitted_locks_are_detected() {
     let find = |rule| {
         let engine = Engine::BrokenPages(rule);
         let found = anomalies::run_all(engine, Place::OneThread).expect("nobody waits for ever");

@@ -77,7 +77,7 @@ macro_rules! engines {
             use super::*;
 
             #[test]
-            fn every_function_does_what_the_model_does() {
+            fn every_function_agrees_with_the_model() {
                 conforms($engine);
             }
 
@@ -87,7 +87,7 @@ macro_rules! engines {
             }
 
             #[test]
-            fn transactions_side_by_side_have_an_order() {
+            fn concurrent_transactions_are_serializable() {
                 is_serializable($engine);
             }
         }
@@ -102,7 +102,7 @@ macro_rules! engines {
 
 /// Two and three instances, under every scheme.
 #[test]
-fn procedures_at_once_have_an_order() {
+fn concurrent_procedures_are_serializable() {
     for number in 0..Scheme::ALL.len() as u64 {
         let marks = procedures::run(number, count(15)).unwrap_or_else(|why| panic!("{why}"));
         assert!(marks.several > 0, "deployment {number}: {marks:?}");

@@ -111,7 +111,7 @@ fn type_name(name: &str) -> &str {
 }
 
 #[test]
-fn the_source_is_read_as_it_is_written() {
+fn public_functions_are_parsed_from_the_source() {
     let source = "
 impl<'a, R: Row, K: Key> Scan<'a, R, K> {
     /// All.

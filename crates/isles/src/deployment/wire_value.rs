@@ -1,8 +1,8 @@
-//! Values of the program on their way between instances.
+//! Values of the program that are sent between instances.
 //!
-//! A program's values are made into bytes, and bytes into values, by code of the program, which may
-//! refuse or panic. So what travels is bytes, which a message only carries: whoever sends and
-//! whoever receives opens them where one transaction fails, and no link.
+//! Code of the program serializes and deserializes these values, and that code may fail or panic. A
+//! message therefore contains them as bytes. Sender and receiver convert the bytes at a place where
+//! a failure ends one transaction and not the link.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,22 +12,22 @@ use serde::de::{DeserializeOwned, Error as _, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value of the program: as it is, or as it travels.
+/// A value of the program, or its serialized form.
 #[derive(Debug)]
-pub(super) enum Carried<T> {
+pub(super) enum WireValue<T> {
     Value(T),
     Bytes(Vec<u8>),
 }
 
-/// A value that has travelled, and is not one of its type.
+/// The bytes are not a value of the expected type.
 #[derive(Debug)]
 pub(super) struct Unreadable;
 
-impl<T: Serialize> Serialize for Carried<T> {
+impl<T: Serialize> Serialize for WireValue<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Carried::Bytes(bytes) => to.serialize_bytes(bytes),
-            Carried::Value(value) => {
+            WireValue::Bytes(bytes) => to.serialize_bytes(bytes),
+            WireValue::Value(value) => {
                 let written = catch_unwind(AssertUnwindSafe(|| postcard::to_allocvec(value)));
                 let written = written.map_err(|_| S::Error::custom("it panicked"))?;
                 to.serialize_bytes(&written.map_err(S::Error::custom)?)
@@ -36,19 +36,19 @@ impl<T: Serialize> Serialize for Carried<T> {
     }
 }
 
-impl<'de, T> Deserialize<'de> for Carried<T> {
+impl<'de, T> Deserialize<'de> for WireValue<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Bytes<T>(PhantomData<T>);
 
         impl<T> Visitor<'_> for Bytes<T> {
-            type Value = Carried<T>;
+            type Value = WireValue<T>;
 
             fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
                 to.write_str("bytes")
             }
 
-            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Carried<T>, E> {
-                Ok(Carried::Bytes(bytes.to_vec()))
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<WireValue<T>, E> {
+                Ok(WireValue::Bytes(bytes.to_vec()))
             }
         }
 
@@ -56,20 +56,20 @@ impl<'de, T> Deserialize<'de> for Carried<T> {
     }
 }
 
-impl<T: DeserializeOwned> Carried<T> {
-    /// The value.
+impl<T: DeserializeOwned> WireValue<T> {
+    /// Returns the value.
     pub(super) fn open(self) -> Result<T, Unreadable> {
         match self {
-            Carried::Value(value) => Ok(value),
-            Carried::Bytes(bytes) => read(&bytes),
+            WireValue::Value(value) => Ok(value),
+            WireValue::Bytes(bytes) => read(&bytes),
         }
     }
 
-    /// Has `run` see the value.
+    /// Calls `run` with the value.
     pub(super) fn with<R>(&self, run: impl FnOnce(&T) -> R) -> Result<R, Unreadable> {
         match self {
-            Carried::Value(value) => Ok(run(value)),
-            Carried::Bytes(bytes) => read(bytes).map(|value| run(&value)),
+            WireValue::Value(value) => Ok(run(value)),
+            WireValue::Bytes(bytes) => read(bytes).map(|value| run(&value)),
         }
     }
 }
