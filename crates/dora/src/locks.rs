@@ -58,7 +58,7 @@ pub(crate) struct Locks {
 fn exclude(one: &Route, other: &Route) -> bool {
     one.table == other.table
         && (one.intent == Intent::Write || other.intent == Intent::Write)
-        && one.keys.meets(&other.keys)
+        && one.keys.overlaps(&other.keys)
 }
 
 fn overlaps(some: &[Route], others: &[Route]) -> bool {

@@ -1,6 +1,6 @@
-//! Code that rows and groups share. Offsets become constants `OFFSET_0`, `OFFSET_1`, .. and `END`,
-//! `ALIGN`, in the scope of the generated implementation, because only the compiler knows how long
-//! a field's type is.
+//! Code shared by rows and groups. Offsets are constants `OFFSET_0`, `OFFSET_1`, .. and `END`,
+//! `ALIGN` in the scope of the generated implementation, because only the compiler knows the length
+//! of a field's type.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,7 +8,7 @@ use syn::Ident;
 
 use crate::model::Struct;
 
-/// The constant with the place of column number `position`.
+/// Returns the constant with the offset of column number `position`.
 pub fn offset(position: usize) -> Ident {
     format_ident!("OFFSET_{position}")
 }
@@ -65,7 +65,7 @@ pub fn members(declared: &Struct) -> TokenStream {
     quote!(::std::vec![#(#members),*])
 }
 
-/// One constant a field: its place in `owner`.
+/// One constant for each field: its place in `owner`.
 pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
     let schema = &declared.schema;
     let constants = declared.columns.iter().enumerate().map(|(position, column)| {
@@ -90,7 +90,7 @@ pub fn constants(declared: &Struct, owner: &Ident) -> TokenStream {
 }
 
 /// Statements that write all fields of `self` to `to`, which has `#length` bytes, and zeros between
-/// them: equal values have equal bytes.
+/// them, so that equal values have equal bytes.
 pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
     let schema = &declared.schema;
     let mut end = quote!(0);
@@ -129,15 +129,14 @@ pub fn store(declared: &Struct, length: &TokenStream) -> TokenStream {
     }
 }
 
-/// The number of a column's bit among those that say which columns have no value, if it may have
-/// none.
+/// Returns the number of a column's null bit, if it is nullable.
 fn null_bit(declared: &Struct, position: usize) -> Option<usize> {
     let nullable = |column: &&crate::model::Column| column.nullable;
     nullable(&&declared.columns[position])
         .then(|| declared.columns[..position].iter().filter(nullable).count())
 }
 
-/// Bytes of the bits that say which columns have no value.
+/// Returns the number of bytes of the null bits.
 pub fn null_bytes(declared: &Struct) -> usize {
     declared.columns.iter().filter(|column| column.nullable).count().div_ceil(8)
 }

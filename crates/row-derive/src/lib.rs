@@ -1,15 +1,15 @@
 //! `#[derive(Row)]` and `#[derive(Value)]`: typed rows and groups of fixed layout. `schema::row`
 //! documents both.
 //!
-//! - `model`: what the struct and its attributes say, and what is wrong with them;
-//! - `layout`: the code that both derives share: offsets, columns, field constants, storing and
+//! - `model`: parses the struct and its attributes, and reports mistakes;
+//! - `layout`: code shared by both derives: offsets, columns, field constants, storing and
 //!   fetching;
 //! - `row`, `value`: the implementations.
 //!
-//! The generated code names the crate `schema` as `::schema`, or as `::isles::schema` where the
-//! embedded library gave the derive: its users depend on `isles` alone, which re-exports
-//! [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as `Row` and `Value`. `#[row(crate = path)]`
-//! names any other path.
+//! The generated code refers to the crate `schema` as `::schema`. Users of the embedded library
+//! depend on `isles` alone, which re-exports [`macro@EmbeddedRow`] and [`macro@EmbeddedValue`] as
+//! `Row` and `Value`; their code refers to `::isles::schema`. `#[row(crate = path)]` sets any other
+//! path.
 
 #![forbid(unsafe_code)]
 
@@ -21,12 +21,12 @@ mod value;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, Path, parse_macro_input, parse_quote};
 
-/// Where the schema crate is for crates that depend on it.
+/// Path of the schema crate in crates that depend on it.
 fn schema() -> Path {
     parse_quote!(::schema)
 }
 
-/// Where the schema crate is for programs that depend on the embedded library.
+/// Path of the schema crate in programs that depend on the embedded library.
 fn embedded() -> Path {
     parse_quote!(::isles::schema)
 }
@@ -37,12 +37,13 @@ fn embedded() -> Path {
 /// - `key(column, ..)`: the primary key; required;
 /// - `index(name(column, ..), ..)`: indexes that are not unique;
 /// - `unique_index(name(column, ..), ..)`: unique indexes;
-/// - `crate = path`: where the schema crate is, `::schema` by default.
+/// - `crate = path`: the path of the schema crate, by default `::schema`.
 ///
 /// Fields are values of fixed length, `Option`s of these, and `String`, `Vec<u8>` and their
-/// `Option`s, which have any length: the derive knows these three by their names. Columns of keys
-/// have a fixed length and always a value. The last field may be marked `#[row(tail)]`: a `Vec<u8>`
-/// that is all of the variable-length part, without a directory, which saves 4 bytes a row.
+/// `Option`s, which have any length. The derive recognizes `Option`, `String` and `Vec` by their
+/// names. Columns of keys have a fixed length and are not `Option`s. The last field may be a
+/// `Vec<u8>` marked `#[row(tail)]`: it is then the whole variable-length part, without a directory,
+/// which saves 4 bytes in each row.
 ///
 /// Besides the trait, the struct gets the constants `KEY` (its primary key's `IndexId`), one
 /// `Field` for each field of the fixed part (`NullableField` for an `Option`), as visible as the
@@ -70,15 +71,14 @@ pub fn derive_row(input: TokenStream) -> TokenStream {
 /// Implements `schema::Value` for
 /// - a struct with named fields, each of them a value: a group of columns;
 /// - a struct with one field without a name, a value: the same bytes, another type;
-/// - an enum without fields: a number, of one byte or as `#[repr(..)]` says. A number that no
-///   variant has is read as the variant that is marked `#[row(other)]`, and a panic if there is
-///   none.
+/// - an enum without fields: a number of one byte, or of the type in `#[repr(..)]`. A number that
+///   no variant has is read as the variant marked `#[row(other)]`, or panics if there is none.
 ///
-/// `#[row(key)]` makes the latter two a `Key` too: they can be columns of keys.
+/// `#[row(key)]` also implements `Key` for the latter two, so that they can be columns of keys.
 ///
 /// Besides the trait, the struct gets one constant `Field<Self, T>` for each field, for
-/// `schema::Field::then`. `#[row(crate = path)]` says where the schema crate is, `::schema` by
-/// default.
+/// `schema::Field::then`. `#[row(crate = path)]` sets the path of the schema crate, by default
+/// `::schema`.
 #[proc_macro_derive(Value, attributes(row))]
 pub fn derive_value(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -1,4 +1,4 @@
-//! What a struct under `#[derive(Row)]` or `#[derive(Value)]` declares.
+//! The declaration in a struct under `#[derive(Row)]` or `#[derive(Value)]`, parsed and checked.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -10,14 +10,14 @@ use syn::{
     Token, Type, Visibility,
 };
 
-/// Most columns of a key, completed with the primary key: the longest tuple that is a key.
+/// Most columns of a key, completed with the primary key: the longest tuple that implements `Key`.
 const KEY_COLUMNS_MAX: usize = 8;
 
 /// One field.
 pub struct Column {
     pub visibility: Visibility,
     pub name: Ident,
-    /// Its type; of one that may be without a value, the type of the values.
+    /// Its type; for an `Option`, the inner type.
     pub kind: Type,
     pub nullable: bool,
 }
@@ -27,7 +27,7 @@ pub struct TailColumn {
     pub column: Column,
     /// Its number among all fields.
     pub position: usize,
-    /// A `String`; bytes otherwise.
+    /// True for a `String`, false for bytes.
     pub is_text: bool,
 }
 
@@ -52,12 +52,12 @@ impl Column {
     }
 }
 
-/// One index; the primary key is the first.
+/// An index; the primary key is the first.
 pub struct Index {
     pub name: Ident,
     pub unique: bool,
-    /// Positions of the key's columns in [`Struct::columns`], completed with the primary key where
-    /// it is not unique.
+    /// Positions of the key's columns in [`Struct::columns`], completed with the primary key if the
+    /// index is not unique.
     pub columns: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ pub struct Struct {
     pub indexes: Vec<Index>,
 }
 
-/// The columns that `index(..)` names, before they are looked up.
+/// The columns named in `index(..)`, before they are looked up.
 struct Declared {
     name: Ident,
     unique: bool,
@@ -86,7 +86,7 @@ struct Attributes {
     is_key: Option<Ident>,
 }
 
-/// What is declared of a value that is one number or one other value.
+/// Declaration of a wrapper or an enum.
 pub struct Single {
     pub schema: Path,
     pub is_key: bool,
@@ -114,7 +114,8 @@ impl Single {
 }
 
 impl Struct {
-    /// Reads a row type; `schema` is where the schema crate is unless the struct says otherwise.
+    /// Reads a row type; `schema` is the path of the schema crate, unless the struct sets another
+    /// one.
     pub fn row(input: &DeriveInput, schema: &Path) -> Result<Self> {
         let attributes = Attributes::parse(&input.attrs)?;
         if let Some(key) = &attributes.is_key {
@@ -167,7 +168,8 @@ impl Struct {
         Ok(Struct { schema, columns, tail: Tail::None, indexes: Vec::new() })
     }
 
-    /// Looks the columns of an index up and completes its key. The primary key comes first.
+    /// Looks up the columns of an index and completes its key. Pre: the primary key was completed
+    /// first.
     fn complete(&self, declared: &Declared) -> Result<Index> {
         let mut columns = Vec::new();
         for name in &declared.columns {
@@ -218,7 +220,7 @@ impl Struct {
         })
     }
 
-    /// Each field and index gives a constant: their names must differ.
+    /// Checks that the names of constants, one for each field and index, differ.
     fn check_constants(&self) -> Result<()> {
         let indexes = self.indexes.iter().map(|index| &index.name);
         let names: Vec<_> = indexes.chain(self.columns.iter().map(|column| &column.name)).collect();
@@ -281,7 +283,7 @@ fn columns(meta: &ParseNestedMeta) -> Result<Vec<Ident>> {
     Ok(Punctuated::<Ident, Token![,]>::parse_terminated(&content)?.into_iter().collect())
 }
 
-/// The fields of the fixed part, and the tail.
+/// Returns the fields of the fixed part, and the tail.
 fn fields(input: &DeriveInput) -> Result<(Vec<Column>, Tail)> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "the layout must be fixed: no generic parameters"));
@@ -331,7 +333,7 @@ fn column(field: &Field) -> Result<Column> {
     Ok(Column { visibility: field.vis.clone(), name, kind, nullable })
 }
 
-/// The last name of a type's path, and what is between angle brackets behind it.
+/// Returns the last segment of a type's path, with its generic arguments.
 fn last_segment(kind: &Type) -> Option<&syn::PathSegment> {
     match kind {
         Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
@@ -339,7 +341,7 @@ fn last_segment(kind: &Type) -> Option<&syn::PathSegment> {
     }
 }
 
-/// The type that `name<..>` has between its angle brackets.
+/// Returns the generic argument of `name<..>`.
 fn argument_of<'t>(name: &str, kind: &'t Type) -> Option<&'t Type> {
     let segment = last_segment(kind).filter(|segment| segment.ident == name)?;
     match &segment.arguments {
@@ -351,7 +353,7 @@ fn argument_of<'t>(name: &str, kind: &'t Type) -> Option<&'t Type> {
     }
 }
 
-/// True if values have no common length, and then whether they are text.
+/// Returns `Some` for a type of variable length: true for text, false for bytes.
 fn variable(kind: &Type) -> Option<bool> {
     if last_segment(kind).is_some_and(|segment| segment.ident == "String" && segment.arguments.is_none()) {
         return Some(true);
@@ -371,7 +373,7 @@ fn is_tail(field: &Field) -> Result<bool> {
     Ok(found)
 }
 
-/// The constant that stands for `name`.
+/// Returns the name of the constant for `name`.
 pub fn upper(name: &Ident) -> Ident {
     Ident::new(&name.unraw().to_string().to_uppercase(), name.span())
 }

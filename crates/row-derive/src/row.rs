@@ -1,4 +1,4 @@
-//! `#[derive(Row)]`.
+//! Expansion of `#[derive(Row)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,7 @@ use syn::{DeriveInput, Path, Result};
 use crate::layout;
 use crate::model::{Index, Struct, Tail, TailColumn, upper};
 
-/// The implementation of `Row`, with the constants of fields and indexes.
+/// Generates the implementation of `Row`, and the constants of fields and indexes.
 pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
     let declared = Struct::row(input, schema)?;
     let (name, schema) = (&input.ident, &declared.schema);
@@ -42,7 +42,7 @@ fn key_type(declared: &Struct, index: &Index) -> TokenStream {
     }
 }
 
-/// The longest key is refused when the struct compiles, not when it first runs.
+/// Checks at compile time that no key is too long.
 fn key_checks(declared: &Struct) -> TokenStream {
     let schema = &declared.schema;
     let checks = declared.indexes.iter().map(|index| {
@@ -58,7 +58,7 @@ fn key_checks(declared: &Struct) -> TokenStream {
     quote!(#(#checks)*)
 }
 
-/// `KEY` and one constant an index.
+/// Generates `KEY` and one constant for each index.
 fn index_constants(declared: &Struct, input: &DeriveInput) -> TokenStream {
     let (schema, name, visibility) = (&declared.schema, &input.ident, &input.vis);
     let constants = declared.indexes.iter().enumerate().map(|(number, index)| {
@@ -166,8 +166,8 @@ fn trait_functions(declared: &Struct, name: &syn::Ident) -> TokenStream {
     }
 }
 
-/// How the variable-length part is read, the fields of a struct expression that have it, and how it
-/// is written.
+/// Generates the code that reads the variable-length part, its fields in a struct expression, and
+/// the code that writes it.
 fn tail(declared: &Struct) -> (TokenStream, TokenStream, TokenStream) {
     let schema = &declared.schema;
     match &declared.tail {

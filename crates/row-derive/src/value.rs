@@ -1,5 +1,5 @@
-//! `#[derive(Value)]`: of a struct with named fields, a group of columns; of a struct with one
-//! field without a name, what that field is; of an enum without fields, a number.
+//! Expansion of `#[derive(Value)]`: a struct with named fields becomes a group of columns, a struct
+//! with one unnamed field the value of that field, an enum without fields a number.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -8,10 +8,10 @@ use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, Path, Result, Varia
 use crate::layout;
 use crate::model::{Single, Struct};
 
-/// Numbers that an enum without `#[repr(..)]` can have.
+/// Number of values of an enum without `#[repr(..)]`.
 const VARIANTS_MAX: usize = 256;
 
-/// The implementation of `Value`, and of `Key` where that is asked for.
+/// Generates the implementation of `Value`, and of `Key` if requested.
 pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
     match &input.data {
         Data::Enum(data) => choice(input, data, &Single::of(input, schema)?),
@@ -25,7 +25,7 @@ pub fn expand(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
     }
 }
 
-/// A struct around one value.
+/// Generates the code of a struct around one value.
 fn wrapper(name: &Ident, kind: &syn::Type, single: &Single) -> TokenStream {
     let schema = &single.schema;
     let key = single.is_key.then(|| {
@@ -59,7 +59,7 @@ fn wrapper(name: &Ident, kind: &syn::Type, single: &Single) -> TokenStream {
     }
 }
 
-/// An enum whose variants have no fields.
+/// Generates the code of an enum whose variants have no fields.
 fn choice(input: &DeriveInput, data: &DataEnum, single: &Single) -> Result<TokenStream> {
     let (name, schema) = (&input.ident, &single.schema);
     if data.variants.is_empty() {
@@ -131,7 +131,7 @@ fn choice(input: &DeriveInput, data: &DataEnum, single: &Single) -> Result<Token
     })
 }
 
-/// The integer that `#[repr(..)]` names.
+/// Returns the integer type in `#[repr(..)]`.
 fn number_type(input: &DeriveInput) -> Result<Option<Ident>> {
     let mut found = None;
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
@@ -151,7 +151,7 @@ fn number_type(input: &DeriveInput) -> Result<Option<Ident>> {
     Ok(found)
 }
 
-/// The variant that stands for all numbers that no variant has.
+/// Returns the variant for all numbers that no variant has.
 fn other(data: &DataEnum) -> Result<Option<&Ident>> {
     let mut found = None;
     for variant in &data.variants {
@@ -167,7 +167,7 @@ fn other(data: &DataEnum) -> Result<Option<&Ident>> {
     Ok(found)
 }
 
-/// A struct with named fields.
+/// Generates the code of a struct with named fields.
 fn group(input: &DeriveInput, schema: &Path) -> Result<TokenStream> {
     let declared = Struct::value(input, schema)?;
     let (name, schema) = (&input.ident, &declared.schema);

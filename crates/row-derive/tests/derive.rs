@@ -1,4 +1,4 @@
-//! What the derived implementations do: layout, round trips, keys, constants.
+//! Tests of derived implementations: layout, round trips, keys, constants.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ fn indexes_are_completed_with_the_primary_key() {
 }
 
 #[test]
-fn keys_of_a_row() {
+fn a_row_has_one_key_for_each_index() {
     let order = order();
     assert_eq!(order.key(), (1u16, 2u8, 3u32));
     let key = |index| {
@@ -129,7 +129,7 @@ fn equal_rows_have_equal_bytes() {
 }
 
 #[test]
-fn constants_hide_nothing_of_the_traits() {
+fn constants_do_not_hide_items_of_the_traits() {
     use facade::{Group, Renamed};
     assert_eq!((<Group as Value>::BYTES, Group::BYTES.offset()), (1, 0));
     assert_eq!((<Renamed as Row>::BYTES, Renamed::BYTES.offset()), (8, 1));

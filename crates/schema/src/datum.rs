@@ -7,39 +7,39 @@ use crate::value_type::{LONG, ValueType};
 /// A value of any column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
-    /// No value.
+    /// Null.
     Null,
-    /// An unsigned integer of up to 8 bytes; a column of 16 bytes takes it too.
+    /// An unsigned integer of up to 8 bytes; also accepted for columns of 16 bytes.
     Unsigned(u64),
-    /// A signed integer of up to 8 bytes; a column of 16 bytes takes it too.
+    /// A signed integer of up to 8 bytes; also accepted for columns of 16 bytes.
     Signed(i64),
     /// An unsigned integer of 16 bytes.
     Unsigned128(u128),
     /// A signed integer of 16 bytes.
     Signed128(i128),
-    /// A number of 4 or 8 bytes; a column of 4 bytes stores it rounded.
+    /// A floating-point number; rounded when it is stored in a column of 4 bytes.
     Float(f64),
     /// A truth value.
     Bool(bool),
     /// A text, padded or of any length.
     Text(String),
-    /// Bytes of any number, or an array of `u8`.
+    /// Bytes of any length, or an array of `u8`.
     Bytes(Vec<u8>),
-    /// Any other array, or a group: the values of its members.
+    /// The members of any other array, or of a group.
     List(Vec<Datum>),
 }
 
-/// A value is none of the column's type.
+/// A value does not fit the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
     /// The value has another type.
     Type,
-    /// The value has the type, but is too long, too short or out of range.
+    /// The value has the right type, but is too long, too short or out of range.
     Range,
 }
 
 impl Datum {
-    /// Writes a value of fixed length to `to`, which has as many bytes, zeros all of them.
+    /// Writes a value of fixed length to `to`, which has the same length and contains zeros.
     pub(crate) fn store(&self, kind: &ValueType, to: &mut [u8]) -> Result<(), Misfit> {
         match (kind, self) {
             (ValueType::Unsigned(LONG), _) => {
@@ -104,7 +104,7 @@ impl Datum {
         Ok(())
     }
 
-    /// The value's bytes in a tail, whether values of the type have a common length or not.
+    /// Appends the value's bytes to a tail, for types of fixed and of variable length.
     pub fn append(&self, kind: &ValueType, to: &mut Vec<u8>) -> Result<(), Misfit> {
         match (kind, self) {
             (ValueType::Bytes, Datum::Bytes(bytes)) => to.extend_from_slice(bytes),
@@ -118,7 +118,7 @@ impl Datum {
         Ok(())
     }
 
-    /// Reads a value; `None` if these are no bytes of one.
+    /// Reads a value; `None` if the bytes are not a value of the type.
     pub fn fetch(kind: &ValueType, from: &[u8]) -> Option<Datum> {
         if kind.bytes().is_some_and(|bytes| bytes != from.len()) {
             return None;
@@ -156,7 +156,8 @@ impl Datum {
         })
     }
 
-    /// The value of an integer without its sign, if it has none; `None` for what is no integer.
+    /// Returns the value of an integer as unsigned; `Some(None)` if it is negative, `None` if it is
+    /// no integer.
     fn unsigned(&self) -> Option<Option<u128>> {
         match self {
             Datum::Unsigned128(value) => Some(Some(*value)),
@@ -164,7 +165,8 @@ impl Datum {
         }
     }
 
-    /// The value of an integer, if it is not too large; `None` for what is no integer.
+    /// Returns the value of an integer as signed; `Some(None)` if it is too large, `None` if it is
+    /// no integer.
     fn signed(&self) -> Option<Option<i128>> {
         match self {
             Datum::Unsigned128(value) => Some(i128::try_from(*value).ok()),
@@ -183,20 +185,20 @@ impl Datum {
     }
 }
 
-/// The bit that is turned round in a signed integer of 16 bytes.
+/// The sign bit, which is inverted in a signed integer of 16 bytes.
 const LONG_SIGN: u128 = 1 << 127;
 
-/// An integer of 16 bytes, as it lies in a row.
+/// Reads an integer of 16 bytes as it is stored in a row.
 fn long(from: &[u8]) -> u128 {
     from.iter().fold(0, |value, byte| value << 8 | u128::from(*byte))
 }
 
-/// An integer of up to 8 bytes.
+/// Reads an integer of up to 8 bytes.
 pub(crate) fn unsigned(from: &[u8]) -> u64 {
     from.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// As a person reads it: texts in quotation marks, bytes as `0x` and digits.
+/// Human-readable form: texts in quotation marks, bytes as `0x` and digits.
 impl fmt::Display for Datum {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -222,8 +224,8 @@ impl fmt::Display for Datum {
     }
 }
 
-/// A number as a number, a text as a text, and others as bytes.
-pub(crate) fn value_in_words(kind: &ValueType, value: &[u8]) -> String {
+/// Formats the stored bytes of a key column: a number, a text, or bytes.
+pub(crate) fn format_value(kind: &ValueType, value: &[u8]) -> String {
     match (kind, Datum::fetch(kind, value)) {
         (ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_), Some(value)) => {
             value.to_string()

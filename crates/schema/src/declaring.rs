@@ -1,5 +1,5 @@
-//! How a workload or program declares, fills and inspects its tables, whatever executor and scheme
-//! run them.
+//! Traits by which a workload or program declares, fills and inspects its tables, independent of
+//! executor and scheme.
 
 use terms::Abort;
 
@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::row::Row;
 use crate::table::{Index, Table};
 
-/// How an index finds its keys.
+/// Kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IndexKind {
     /// B+tree: point lookups and range scans.
@@ -17,14 +17,13 @@ pub enum IndexKind {
     Hash(HashPlan),
 }
 
-/// How a hash index spreads its keys.
+/// Hash function of a hash index.
 #[derive(Clone, Copy, Debug)]
 pub enum HashPlan {
-    /// By a hash function.
+    /// A general hash function.
     Mixed,
-    /// By a perfect hash: the function maps each normalized key word to a different small number,
-    /// dense from 0 to the expected rows of the partition. Keys beyond are still found, more
-    /// slowly.
+    /// A perfect hash: the function maps each normalized key word to a distinct small number, dense
+    /// from 0 to the expected rows of the partition. Keys beyond that are found more slowly.
     Dense(fn(u64) -> u64),
 }
 
@@ -44,10 +43,10 @@ pub struct Partitioning {
     pub count: u16,
 }
 
-/// Options with which a table is created.
+/// Options of a new table.
 #[derive(Clone, Debug, Default)]
 pub struct TableOptions {
-    /// Rows expected over all partitions: sizes hash indexes.
+    /// Rows expected in all partitions together, which determines the size of hash indexes.
     pub rows: u64,
     /// `None`: one partition.
     pub partitioning: Option<Partitioning>,
@@ -55,8 +54,8 @@ pub struct TableOptions {
     pub kinds: Vec<IndexKind>,
     /// Never written after loading: may be replicated, and needs no concurrency control.
     pub read_only: bool,
-    /// Columns that are never written after loading, and need no concurrency control. A table that
-    /// has some has always the same rows after loading.
+    /// Columns that are never written after loading, and need no concurrency control. The set of
+    /// rows of a table with constant columns does not change after loading.
     pub constant: ConstantColumns,
 }
 
@@ -67,7 +66,7 @@ pub trait Schema {
     fn table<R: Row>(&mut self, name: &str, options: TableOptions) -> Table<R>;
 }
 
-/// Takes rows at loading time, in batches of its own choice.
+/// Loads rows, in batches of its own choice.
 pub trait Loader {
     /// Inserts a row.
     fn insert<R: Row>(&mut self, table: Table<R>, row: &R) -> Result<(), Abort>;
@@ -78,6 +77,6 @@ pub trait Inspector {
     /// Visits all rows with keys from `low` to `high`, both included, in ascending order of an
     /// ordered index.
     fn scan<R: Row, K: Key>(&mut self, index: Index<R, K>, low: &K, high: &K, visit: &mut dyn FnMut(&R));
-    /// One row.
+    /// Returns the row with this key.
     fn row<R: Row, K: Key>(&mut self, index: Index<R, K>, key: &K) -> Option<R>;
 }

@@ -1,23 +1,22 @@
-//! How two descriptions of a table differ, and whether rows of one can become rows of the other.
+//! Differences between two descriptions of a table, and the conditions under which rows of one can
+//! become rows of the other.
 
 use crate::description::{IndexDescription, Place, TableDescription, TailForm};
 use crate::row::Row;
 use crate::table_limits::Difference;
 
 impl TableDescription {
-    /// The first difference between the rows of this table and those that another description of it
-    /// declares.
+    /// Returns the first difference between the rows of this table and the rows of `declared`.
     pub fn row_difference(&self, declared: &TableDescription) -> Option<Difference> {
-        let in_words = |table: &TableDescription, number| {
-            table.column_in_words(number).unwrap_or_else(|| match table.columns.get(number) {
+        let format = |table: &TableDescription, number| {
+            table.format_column(number).unwrap_or_else(|| match table.columns.get(number) {
                 Some(_) => "the rest of the row".to_owned(),
                 None => "not there".to_owned(),
             })
         };
         let numbers = 0..self.columns.len().max(declared.columns.len());
-        let columns = numbers.map(|number| {
-            (format!("column {}", number + 1), in_words(self, number), in_words(declared, number))
-        });
+        let columns = numbers
+            .map(|number| (format!("column {}", number + 1), format(self, number), format(declared, number)));
         let tail = |table: &TableDescription| {
             match table.tail {
                 TailForm::None => "not there",
@@ -41,8 +40,9 @@ impl TableDescription {
         })
     }
 
-    /// A column, but for a tail that is one column's value: not every directory knows its name.
-    fn column_in_words(&self, number: usize) -> Option<String> {
+    /// Describes a column; `None` for a tail that is one column's value, because not every
+    /// directory stores its name.
+    fn format_column(&self, number: usize) -> Option<String> {
         let column = self.columns.get(number)?;
         let place = match self.places[number] {
             Place::Fixed { offset, .. } => format!(" at byte {offset}"),
@@ -50,13 +50,13 @@ impl TableDescription {
             Place::WholeTail => return None,
         };
         let null = if column.nullable { " or null" } else { "" };
-        // Rows that were written without the column have the default.
+        // Rows written without the column have the default.
         let absent = if column.added { format!(", else {}", column.absent_value()) } else { String::new() };
         Some(format!("{}: {}{null}{place}{absent}", column.name, column.kind))
     }
 
-    /// True if each row of this table is a row of `to` too, but for columns that rows can do
-    /// without, and for the places of columns.
+    /// Returns true if each row of this table is also a row of `to`, except for optional columns
+    /// and the places of columns.
     pub fn is_extended_by(&self, to: &TableDescription) -> bool {
         let mut kept = 0;
         let fits = to.columns.iter().enumerate().all(|(number, column)| match self.counterpart(to, number) {
@@ -71,17 +71,17 @@ impl TableDescription {
         fits && kept == self.columns.len() && key(self) == key(to)
     }
 
-    /// The column of this table that column `number` of `to` is.
+    /// Returns the column of this table that corresponds to column `number` of `to`.
     pub fn counterpart(&self, to: &TableDescription, number: usize) -> Option<usize> {
-        // Not every directory knows the name of a tail that is one column's value.
+        // Not every directory stores the name of a tail that is one column's value.
         if self.tail == TailForm::Whole && to.places[number] == Place::WholeTail {
             return Some(self.columns.len() - 1);
         }
         self.column(&to.columns[number].name)
     }
 
-    /// The first difference between this table and what rows of type `R` look like. The table may
-    /// have room for columns that are added to it, and the type none.
+    /// Returns the first difference between this table and rows of type `R`. Room for further
+    /// columns in the table is no difference.
     pub fn difference_to<R: Row>(&self) -> Option<Difference> {
         let declared = match TableDescription::of::<R>(self.name.clone()) {
             Ok(declared) => declared,
@@ -92,33 +92,33 @@ impl TableDescription {
         };
         let mut own = self.clone();
         if self.tail == TailForm::Directory && !R::HAS_TAIL {
-            // Columns that the tail has are a difference; the room for them is not.
+            // Columns in the tail are a difference; an empty directory is not.
             own.tail = TailForm::None;
         }
         own.difference_from(&declared)
     }
 
-    /// The first difference between this table and a declared one, in rows or indexes.
+    /// Returns the first difference between this table and a declared one, in rows or indexes.
     pub fn difference_from(&self, declared: &TableDescription) -> Option<Difference> {
         self.row_difference(declared).or_else(|| self.index_difference(declared))
     }
 
     fn index_difference(&self, declared: &TableDescription) -> Option<Difference> {
-        let in_words = |table: &TableDescription, number: usize| match table.indexes.get(number) {
+        let format = |table: &TableDescription, number: usize| match table.indexes.get(number) {
             None => "none".to_owned(),
             Some(IndexDescription { name, unique, columns, .. }) => {
                 let unique = if *unique { "unique " } else { "" };
                 format!("{unique}{name} ({})", table.names(columns))
             }
         };
-        let differ = |number: &usize| in_words(self, *number) != in_words(declared, *number);
+        let differ = |number: &usize| format(self, *number) != format(declared, *number);
         let number = (0..self.indexes.len().max(declared.indexes.len())).find(differ)?;
-        let (found, declared) = (in_words(self, number), in_words(declared, number));
+        let (found, declared) = (format(self, number), format(declared, number));
         Some(Difference { part: format!("index {number}"), found, declared })
     }
 
-    /// The obstacle to giving rows of this table the form of `to`, if there is one; `has_template`:
-    /// columns that are new have values.
+    /// Returns the reason why rows of this table cannot be converted to rows of `to`, if there is
+    /// one. `has_template`: new columns have values.
     pub fn obstacle(&self, to: &TableDescription, has_template: bool) -> Option<String> {
         let key = |table: &TableDescription| {
             let columns = table.indexes[0].columns.iter().map(|column| &table.columns[*column]);
@@ -159,7 +159,7 @@ mod tests {
         ColumnDescription::new(name, kind)
     }
 
-    /// A table with a column of this type besides its key.
+    /// Builds a table with a key and a column of this type.
     fn with(kind: ValueType) -> TableBuilder {
         TableBuilder::new("t")
             .column(column("id", ValueType::Unsigned(8)))

@@ -7,7 +7,7 @@ use crate::key::{Key, KeyBuffer};
 use crate::row::Value;
 use crate::value_type::ValueType;
 
-/// A type that is stored, and sorts, as another value does.
+/// Implements `Value` and `Key` for a type that is stored, and sorts, as another value.
 macro_rules! like {
     ($($foreign:ty as $value:ty: $to:expr, $from:expr;)*) => { $(
         impl Value for $foreign {
@@ -38,23 +38,21 @@ macro_rules! like {
     )* };
 }
 
-// Their bytes, in the order in which they are written down.
+// Stored as bytes, in the order of the textual form.
 #[cfg(feature = "uuid")]
 like! {
     uuid::Uuid as u128: |id: uuid::Uuid| id.as_u128(), uuid::Uuid::from_u128;
 }
 
-// What is stored was a value of the type once: numbers that are none are damage, and end the
-// transaction by a panic.
+// Stored numbers are values of the type. Any other number is damage, and panics.
 #[cfg(feature = "time")]
 like! {
-    // Nanoseconds since 1970: the moment, without the offset in which it was told. What is read is
-    // in UTC.
+    // Nanoseconds since 1970, without the time offset. A value that is read is in UTC.
     time::OffsetDateTime as i128: |moment: time::OffsetDateTime| moment.unix_timestamp_nanos(),
         |nanos| time::OffsetDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
     time::UtcDateTime as i128: |moment: time::UtcDateTime| moment.unix_timestamp_nanos(),
         |nanos| time::UtcDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");
-    // As if it were in UTC.
+    // Stored as if it were in UTC.
     time::PrimitiveDateTime as i128: |moment: time::PrimitiveDateTime| moment.assume_utc().unix_timestamp_nanos(),
         |nanos| {
             let moment = time::UtcDateTime::from_unix_timestamp_nanos(nanos).expect("a moment was stored");

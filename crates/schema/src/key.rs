@@ -25,13 +25,13 @@ impl Default for KeyBuffer {
 }
 
 impl KeyBuffer {
-    /// An empty key.
+    /// Returns an empty key.
     #[inline(always)]
     pub const fn new() -> Self {
         KeyBuffer { words: [0; KEY_WORDS_MAX], bits: 0 }
     }
 
-    /// The normalized form of `key`.
+    /// Returns the normalized form of `key`.
     #[inline(always)]
     pub fn of<K: Key>(key: &K) -> Self {
         let mut buffer = KeyBuffer::new();
@@ -55,20 +55,20 @@ impl KeyBuffer {
         self.bits += bits;
     }
 
-    /// Length in bits.
+    /// Returns the length in bits.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The first `words` words.
+    /// Returns the first `words` words.
     #[inline(always)]
     pub fn words(&self, words: usize) -> &[u64] {
         &self.words[..words]
     }
 }
 
-/// A key as words, of a number that its type says: of most keys one, and no more is written down
-/// then.
+/// A key as words, whose number depends on the key type. A key of one word, the common case, is
+/// stored without the rest of the buffer.
 #[derive(Clone, Copy)]
 pub enum KeyOf<K> {
     /// A key of one word.
@@ -78,7 +78,7 @@ pub enum KeyOf<K> {
 }
 
 impl<K: Key> KeyOf<K> {
-    /// The normalized form of `key`.
+    /// Returns the normalized form of `key`.
     #[inline(always)]
     pub fn new(key: &K) -> Self {
         let buffer = KeyBuffer::of(key);
@@ -177,8 +177,8 @@ tuple_keys!(A, B, C, D, E, F);
 tuple_keys!(A, B, C, D, E, F, G);
 tuple_keys!(A, B, C, D, E, F, G, H);
 
-/// Words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8. (Two names with a place
-/// before and a number after are 5.)
+/// Returns the number of words that an index on keys of `bits` bits compares: 1, 2, 4, 5 or 8.
+/// (TPC-C's index of customers by name has 5.)
 #[inline]
 pub const fn key_words(bits: u32) -> usize {
     assert!(bits > 0 && bits as usize <= KEY_BYTES_MAX * 8, "a key has 1 to 64 bytes");

@@ -1,24 +1,24 @@
-//! Schemas: types of values, keys and rows, descriptions of tables, and the format of rows in
-//! bytes. No engine.
+//! Schemas: types of values, keys and rows, descriptions of tables, and the byte format of rows.
+//! This crate contains no engine.
 //!
 //! A program declares a table by a row type (`#[derive(Row)]`, module [`row`]) or by a description
-//! at run time ([`TableBuilder`]). Both give the same [`TableDescription`], and rows of both have
+//! at run time ([`TableBuilder`]). Both lead to the same [`TableDescription`], and their rows have
 //! the same bytes ([`RowBytes`]).
 //!
 //! - `value_type`, `datum`, `text`: types of columns, and values whose type is known at run time;
-//! - `key`: keys in normalized form, whose order is that of their bytes;
-//! - `row`, `column_set`, `foreign`: typed rows, their columns, and types of other crates as
-//!   columns;
-//! - `description`, `stored`, `differences`, `table_limits`: what a table is, as a file says it,
-//!   how two descriptions differ, and the bounds;
-//! - `row_format`, `row_keys`: rows in bytes, and the keys of a row;
-//! - `table`, `declaring`: typed names of tables, and how a program declares, fills and inspects
-//!   them;
+//! - `key`: keys in normalized form, which sort by their bytes;
+//! - `row`, `column_set`, `foreign`: typed rows, sets of their columns, and types of other crates
+//!   as columns;
+//! - `description`, `stored`, `differences`, `table_limits`: descriptions of tables, descriptions
+//!   read from files, differences between two descriptions, and limits;
+//! - `row_format`, `row_keys`: the byte format of rows, and the keys of a row;
+//! - `table`, `declaring`: typed handles of tables, and the traits by which a program declares,
+//!   fills and inspects them;
 //! - `routes`: the ranges of keys that an action reads and writes.
 
 #![forbid(unsafe_code)]
 
-// Derived rows name this crate.
+// Derived rows refer to this crate by name.
 #[cfg(test)]
 extern crate self as schema;
 

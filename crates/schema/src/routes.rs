@@ -1,26 +1,26 @@
-//! Routes: what an action touches, before it runs.
+//! Routes: the tables and keys that an action may access, declared before it runs.
 //!
-//! A route is a list of (table, range of primary keys, intent). It is *true* if everything that the
-//! action looks up, scans, inserts, deletes or changes lies inside of it; it may say more than the
-//! action does, which costs concurrency and nothing else. Executors that send actions to the owners
-//! of partitions or to other instances, and schemes that lock before they touch, rely on routes;
+//! A route is a list of (table, range of primary keys, intent). It is *true* if it covers
+//! everything that the action looks up, scans, inserts, deletes or changes. It may cover more than
+//! the action accesses, which only costs concurrency. Executors that send actions to the owners of
+//! partitions or to other instances, and schemes that lock before they access, rely on routes;
 //! `testing::run_shuffled` asserts that they are true.
 //!
-//! - **Home.** The first entry says where the action belongs: with the owner of the partition, and
-//!   in the instance, that holds the entry's lowest key. It names no table that is only read,
-//!   because all instances have those.
+//! - **Home.** The first entry determines the home of the action: the owner of the partition, and
+//!   the instance, that hold the entry's lowest key. The entry does not name a read-only table,
+//!   because all instances have a copy.
 //! - **Reads and writes.** Insertions, deletions, changes and lookups with [`Intent::Write`] are
-//!   writes. Absent keys that the action relies on, and the gaps that it scans, count as read.
-//!   Prefetching is no touch.
-//! - **Tables that are only read** are named like all others.
-//! - **Other indexes.** Owners know ranges of primary keys only. An action that looks up another
-//!   index names all primary keys that agree with the keys it looks up in the columns with which
-//!   both indexes begin; none in common: the whole table. So it names every row that it may find,
-//!   and conflicts with whatever could insert one more, although an insertion or a deletion names
-//!   the row's primary key alone. Entries of the other index lie in the row's partition, and belong
-//!   to its owner, if that index too begins with the column by which the table is partitioned; a
-//!   table of which an index does not can be looked up by this index only where all of the table is
-//!   at hand.
+//!   writes. Absent keys that the action relies on, and the gaps that it scans, count as reads.
+//!   Prefetching is no access.
+//! - **Read-only tables** are named like all others.
+//! - **Other indexes.** Routes contain ranges of primary keys only. For a lookup in another index,
+//!   an action names all primary keys that agree with the looked-up keys in the leading columns
+//!   that both indexes share, or the whole table if they share none. The route thus covers every
+//!   row that the lookup may find, and conflicts with every action that could insert another such
+//!   row, although an insertion or a deletion names only the row's primary key. If the other index
+//!   also begins with the partitioning column, its entries lie in the row's partition and belong to
+//!   the partition's owner. Otherwise a lookup by this index is possible only where the whole table
+//!   is available.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ use crate::key::{KEY_WORDS_MAX, Key, KeyBuffer};
 use crate::row::Row;
 use crate::table::Table;
 
-/// All keys whose leading columns are not below `low` and not above `high`, which may have
+/// All keys whose leading columns lie between `low` and `high`, both included. The two may have
 /// different numbers of columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyRange {
@@ -43,14 +43,14 @@ impl KeyRange {
     /// All keys.
     pub const ALL: KeyRange = KeyRange { low: KeyBuffer::new(), high: KeyBuffer::new() };
 
-    /// The key, or all keys with these leading columns.
+    /// Returns the range of one key, or of all keys with these leading columns.
     #[inline]
     pub fn of<K: Key>(key: &K) -> Self {
         let key = KeyBuffer::of(key);
         KeyRange { low: key, high: key }
     }
 
-    /// Keys from `low` to `high`: keys that begin with `high` included.
+    /// Returns the range of keys from `low` to `high`, including keys that begin with `high`.
     #[inline]
     pub fn between<L: Key, H: Key>(low: &L, high: &H) -> Self {
         KeyRange::normalized(KeyBuffer::of(low), KeyBuffer::of(high))
@@ -62,39 +62,39 @@ impl KeyRange {
         KeyRange { low, high }
     }
 
-    /// The primary keys that an action names to look up keys from `low` to `high` in the index of
-    /// this number: see the module.
+    /// Returns the primary keys that an action names to look up keys from `low` to `high` in the
+    /// index of this number: see the module.
     pub fn looked_up<R: Row>(index: usize, low: &KeyBuffer, high: &KeyBuffer) -> Self {
         let bits = common_bits::<R>(index);
         KeyRange { low: leading(low, bits), high: leading(high, bits) }
     }
 
-    /// Lowest key, or its leading columns.
+    /// Returns the lowest key, or its leading columns.
     pub fn low(&self) -> &KeyBuffer {
         &self.low
     }
 
-    /// Highest key, or its leading columns.
+    /// Returns the highest key, or its leading columns.
     pub fn high(&self) -> &KeyBuffer {
         &self.high
     }
 
-    /// True if all keys of the other range are in this one.
+    /// Returns true if all keys of the other range are in this one.
     pub fn covers(&self, inner: &KeyRange) -> bool {
         lowest(&inner.low) >= lowest(&self.low) && highest(&inner.high) <= highest(&self.high)
     }
 
-    /// True if some keys are in both ranges.
-    pub fn meets(&self, other: &KeyRange) -> bool {
+    /// Returns true if the ranges have a key in common.
+    pub fn overlaps(&self, other: &KeyRange) -> bool {
         lowest(&self.low) <= highest(&other.high) && lowest(&other.low) <= highest(&self.high)
     }
 
-    /// The values of the leading 16-bit column, by which tables are partitioned, of the lowest and
-    /// of the highest key.
+    /// Returns the values of the leading 16-bit column, by which tables are partitioned, of the
+    /// lowest and of the highest key.
     #[inline]
     pub fn partition_columns(&self) -> (u16, u16) {
         let leading = |key: &KeyBuffer| partition_column(key.words(1)[0]);
-        // Columns that the highest key does not say can have any value.
+        // Columns that the highest key does not contain can have any value.
         let unsaid = u16::MAX.checked_shr(self.high.bits()).unwrap_or(0);
         (leading(&self.low), leading(&self.high) | unsaid)
     }
@@ -117,7 +117,8 @@ impl fmt::Debug for KeyRange {
     }
 }
 
-/// Bits of the columns with which the primary key and the key of another index begin.
+/// Returns the number of bits of the leading columns that the primary key and the key of another
+/// index share.
 fn common_bits<R: Row>(index: usize) -> u32 {
     if index == 0 {
         return R::INDEXES[0].key_bits;
@@ -130,7 +131,7 @@ fn common_bits<R: Row>(index: usize) -> u32 {
     common.sum()
 }
 
-/// The first bits of a key.
+/// Returns the first bits of a key.
 fn leading(key: &KeyBuffer, bits: u32) -> KeyBuffer {
     let mut leading = KeyBuffer::new();
     for word in key.words(bits.div_ceil(u64::BITS) as usize) {
@@ -140,14 +141,14 @@ fn leading(key: &KeyBuffer, bits: u32) -> KeyBuffer {
     leading
 }
 
-/// The smallest key with these leading columns.
+/// Returns the smallest key with these leading columns.
 fn lowest(key: &KeyBuffer) -> [u64; KEY_WORDS_MAX] {
     let mut words = [0; KEY_WORDS_MAX];
     words.copy_from_slice(key.words(KEY_WORDS_MAX));
     words
 }
 
-/// The largest key with these leading columns.
+/// Returns the largest key with these leading columns.
 fn highest(key: &KeyBuffer) -> [u64; KEY_WORDS_MAX] {
     let mut words = lowest(key);
     let (whole, rest) = ((key.bits() / 64) as usize, key.bits() % 64);
@@ -164,11 +165,11 @@ pub struct Route {
     pub table: usize,
     /// Keys of the table's primary index.
     pub keys: KeyRange,
-    /// The access of the action there.
+    /// Read or write.
     pub intent: Intent,
 }
 
-/// The keys that some actions touch: a buffer that is reused.
+/// The route of one or more actions: a reusable buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     entries: Vec<Route>,
@@ -176,46 +177,46 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// None.
+    /// Returns an empty route.
     pub fn new() -> Self {
         Routes::default()
     }
 
-    /// None, for readers that care about partitions and not about keys or intents: an entry in the
-    /// same partitions of the same table as the one before is left out.
+    /// Returns an empty route for readers that need partitions only, not keys or intents: an entry
+    /// for the same partitions of the same table as the previous one is omitted.
     pub fn by_partition() -> Self {
         Routes { entries: Vec::new(), by_partition: true }
     }
 
-    /// True if an entry is of no use that is in the same partitions of a table as another.
+    /// Returns true if entries for the same partitions are omitted.
     #[inline(always)]
     pub fn is_by_partition(&self) -> bool {
         self.by_partition
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// The entries, in the order in which they were added.
+    /// Returns the entries, in the order in which they were added.
     pub fn entries(&self) -> &[Route] {
         &self.entries
     }
 
-    /// Where the action belongs: see the module. `None` if it touches nothing.
+    /// Returns the home of the action: see the module. `None` if the route is empty.
     pub fn home(&self) -> Option<&Route> {
         self.entries.first()
     }
 
-    /// Adds the row with this primary key, or all rows whose primary keys have these leading
-    /// columns, to what is read.
+    /// Adds a read of the row with this primary key, or of all rows whose primary keys have these
+    /// leading columns.
     #[inline]
     pub fn read<R: Row, K: Key>(&mut self, table: Table<R>, key: &K) {
         self.add::<R, K, K>(table, KeyRange::of(key), Intent::Read);
     }
 
-    /// As [`Self::read`], to what is written.
+    /// Adds a write, otherwise as [`Self::read`].
     #[inline]
     pub fn write<R: Row, K: Key>(&mut self, table: Table<R>, key: &K) {
         self.add::<R, K, K>(table, KeyRange::of(key), Intent::Write);
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_of_leading_columns() {
+    fn ranges_compare_leading_columns() {
         let district = KeyRange::of(&(7u16, 3u8));
         assert!(district.covers(&KeyRange::of(&(7u16, 3u8, 0u32))));
         assert!(district.covers(&KeyRange::of(&(7u16, 3u8, u32::MAX))));
@@ -268,12 +269,14 @@ mod tests {
         assert!(KeyRange::of(&7u16).covers(&district) && KeyRange::ALL.covers(&district));
         assert!(KeyRange::ALL.covers(&KeyRange::ALL) && !district.covers(&KeyRange::ALL));
         let orders = KeyRange::between(&(7u16, 3u8, 9u32), &(7u16, 4u8));
-        assert!(orders.meets(&district) && district.meets(&orders));
-        assert!(!KeyRange::of(&(7u16, 3u8, 8u32)).meets(&orders) && !KeyRange::of(&8u16).meets(&orders));
+        assert!(orders.overlaps(&district) && district.overlaps(&orders));
+        assert!(
+            !KeyRange::of(&(7u16, 3u8, 8u32)).overlaps(&orders) && !KeyRange::of(&8u16).overlaps(&orders)
+        );
     }
 
     #[test]
-    fn ranges_say_which_partitions() {
+    fn ranges_report_their_partitions() {
         assert_eq!(KeyRange::of(&(7u16, 3u8)).partition_columns(), (7, 7));
         assert_eq!(KeyRange::between(&(7u16, 3u8), &9u16).partition_columns(), (7, 9));
         assert_eq!(KeyRange::of(&7u8).partition_columns(), (7 << 8, 7 << 8 | 0xff));
@@ -285,7 +288,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
         #[test]
-        fn covering_is_that_of_columns(
+        fn covering_and_overlap_agree_with_the_columns(
             low: (u8, u16), high: (u8, u16), key: (u8, u16, u64), [low_short, high_short]: [bool; 2],
         ) {
             let normalized = |key: (u8, u16), short| match short {
@@ -297,7 +300,7 @@ mod tests {
             let is_below = if high_short { key.0 <= high.0 } else { (key.0, key.1) <= high };
             prop_assert_eq!(range.covers(&KeyRange::of(&key)), is_above && is_below);
             if low <= high {
-                prop_assert_eq!(range.meets(&KeyRange::of(&key)), is_above && is_below);
+                prop_assert_eq!(range.overlaps(&KeyRange::of(&key)), is_above && is_below);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Typed rows: a fixed layout known at compile time, so that reading a field is a copy of bytes at
-//! a constant place.
+//! Typed rows. The layout is fixed at compile time, so that reading a field copies bytes at a
+//! constant offset.
 //!
-//! `#[derive(Row)]` (crate `row-derive`) writes the implementation from a struct:
+//! `#[derive(Row)]` (crate `row-derive`) generates the implementation for a struct:
 //!
 //! ```text
 //! #[derive(Row, Clone, Debug, PartialEq)]
@@ -15,17 +15,18 @@
 //! }
 //! ```
 //!
-//! The derive gives `Order::KEY`, and a constant for each field and each index:
+//! The derive generates `Order::KEY`, and a constant for each field and each index:
 //! `Order::ENTRY: Field<Order, OrderEntry>`,
 //! `Order::BY_CUSTOMER: IndexId<Order, (u16, u8, u16, u32)>` (the key of an index that is not
 //! unique is completed with the primary-key columns that it lacks),
 //! `Order::BY_TOKEN: IndexId<Order, u64>`.
 //!
-//! Layout: fields of fixed length in the order of declaration, each at the next multiple of its
-//! alignment; a bit for each that may be without a value; rows are padded to 8 bytes;
-//! little-endian. All others are in the tail, behind a directory. A row with one field of variable
-//! length, the last and marked `#[row(tail)]`, a `Vec<u8>`, has its bytes alone there, which is
-//! shorter. [`crate::TableDescription::of`] describes the same bytes at run time.
+//! Layout: fields of fixed length lie in the order of declaration, little-endian, each at the next
+//! multiple of its alignment. A null bit for each `Option` field follows, and the row is padded to
+//! 8 bytes. All other fields are in the tail, behind a directory. If the last field is a `Vec<u8>`
+//! marked `#[row(tail)]` and no other field has a variable length, the tail consists of its bytes
+//! without a directory, which is shorter. [`crate::TableDescription::of`] describes the same bytes
+//! at run time.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -33,20 +34,20 @@ use std::marker::PhantomData;
 use crate::key::{Key, KeyBuffer};
 use crate::text::Text;
 use crate::value_type::ValueType;
-// For `#[derive(Row)]`.
+// Used by `#[derive(Row)]`.
 pub use crate::row_format::{TAIL_BYTES_MAX, TailColumns, TailWriter};
 pub use crate::value_type::align_up;
 
-/// A value of fixed length that can be a field of a row. `#[derive(Value)]` makes a struct of
-/// values a value.
+/// A value of fixed length that can be a field of a row. `#[derive(Value)]` implements the trait
+/// for a struct of values.
 pub trait Value: Sized {
     /// Length in bytes, a multiple of [`Self::ALIGN`].
     const BYTES: usize;
     /// Alignment within the row: 1, 2, 4 or 8.
     const ALIGN: usize;
-    /// The type of the value, for descriptions of tables. A type that is a [`Key`] too has the
-    /// normalized form that integers, texts and bytes have, if that is its type here: keys are made
-    /// of described rows also.
+    /// Returns the type of the value, for descriptions of tables. If the implementing type is also
+    /// a [`Key`], its normalized form is that of this value type, because keys are also made from
+    /// described rows.
     fn value_type() -> ValueType;
     /// Writes `BYTES` bytes to the start of `to`.
     fn store(&self, to: &mut [u8]);
@@ -59,13 +60,13 @@ pub trait Value: Sized {
 pub struct Column {
     /// The field's name.
     pub name: &'static str,
-    /// Bytes from the start of the row.
+    /// Offset in bytes from the start of the row.
     pub offset: usize,
     /// Length in bytes.
     pub bytes: usize,
-    /// Gives its type: [`Value::value_type`].
+    /// Returns its type: [`Value::value_type`].
     pub kind: fn() -> ValueType,
-    /// True if the field may be without a value.
+    /// True if the field is nullable.
     pub nullable: bool,
 }
 
@@ -76,9 +77,9 @@ pub struct TailColumn {
     pub name: &'static str,
     /// Its number among all fields of the row.
     pub position: usize,
-    /// True if it is text; bytes otherwise.
+    /// True for text, false for bytes.
     pub is_text: bool,
-    /// True if the field may be without a value.
+    /// True if the field is nullable.
     pub nullable: bool,
 }
 
@@ -114,7 +115,7 @@ pub trait Row: Sized {
     const TAIL_COLUMNS: &'static [TailColumn] = &[];
     /// The primary key.
     type Key: Key;
-    /// The row's primary key.
+    /// Returns the row's primary key.
     fn key(&self) -> Self::Key;
     /// Appends the row's key in index number `index` (0 is the primary key).
     fn index_key(&self, index: usize, to: &mut KeyBuffer);
@@ -122,7 +123,7 @@ pub trait Row: Sized {
     fn store(&self, to: &mut [u8]);
     /// Reads a row from its fixed part and tail.
     fn fetch(from: &[u8], tail: &[u8]) -> Self;
-    /// The variable-length part.
+    /// Returns the variable-length part.
     #[inline(always)]
     fn tail(&self) -> Cow<'_, [u8]> {
         Cow::Borrowed(&[])
@@ -144,25 +145,25 @@ impl<R, V> Clone for Field<R, V> {
 impl<R, V> Copy for Field<R, V> {}
 
 impl<R, V: Value> Field<R, V> {
-    /// For `#[derive(Row)]`: a field `offset` bytes from the start of the row.
+    /// Used by `#[derive(Row)]`: a field `offset` bytes from the start of the row.
     pub const fn new(offset: usize) -> Self {
         Field { offset: offset as u32, kind: PhantomData }
     }
 
-    /// Bytes from the start of the row.
+    /// Offset in bytes from the start of the row.
     #[inline(always)]
     pub const fn offset(self) -> usize {
         self.offset as usize
     }
 
-    /// A field of this group; `inner` is given by `#[derive(Value)]`.
+    /// Returns a field of this group; `inner` is a constant generated by `#[derive(Value)]`.
     pub const fn then<W: Value>(self, inner: Field<V, W>) -> Field<R, W> {
         Field::new(self.offset as usize + inner.offset as usize)
     }
 }
 
 impl<R, V: Value, const N: usize> Field<R, [V; N]> {
-    /// The element of an array. Panics if `index` is not less than `N`.
+    /// Returns an element of the array. Panics if `index` is not less than `N`.
     #[inline(always)]
     pub const fn at(self, index: usize) -> Field<R, V> {
         assert!(index < N);
@@ -170,11 +171,10 @@ impl<R, V: Value, const N: usize> Field<R, [V; N]> {
     }
 }
 
-/// The place of a field that may be without a value, in rows of type `R`: as a [`Field`], and the
-/// bit that says so.
+/// The place of a nullable field in rows of type `R`: that of its value, and of its null bit.
 pub struct NullableField<R, V> {
     field: Field<R, V>,
-    /// The byte with the bit.
+    /// Offset of the byte with the null bit.
     byte: u32,
     mask: u8,
 }
@@ -188,26 +188,27 @@ impl<R, V> Clone for NullableField<R, V> {
 impl<R, V> Copy for NullableField<R, V> {}
 
 impl<R, V: Value> NullableField<R, V> {
-    /// For `#[derive(Row)]`: a field `offset` bytes from the start of the row, whose bit is number
-    /// `bit` from byte `nulls_at` on.
+    /// Used by `#[derive(Row)]`: a field `offset` bytes from the start of the row, with null bit
+    /// number `bit` from byte `nulls_at` on.
     pub const fn new(offset: usize, nulls_at: usize, bit: usize) -> Self {
         NullableField { field: Field::new(offset), byte: (nulls_at + bit / 8) as u32, mask: 1 << (bit % 8) }
     }
 
-    /// Where the value is, if there is one; zeros if not.
+    /// Returns the place of the value, which is zeros if the field is null.
     #[inline(always)]
     pub const fn value(self) -> Field<R, V> {
         self.field
     }
 
-    /// The byte that has the bit, and the bit in that byte: set if there is no value.
+    /// Returns the offset of the byte with the null bit, and the mask of the bit, which is set if
+    /// the field is null.
     #[inline(always)]
     pub const fn null(self) -> (usize, u8) {
         (self.byte as usize, self.mask)
     }
 }
 
-/// One of the indexes that a row type declares; `K` is its complete key.
+/// An index that a row type declares; `K` is its complete key.
 pub struct IndexId<R, K> {
     number: u32,
     kind: PhantomData<fn() -> (R, K)>,
@@ -222,12 +223,12 @@ impl<R, K> Clone for IndexId<R, K> {
 impl<R, K> Copy for IndexId<R, K> {}
 
 impl<R, K: Key> IndexId<R, K> {
-    /// For `#[derive(Row)]`: number in [`Row::INDEXES`].
+    /// Used by `#[derive(Row)]`: the number in [`Row::INDEXES`].
     pub const fn new(number: usize) -> Self {
         IndexId { number: number as u32, kind: PhantomData }
     }
 
-    /// Number in [`Row::INDEXES`].
+    /// Returns the number in [`Row::INDEXES`].
     pub const fn number(self) -> usize {
         self.number as usize
     }
@@ -260,8 +261,8 @@ number_values!(
     i32 => ValueType::Signed(4), i64 => ValueType::Signed(8), f32 => ValueType::Float(4), f64 => ValueType::Float(8),
 );
 
-/// Integers of 16 bytes lie in rows with the highest byte first and the sign's bit turned round, so
-/// that their bytes sort as the numbers do.
+/// Integers of 16 bytes are stored big-endian with an inverted sign bit, so that their bytes sort
+/// like the numbers.
 macro_rules! long_values {
     ($($number:ty, $kind:expr => $to:expr, $from:expr;)*) => { $(
         impl Value for $number {
@@ -348,7 +349,7 @@ impl<V: Value, const N: usize> Value for [V; N] {
     }
     #[inline(always)]
     fn fetch(from: &[u8]) -> Self {
-        // One check of bounds for all elements: then the compiler copies them at once.
+        // One bounds check for all elements lets the compiler copy them at once.
         let from = &from[..Self::BYTES];
         std::array::from_fn(|index| V::fetch(&from[index * V::BYTES..]))
     }

@@ -1,4 +1,4 @@
-//! Keys of typed rows: all keys of a row, and which bytes of the row belong to keys.
+//! Keys of typed rows: all keys of a row, and the bytes of the row that belong to keys.
 
 use crate::key::{KeyBuffer, key_words};
 use crate::row::{Field, Row, Value};
@@ -11,8 +11,9 @@ const KEY_COLUMNS_MAX: usize = 32;
 #[inline(always)]
 pub fn with_keys<R: Row, T>(row: &R, body: impl FnOnce(&[&[u64]]) -> T) -> T {
     const { assert!(R::INDEXES.len() <= INDEXES_MAX, "too many indexes") };
-    // Most tables have one or two indexes: making room for more would cost more than the keys. The
-    // number is a constant where this is compiled, so `body` is compiled for one of the three.
+    // Most tables have one or two indexes, and initializing more buffers would cost more than the
+    // keys. The number is a constant of the row type, so `body` is compiled for one of the three
+    // cases.
     match const { R::INDEXES.len() } {
         1 => with_some_keys::<R, 1, T>(row, body),
         2 => with_some_keys::<R, 2, T>(row, body),
@@ -49,7 +50,7 @@ const fn same_text(left: &str, right: &str) -> bool {
     true
 }
 
-/// Start and end of each key column, in order of discovery; behind them (0, 0).
+/// Returns start and end of each key column, in column order, padded with (0, 0).
 const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     let mut ranges = [(0, 0); KEY_COLUMNS_MAX];
     let mut count = 0;
@@ -75,15 +76,15 @@ const fn key_columns<R: Row>() -> [(usize, usize); KEY_COLUMNS_MAX] {
     ranges
 }
 
-/// True if bytes `start..end` of a row are part of a key. The compiler evaluates this where the
-/// field is constant.
+/// Returns true if bytes `start..end` of a row are part of a key. The compiler evaluates this for
+/// constant fields.
 #[inline(always)]
 pub fn touches_key<R: Row>(start: usize, end: usize) -> bool {
     let ranges = const { &key_columns::<R>() };
     ranges.iter().any(|(from, to)| start < *to && *from < end)
 }
 
-/// True if a field (or a group of fields) holds bytes of a key.
+/// Returns true if a field (or a group of fields) holds bytes of a key.
 pub fn is_key_column<R: Row, V: Value>(field: Field<R, V>) -> bool {
     touches_key::<R>(field.offset(), field.offset() + V::BYTES)
 }

@@ -1,21 +1,21 @@
-//! Descriptions of tables that were read from a file: checked before anything relies on them.
+//! Descriptions of tables that were read from a file, and their validation.
 
 use terms::rows::FIXED_BYTES_MAX;
 
 use crate::description::{ColumnDescription, IndexDescription, Place, TableDescription, TailForm};
 
-/// The description of a table in a file, unchecked.
+/// A description of a table as read from a file, not validated.
 #[derive(Clone, Debug)]
 pub struct StoredTable {
     /// The table's name.
     pub name: String,
     /// Its columns.
     pub columns: Vec<ColumnDescription>,
-    /// Where each of them lies.
+    /// The place of each column.
     pub places: Vec<Place>,
     /// The form of the variable part.
     pub tail: TailForm,
-    /// The byte at which null bits begin.
+    /// The first byte of the null bits.
     pub nulls_at: usize,
     /// Bytes of the fixed part.
     pub row_bytes: usize,
@@ -23,7 +23,7 @@ pub struct StoredTable {
     pub indexes: Vec<StoredIndex>,
 }
 
-/// The description of an index in a file.
+/// A description of an index as read from a file.
 #[derive(Clone, Debug)]
 pub struct StoredIndex {
     /// The index's name.
@@ -35,7 +35,7 @@ pub struct StoredIndex {
 }
 
 impl TableDescription {
-    /// The description, if rows can be read by it.
+    /// Validates the description. `None` if rows cannot be read by it.
     pub fn from_stored(stored: StoredTable) -> Option<Self> {
         let StoredTable { name, columns, places, tail, nulls_at, row_bytes, indexes } = stored;
         let begins_within = |place: &Place| match place {
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::ValueType;
 
-    /// Two columns, a primary key of the first, an index of the second.
+    /// Describes a table with two columns, a primary key on the first, and an index on the second.
     fn stored() -> StoredTable {
         let index = |name: &str, unique, columns| StoredIndex { name: name.to_owned(), unique, columns };
         StoredTable {
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn sound_descriptions_are_taken() {
+    fn valid_descriptions_are_accepted() {
         let table = TableDescription::from_stored(stored()).expect("sound");
         assert_eq!((table.row_bytes(), table.indexes().len()), (8, 2));
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn inconsistent_descriptions_are_refused() {
         let refused = |change: &dyn Fn(&mut StoredTable)| {
             let mut unsound = stored();
             change(&mut unsound);

@@ -1,4 +1,5 @@
-//! Typed names of tables, indexes and rows of the transaction at hand: small values, cheap to copy.
+//! Typed handles of tables, indexes and rows of the current transaction: small values, cheap to
+//! copy.
 
 use std::marker::PhantomData;
 
@@ -20,25 +21,25 @@ pub struct Index<R, K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A row that one attempt of a transaction has found, by the row's number there. Only the attempt
-/// makes such names, so each of them names one of its rows. To use the name in any other attempt,
-/// or in another database, is an error ([`terms::Abort::Misuse`]), but for one chance in four
-/// thousand million that the name stands for another row there.
+/// A row that an attempt of a transaction has found, identified by its number in the attempt. Only
+/// the attempt creates such identifiers, so each of them identifies one of its rows. Use in any
+/// other attempt or database is an error ([`terms::Abort::Misuse`]), except that with a probability
+/// of 2^-32 the identifier matches a row there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId {
     number: u32,
-    /// The attempt; 0 for implementations of `Verbs` that do not tell attempts apart.
+    /// The attempt; 0 for implementations of `Verbs` that do not distinguish attempts.
     attempt: u32,
 }
 
 impl RowId {
-    /// Row number `number` of an attempt: for implementations of `AnyVerbs`.
+    /// Identifies row number `number` of an attempt; for implementations of `AnyVerbs`.
     #[inline(always)]
     pub fn new(number: u32, attempt: u32) -> Self {
         RowId { number, attempt }
     }
 
-    /// The row's number in this attempt, if this attempt has found the row.
+    /// Returns the row's number, if this attempt has found the row.
     #[inline(always)]
     pub fn number_in(self, attempt: u32) -> Option<u32> {
         (self.attempt == attempt).then_some(self.number)
@@ -70,13 +71,14 @@ impl<R> std::fmt::Debug for Handle<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Table number `number` of its catalog: for implementations of [`crate::Schema`].
+    /// Returns the handle of table number `number` of a catalog; for implementations of
+    /// [`crate::Schema`].
     pub fn new(number: usize) -> Self {
         Table { number: number as u32, kind: PhantomData }
     }
 
-    /// Table number `number` of its catalog, which is described like this: a typed view of a table
-    /// that may have been described at run time.
+    /// Returns a typed handle of table number `number` of a catalog, after a check of its
+    /// description, which may have been made at run time.
     ///
     /// # Errors
     /// The first difference between the description and the row type.
@@ -89,31 +91,31 @@ impl<R: Row> Table<R> {
         }
     }
 
-    /// Number in the catalog.
+    /// Returns the number in the catalog.
     #[inline(always)]
     pub fn number(self) -> usize {
         self.number as usize
     }
 
-    /// The primary key's index.
+    /// Returns the index of the primary key.
     pub fn primary(self) -> Index<R, R::Key> {
         Index { table: self, number: 0, kind: PhantomData }
     }
 
-    /// One of the declared indexes.
+    /// Returns a declared index.
     pub fn index<K: Key>(self, index: IndexId<R, K>) -> Index<R, K> {
         Index { table: self, number: index.number() as u32, kind: PhantomData }
     }
 }
 
 impl<R: Row, K: Key> Index<R, K> {
-    /// The table that the index belongs to.
+    /// Returns the table that the index belongs to.
     #[inline(always)]
     pub fn table(self) -> Table<R> {
         self.table
     }
 
-    /// Number in [`Row::INDEXES`].
+    /// Returns the number in [`Row::INDEXES`].
     #[inline(always)]
     pub fn number(self) -> usize {
         self.number as usize
@@ -121,26 +123,27 @@ impl<R: Row, K: Key> Index<R, K> {
 }
 
 impl<R> Handle<R> {
-    /// Row number `access` among those that the transaction has found: for implementations of
-    /// `Verbs` outside of the engine. No transaction of the engine knows such a row.
+    /// Identifies row number `access` among those that the transaction has found; for
+    /// implementations of `Verbs` outside of the engine. Transactions of the engine refuse such a
+    /// handle.
     #[inline(always)]
     pub fn new(access: u32) -> Self {
         Handle::of(RowId::new(access, 0))
     }
 
-    /// The number that [`Self::new`] was given.
+    /// Returns the number passed to [`Self::new`].
     #[inline(always)]
     pub fn access(self) -> u32 {
         self.row.number
     }
 
-    /// The row of this name, of type `R`: for the engine.
+    /// Returns a typed handle of the row; for the engine.
     #[inline(always)]
     pub fn of(row: RowId) -> Self {
         Handle { row, kind: PhantomData }
     }
 
-    /// The row, whatever its type.
+    /// Returns the row without its type.
     #[inline(always)]
     pub fn row(self) -> RowId {
         self.row

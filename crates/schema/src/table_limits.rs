@@ -1,4 +1,4 @@
-//! Limits of tables, and errors that name the excess and the remedy.
+//! Limits of tables, and the errors for tables that exceed them.
 
 use crate::key::KEY_BYTES_MAX;
 
@@ -8,33 +8,33 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const COLUMNS_MAX: usize = 1024;
 /// Most indexes of a table, the primary key included.
 pub const INDEXES_MAX: usize = 8;
-/// Longest fixed part of a row in bytes: one word is left for the tail.
+/// Longest fixed part of a row in bytes, which leaves one word for the tail.
 pub const ROW_BYTES_MAX: usize = terms::rows::FIXED_BYTES_MAX - 8;
 /// Longest keys of hash indexes in bytes.
 pub const HASH_KEY_BYTES_MAX: usize = 8;
 /// Most rows that may be expected of a table: a hash index for this many takes 64 GiB and more.
 pub const ROWS_EXPECTED_MAX: u64 = 1 << 32;
 
-/// Why a table cannot be as it is described.
+/// Error of an invalid table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("table {table:?} cannot be declared like this: {fault}")]
 pub struct TableError {
     /// The table.
     pub table: String,
-    /// Its fault.
+    /// The fault.
     pub fault: TableFault,
 }
 
-/// A fault of a table's description.
+/// Fault of a described table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableFault {
-    /// A name is empty or too long, or has ends of lines or the like.
+    /// A name is empty, too long, or contains control characters.
     #[error("the name {name:?} is empty, longer than {NAME_BYTES_MAX} bytes, or has control characters")]
     Name {
         /// The name.
         name: String,
     },
-    /// There is another table of this name.
+    /// Another table has this name.
     #[error("another table has this name")]
     DuplicateTable,
     /// There are too many columns.
@@ -42,7 +42,7 @@ pub enum TableFault {
         "it has {columns} columns, and at most {COLUMNS_MAX} are possible: split it into two tables of one key"
     )]
     TooManyColumns {
-        /// How many.
+        /// Their number.
         columns: usize,
     },
     /// Two columns have the same name.
@@ -57,7 +57,7 @@ pub enum TableFault {
         /// The name.
         index: String,
     },
-    /// The type of a column cannot be one.
+    /// The type of a column is invalid.
     #[error(
         "column {column:?} has type {kind}: integers have 1, 2, 4 or 8 bytes, floating-point numbers 4 or 8, and what is inside an \
          array or a group has a fixed length"
@@ -68,7 +68,7 @@ pub enum TableFault {
         /// Its type.
         kind: String,
     },
-    /// A column's default is none of its values.
+    /// A column's default is not a value of its type.
     #[error("the default {default} of column {column:?} is no {kind} that fits")]
     Default {
         /// The column.
@@ -78,7 +78,7 @@ pub enum TableFault {
         /// The default.
         default: String,
     },
-    /// A column is added that earlier rows cannot have.
+    /// An added column is neither nullable nor has a default.
     #[error(
         "column {column:?} is added, and earlier rows have no value there: make it nullable, or give it a default"
     )]
@@ -86,7 +86,7 @@ pub enum TableFault {
         /// The column.
         column: String,
     },
-    /// A column is said to have been there before another one that was added.
+    /// A column is declared as older than another column that was added.
     #[error("column {column:?} stands behind one that was added: columns that are added come last")]
     AddedBefore {
         /// The column.
@@ -101,10 +101,10 @@ pub enum TableFault {
         /// The column.
         column: String,
     },
-    /// There is no primary key.
+    /// The primary key is missing.
     #[error("it has no primary key: name its columns with `key`")]
     NoKey,
-    /// A key has no columns, or these have no bytes.
+    /// A key has no columns, or its columns have no bytes.
     #[error("the key {index:?} has no bytes: name a column")]
     EmptyKey {
         /// The index.
@@ -117,7 +117,7 @@ pub enum TableFault {
         index: String,
         /// The column.
         column: String,
-        /// Why not.
+        /// The reason.
         fault: KeyFault,
     },
     /// A key is too long.
@@ -152,27 +152,27 @@ pub enum TableFault {
     /// There are too many indexes.
     #[error("it has {indexes} indexes, and at most {INDEXES_MAX} are possible, the primary key included")]
     TooManyIndexes {
-        /// How many, with the primary key.
+        /// Their number, including the primary key.
         indexes: usize,
     },
-    /// More rows are expected than can be.
+    /// The expected number of rows is too large.
     #[error("{rows} rows are expected, and at most {ROWS_EXPECTED_MAX} can be")]
     TooManyRows {
-        /// How many.
+        /// Their number.
         rows: u64,
     },
 }
 
-/// Why a column cannot be part of a key.
+/// Reason why a column cannot be part of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
     /// The table has no such column.
     #[error("there are {known}")]
     Unknown {
-        /// The columns that there are.
+        /// The columns of the table.
         known: String,
     },
-    /// The key has the column already.
+    /// The key already contains the column.
     #[error("it is there twice")]
     Twice,
     /// Values have no fixed length.
@@ -181,10 +181,10 @@ pub enum KeyFault {
     /// The column was added to a table with rows.
     #[error("it was added later, and is not in the part of the row that keys are made of")]
     Added,
-    /// Rows may have no value there.
+    /// The column is nullable.
     #[error("it is nullable")]
     Nullable,
-    /// Values have no order that keys know.
+    /// Keys do not support the order of this type.
     #[error("it has type {kind}; keys are made of integers, texts of fixed length and arrays of u8")]
     Type {
         /// The type.
@@ -197,13 +197,13 @@ pub enum KeyFault {
 pub struct Difference {
     /// The part that differs.
     pub part: String,
-    /// Its form in the existing table.
+    /// The existing table's form.
     pub found: String,
-    /// Its declared form.
+    /// The declared form.
     pub declared: String,
 }
 
-/// A table is not one of these rows.
+/// A table does not match a row type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the rows of table {table} are not those of type {row}: {} is {}, the type has {}",

@@ -1,8 +1,8 @@
-//! Short text of a fixed capacity.
+//! Short texts of a fixed capacity.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a text that did not fit, to tell which one.
+/// Bytes at the start of a text that did not fit, for the error message.
 const START_BYTES: usize = 16;
 
 /// Up to `N` bytes of UTF-8 without zero bytes, stored in place, padded with zeros.
@@ -12,8 +12,8 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    /// The text, cut at the last whole character that fits; zero bytes are dropped. `TryFrom` cuts
-    /// nothing.
+    /// Truncates a text at the last whole character that fits, and drops zero bytes. `TryFrom` does
+    /// not truncate.
     pub fn truncated(text: &str) -> Self {
         let mut end = text.len().min(N);
         while !text.is_char_boundary(end) {
@@ -26,9 +26,8 @@ impl<const N: usize> Text<N> {
         Text { bytes }
     }
 
-    /// A text that is known when the program is compiled, for constants:
-    /// `const { Text::literal("ada") }` does not compile if the text does not fit. See
-    /// [`crate::text!`].
+    /// Converts a literal in a constant: `const { Text::literal("ada") }` does not compile if the
+    /// text does not fit. See [`crate::text!`].
     ///
     /// # Panics
     /// If the text does not fit, when it is not used in a constant.
@@ -44,25 +43,25 @@ impl<const N: usize> Text<N> {
         Text { bytes }
     }
 
-    /// The text padded with zero bytes.
+    /// Returns the text padded with zero bytes.
     #[inline(always)]
     pub fn padded(&self) -> [u8; N] {
         self.bytes
     }
 
-    /// From bytes padded with zeros, as [`Self::padded`] gives them.
+    /// Converts bytes padded with zeros, as [`Self::padded`] returns them.
     #[inline(always)]
     pub fn from_padded(bytes: [u8; N]) -> Self {
         Text { bytes }
     }
 
-    /// The bytes without padding.
+    /// Returns the bytes without padding.
     pub fn as_bytes(&self) -> &[u8] {
         let length = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
         &self.bytes[..length]
     }
 
-    /// The text; bytes that are not UTF-8 end it.
+    /// Returns the text up to the first byte that is not UTF-8.
     pub fn as_str(&self) -> &str {
         let bytes = self.as_bytes();
         match std::str::from_utf8(bytes) {
@@ -90,22 +89,22 @@ impl<const N: usize> std::fmt::Display for Text<N> {
     }
 }
 
-/// A text that does not fit as it is: it is too long, or has a zero byte.
+/// A text that does not fit: it is too long, or has a zero byte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// There are more bytes than there is room for.
+    /// The text has too many bytes.
     #[error(
         "a text of {bytes} bytes where {bytes_max} are possible: {start:?}..; shorten it, or make the column a `String`"
     )]
     TooLong {
-        /// Its bytes.
+        /// Bytes of the text.
         bytes: usize,
         /// Most bytes.
         bytes_max: usize,
-        /// How it begins.
+        /// Start of the text.
         start: String,
     },
-    /// A byte is zero, which ends texts of this kind.
+    /// The text has a zero byte, which would end it.
     #[error("a text with a zero byte: leave it out, or make the column a `String`")]
     Zero,
 }
@@ -153,8 +152,7 @@ impl<const N: usize> PartialEq<&str> for Text<N> {
     }
 }
 
-/// A [`Text`](crate::Text) that is known when the program is compiled. One that does not fit does
-/// not compile:
+/// Makes a [`Text`](crate::Text) of a literal. A literal that does not fit does not compile:
 ///
 /// ```
 /// let town: schema::Text<8> = schema::text!("Paris");
@@ -171,7 +169,7 @@ macro_rules! text {
     };
 }
 
-/// To people as text; between programs as the bytes that they are.
+/// Human-readable formats contain a string, binary formats the bytes.
 impl<const N: usize> Serialize for Text<N> {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match to.is_human_readable() {
@@ -183,7 +181,7 @@ impl<const N: usize> Serialize for Text<N> {
 
 impl<'de, const N: usize> Deserialize<'de> for Text<N> {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Where the text stands, without a copy of it.
+        // Reads the text in place, without a copy.
         match from.is_human_readable() {
             true => from.deserialize_str(TextVisitor),
             false => from.deserialize_bytes(TextVisitor),
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_travel_as_they_are() {
+    fn texts_are_serialized_in_place() {
         for text in ["", "ab", "abcd", "abé"] {
             let sent = postcard::to_allocvec(&Text::<4>::truncated(text)).expect("a text");
             assert_eq!(sent.len(), 1 + text.len());

@@ -1,26 +1,25 @@
-//! The types of columns as values: what tools and SQL know of a column, and what a directory says
-//! of it in words.
+//! Types of columns as values, for tools and for descriptions in a directory, and their textual
+//! form.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest value of fixed length in bytes: more than a row has room for, so that rows which are too
-/// long can be told how long.
+/// Longest value of fixed length in bytes. It is longer than a row may be, so that the error for a
+/// row that is too long can state the length.
 const VALUE_BYTES_MAX: usize = 1 << 24;
 /// Bytes of the longest integers.
 pub(crate) const LONG: usize = 16;
-/// Types inside types, at most.
+/// Maximum nesting depth of types.
 const DEPTH_MAX: usize = 16;
 
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueType {
-    /// Unsigned integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the
-    /// highest byte first.
+    /// Unsigned integer of this many bytes: 1, 2, 4, 8 or 16. Integers of 16 bytes are stored
+    /// big-endian.
     Unsigned(usize),
-    /// Signed integer of this many bytes: 1, 2, 4, 8 or 16. Those of 16 lie in rows with the
-    /// highest byte first and the sign's bit turned round, so that their bytes sort as the numbers
-    /// do.
+    /// Signed integer of this many bytes: 1, 2, 4, 8 or 16. Integers of 16 bytes are stored
+    /// big-endian with an inverted sign bit, so that their bytes sort like the numbers.
     Signed(usize),
     /// IEEE 754 number of this many bytes.
     Float(usize),
@@ -30,17 +29,16 @@ pub enum ValueType {
     Text(usize),
     /// This many values of one type, one after the other.
     Array(Box<ValueType>, usize),
-    /// A struct of values with names, laid out as a row is: each at the next multiple of its
-    /// alignment.
+    /// A struct of named values, laid out like a row: each at the next multiple of its alignment.
     Group(Vec<(String, ValueType)>),
-    /// Bytes of any number.
+    /// Bytes of any length.
     Bytes,
     /// UTF-8 text of any length.
     String,
 }
 
 impl ValueType {
-    /// Bytes of each value; `None` if values have no common length.
+    /// Returns the bytes of each value; `None` for types of variable length.
     pub fn bytes(&self) -> Option<usize> {
         match self {
             ValueType::Unsigned(bytes) | ValueType::Signed(bytes) | ValueType::Float(bytes) => Some(*bytes),
@@ -55,7 +53,7 @@ impl ValueType {
         }
     }
 
-    /// Where values begin in a row: at a multiple of this.
+    /// Returns the alignment of values in a row.
     pub fn align(&self) -> usize {
         match self {
             ValueType::Unsigned(LONG) | ValueType::Signed(LONG) => 1,
@@ -66,8 +64,8 @@ impl ValueType {
         }
     }
 
-    /// Where the members of a group begin, and where the last one ends; `None` if one has no fixed
-    /// length.
+    /// Returns the offsets of the members of a group and the end of the last one; `None` if a
+    /// member has no fixed length.
     pub fn offsets(members: &[(String, ValueType)]) -> Option<Vec<usize>> {
         let mut offsets = Vec::with_capacity(members.len() + 1);
         let mut end = 0_usize;
@@ -80,8 +78,8 @@ impl ValueType {
         Some(offsets)
     }
 
-    /// True if numbers, groups and arrays are such as rows can have: what is of no fixed length, or
-    /// too long, is not inside another type.
+    /// Returns true if rows can have values of this type: numbers have a valid length, and groups
+    /// and arrays contain no type of variable or excessive length.
     pub fn is_sound(&self) -> bool {
         self.is_sound_within(DEPTH_MAX)
     }
@@ -101,12 +99,12 @@ impl ValueType {
         sound && (self.is_variable() || self.bytes().is_some_and(|bytes| bytes <= VALUE_BYTES_MAX))
     }
 
-    /// True if values have no common length.
+    /// Returns true for types of variable length.
     pub fn is_variable(&self) -> bool {
         matches!(self, ValueType::Bytes | ValueType::String)
     }
 
-    /// True if values can be columns of keys.
+    /// Returns true if values can be columns of keys.
     pub fn is_key(&self) -> bool {
         match self {
             ValueType::Unsigned(_) | ValueType::Signed(_) | ValueType::Text(_) => true,
@@ -153,12 +151,12 @@ impl ValueType {
     }
 }
 
-/// The next multiple of `align` from `offset` on.
+/// Returns the next multiple of `align` from `offset` on.
 pub const fn align_up(offset: usize, align: usize) -> usize {
     offset.div_ceil(align) * align
 }
 
-/// Takes a text off the front of another.
+/// Removes a prefix from `rest`. Returns false if it is missing.
 fn take(rest: &mut &str, front: &str) -> bool {
     let others = rest.strip_prefix(front);
     *rest = others.unwrap_or(rest);
@@ -172,7 +170,7 @@ fn number(rest: &mut &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-/// In words: `u32`, `[u8; 4]`, `text(16)`, `{day: u16, hour: u8}`, `string`.
+/// Textual form: `u32`, `[u8; 4]`, `text(16)`, `{day: u16, hour: u8}`, `string`.
 impl fmt::Display for ValueType {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -194,7 +192,7 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// The text is no type.
+/// The text is not a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no type of a column: there are u8 to u128, i8 to i128, f32, f64, bool, text(16), [u8; 4], \
@@ -202,7 +200,7 @@ impl fmt::Display for ValueType {
 )]
 pub struct UnknownType(pub String);
 
-/// Reads what [`ValueType`] displays.
+/// Parses the text that [`ValueType`] displays.
 impl FromStr for ValueType {
     type Err = UnknownType;
 
@@ -238,14 +236,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
         #[test]
-        fn types_are_read_as_written(kind in fixed()) {
+        fn types_are_parsed_as_displayed(kind in fixed()) {
             prop_assert_eq!(kind.to_string().parse::<ValueType>(), Ok(kind.clone()));
             prop_assert!(kind.bytes().is_some_and(|bytes| bytes % kind.align() == 0), "{}", kind);
         }
     }
 
     #[test]
-    fn other_texts_are_no_types() {
+    fn invalid_texts_are_no_types() {
         for text in ["u32", "i128", "text(16)", "[[u8; 100]; 10]", "{day: u16, hour: u8}", "bytes", "string"]
         {
             assert_eq!(text.parse::<ValueType>().map(|kind| kind.to_string()), Ok(text.to_owned()));

@@ -317,7 +317,7 @@ impl Content {
             let mut keys = UniqueKeys::new(table);
             let mut count = 0;
             for group in own.chunk_by(|one, other| same(one, other).is_eq()) {
-                let key = || table.in_words(&table.indexes()[0].columns, self.key(&group[0]));
+                let key = || table.format_values(&table.indexes()[0].columns, self.key(&group[0]));
                 let row = self.outcome(group).map_err(|what| ContentError::Row {
                     table: table.name().to_owned(),
                     key: key(),
@@ -457,7 +457,7 @@ impl<'d> UniqueKeys<'d> {
                 return Err(ContentError::NotUnique {
                     table: self.table.name().to_owned(),
                     index: index.name.clone(),
-                    key: self.table.in_words(&index.columns, &key),
+                    key: self.table.format_values(&index.columns, &key),
                 });
             }
         }

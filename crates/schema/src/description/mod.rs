@@ -1,11 +1,10 @@
-//! Descriptions of tables as values: what SQL, tools and directories know of a table, and what a
-//! row type is checked against.
+//! Descriptions of tables as values, for tools and directories. Row types are checked against them.
 //!
-//! A description is made of columns and keys by a [`TableBuilder`], or of a row type by
-//! [`TableDescription::of`], and is sound from then on: rows can be read and written by it
-//! ([`crate::row_format`] says how they look). Names are its own.
+//! A [`TableBuilder`] makes a description from columns and keys, and [`TableDescription::of`] from
+//! a row type. A description is valid once it exists: rows can be read and written by it, in the
+//! format of `row_format`. It owns its names.
 
-use crate::datum::{Datum, Misfit, value_in_words};
+use crate::datum::{Datum, Misfit, format_value};
 use crate::key::KEY_BYTES_MAX;
 use crate::row::{IndexInfo, Row};
 use crate::table_limits::{
@@ -16,52 +15,52 @@ use crate::value_type::{ValueType, align_up};
 /// The name of the primary key among the indexes.
 const PRIMARY: &str = "primary";
 
-/// One column.
+/// A column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDescription {
     /// Its name.
     pub name: String,
     /// The type of its values.
     pub kind: ValueType,
-    /// True if rows may have no value here.
+    /// True if the column is nullable.
     pub nullable: bool,
-    /// The value of rows that were written without the column; without a default, no value.
+    /// The value of rows written without the column; null if there is no default.
     pub default: Option<Datum>,
-    /// True if rows of the table may have been written without the column.
+    /// True if some rows of the table may have been written without the column.
     pub added: bool,
 }
 
 impl ColumnDescription {
-    /// A column in which every row has a value.
+    /// Returns a column that is not nullable.
     pub fn new(name: impl Into<String>, kind: ValueType) -> Self {
         ColumnDescription { name: name.into(), kind, nullable: false, default: None, added: false }
     }
 
-    /// Rows may have no value.
+    /// Makes the column nullable.
     #[must_use]
     pub fn nullable(mut self) -> Self {
         self.nullable = true;
         self
     }
 
-    /// Sets the value of rows that are written without the column.
+    /// Sets the value of rows written without the column.
     #[must_use]
     pub fn with_default(mut self, default: Datum) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// True if a row can do without a value of its own.
+    /// Returns true if a row need not have a value of its own.
     pub fn is_optional(&self) -> bool {
         self.nullable || self.default.is_some()
     }
 
-    /// The value that a row has which was written without the column.
+    /// Returns the value of a row written without the column.
     pub fn absent_value(&self) -> &Datum {
         self.default.as_ref().unwrap_or(&Datum::Null)
     }
 
-    /// The value of a row of which nothing is known: none, the default, zeros or an empty text.
+    /// Returns the value of an empty row: null, the default, zeros or an empty text.
     pub fn empty_value(&self) -> Datum {
         match (self.absent_value(), self.kind.bytes()) {
             (Datum::Null, Some(bytes)) if !self.nullable => {
@@ -76,7 +75,7 @@ impl ColumnDescription {
     }
 }
 
-/// Where rows have a column.
+/// Place of a column in rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the fixed part.
@@ -86,60 +85,60 @@ pub enum Place {
         /// Number of its bit among the null bits, if it is nullable.
         null: Option<usize>,
     },
-    /// In the tail, which has several columns: its number there.
+    /// In a tail with a directory: its number there.
     Tail(usize),
-    /// The tail is its value.
+    /// The whole tail.
     WholeTail,
 }
 
-/// The form of the variable-length part of rows.
+/// Form of the variable-length part of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailForm {
-    /// There is none.
+    /// No tail.
     None,
     /// The bytes of the last column.
     Whole,
-    /// Columns behind a directory. More columns can be added while rows without them are there.
+    /// Columns behind a directory. Columns can be added while rows without them exist.
     Directory,
 }
 
-/// One index. The first of a table is the primary key.
+/// An index. The first index of a table is the primary key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDescription {
     /// Its name.
     pub name: String,
     /// True if the declared columns alone are unique.
     pub unique: bool,
-    /// Its columns: their numbers; completed with those of the primary key where it is not unique.
+    /// Numbers of its columns, completed with those of the primary key if the index is not unique.
     pub columns: Vec<usize>,
     /// Length of its normalized keys.
     pub key_bits: u32,
 }
 
-/// A table: columns, keys, and how its rows are laid out.
+/// A table: columns, keys, and the layout of its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDescription {
     pub(crate) name: String,
     pub(crate) columns: Vec<ColumnDescription>,
-    /// By column.
+    /// Place of each column.
     pub(crate) places: Vec<Place>,
     pub(crate) tail: TailForm,
-    /// Where the null bits begin.
+    /// First byte of the null bits.
     pub(crate) nulls_at: usize,
     pub(crate) row_bytes: usize,
     pub(crate) indexes: Vec<IndexDescription>,
 }
 
-/// An index as it is declared: the columns are named, and the primary key is not added yet.
+/// A declared index: columns by name, without the columns of the primary key.
 struct DeclaredIndex {
     name: String,
     unique: bool,
     columns: Vec<String>,
 }
 
-/// Makes a [`TableDescription`]. Columns of fixed length lie in the fixed part in the order of
-/// their declaration, each at the next multiple of its alignment, as those of a derived row do; all
-/// others are in the tail.
+/// Builds a [`TableDescription`]. Columns of fixed length lie in the fixed part in the order of
+/// declaration, each at the next multiple of its alignment, like those of a derived row. All other
+/// columns are in the tail.
 ///
 /// ```
 /// use schema::{ColumnDescription, TableBuilder, ValueType};
@@ -166,7 +165,7 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// A table of this name.
+    /// Begins the description of a table.
     pub fn new(name: impl Into<String>) -> Self {
         let key = DeclaredIndex { name: PRIMARY.to_owned(), unique: true, columns: Vec::new() };
         TableBuilder {
@@ -178,14 +177,14 @@ impl TableBuilder {
         }
     }
 
-    /// One more column.
+    /// Adds a column.
     #[must_use]
     pub fn column(mut self, column: ColumnDescription) -> Self {
         self.columns.push(column);
         self
     }
 
-    /// The columns of the primary key.
+    /// Sets the columns of the primary key.
     #[must_use]
     pub fn key<N: Into<String>>(mut self, columns: impl IntoIterator<Item = N>) -> Self {
         self.indexes[0].columns = columns.into_iter().map(N::into).collect();
@@ -193,7 +192,7 @@ impl TableBuilder {
         self
     }
 
-    /// One more index, which is not unique.
+    /// Adds an index that is not unique.
     #[must_use]
     pub fn index<N: Into<String>>(
         mut self,
@@ -205,7 +204,7 @@ impl TableBuilder {
         self
     }
 
-    /// One more unique index.
+    /// Adds a unique index.
     #[must_use]
     pub fn unique_index<N: Into<String>>(
         mut self,
@@ -217,19 +216,19 @@ impl TableBuilder {
         self
     }
 
-    /// Rows as short as those of a row type: without a word for columns that are added while the
-    /// table is in use, and with a tail that is a column's bytes if the last column alone has no
-    /// fixed length, is of bytes, and is not nullable.
+    /// Makes rows as short as those of a row type: without room for columns that are added later,
+    /// and with a tail without a directory if only the last column has a variable length, has the
+    /// type `Bytes`, and is not nullable.
     #[must_use]
     pub fn compact(mut self) -> Self {
         self.extensible = false;
         self
     }
 
-    /// The description.
+    /// Builds the description.
     ///
     /// # Errors
-    /// The first thing that is wrong, and what to do about it.
+    /// The first fault, and its remedy.
     pub fn build(self) -> Result<TableDescription, TableError> {
         let TableBuilder { name, columns, indexes, has_key, extensible } = self;
         let fail = |fault| Err(TableError { table: name.clone(), fault });
@@ -291,7 +290,7 @@ fn check_columns(table: &str, columns: &[ColumnDescription]) -> Result<(), Table
     Ok(())
 }
 
-/// The least tail that has room for the columns.
+/// Returns the shortest form of tail for the columns.
 fn tail_form(columns: &[ColumnDescription], extensible: bool) -> TailForm {
     let mut in_tail = columns.iter().filter(|column| is_in_tail(column));
     match (in_tail.next(), in_tail.next()) {
@@ -309,7 +308,8 @@ fn is_in_tail(column: &ColumnDescription) -> bool {
     column.added || column.kind.is_variable()
 }
 
-/// Where columns lie, where null bits begin, and how long the fixed part is.
+/// Returns the places of the columns, the first byte of the null bits, and the length of the fixed
+/// part.
 fn lay_out(columns: &[ColumnDescription], tail: TailForm) -> (Vec<Place>, usize, usize) {
     let (mut places, mut end, mut nulls, mut in_tail) = (Vec::with_capacity(columns.len()), 0, 0, 0);
     for column in columns {
@@ -332,10 +332,10 @@ fn lay_out(columns: &[ColumnDescription], tail: TailForm) -> (Vec<Place>, usize,
 }
 
 impl TableDescription {
-    /// The table of this row type.
+    /// Describes the table of a row type.
     ///
     /// # Errors
-    /// Rows of the type are too long, or the name is.
+    /// Rows of the type, or the name, are too long.
     pub fn of<R: Row>(name: impl Into<String>) -> Result<Self, TableError> {
         let mut columns = Vec::with_capacity(R::COLUMNS.len() + 1);
         let mut places = Vec::with_capacity(R::COLUMNS.len() + 1);
@@ -427,12 +427,12 @@ impl TableDescription {
         Ok(())
     }
 
-    /// Length of the normalized key that these columns make.
+    /// Returns the length of the normalized key of these columns.
     pub fn key_bits(&self, columns: &[usize]) -> u32 {
         columns.iter().map(|column| self.columns[*column].kind.bytes().unwrap_or(0) as u32 * 8).sum()
     }
 
-    /// Checks that the parts fit together.
+    /// Returns true if the parts are consistent.
     fn check(&self) -> Result<(), TableFault> {
         if self.row_bytes > ROW_BYTES_MAX {
             return Err(TableFault::RowTooLong { bytes: self.row_bytes });
@@ -459,8 +459,7 @@ impl TableDescription {
         Ok(())
     }
 
-    /// The table with one more column, which rows of now are read with as if they had been written
-    /// with the column's default.
+    /// Returns the table with one more column. Existing rows read the column's default.
     ///
     /// # Errors
     /// The column has neither a default nor is it nullable, there is a column of its name, the rows
@@ -491,22 +490,22 @@ impl TableDescription {
         &self.columns
     }
 
-    /// The number of the column of this name.
+    /// Returns the number of the column of this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Where rows have this column.
+    /// Returns the place of this column.
     pub fn place(&self, column: usize) -> Place {
         self.places[column]
     }
 
-    /// Its indexes, the primary key first.
+    /// Returns its indexes, the primary key first.
     pub fn indexes(&self) -> &[IndexDescription] {
         &self.indexes
     }
 
-    /// The name of an index in errors: that of the primary key is the table's.
+    /// Returns the name of an index for errors: the table's name for the primary key.
     pub fn index_name(&self, index: usize) -> &str {
         match index {
             0 => &self.name,
@@ -514,34 +513,34 @@ impl TableDescription {
         }
     }
 
-    /// Bytes of a row's fixed part, a multiple of 8.
+    /// Returns the bytes of a row's fixed part, a multiple of 8.
     pub fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
-    /// The form of the variable-length part of rows.
+    /// Form of the variable-length part of rows.
     pub fn tail(&self) -> TailForm {
         self.tail
     }
 
-    /// True if rows have a part of variable length.
+    /// Returns true if rows have a variable-length part.
     pub fn has_tail(&self) -> bool {
         self.tail != TailForm::None
     }
 
-    /// The values of these columns, which lie one after the other, in words.
-    pub fn in_words(&self, columns: &[usize], mut values: &[u8]) -> String {
+    /// Formats the values of these columns, whose bytes are consecutive in `values`.
+    pub fn format_values(&self, columns: &[usize], mut values: &[u8]) -> String {
         let value = |column: &usize| {
             let column = &self.columns[*column];
             let bytes = column.kind.bytes().unwrap_or(0);
             let (value, others) = values.split_at(bytes.min(values.len()));
             values = others;
-            format!("{}={}", column.name, value_in_words(&column.kind, value))
+            format!("{}={}", column.name, format_value(&column.kind, value))
         };
         columns.iter().map(value).collect::<Vec<_>>().join(" ")
     }
 
-    /// The names of these columns.
+    /// Returns the names of these columns.
     pub fn names(&self, columns: &[usize]) -> String {
         let names: Vec<_> = columns.iter().map(|column| &*self.columns[*column].name).collect();
         names.join(", ")
@@ -551,12 +550,12 @@ impl TableDescription {
         self.names(&(0..self.columns.len()).collect::<Vec<_>>())
     }
 
-    /// Where these columns lie in the fixed part: start and end.
+    /// Returns start and end of these columns in the fixed part.
     pub fn spans(&self, columns: &[usize]) -> Vec<(usize, usize)> {
         columns.iter().filter_map(|column| self.span(*column)).collect()
     }
 
-    /// Where a column lies in the fixed part.
+    /// Returns start and end of a column in the fixed part.
     pub fn span(&self, column: usize) -> Option<(usize, usize)> {
         match self.places[column] {
             Place::Fixed { offset, .. } => Some((offset, offset + self.columns[column].kind.bytes()?)),
@@ -564,18 +563,18 @@ impl TableDescription {
         }
     }
 
-    /// Bytes of the fixed part that say which columns have no value.
+    /// Returns the range of the null bits in the fixed part.
     pub fn nulls_at(&self) -> usize {
         self.nulls_at
     }
 
-    /// Bytes of the null bits.
+    /// Returns the number of bytes of the null bits.
     pub fn null_bytes(&self) -> usize {
         let nullable = |place: &&Place| matches!(place, Place::Fixed { null: Some(_), .. });
         self.places.iter().filter(nullable).count().div_ceil(8)
     }
 
-    /// Bytes of a row that belong to keys: start and end of each column.
+    /// Returns start and end of each column that belongs to a key.
     pub fn key_spans(&self) -> Vec<(usize, usize)> {
         let is_key = |column: &usize| self.indexes.iter().any(|index| index.columns.contains(column));
         (0..self.columns.len()).filter(is_key).filter_map(|column| self.span(column)).collect()

@@ -6,7 +6,7 @@ fn column(name: &str, kind: ValueType) -> ColumnDescription {
     ColumnDescription::new(name, kind)
 }
 
-/// A table with a column of this type besides its key.
+/// Builds a table with a key and a column of this type.
 fn with(kind: ValueType) -> TableBuilder {
     TableBuilder::new("t").column(column("id", ValueType::Unsigned(8))).column(column("c", kind)).key(["id"])
 }

@@ -1,5 +1,5 @@
-//! How rows look in memory, in the log and in checkpoints, and rows that are written and read by a
-//! description.
+//! Byte format of rows in memory, in the log and in checkpoints, and encoding and decoding of rows
+//! by a description.
 //!
 //! ```text
 //! row:   | fixed part                                         | tail, if the table has tails |
@@ -19,35 +19,35 @@
 //!          no bytes at all: no columns
 //! ```
 //!
-//! A row that was written with fewer columns than the table has reads the default of each of the
-//! others, or no value. So a column is added to a table by a change of its description, and no row
-//! is written anew. Equal rows have equal bytes: ends have 4 bytes only if the columns have
-//! [`WIDE_BYTES`] bytes or more together.
+//! If a row was written with fewer columns than the table has, each missing column has its default,
+//! or null. A column can therefore be added by a change of the description, without rewriting rows.
+//! Equal rows have equal bytes: ends have 4 bytes only if the columns together have [`WIDE_BYTES`]
+//! bytes or more.
 //!
-//! Decision 0014 says why rows look like this.
+//! Decision 0014 gives the reasons for this format.
 
 use crate::datum::{Datum, Misfit, unsigned};
 use crate::description::{Place, TableDescription, TailForm};
 use crate::key::KeyBuffer;
 use crate::value_type::{LONG, ValueType};
 
-/// Bytes of all columns in the tail from which on ends have 4 bytes.
+/// Total bytes of the columns in the tail from which on ends have 4 bytes.
 pub const WIDE_BYTES: usize = 1 << 15;
 /// Longest tail in bytes.
 pub const TAIL_BYTES_MAX: usize = terms::rows::TAIL_BYTES_MAX;
-/// In the count: ends have 4 bytes.
+/// Flag of the count: ends have 4 bytes.
 const WIDE: u16 = 1 << 15;
-/// In an end of 4 bytes, and of 2 bytes: the row has no value.
+/// Flag of an end of 4 bytes, and of 2 bytes: the column is null.
 const NULL: u32 = 1 << 31;
 const NARROW_NULL: u16 = 1 << 15;
 
 const _: () = assert!(TAIL_BYTES_MAX < NULL as usize);
 const _: () = assert!(crate::table_limits::COLUMNS_MAX < WIDE as usize);
 
-/// Why a row cannot be written or read by a description.
+/// Error of encoding or decoding a row by a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
-    /// Another number of values than the table has columns.
+    /// The number of values is not the number of columns.
     #[error("{values} values for the {columns} columns of table {table:?}")]
     Count {
         /// The table.
@@ -57,7 +57,7 @@ pub enum RowError {
         /// Columns.
         columns: usize,
     },
-    /// A row must have a value there.
+    /// A column that is not nullable has no value.
     #[error("column {column:?} of table {table:?} is not nullable: give it a value")]
     Null {
         /// The table.
@@ -99,7 +99,7 @@ pub enum RowError {
         /// Bytes.
         bytes: usize,
     },
-    /// Bytes that no row of the table has.
+    /// The bytes are not a row of the table.
     #[error("the bytes of a row of table {table:?} are not what its description says: column {column:?}")]
     Damaged {
         /// The table.
@@ -109,7 +109,7 @@ pub enum RowError {
     },
 }
 
-/// A row as verbs take it.
+/// A row in the form that verbs take.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RowBytes {
     /// The fixed part.
@@ -120,7 +120,7 @@ pub struct RowBytes {
     pub keys: Vec<KeyBuffer>,
 }
 
-/// The stored value of a column.
+/// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored<'a> {
     Value(&'a [u8]),
@@ -139,13 +139,13 @@ pub struct TailColumns<'a> {
 }
 
 impl<'a> TailColumns<'a> {
-    /// For `#[derive(Row)]`: the columns of a tail that the engine has given; of bytes that are
-    /// none, no columns.
+    /// Used by `#[derive(Row)]`: parses a tail returned by the engine. Invalid bytes yield no
+    /// columns.
     pub fn of(tail: &'a [u8]) -> Self {
         TailColumns::read(tail).unwrap_or(TailColumns { count: 0, wide: false, ends: &[], data: &[] })
     }
 
-    /// For `#[derive(Row)]`: what a column has, if it has a value.
+    /// Used by `#[derive(Row)]`: returns the bytes of a column, unless it is null.
     pub fn bytes(&self, number: usize) -> Option<&'a [u8]> {
         match self.column(number) {
             Some(Stored::Value(bytes)) => Some(bytes),
@@ -153,7 +153,7 @@ impl<'a> TailColumns<'a> {
         }
     }
 
-    /// For `#[derive(Row)]`: the text that a column has, if it has a value.
+    /// Used by `#[derive(Row)]`: returns the text of a column, unless it is null.
     pub fn text(&self, number: usize) -> Option<String> {
         self.bytes(number).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -169,7 +169,7 @@ impl<'a> TailColumns<'a> {
         Some(TailColumns { count, wide, ends, data })
     }
 
-    /// Where a column ends, and whether the row has no value there.
+    /// Returns the end of a column, and true if the column is null.
     fn end(&self, number: usize) -> Option<(usize, bool)> {
         if self.wide {
             let end = unsigned(self.ends.get(4 * number..4 * number + 4)?) as u32;
@@ -191,7 +191,7 @@ impl<'a> TailColumns<'a> {
     }
 }
 
-/// A tail with a directory in the making.
+/// Builder of a tail with a directory.
 #[derive(Default)]
 pub struct TailWriter {
     ends: Vec<u32>,
@@ -199,18 +199,18 @@ pub struct TailWriter {
 }
 
 impl TailWriter {
-    /// For `#[derive(Row)]`: a tail without columns.
+    /// Used by `#[derive(Row)]`: begins a tail.
     pub fn new() -> Self {
         TailWriter::default()
     }
 
-    /// For `#[derive(Row)]`: one more column.
+    /// Used by `#[derive(Row)]`: appends a column.
     pub fn column(&mut self, bytes: Option<&[u8]>) {
         self.data.extend_from_slice(bytes.unwrap_or(&[]));
         self.end(bytes.is_none());
     }
 
-    /// For `#[derive(Row)]`: the tail.
+    /// Used by `#[derive(Row)]`: returns the tail.
     pub fn into_tail(self) -> Vec<u8> {
         let mut tail = Vec::with_capacity(self.data.len() + 4 * self.ends.len() + 2);
         self.finish(&mut tail);
@@ -243,7 +243,7 @@ impl TailWriter {
 }
 
 impl TableDescription {
-    /// A row without values, and with zeros and empty texts where there must be some.
+    /// Returns an empty row: nulls, or zeros and empty texts in columns that are not nullable.
     pub fn empty_row(&self) -> Result<(Vec<u8>, Vec<u8>), RowError> {
         let mut row = RowBytes::default();
         let values: Vec<_> = self.columns.iter().map(|column| column.empty_value()).collect();
@@ -251,7 +251,7 @@ impl TableDescription {
         Ok((row.fixed, row.tail))
     }
 
-    /// The bytes of a row that has these values, one a column, and its keys.
+    /// Encodes a row of these values, one for each column, and its keys.
     ///
     /// # Errors
     /// The first value that does not fit.
@@ -325,18 +325,18 @@ impl TableDescription {
         }
     }
 
-    /// The values of a row, one a column.
+    /// Decodes a row into one value for each column.
     ///
     /// # Errors
-    /// [`RowError::Damaged`] if no row of the table has these bytes.
+    /// [`RowError::Damaged`] if the bytes are not a row of the table.
     pub fn decode_row(&self, fixed: &[u8], tail: &[u8]) -> Result<Vec<Datum>, RowError> {
         (0..self.columns.len()).map(|column| self.decode_column(column, fixed, tail)).collect()
     }
 
-    /// The value that a row has in one column.
+    /// Decodes one column of a row.
     ///
     /// # Errors
-    /// [`RowError::Damaged`] if no row of the table has these bytes.
+    /// [`RowError::Damaged`] if the bytes are not a row of the table.
     pub fn decode_column(&self, number: usize, fixed: &[u8], tail: &[u8]) -> Result<Datum, RowError> {
         let column = &self.columns[number];
         match self.stored(number, fixed, tail)? {
@@ -350,7 +350,7 @@ impl TableDescription {
         RowError::Damaged { table: self.name.clone(), column: self.columns[column].name.clone() }
     }
 
-    /// The stored value of a column.
+    /// Content of a column.
     fn stored<'a>(&self, column: usize, fixed: &'a [u8], tail: &'a [u8]) -> Result<Stored<'a>, RowError> {
         let found = match self.places[column] {
             Place::Fixed { null: Some(bit), .. }
@@ -368,7 +368,7 @@ impl TableDescription {
         found.ok_or_else(|| self.damaged(column))
     }
 
-    /// The normalized key in index number `index` of a row with this fixed part.
+    /// Returns the normalized key in index number `index` of a row with this fixed part.
     pub fn key_of(&self, index: usize, fixed: &[u8]) -> KeyBuffer {
         let mut key = KeyBuffer::new();
         for column in &self.indexes[index].columns {
@@ -379,10 +379,10 @@ impl TableDescription {
         key
     }
 
-    /// The normalized key of these values, one a column of index number `index`.
+    /// Returns the normalized key of these values, one for each column of index number `index`.
     ///
     /// # Errors
-    /// The first value that does not fit, or another number of values than the key has columns.
+    /// The first value that does not fit, or a wrong number of values.
     pub fn encode_key(&self, index: usize, values: &[Datum]) -> Result<KeyBuffer, RowError> {
         let columns = &self.indexes[index].columns;
         if values.len() != columns.len() {
@@ -396,9 +396,9 @@ impl TableDescription {
         Ok(self.key_of(index, &fixed))
     }
 
-    /// A row of this table as a row of `to`. Columns are known by their names. Those that this
-    /// table does not have are as in `template`, a row of `to`, or have their defaults. So are
-    /// those that must have a value and have none here.
+    /// Converts a row of this table to a row of `to`. Columns are identified by their names. A
+    /// column that this table lacks, or that is null here and not nullable in `to`, gets its value
+    /// from `template`, a row of `to`, or its default.
     pub fn convert(
         &self,
         to: &TableDescription,
@@ -438,7 +438,7 @@ impl TableDescription {
         Ok((new, new_tail))
     }
 
-    /// The value of a column: bytes, or a value that the row has without them.
+    /// Returns the content of a column: its bytes, or the value of a column without bytes.
     fn value<'a>(
         &'a self,
         column: usize,
@@ -456,7 +456,7 @@ impl TableDescription {
 /// Appends the normalized form of a column's bytes.
 fn append_key(kind: &ValueType, bytes: &[u8], to: &mut KeyBuffer) {
     match kind {
-        // As they lie in the row.
+        // The key has the same bytes as the row.
         ValueType::Unsigned(LONG) | ValueType::Signed(LONG) => {
             bytes.iter().for_each(|byte| to.push(u64::from(*byte), 8));
         }

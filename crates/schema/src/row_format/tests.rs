@@ -179,8 +179,7 @@ proptest! {
         prop_assert_eq!(table.encode_key(0, &values[..1]), Ok(bytes.keys[0]));
     }
 
-    /// Rows that were written before columns were added have the defaults of those, whatever was
-    /// added how often.
+    /// Rows written before columns were added have the defaults of these columns.
     #[test]
     fn earlier_rows_have_defaults(values in mixed_values(), later in mixed_values(), number: i32) {
         let first = mixed();
@@ -193,14 +192,14 @@ proptest! {
         prop_assert_eq!(second.decode_row(&bytes.fixed, &bytes.tail), Ok(expected.clone()));
         expected.push(Datum::Null);
         prop_assert_eq!(third.decode_row(&bytes.fixed, &bytes.tail), Ok(expected));
-        // A row that was written since has its own values.
+        // A row written after the addition has its own values.
         let mut values = later;
         values.extend([Datum::Signed(-3), Datum::Text("own".into())]);
         let bytes = encode(&third, &values);
         prop_assert_eq!(third.decode_row(&bytes.fixed, &bytes.tail), Ok(values));
     }
 
-    /// Whatever the bytes are, reading them ends, and does not go beyond.
+    /// Decoding of arbitrary bytes terminates and stays within bounds.
     #[test]
     fn other_bytes_do_no_harm(fixed in prop::collection::vec(any::<u8>(), 0..40), tail: Vec<u8>) {
         let _ = mixed().decode_row(&fixed, &tail);
@@ -263,7 +262,7 @@ fn values_that_do_not_fit_are_refused() {
     assert!(matches!(short, Err(RowError::Count { values: 6, columns: 7, .. })));
     let refused = refused(1, Datum::Signed(70_000)).to_string();
     assert_eq!(refused, "70000 does not fit into u16: column \"age\" of table \"mixed\"");
-    // Integers are stored whatever their sign is said to be.
+    // Integers are stored independent of the signedness of their `Datum`.
     let mut values = row();
     values[1] = Datum::Signed(7);
     let bytes = encode(&table, &values);
@@ -275,7 +274,7 @@ fn damaged_tails_are_noticed() {
     let table = mixed();
     let fixed = vec![0; table.row_bytes()];
     let damaged = |tail: &[u8]| matches!(table.decode_row(&fixed, tail), Err(RowError::Damaged { .. }));
-    // Half a count, no room for the ends, ends that go back or beyond, and no UTF-8.
+    // Half a count, missing ends, ends that decrease or exceed the tail, and invalid UTF-8.
     assert!(damaged(&[1]) && damaged(&[3, 0, 0, 0]) && damaged(&[1, 0, 9, 0, b'a']));
     assert!(damaged(&[2, 0, 2, 0, 1, 0, b'a', b'b']) && damaged(&[1, 0, 1, 0, 0xff]));
     // A name is not nullable, and this row was written without one.
